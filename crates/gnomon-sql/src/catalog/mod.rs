@@ -1,0 +1,3 @@
+//! The catalog: what tables, indexes and sequences there are.
+
+pub mod model;

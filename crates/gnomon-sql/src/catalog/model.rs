@@ -1,0 +1,112 @@
+//! The descriptions of tables, indexes and sequences, as every layer above shares them (immutable, behind `Arc`).
+
+use gnomon::TreeId;
+
+use crate::types::ColumnType;
+
+/// An object identifier as PostgreSQL has it; those of users begin at 16384.
+pub type Oid = u32;
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// Its identifier (`pg_class.oid`).
+    pub oid: Oid,
+    /// Its schema: `public` unless one was created.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its columns in order of definition. A dropped column stays, so that stored rows keep their positions.
+    pub columns: Vec<Column>,
+    /// Where its rows are: key is the primary key's columns, or a row number (8 bytes, big-endian) if there is none.
+    pub tree: TreeId,
+    /// Its primary key, if it has one: `None` while rows are keyed by row number.
+    pub primary_key: Option<Index>,
+    /// Its other indexes, unique or not.
+    pub indexes: Vec<Index>,
+    /// Its CHECK constraints.
+    pub checks: Vec<Check>,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: ColumnType,
+    /// Whether NULL is refused.
+    pub not_null: bool,
+    /// Its DEFAULT, as SQL text.
+    pub default: Option<String>,
+    /// Its identity, if it has one; the sequence is the one that it owns.
+    pub identity: Option<Identity>,
+    /// Whether it was dropped.
+    pub dropped: bool,
+}
+
+/// GENERATED ... AS IDENTITY, or the sequence of a serial column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// ALWAYS refuses explicit values.
+    pub always: bool,
+    /// The sequence (`pg_class.oid`).
+    pub sequence: Oid,
+}
+
+/// An index, the primary key's too.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// Its identifier (`pg_class.oid`).
+    pub oid: Oid,
+    /// Its name.
+    pub name: String,
+    /// Positions in [`Table::columns`], in key order.
+    pub columns: Vec<usize>,
+    /// For each column, whether it descends.
+    pub descending: Vec<bool>,
+    /// For each column, whether NULLs come first.
+    pub nulls_first: Vec<bool>,
+    /// Whether two rows may not be equal in all columns (rows with a NULL are never equal).
+    pub unique: bool,
+    /// Whether it stands for a constraint (PRIMARY KEY, UNIQUE) rather than CREATE INDEX.
+    pub constraint: bool,
+    /// Its entries. The primary key's tree is the table's own.
+    /// Key: the columns; of an index that is not unique, and of a row with a NULL in it, followed by the row's key.
+    /// Value: the row's key.
+    pub tree: TreeId,
+}
+
+/// A CHECK constraint.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Its name.
+    pub name: String,
+    /// The expression, as SQL text.
+    pub expression: String,
+}
+
+/// A sequence.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// Its identifier (`pg_class.oid`).
+    pub oid: Oid,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub ty: ColumnType,
+    /// INCREMENT BY.
+    pub increment: i64,
+    /// MINVALUE.
+    pub min: i64,
+    /// MAXVALUE.
+    pub max: i64,
+    /// START WITH.
+    pub start: i64,
+    /// Whether it wraps.
+    pub cycle: bool,
+    /// The table and column (position) that own it.
+    pub owner: Option<(Oid, usize)>,
+}

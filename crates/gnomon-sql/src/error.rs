@@ -1,0 +1,276 @@
+//! Errors as PostgreSQL reports them: SQLSTATE, message, detail, hint, position.
+
+use std::fmt;
+
+/// The result of anything in SQL.
+pub type Result<T, E = SqlError> = std::result::Result<T, E>;
+
+/// A five-character SQLSTATE (PostgreSQL's Appendix A).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState(pub &'static str);
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+macro_rules! states {
+    ($($name:ident = $code:literal,)*) => {
+        #[allow(missing_docs, reason = "PostgreSQL's own condition names")]
+        impl SqlState {
+            $(pub const $name: SqlState = SqlState($code);)*
+        }
+    };
+}
+
+states! {
+    SUCCESSFUL_COMPLETION = "00000",
+    WARNING = "01000",
+    CONNECTION_FAILURE = "08006",
+    PROTOCOL_VIOLATION = "08P01",
+    FEATURE_NOT_SUPPORTED = "0A000",
+    CARDINALITY_VIOLATION = "21000",
+    STRING_DATA_RIGHT_TRUNCATION = "22001",
+    NUMERIC_VALUE_OUT_OF_RANGE = "22003",
+    NULL_VALUE_NOT_ALLOWED = "22004",
+    INVALID_DATETIME_FORMAT = "22007",
+    DATETIME_FIELD_OVERFLOW = "22008",
+    SUBSTRING_ERROR = "22011",
+    DIVISION_BY_ZERO = "22012",
+    INVALID_REGULAR_EXPRESSION = "2201B",
+    INVALID_ROW_COUNT_IN_LIMIT_CLAUSE = "2201W",
+    INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE = "2201X",
+    CHARACTER_NOT_IN_REPERTOIRE = "22021",
+    INVALID_PARAMETER_VALUE = "22023",
+    INVALID_ESCAPE_SEQUENCE = "22025",
+    INVALID_TEXT_REPRESENTATION = "22P02",
+    INVALID_BINARY_REPRESENTATION = "22P03",
+    BAD_COPY_FILE_FORMAT = "22P04",
+    SEQUENCE_GENERATOR_LIMIT_EXCEEDED = "2200H",
+    RESTRICT_VIOLATION = "23001",
+    NOT_NULL_VIOLATION = "23502",
+    FOREIGN_KEY_VIOLATION = "23503",
+    UNIQUE_VIOLATION = "23505",
+    CHECK_VIOLATION = "23514",
+    ACTIVE_SQL_TRANSACTION = "25001",
+    READ_ONLY_SQL_TRANSACTION = "25006",
+    NO_ACTIVE_SQL_TRANSACTION = "25P01",
+    IN_FAILED_SQL_TRANSACTION = "25P02",
+    INVALID_SQL_STATEMENT_NAME = "26000",
+    INVALID_AUTHORIZATION_SPECIFICATION = "28000",
+    INVALID_PASSWORD = "28P01",
+    DEPENDENT_OBJECTS_STILL_EXIST = "2BP01",
+    INVALID_CURSOR_NAME = "34000",
+    INVALID_CATALOG_NAME = "3D000",
+    INVALID_SCHEMA_NAME = "3F000",
+    SERIALIZATION_FAILURE = "40001",
+    DEADLOCK_DETECTED = "40P01",
+    INSUFFICIENT_PRIVILEGE = "42501",
+    SYNTAX_ERROR = "42601",
+    INVALID_NAME = "42602",
+    NAME_TOO_LONG = "42622",
+    DUPLICATE_COLUMN = "42701",
+    AMBIGUOUS_COLUMN = "42702",
+    UNDEFINED_COLUMN = "42703",
+    UNDEFINED_OBJECT = "42704",
+    DUPLICATE_OBJECT = "42710",
+    DUPLICATE_ALIAS = "42712",
+    AMBIGUOUS_FUNCTION = "42725",
+    GROUPING_ERROR = "42803",
+    DATATYPE_MISMATCH = "42804",
+    WRONG_OBJECT_TYPE = "42809",
+    CANNOT_COERCE = "42846",
+    UNDEFINED_FUNCTION = "42883",
+    UNDEFINED_TABLE = "42P01",
+    UNDEFINED_PARAMETER = "42P02",
+    DUPLICATE_CURSOR = "42P03",
+    DUPLICATE_PREPARED_STATEMENT = "42P05",
+    DUPLICATE_SCHEMA = "42P06",
+    DUPLICATE_TABLE = "42P07",
+    INVALID_COLUMN_REFERENCE = "42P10",
+    INVALID_TABLE_DEFINITION = "42P16",
+    INDETERMINATE_DATATYPE = "42P18",
+    DISK_FULL = "53100",
+    OUT_OF_MEMORY = "53200",
+    TOO_MANY_CONNECTIONS = "53300",
+    PROGRAM_LIMIT_EXCEEDED = "54000",
+    STATEMENT_TOO_COMPLEX = "54001",
+    TOO_MANY_COLUMNS = "54011",
+    OBJECT_NOT_IN_PREREQUISITE_STATE = "55000",
+    OBJECT_IN_USE = "55006",
+    LOCK_NOT_AVAILABLE = "55P03",
+    QUERY_CANCELED = "57014",
+    ADMIN_SHUTDOWN = "57P01",
+    CRASH_SHUTDOWN = "57P02",
+    CANNOT_CONNECT_NOW = "57P03",
+    IO_ERROR = "58030",
+    INTERNAL_ERROR = "XX000",
+    DATA_CORRUPTED = "XX001",
+}
+
+/// How grave a report is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "PostgreSQL's own words")]
+pub enum Severity {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Fatal,
+}
+
+/// What PostgreSQL would report. Boxed inside, so that results stay small.
+#[derive(Clone)]
+pub struct SqlError(Box<Report>);
+
+/// A report that is no error: `NOTICE`, `WARNING`.
+pub type Notice = SqlError;
+
+/// The fields of a report.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How grave it is.
+    pub severity: Severity,
+    /// Its SQLSTATE.
+    pub state: SqlState,
+    /// The primary message.
+    pub message: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+    /// Where in the statement, in characters from 1.
+    pub position: Option<usize>,
+    /// Schema, table, column, constraint, where they apply.
+    pub schema: Option<String>,
+    /// The table.
+    pub table: Option<String>,
+    /// The column.
+    pub column: Option<String>,
+    /// The constraint.
+    pub constraint: Option<String>,
+}
+
+impl SqlError {
+    /// An error with this state and message (PostgreSQL's own wording where it has one).
+    pub fn new(state: SqlState, message: impl Into<String>) -> SqlError {
+        SqlError(Box::new(Report {
+            severity: Severity::Error,
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            schema: None,
+            table: None,
+            column: None,
+            constraint: None,
+        }))
+    }
+
+    /// The statement is well-formed but nothing here can do it.
+    pub fn unsupported(what: impl fmt::Display) -> SqlError {
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// With another severity.
+    pub fn severity(mut self, severity: Severity) -> SqlError {
+        self.0.severity = severity;
+        self
+    }
+    /// With a detail.
+    pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
+        self.0.detail = Some(detail.into());
+        self
+    }
+    /// With a hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> SqlError {
+        self.0.hint = Some(hint.into());
+        self
+    }
+    /// With a position in the statement (characters from 1).
+    pub fn position(mut self, position: usize) -> SqlError {
+        self.0.position = Some(position);
+        self
+    }
+    /// With the table that it is about.
+    pub fn table(mut self, schema: &str, table: &str) -> SqlError {
+        self.0.schema = Some(schema.into());
+        self.0.table = Some(table.into());
+        self
+    }
+    /// With the column that it is about.
+    pub fn column(mut self, column: &str) -> SqlError {
+        self.0.column = Some(column.into());
+        self
+    }
+    /// With the constraint that it is about.
+    pub fn constraint(mut self, constraint: &str) -> SqlError {
+        self.0.constraint = Some(constraint.into());
+        self
+    }
+    /// Its fields.
+    pub fn report(&self) -> &Report {
+        &self.0
+    }
+    /// Its SQLSTATE.
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+}
+
+impl fmt::Debug for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.state.0, self.0.message)
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl From<gnomon::Error> for SqlError {
+    fn from(error: gnomon::Error) -> Self {
+        use gnomon::{Error as E, InterruptReason as Why};
+        let (state, message) = match &error {
+            E::Deadlock => (SqlState::DEADLOCK_DETECTED, "deadlock detected".to_owned()),
+            E::Serialization => (
+                SqlState::SERIALIZATION_FAILURE,
+                "could not serialize access due to concurrent update".to_owned(),
+            ),
+            E::LockTimeout => {
+                (SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout".to_owned())
+            }
+            E::Interrupted(Why::Cancel) => {
+                (SqlState::QUERY_CANCELED, "canceling statement due to user request".to_owned())
+            }
+            E::Interrupted(Why::Timeout) => {
+                (SqlState::QUERY_CANCELED, "canceling statement due to statement timeout".to_owned())
+            }
+            E::Interrupted(Why::Shutdown) => {
+                (SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command".to_owned())
+            }
+            E::KeyExists => (SqlState::UNIQUE_VIOLATION, error.to_string()),
+            E::KeyTooLong { .. } | E::ValueTooLong { .. } => {
+                (SqlState::PROGRAM_LIMIT_EXCEEDED, error.to_string())
+            }
+            E::NoSuchTree(_) => (SqlState::UNDEFINED_TABLE, error.to_string()),
+            E::ReadOnly => (SqlState::READ_ONLY_SQL_TRANSACTION, error.to_string()),
+            E::BadOption(_) => (SqlState::INVALID_PARAMETER_VALUE, error.to_string()),
+            E::DiskFull => (SqlState::DISK_FULL, error.to_string()),
+            E::Poisoned(_) => (SqlState::CRASH_SHUTDOWN, error.to_string()),
+            E::Closed => (SqlState::ADMIN_SHUTDOWN, error.to_string()),
+            E::Corrupt { .. } => (SqlState::DATA_CORRUPTED, error.to_string()),
+            E::NotADatabase { .. } | E::TooNew { .. } => (SqlState::INVALID_CATALOG_NAME, error.to_string()),
+            E::InUse { .. } => (SqlState::OBJECT_IN_USE, error.to_string()),
+            _ => (SqlState::IO_ERROR, error.to_string()),
+        };
+        SqlError::new(state, message)
+    }
+}

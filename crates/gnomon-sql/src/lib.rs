@@ -1,0 +1,18 @@
+//! SQL as PostgreSQL speaks it, over the Gnomon engine.
+//!
+//! A statement passes through the folders from the bottom of this list to its top:
+//!
+//! - [`types`]: the values, their text and binary forms, comparison, arithmetic, casts, keys and rows as bytes;
+//! - `functions`: functions, operators and aggregates by name and argument types;
+//! - [`catalog`]: tables, indexes and sequences as stored in the engine; `pg_catalog` as virtual tables;
+//! - `query`: binds expressions and queries, plans them, executes plans;
+//! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
+//!
+//! Imports run downward: session, query, catalog, functions, types.
+
+pub mod catalog;
+mod error;
+pub mod session;
+pub mod types;
+
+pub use error::{Notice, Result, Severity, SqlError, SqlState};

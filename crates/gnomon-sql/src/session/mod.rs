@@ -1,0 +1,95 @@
+//! Sessions: what a connection, the shell or an embedder talks to.
+//!
+//! A session is synchronous and belongs to one thread at a time (it is `Send`). It streams results into a
+//! [`Sink`], in the order in which PostgreSQL sends them.
+
+use crate::{
+    Notice, Result,
+    catalog::model::Oid,
+    types::{ColumnType, Datum, Type},
+};
+
+/// PostgreSQL's transaction states, as ReadyForQuery reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// `I`: not in a transaction block.
+    Idle,
+    /// `T`: in a transaction block.
+    InTransaction,
+    /// `E`: in a failed one; only ROLLBACK (or COMMIT) is accepted.
+    Failed,
+}
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub struct ResultColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: ColumnType,
+    /// The table that it comes from, or 0.
+    pub table: Oid,
+    /// Its number in that table, from 1, or 0.
+    pub attribute: i16,
+}
+
+/// Receives what a statement produces. An error from a sink (the client is gone) ends the statement.
+pub trait Sink {
+    /// The rows that follow have these columns. Not called for statements that return no rows.
+    fn columns(&mut self, columns: &[ResultColumn]) -> Result<()>;
+    /// One row.
+    fn row(&mut self, row: &[Datum]) -> Result<()>;
+    /// The statement is done: its command tag, such as `INSERT 0 3`.
+    fn complete(&mut self, tag: &str) -> Result<()>;
+    /// An empty statement.
+    fn empty(&mut self) -> Result<()>;
+    /// A notice or warning.
+    fn notice(&mut self, notice: Notice) -> Result<()>;
+    /// A setting that clients are told of has changed (`TimeZone`, `client_encoding`, ...).
+    fn parameter_status(&mut self, name: &str, value: &str) -> Result<()>;
+    /// COPY TO STDOUT begins: whether binary, and how many columns; its data follow by [`Sink::copy_data`].
+    fn copy_out(&mut self, binary: bool, columns: usize) -> Result<()>;
+    /// A piece of COPY TO output, whole rows.
+    fn copy_data(&mut self, data: &[u8]) -> Result<()>;
+    /// COPY TO output is complete ([`Sink::complete`] follows).
+    fn copy_done(&mut self) -> Result<()>;
+    /// COPY FROM STDIN begins. Returns the source of the data, read until it ends; an error from it (CopyFail)
+    /// fails the statement. Called at most once a statement.
+    fn copy_in(&mut self, binary: bool, columns: usize) -> Result<Box<dyn CopySource + '_>>;
+}
+
+/// The data of a COPY FROM STDIN.
+pub trait CopySource {
+    /// The next piece (of any length, cut anywhere), or none at the end.
+    fn next(&mut self) -> Result<Option<Vec<u8>>>;
+}
+
+/// The form of a parameter or result column on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// PostgreSQL's text form.
+    #[default]
+    Text,
+    /// PostgreSQL's binary form.
+    Binary,
+}
+
+/// What Describe tells of a prepared statement.
+#[derive(Clone, Debug)]
+pub struct StatementDescription {
+    /// The types of its parameters.
+    pub parameters: Vec<Type>,
+    /// Its result columns; none if it returns no rows.
+    pub columns: Option<Vec<ResultColumn>>,
+}
+
+/// How [`Session::execute_portal`] ended.
+///
+/// [`Session::execute_portal`]: self
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortalState {
+    /// It is at its end (the sink has been told the command tag).
+    Complete,
+    /// The row limit was reached; another call goes on.
+    Suspended,
+}

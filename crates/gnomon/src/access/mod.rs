@@ -1,0 +1,1 @@
+//! Access methods: plain algorithms over page transactions.

@@ -1,0 +1,174 @@
+//! Errors, sorted by what the caller should do about them ([`Reaction`]).
+
+use std::{fmt, io, sync::Arc};
+
+use crate::lock::InterruptReason;
+
+/// The engine's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What an error asks of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// Roll back and run the transaction again; it may succeed.
+    Retry,
+    /// The input is at fault: change it.
+    FixInput,
+    /// Free some space (on the disk, or by a smaller transaction), then try again.
+    FreeSpace,
+    /// The database stopped itself or was closed: open it again, which recovers.
+    Reopen,
+    /// Stored data is damaged: restore it from a copy.
+    Restore,
+}
+
+/// Every error of the engine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The transaction was chosen as the victim of a deadlock. Roll it back.
+    Deadlock,
+    /// The transaction cannot be serialized with others that ran beside it. Roll it back.
+    Serialization,
+    /// A lock was not granted within the transaction's lock timeout.
+    LockTimeout,
+    /// A wait or a scan was ended through the transaction's [`Interrupt`](crate::Interrupt).
+    Interrupted(InterruptReason),
+    /// An insert found its key present.
+    KeyExists,
+    /// A key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) (bytes).
+    KeyTooLong {
+        /// The key's length in bytes.
+        bytes: usize,
+    },
+    /// A value is longer than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) (bytes).
+    ValueTooLong {
+        /// The value's length in bytes.
+        bytes: usize,
+    },
+    /// The tree does not exist, or no longer.
+    NoSuchTree(crate::TreeId),
+    /// A write was asked of a read-only transaction.
+    ReadOnly,
+    /// An option is out of its range; the text says which and what fits.
+    BadOption(String),
+    /// The path holds no database, or not all of one.
+    NotADatabase {
+        /// The path as it was given.
+        path: String,
+        /// What was found, and what to do.
+        detail: String,
+    },
+    /// Another process (or another handle of this one) has the database open.
+    InUse {
+        /// The path as it was given.
+        path: String,
+    },
+    /// The file was written by a newer version of the format.
+    TooNew {
+        /// The version found.
+        found: u32,
+        /// The newest version that this build reads.
+        known: u32,
+    },
+    /// No space for the transaction; the database goes on without it.
+    DiskFull,
+    /// The operating system failed a call before anything depended on it.
+    Io(Arc<io::Error>),
+    /// A page is damaged: its checksum, version or identity is not what was written there.
+    Corrupt {
+        /// The file's name within the database directory.
+        file: String,
+        /// The physical page number: its offset in the file is this times the page size.
+        page: u64,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// A write or a sync failed after a commit depended on it; the database stopped itself. The text is the cause.
+    Poisoned(Arc<str>),
+    /// The database was closed.
+    Closed,
+}
+
+impl Error {
+    /// What this error asks of the caller.
+    pub fn reaction(&self) -> Reaction {
+        match self {
+            Error::Deadlock | Error::Serialization | Error::LockTimeout | Error::Interrupted(_) => {
+                Reaction::Retry
+            }
+            Error::KeyExists
+            | Error::KeyTooLong { .. }
+            | Error::ValueTooLong { .. }
+            | Error::NoSuchTree(_)
+            | Error::ReadOnly
+            | Error::BadOption(_)
+            | Error::NotADatabase { .. }
+            | Error::InUse { .. }
+            | Error::TooNew { .. }
+            | Error::Io(_) => Reaction::FixInput,
+            Error::DiskFull => Reaction::FreeSpace,
+            Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
+            Error::Corrupt { .. } => Reaction::Restore,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Deadlock => f.write_str("deadlock detected: roll back and run the transaction again"),
+            Error::Serialization => f.write_str(
+                "could not serialize access due to concurrent transactions: run the transaction again",
+            ),
+            Error::LockTimeout => f.write_str("a lock was not granted within the lock timeout"),
+            Error::Interrupted(InterruptReason::Cancel) => f.write_str("canceled on request"),
+            Error::Interrupted(InterruptReason::Timeout) => f.write_str("canceled by the statement timeout"),
+            Error::Interrupted(InterruptReason::Shutdown) => f.write_str("the database is shutting down"),
+            Error::KeyExists => f.write_str("the key exists"),
+            Error::KeyTooLong { bytes } => {
+                write!(f, "a key of {bytes} bytes exceeds the maximum of {}", crate::KEY_BYTES_MAX)
+            }
+            Error::ValueTooLong { bytes } => {
+                write!(f, "a value of {bytes} bytes exceeds the maximum of {}", crate::VALUE_BYTES_MAX)
+            }
+            Error::NoSuchTree(tree) => write!(f, "tree {tree} does not exist"),
+            Error::ReadOnly => f.write_str("a read-only transaction cannot write"),
+            Error::BadOption(detail) => f.write_str(detail),
+            Error::NotADatabase { path, detail } => write!(f, "{path} is not a Gnomon database: {detail}"),
+            Error::InUse { path } => {
+                write!(f, "{path} is in use by another process: stop it, then try again")
+            }
+            Error::TooNew { found, known } => write!(
+                f,
+                "the database has format version {found}, this program reads up to {known}: use a newer program"
+            ),
+            Error::DiskFull => {
+                f.write_str("no space left for this transaction: free disk space, then try again")
+            }
+            Error::Io(error) => write!(f, "I/O error: {error}"),
+            Error::Corrupt { file, page, detail } => {
+                write!(f, "damaged page {page} in file {file}: {detail}")
+            }
+            Error::Poisoned(cause) => {
+                write!(f, "the database stopped after a failure ({cause}): open it again to recover")
+            }
+            Error::Closed => f.write_str("the database is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io(error) => Some(error.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::StorageFull { Error::DiskFull } else { Error::Io(Arc::new(error)) }
+    }
+}

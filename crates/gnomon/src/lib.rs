@@ -1,0 +1,44 @@
+//! Gnomon, the embedded engine: a transactional key-value store of many trees, with more than one writer.
+//!
+//! Two levels of transactions. Level 0 is pages ([`disk`], [`page`], [`store`]); level 1 is operations on keys
+//! ([`txn`]). Between them stand the access methods ([`access`]), plain algorithms over page transactions;
+//! beneath both, lock tables ([`lock`]). Imports run downward only; `docs/architecture.md` draws the house.
+//!
+//! ```
+//! use gnomon::{Database, Options, TxnOptions};
+//! # fn main() -> gnomon::Result<()> {
+//! let db = Database::in_memory(Options::default())?;
+//! let mut txn = db.begin(TxnOptions::default())?;
+//! let tree = txn.create_tree()?;
+//! txn.put(tree, b"gnomon", b"one that knows")?;
+//! txn.commit()?; // returns when the commit is durable
+//!
+//! let mut txn = db.begin(TxnOptions::default())?;
+//! assert_eq!(txn.get(tree, b"gnomon")?.as_deref(), Some(&b"one that knows"[..]));
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod access;
+pub mod disk;
+pub mod env;
+mod error;
+mod id;
+pub mod lock;
+pub mod page;
+pub mod store;
+pub mod sync;
+mod txn;
+
+pub use error::{Error, Reaction, Result};
+pub use id::{Csn, PageId, TreeId, TxnId};
+pub use lock::{Interrupt, InterruptReason};
+pub use txn::{
+    Cursor, Database, Direction, Isolation, KeyRange, Options, RowLock, Ticket, Transaction, TreeLock,
+    TxnOptions,
+};
+
+/// The longest key of a tree, in bytes: at least three entries fit every page.
+pub const KEY_BYTES_MAX: usize = 1024;
+/// The longest value of a tree, in bytes (16 MiB).
+pub const VALUE_BYTES_MAX: usize = 16 << 20;

@@ -1,0 +1,41 @@
+//! Level 0: page transactions. What the access methods need of a store, whichever way it recovers.
+//!
+//! Reading and writing are two traits, so that a read path cannot allocate. A guard is a latch: short, for
+//! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::{
+    Result,
+    page::{Page, PageId, PageKind},
+    sync::Arc,
+};
+
+/// Reads pages under shared latches.
+pub trait PageRead {
+    /// Holds the shared latch; the image may be kept (cloned) after the latch is gone, and is then a copy of the
+    /// page as it was.
+    type ReadGuard: Deref<Target = Arc<Page>>;
+
+    /// Latches a page shared and returns its image. Waits while somebody holds it exclusively.
+    fn read(&self, id: PageId) -> Result<Self::ReadGuard>;
+}
+
+/// Changes pages under exclusive latches, as part of one page transaction.
+pub trait PageWrite: PageRead {
+    /// Holds the exclusive latch; the page counts as changed by the page transaction from `deref_mut` on.
+    type WriteGuard: Deref<Target = Page> + DerefMut + PageGuard;
+
+    /// Latches a page exclusively.
+    fn write(&self, id: PageId) -> Result<Self::WriteGuard>;
+    /// A new page of zeros of the given kind, latched exclusively.
+    fn allocate(&self, kind: PageKind) -> Result<Self::WriteGuard>;
+    /// Gives a page back. Nothing may point to it any more.
+    fn free(&self, guard: Self::WriteGuard) -> Result<()>;
+}
+
+/// A latched page knows which one it is.
+pub trait PageGuard {
+    /// The page's logical number.
+    fn id(&self) -> PageId;
+}
