@@ -86,7 +86,31 @@ pub struct Check {
     pub expression: String,
 }
 
-/// A sequence.
+/// A schema.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    /// Its identifier (`pg_namespace.oid`).
+    pub oid: Oid,
+    /// Its name.
+    pub name: String,
+}
+
+/// A view.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Its identifier (`pg_class.oid`).
+    pub oid: Oid,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its columns, as they were when it was created: name and type.
+    pub columns: Vec<(String, ColumnType)>,
+    /// Its query, as SQL text; names in it are resolved by the search path `public` and its own schema.
+    pub query: String,
+}
+
+/// A sequence: its definition. Where it stands is kept apart, since `nextval` is not undone by a rollback.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// Its identifier (`pg_class.oid`).
@@ -107,6 +131,11 @@ pub struct Sequence {
     pub start: i64,
     /// Whether it wraps.
     pub cycle: bool,
+    /// Counts its restarts (ALTER SEQUENCE RESTART, TRUNCATE RESTART IDENTITY), each of which begins a new series of
+    /// values; a restart that is rolled back leaves the former series as it stands.
+    pub generation: u32,
+    /// The first value of the present generation.
+    pub first: i64,
     /// The table and column (position) that own it.
     pub owner: Option<(Oid, usize)>,
 }

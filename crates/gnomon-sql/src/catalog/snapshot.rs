@@ -1,0 +1,276 @@
+//! The catalog at one moment: immutable, shared by all sessions, replaced as a whole when DDL commits.
+//!
+//! A transaction that runs DDL works on a copy of its own, which nobody else sees until it commits
+//! ([`super::store`]). Tables, indexes, sequences and views of a schema share one name space, as in PostgreSQL.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use gnomon::Csn;
+
+use super::model::{Index, Oid, Schema, Sequence, Table, View};
+
+/// The first identifier that user objects get.
+pub const FIRST_USER_OID: Oid = 16384;
+/// `public`, which exists in every database.
+pub const PUBLIC_SCHEMA_OID: Oid = 2200;
+/// The name of the schema that exists in every database.
+pub const PUBLIC_SCHEMA: &str = "public";
+
+/// What a name in a schema stands for.
+#[derive(Clone, Debug)]
+pub enum Relation {
+    /// A table.
+    Table(Arc<Table>),
+    /// An index, with the table that it belongs to.
+    Index(Arc<Table>, Oid),
+    /// A sequence.
+    Sequence(Arc<Sequence>),
+    /// A view.
+    View(Arc<View>),
+}
+
+impl Relation {
+    /// What PostgreSQL calls it in messages.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Relation::Table(_) => "table",
+            Relation::Index(..) => "index",
+            Relation::Sequence(_) => "sequence",
+            Relation::View(_) => "view",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Name {
+    Table(Oid),
+    Index { table: Oid, index: Oid },
+    Sequence(Oid),
+    View(Oid),
+}
+
+/// What COMMENT is about: the object, and the column's number from 1 (0 for the object itself).
+pub type CommentKey = (Oid, u32);
+
+/// All objects of a database at one moment.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    /// Grows with every commit that changed the catalog: plans made for another version must not be used.
+    pub version: u64,
+    /// The commit that made this version; statements planned with it read a snapshot that includes that commit.
+    pub csn: Csn,
+    schemas: BTreeMap<Oid, Arc<Schema>>,
+    tables: BTreeMap<Oid, Arc<Table>>,
+    sequences: BTreeMap<Oid, Arc<Sequence>>,
+    views: BTreeMap<Oid, Arc<View>>,
+    comments: BTreeMap<CommentKey, Arc<str>>,
+    names: HashMap<String, HashMap<String, Name>>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        let mut catalog = Catalog {
+            version: 1,
+            csn: Csn::default(),
+            schemas: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            sequences: BTreeMap::new(),
+            views: BTreeMap::new(),
+            comments: BTreeMap::new(),
+            names: HashMap::new(),
+        };
+        catalog.put_schema(Schema { oid: PUBLIC_SCHEMA_OID, name: PUBLIC_SCHEMA.into() });
+        catalog
+    }
+}
+
+impl Catalog {
+    /// The schema of this name.
+    pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
+        self.schemas.values().find(|schema| schema.name == name)
+    }
+    /// All schemas.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+        self.schemas.values()
+    }
+    /// All tables, in the order of their identifiers.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+    /// All sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.sequences.values()
+    }
+    /// All views.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
+    }
+    /// All comments.
+    pub fn comments(&self) -> impl Iterator<Item = (CommentKey, &Arc<str>)> {
+        self.comments.iter().map(|(key, text)| (*key, text))
+    }
+    /// The table with this identifier.
+    pub fn table_by_oid(&self, oid: Oid) -> Option<&Arc<Table>> {
+        self.tables.get(&oid)
+    }
+    /// The sequence with this identifier.
+    pub fn sequence_by_oid(&self, oid: Oid) -> Option<&Arc<Sequence>> {
+        self.sequences.get(&oid)
+    }
+
+    /// The relation of this name in this schema.
+    pub fn relation(&self, schema: &str, name: &str) -> Option<Relation> {
+        Some(match *self.names.get(schema)?.get(name)? {
+            Name::Table(oid) => Relation::Table(self.tables.get(&oid)?.clone()),
+            Name::Index { table, index } => Relation::Index(self.tables.get(&table)?.clone(), index),
+            Name::Sequence(oid) => Relation::Sequence(self.sequences.get(&oid)?.clone()),
+            Name::View(oid) => Relation::View(self.views.get(&oid)?.clone()),
+        })
+    }
+
+    /// Whether any relation of this schema has this name.
+    pub fn has_relation(&self, schema: &str, name: &str) -> bool {
+        self.names.get(schema).is_some_and(|names| names.contains_key(name))
+    }
+
+    /// Whether the schema holds nothing.
+    pub fn schema_is_empty(&self, schema: &str) -> bool {
+        self.names.get(schema).is_none_or(HashMap::is_empty)
+    }
+
+    /// The relations of a schema.
+    pub fn relations_of(&self, schema: &str) -> Vec<Relation> {
+        let mut names: Vec<&String> = self.names.get(schema).into_iter().flat_map(HashMap::keys).collect();
+        names.sort();
+        names.into_iter().filter_map(|name| self.relation(schema, name)).collect()
+    }
+
+    /// Adds a schema, or replaces the one with its identifier.
+    pub fn put_schema(&mut self, schema: Schema) {
+        self.names.entry(schema.name.clone()).or_default();
+        self.schemas.insert(schema.oid, Arc::new(schema));
+    }
+    /// Takes a schema out, which must be empty.
+    pub fn remove_schema(&mut self, oid: Oid) {
+        if let Some(schema) = self.schemas.remove(&oid) {
+            self.names.remove(&schema.name);
+        }
+    }
+
+    /// Adds a table with its indexes, or replaces the one with its identifier.
+    pub fn put_table(&mut self, table: Table) -> Arc<Table> {
+        self.forget_names_of_table(table.oid);
+        let names = self.names.entry(table.schema.clone()).or_default();
+        names.insert(table.name.clone(), Name::Table(table.oid));
+        for index in table.primary_key.iter().chain(&table.indexes) {
+            names.insert(index.name.clone(), Name::Index { table: table.oid, index: index.oid });
+        }
+        let table = Arc::new(table);
+        self.tables.insert(table.oid, table.clone());
+        table
+    }
+    /// Takes a table out, with its indexes and comments.
+    pub fn remove_table(&mut self, oid: Oid) {
+        self.forget_names_of_table(oid);
+        if let Some(table) = self.tables.remove(&oid) {
+            let indexes = table.primary_key.iter().chain(&table.indexes).map(|index| index.oid);
+            for oid in indexes.chain([oid]) {
+                self.comments.retain(|key, _| key.0 != oid);
+            }
+        }
+    }
+
+    fn forget_names_of_table(&mut self, oid: Oid) {
+        if let Some(table) = self.tables.get(&oid)
+            && let Some(names) = self.names.get_mut(&table.schema)
+        {
+            names.remove(&table.name);
+            for index in table.primary_key.iter().chain(&table.indexes) {
+                names.remove(&index.name);
+            }
+        }
+    }
+
+    /// Adds a sequence, or replaces the one with its identifier.
+    pub fn put_sequence(&mut self, sequence: Sequence) -> Arc<Sequence> {
+        if let Some(old) = self.sequences.get(&sequence.oid)
+            && let Some(names) = self.names.get_mut(&old.schema)
+        {
+            names.remove(&old.name);
+        }
+        self.names
+            .entry(sequence.schema.clone())
+            .or_default()
+            .insert(sequence.name.clone(), Name::Sequence(sequence.oid));
+        let sequence = Arc::new(sequence);
+        self.sequences.insert(sequence.oid, sequence.clone());
+        sequence
+    }
+    /// Takes a sequence out.
+    pub fn remove_sequence(&mut self, oid: Oid) {
+        if let Some(sequence) = self.sequences.remove(&oid) {
+            if let Some(names) = self.names.get_mut(&sequence.schema) {
+                names.remove(&sequence.name);
+            }
+            self.comments.retain(|key, _| key.0 != oid);
+        }
+    }
+
+    /// Adds a view, or replaces the one with its identifier.
+    pub fn put_view(&mut self, view: View) {
+        if let Some(old) = self.views.get(&view.oid)
+            && let Some(names) = self.names.get_mut(&old.schema)
+        {
+            names.remove(&old.name);
+        }
+        self.names.entry(view.schema.clone()).or_default().insert(view.name.clone(), Name::View(view.oid));
+        self.views.insert(view.oid, Arc::new(view));
+    }
+    /// Takes a view out.
+    pub fn remove_view(&mut self, oid: Oid) {
+        if let Some(view) = self.views.remove(&oid) {
+            if let Some(names) = self.names.get_mut(&view.schema) {
+                names.remove(&view.name);
+            }
+            self.comments.retain(|key, _| key.0 != oid);
+        }
+    }
+
+    /// Sets or removes a comment.
+    pub fn put_comment(&mut self, key: CommentKey, text: Option<&str>) {
+        match text {
+            Some(text) => {
+                self.comments.insert(key, text.into());
+            }
+            None => {
+                self.comments.remove(&key);
+            }
+        }
+    }
+    /// The comment on an object, or on a column of it.
+    pub fn comment(&self, key: CommentKey) -> Option<&str> {
+        self.comments.get(&key).map(|text| &**text)
+    }
+}
+
+impl Table {
+    /// The index with this identifier, the primary key's too.
+    pub fn index(&self, oid: Oid) -> Option<&Index> {
+        self.all_indexes().find(|index| index.oid == oid)
+    }
+    /// Its indexes, the primary key's first.
+    pub fn all_indexes(&self) -> impl Iterator<Item = &Index> {
+        self.primary_key.iter().chain(&self.indexes)
+    }
+    /// The position of the column of this name.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| !column.dropped && column.name == name)
+    }
+    /// The columns that were not dropped, with their positions.
+    pub fn live_columns(&self) -> impl Iterator<Item = (usize, &super::model::Column)> {
+        self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+}
