@@ -2,6 +2,20 @@
 //!
 //! A session is synchronous and belongs to one thread at a time (it is `Send`). It streams results into a
 //! [`Sink`], in the order in which PostgreSQL sends them.
+//!
+//! - [`SqlDatabase`]: an open database, shared by its sessions;
+//! - [`Session`]: SQL texts ([`Session::execute`]), and prepared statements and portals as the extended protocol
+//!   has them.
+
+mod connection;
+mod database;
+mod parse;
+mod settings;
+mod transaction;
+mod utility;
+
+pub use connection::Session;
+pub use database::{SessionOptions, SqlDatabase};
 
 use crate::{
     Notice, Result,

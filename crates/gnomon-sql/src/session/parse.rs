@@ -1,0 +1,1138 @@
+//! From SQL text to commands.
+//!
+//! The text is cut into statements at its tokens, then each is parsed. Queries, DML and most DDL are the parser
+//! crate's; statements that steer the session (transactions, settings, COPY, sequences, maintenance) are parsed here,
+//! by PostgreSQL's grammar. Length and nesting are bounded before anything recurses over the tokens.
+
+use std::ops::ControlFlow;
+
+use sqlparser::{
+    ast::{self, Expr, Ident, ObjectName, Query, Statement},
+    dialect::PostgreSqlDialect,
+    keywords::Keyword,
+    parser::{Parser, ParserError},
+    tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
+};
+
+use crate::{Result, SqlError, SqlState};
+
+/// The longest text of statements that is parsed, in bytes.
+pub(crate) const SQL_BYTES_MAX: usize = 64 << 20;
+/// How deep expressions, subqueries and chains of operators and joins may nest.
+const NESTING_MAX: usize = 1000;
+/// Statements nested deeper than this run on a stack of their own.
+const NESTING_ON_STACK: usize = 40;
+/// Stack for one level of nesting, in bytes: parser, binder, planner and executor, unoptimised.
+const LEVEL_STACK_BYTES: usize = 48 << 10;
+
+/// A statement of a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Parsed {
+    /// What it asks for.
+    pub command: Command,
+    /// How deep it nests; see [`on_fit_stack`].
+    pub nesting: usize,
+    /// Its text.
+    pub text: String,
+}
+
+/// What a statement asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    /// A query, DML or DDL statement.
+    Sql(Box<Statement>),
+    /// BEGIN, START TRANSACTION.
+    Begin(Vec<Mode>),
+    /// COMMIT, END.
+    Commit { chain: bool },
+    /// ROLLBACK, ABORT.
+    Rollback { chain: bool },
+    /// SET TRANSACTION, or SET SESSION CHARACTERISTICS AS TRANSACTION.
+    SetTransaction { session: bool, modes: Vec<Mode> },
+    /// SET; without values, to the default.
+    Set { local: bool, name: String, values: Option<Vec<String>> },
+    /// RESET; without a name, all.
+    Reset(Option<String>),
+    /// SHOW; without a name, all.
+    Show(Option<String>),
+    /// PREPARE name (types) AS statement.
+    Prepare { name: String, types: Vec<ast::DataType>, body: Box<Parsed> },
+    /// EXECUTE name (values).
+    Execute { name: String, arguments: Vec<Expr> },
+    /// DEALLOCATE; without a name, all.
+    Deallocate(Option<String>),
+    /// DISCARD ALL, PLANS, SEQUENCES, TEMP.
+    Discard(Discard),
+    /// COPY.
+    Copy(Box<Copy>),
+    /// CREATE SEQUENCE.
+    CreateSequence { name: ObjectName, if_not_exists: bool, options: Vec<SequenceOption> },
+    /// ALTER SEQUENCE.
+    AlterSequence { name: ObjectName, if_exists: bool, options: Vec<SequenceOption> },
+    /// ALTER SEQUENCE, INDEX or VIEW ... RENAME TO.
+    Rename { kind: &'static str, name: ObjectName, if_exists: bool, to: String },
+    /// DROP of tables, indexes, sequences, views or schemas.
+    Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool },
+    /// COMMENT ON.
+    Comment { kind: String, name: ObjectName, text: Option<String> },
+    /// VACUUM: nothing to do, as pages are reclaimed all the time.
+    Vacuum(Vec<ObjectName>),
+    /// ANALYZE: nothing to do.
+    Analyze(Vec<ObjectName>),
+    /// CHECKPOINT.
+    Checkpoint,
+    /// LOCK TABLE.
+    Lock { names: Vec<ObjectName>, mode: String, nowait: bool },
+    /// DECLARE name CURSOR FOR query.
+    Declare { name: String, hold: bool, binary: bool, query: Box<Query> },
+    /// FETCH or MOVE; without a count, all.
+    Fetch { name: String, count: FetchCount, discard: bool },
+    /// CLOSE; without a name, all.
+    Close(Option<String>),
+    /// EXPLAIN.
+    Explain { analyze: bool, verbose: bool, costs: bool, body: Box<Parsed> },
+    /// A statement that PostgreSQL has and this does not.
+    Unsupported(String),
+}
+
+/// A characteristic of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// ISOLATION LEVEL, by its lower-case name.
+    Isolation(&'static str),
+    /// READ ONLY, READ WRITE.
+    ReadOnly(bool),
+    /// DEFERRABLE, which changes nothing here.
+    Deferrable,
+}
+
+/// What DISCARD discards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "PostgreSQL's own words")]
+pub(crate) enum Discard {
+    All,
+    Plans,
+    Sequences,
+    Temp,
+}
+
+/// Which way and how far FETCH goes. Cursors go forward only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchCount {
+    /// So many rows.
+    Forward(usize),
+    /// All that are left.
+    All,
+}
+
+/// An option of CREATE and ALTER SEQUENCE.
+#[derive(Clone, Debug)]
+pub(crate) enum SequenceOption {
+    /// AS type.
+    As(ast::DataType),
+    /// INCREMENT BY.
+    Increment(i64),
+    /// MINVALUE; none for NO MINVALUE.
+    Min(Option<i64>),
+    /// MAXVALUE; none for NO MAXVALUE.
+    Max(Option<i64>),
+    /// START WITH.
+    Start(i64),
+    /// RESTART; without a value, at its start.
+    Restart(Option<i64>),
+    /// CACHE, which is accepted: values are reserved in batches anyway.
+    Cache(i64),
+    /// CYCLE, NO CYCLE.
+    Cycle(bool),
+    /// OWNED BY table.column; none for NONE.
+    OwnedBy(Option<ObjectName>),
+}
+
+/// A COPY statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    /// What is copied.
+    pub relation: CopyRelation,
+    /// TO rather than FROM.
+    pub to: bool,
+    /// Whether the other end is STDIN or STDOUT rather than a file or program.
+    pub standard: bool,
+    /// The options, by lower-case name; a value is absent for bare words.
+    pub options: Vec<(String, CopyValue)>,
+    /// WHERE of COPY FROM.
+    pub filter: Option<Expr>,
+}
+
+/// What COPY copies.
+#[derive(Clone, Debug)]
+pub(crate) enum CopyRelation {
+    /// A table, with a list of columns if one was given.
+    Table(ObjectName, Vec<Ident>),
+    /// A query.
+    Query(Box<Query>),
+}
+
+/// The value of a COPY option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CopyValue {
+    /// None was given.
+    Absent,
+    /// A word, number or string.
+    Text(String),
+    /// A list of columns.
+    Columns(Vec<String>),
+    /// `*`
+    Star,
+}
+
+/// Runs `f` with stack enough for a statement of this nesting.
+pub(crate) fn on_fit_stack<R>(nesting: usize, f: impl FnOnce() -> R) -> R {
+    if nesting <= NESTING_ON_STACK { f() } else { stacker::grow(nesting * LEVEL_STACK_BYTES, f) }
+}
+
+/// Parses a text of statements separated by semicolons. Empty statements are left out.
+pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
+    if sql.len() > SQL_BYTES_MAX {
+        return Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("a statement of {} bytes exceeds the maximum of {SQL_BYTES_MAX}", sql.len()),
+        ));
+    }
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|error| {
+        SqlError::new(SqlState::SYNTAX_ERROR, tokenizer_message(&error.message))
+            .position(position(sql, error.location))
+    })?;
+    let mut statements = Vec::new();
+    let mut rest = tokens.into_iter().filter(|token| !is_space(&token.token)).peekable();
+    while rest.peek().is_some() {
+        let mut tokens: Vec<TokenWithSpan> = Vec::new();
+        for token in rest.by_ref() {
+            match token.token {
+                Token::SemiColon => break,
+                Token::EOF => {}
+                _ => tokens.push(token),
+            }
+        }
+        if !tokens.is_empty() {
+            statements.push(parse_statement(sql, tokens)?);
+        }
+    }
+    Ok(statements)
+}
+
+fn is_space(token: &Token) -> bool {
+    // Comments are white space too, except that hints are no part of this dialect.
+    matches!(token, Token::Whitespace(Whitespace::Space | Whitespace::Newline | Whitespace::Tab))
+        || matches!(token, Token::Whitespace(_))
+}
+
+fn parse_statement(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Parsed> {
+    let nesting = nesting(&tokens);
+    if nesting > NESTING_MAX {
+        return Err(too_complex());
+    }
+    let span = |token: Option<&TokenWithSpan>| token.map(|token| token.span);
+    let start = span(tokens.first()).map_or(0, |span| byte_offset(sql, span.start));
+    let end = span(tokens.last()).map_or(sql.len(), |span| byte_offset(sql, span.end));
+    let text = sql.get(start..end).unwrap_or(sql).to_owned();
+    let command = on_fit_stack(nesting, || {
+        let mut parser = Parser::new(&PostgreSqlDialect {})
+            .with_recursion_limit(nesting * 8 + 100)
+            .with_tokens_with_locations(tokens);
+        let command = command(&mut parser, sql)?;
+        match parser.peek_token_ref().token {
+            Token::EOF => Ok(command),
+            _ => Err(unexpected(&parser, sql)),
+        }
+    })?;
+    Ok(Parsed { command, nesting, text })
+}
+
+/// An upper bound of how deep recursion over these tokens goes: brackets, and chains of operators, which parse into
+/// trees as deep as the chain is long. A comma ends a chain of operators, but not one of joins or set operations.
+fn nesting(tokens: &[TokenWithSpan]) -> usize {
+    struct Level {
+        operators: usize,
+        chained: usize,
+        below: usize,
+    }
+    let mut levels = vec![Level { operators: 0, chained: 0, below: 0 }];
+    let mut deepest = 0;
+    for token in tokens {
+        let Some(level) = levels.last_mut() else { break };
+        match &token.token {
+            Token::LParen | Token::LBracket => {
+                let below = level.below + level.operators + level.chained + 1;
+                levels.push(Level { operators: 0, chained: 0, below });
+            }
+            Token::RParen | Token::RBracket => {
+                if levels.len() > 1 {
+                    levels.pop();
+                }
+            }
+            Token::Comma => level.operators = 0,
+            Token::Word(word) => match word.keyword {
+                Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::IS
+                | Keyword::LIKE
+                | Keyword::ILIKE
+                | Keyword::BETWEEN
+                | Keyword::COLLATE
+                | Keyword::AT
+                | Keyword::EXPLAIN
+                | Keyword::PREPARE
+                | Keyword::WITH => level.operators += 1,
+                Keyword::CASE | Keyword::JOIN | Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT => {
+                    level.chained += 1;
+                }
+                _ => {}
+            },
+            Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::Placeholder(_)
+            | Token::Period => {}
+            _ => level.operators += 1,
+        }
+        if let Some(level) = levels.last() {
+            deepest = deepest.max(level.below + level.operators + level.chained);
+        }
+    }
+    deepest
+}
+
+pub(crate) fn too_complex() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+        .hint(format!("Statements may nest {NESTING_MAX} levels deep."))
+}
+
+/// The offset in bytes of a place in the text.
+fn byte_offset(sql: &str, place: Location) -> usize {
+    let line_start = match place.line.checked_sub(2) {
+        None => 0,
+        Some(lines) => sql
+            .match_indices('\n')
+            .nth(usize::try_from(lines).unwrap_or(usize::MAX))
+            .map_or(0, |(i, _)| i + 1),
+    };
+    let column = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let line = &sql[line_start..];
+    line_start + line.char_indices().nth(column).map_or(line.len(), |(i, _)| i)
+}
+
+/// A place in the text as PostgreSQL counts it: characters from 1.
+pub(crate) fn position(sql: &str, place: Location) -> usize {
+    sql[..byte_offset(sql, place)].chars().count() + 1
+}
+
+fn tokenizer_message(message: &str) -> String {
+    let message = message.trim_end_matches(" at ").trim_end();
+    if message.starts_with("Unterminated string literal") {
+        "unterminated quoted string".into()
+    } else {
+        let mut chars = message.chars();
+        chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+    }
+}
+
+/// The parser crate's error as PostgreSQL would put it.
+fn parser_error(error: ParserError, sql: &str) -> SqlError {
+    let text = match error {
+        ParserError::RecursionLimitExceeded => return too_complex(),
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+    };
+    let place = text.rsplit_once(" at Line: ").and_then(|(_, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        Some(Location { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
+    });
+    let message = match text.rsplit_once("found: ").map(|(_, found)| found) {
+        Some(found) => {
+            let token = found.rsplit_once(" at Line: ").map_or(found, |(token, _)| token);
+            if token == "EOF" {
+                "syntax error at end of input".to_owned()
+            } else {
+                format!("syntax error at or near \"{token}\"")
+            }
+        }
+        None => {
+            let text = text.rsplit_once(" at Line: ").map_or(text.as_str(), |(text, _)| text);
+            format!("syntax error: {text}")
+        }
+    };
+    let report = SqlError::new(SqlState::SYNTAX_ERROR, message);
+    match place {
+        Some(place) if place.line > 0 => report.position(position(sql, place)),
+        _ => report.position(sql.chars().count() + 1),
+    }
+}
+
+/// A syntax error at the parser's next token.
+fn unexpected(parser: &Parser, sql: &str) -> SqlError {
+    let next = parser.peek_token_ref();
+    match &next.token {
+        Token::EOF => SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input")
+            .position(sql.chars().count() + 1),
+        token => SqlError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{token}\""))
+            .position(position(sql, next.span.start)),
+    }
+}
+
+/// An identifier as PostgreSQL stores it: folded to lower case unless quoted.
+pub(crate) fn fold(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The reader of one statement: the parser crate's token stream with PostgreSQL's errors.
+struct Reader<'p, 'd, 's> {
+    parser: &'p mut Parser<'d>,
+    sql: &'s str,
+}
+
+fn command(parser: &mut Parser, sql: &str) -> Result<Command> {
+    Reader { parser, sql }.command()
+}
+
+impl<'d> Reader<'_, 'd, '_> {
+    fn command(&mut self) -> Result<Command> {
+        let first = self.peek_word();
+        let second = self.peek_nth_word(1);
+        let pair = (first.as_deref().unwrap_or(""), second.as_deref().unwrap_or(""));
+        match pair {
+            ("begin", _) => {
+                self.skip();
+                let _ = self.word("work") || self.word("transaction");
+                Ok(Command::Begin(self.modes()?))
+            }
+            ("start", "transaction") => {
+                self.skip_n(2);
+                Ok(Command::Begin(self.modes()?))
+            }
+            ("commit" | "rollback", "prepared") | ("prepare", "transaction") => {
+                Ok(self.unsupported("two-phase commit"))
+            }
+            ("commit" | "end", _) => {
+                self.skip();
+                Ok(Command::Commit { chain: self.end_of_block()? })
+            }
+            ("rollback" | "abort", _) => {
+                self.skip();
+                let _ = self.word("work") || self.word("transaction");
+                if self.word("to") {
+                    return Ok(self.unsupported("ROLLBACK TO SAVEPOINT"));
+                }
+                Ok(Command::Rollback { chain: self.end_of_block()? })
+            }
+            ("savepoint", _) => Ok(self.unsupported("SAVEPOINT")),
+            ("release", _) => Ok(self.unsupported("RELEASE SAVEPOINT")),
+            ("set", _) => self.set(),
+            ("reset", _) => {
+                self.skip();
+                let name = self.setting_name()?;
+                Ok(Command::Reset((name != "all").then_some(name)))
+            }
+            ("show", _) => {
+                self.skip();
+                let name = self.setting_name()?;
+                Ok(Command::Show((name != "all").then_some(name)))
+            }
+            ("prepare", _) => self.prepare(),
+            ("execute", _) => {
+                self.skip();
+                let name = self.name()?;
+                let mut arguments = Vec::new();
+                if self.take(&Token::LParen) {
+                    arguments = self.lift(|parser| parser.parse_comma_separated(Parser::parse_expr))?;
+                    self.expect(&Token::RParen)?;
+                }
+                Ok(Command::Execute { name, arguments })
+            }
+            ("deallocate", _) => {
+                self.skip();
+                if self.peek_nth_word(1).is_some() {
+                    let _ = self.word("prepare");
+                }
+                Ok(Command::Deallocate(self.name_or_all()?))
+            }
+            ("discard", _) => {
+                self.skip();
+                let what = match self.peek_word().as_deref() {
+                    Some("all") => Discard::All,
+                    Some("plans") => Discard::Plans,
+                    Some("sequences") => Discard::Sequences,
+                    Some("temp" | "temporary") => Discard::Temp,
+                    _ => return Err(self.unexpected()),
+                };
+                self.skip();
+                Ok(Command::Discard(what))
+            }
+            ("copy", _) => self.copy(),
+            ("create", "sequence") => {
+                self.skip_n(2);
+                let if_not_exists = self.words(&["if", "not", "exists"]);
+                let name = self.object_name()?;
+                Ok(Command::CreateSequence { name, if_not_exists, options: self.sequence_options()? })
+            }
+            ("alter", "sequence") => {
+                self.skip_n(2);
+                let if_exists = self.words(&["if", "exists"]);
+                let name = self.object_name()?;
+                match self.rename("sequence", &name, if_exists)? {
+                    Some(rename) => Ok(rename),
+                    None => Ok(Command::AlterSequence { name, if_exists, options: self.sequence_options()? }),
+                }
+            }
+            ("alter", kind @ ("index" | "view")) => {
+                self.skip_n(2);
+                let kind = if kind == "index" { "index" } else { "view" };
+                let if_exists = self.words(&["if", "exists"]);
+                let name = self.object_name()?;
+                match self.rename(kind, &name, if_exists)? {
+                    Some(rename) => Ok(rename),
+                    None => Ok(self.unsupported("this form of ALTER")),
+                }
+            }
+            ("drop", kind @ ("table" | "index" | "sequence" | "view" | "schema")) => {
+                let kind = ["table", "index", "sequence", "view", "schema"]
+                    .into_iter()
+                    .find(|k| *k == kind)
+                    .expect("the pattern lists the same kinds");
+                self.skip_n(2);
+                let _ = kind == "index" && self.word("concurrently");
+                let if_exists = self.words(&["if", "exists"]);
+                let names = self.object_names()?;
+                let cascade = self.word("cascade");
+                let _ = !cascade && self.word("restrict");
+                Ok(Command::Drop { kind, names, if_exists, cascade })
+            }
+            ("comment", "on") => self.comment(),
+            ("vacuum", _) => {
+                self.skip();
+                self.maintenance_options()?;
+                Ok(Command::Vacuum(self.maintenance_tables()?))
+            }
+            ("analyze" | "analyse", _) => {
+                self.skip();
+                self.maintenance_options()?;
+                Ok(Command::Analyze(self.maintenance_tables()?))
+            }
+            ("checkpoint", _) => {
+                self.skip();
+                Ok(Command::Checkpoint)
+            }
+            ("lock", _) => self.lock(),
+            ("declare", _) => self.declare(),
+            ("fetch" | "move", _) => self.fetch(),
+            ("close", _) => {
+                self.skip();
+                Ok(Command::Close(self.name_or_all()?))
+            }
+            ("explain", _) => self.explain(),
+            (
+                "listen" | "notify" | "unlisten" | "grant" | "revoke" | "reassign" | "security" | "cluster"
+                | "refresh" | "load" | "call" | "do" | "import" | "merge",
+                _,
+            ) => {
+                let what = first.unwrap_or_default().to_uppercase();
+                Ok(self.unsupported(&what))
+            }
+            (
+                verb @ ("create" | "alter" | "drop"),
+                kind @ ("role" | "user" | "group" | "database" | "extension" | "function" | "procedure"
+                | "trigger" | "type" | "domain" | "policy" | "rule" | "tablespace" | "publication"
+                | "subscription" | "server" | "foreign" | "language" | "operator" | "aggregate"
+                | "cast" | "collation" | "conversion" | "event" | "statistics" | "text" | "access"
+                | "materialized" | "transform"),
+            ) => {
+                let what = format!("{verb} {kind}").to_uppercase();
+                Ok(self.unsupported(&what))
+            }
+            _ => Ok(Command::Sql(Box::new(self.lift(Parser::parse_statement)?))),
+        }
+    }
+
+    fn set(&mut self) -> Result<Command> {
+        self.skip();
+        if self.words(&["session", "characteristics", "as", "transaction"]) {
+            return Ok(Command::SetTransaction { session: true, modes: self.modes()? });
+        }
+        if matches!(self.peek_word().as_deref(), Some("constraints")) {
+            return Ok(self.unsupported("SET CONSTRAINTS"));
+        }
+        if matches!(self.peek_word().as_deref(), Some("role"))
+            || (matches!(self.peek_word().as_deref(), Some("session"))
+                && matches!(self.peek_nth_word(1).as_deref(), Some("authorization")))
+        {
+            return Ok(self.unsupported("SET ROLE"));
+        }
+        let local = self.word("local");
+        let _ = !local && self.word("session");
+        if self.word("transaction") {
+            return Ok(Command::SetTransaction { session: false, modes: self.modes()? });
+        }
+        let (name, assigned) = if self.words(&["time", "zone"]) {
+            ("timezone".to_owned(), true)
+        } else if self.word("names") {
+            ("client_encoding".to_owned(), true)
+        } else if self.word("schema") {
+            ("search_path".to_owned(), true)
+        } else {
+            (self.setting_name()?, false)
+        };
+        if !assigned && !self.take(&Token::Eq) && !self.word("to") {
+            return Err(self.unexpected());
+        }
+        if self.word("default") || (assigned && name == "timezone" && self.word("local")) {
+            return Ok(Command::Set { local, name, values: None });
+        }
+        let mut values = vec![self.setting_value()?];
+        while self.take(&Token::Comma) {
+            values.push(self.setting_value()?);
+        }
+        Ok(Command::Set { local, name, values: Some(values) })
+    }
+
+    fn setting_name(&mut self) -> Result<String> {
+        if self.words(&["time", "zone"]) {
+            return Ok("timezone".into());
+        }
+        if self.words(&["transaction", "isolation", "level"]) {
+            return Ok("transaction_isolation".into());
+        }
+        if self.words(&["session", "authorization"]) {
+            return Ok("session_authorization".into());
+        }
+        let mut name = self.name()?.to_lowercase();
+        while self.take(&Token::Period) {
+            name.push('.');
+            name.push_str(&self.name()?.to_lowercase());
+        }
+        Ok(name)
+    }
+
+    fn setting_value(&mut self) -> Result<String> {
+        let minus = if self.take(&Token::Minus) {
+            "-"
+        } else {
+            let _ = self.take(&Token::Plus);
+            ""
+        };
+        let _ = self.parser.parse_keyword(Keyword::INTERVAL);
+        let next = self.parser.next_token();
+        Ok(match next.token {
+            Token::Number(number, _) => format!("{minus}{number}"),
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text,
+            Token::Word(word) if word.quote_style.is_some() => word.value,
+            Token::Word(word) => word.value.to_lowercase(),
+            _ => {
+                self.parser.prev_token();
+                return Err(self.unexpected());
+            }
+        })
+    }
+
+    fn prepare(&mut self) -> Result<Command> {
+        self.skip();
+        let name = self.name()?;
+        let mut types = Vec::new();
+        if self.take(&Token::LParen) {
+            types = self.lift(|parser| parser.parse_comma_separated(Parser::parse_data_type))?;
+            self.expect(&Token::RParen)?;
+        }
+        if !self.word("as") {
+            return Err(self.unexpected());
+        }
+        let body = self.body()?;
+        Ok(Command::Prepare { name, types, body })
+    }
+
+    /// The statement within PREPARE or EXPLAIN.
+    fn body(&mut self) -> Result<Box<Parsed>> {
+        let start = byte_offset(self.sql, self.parser.peek_token_ref().span.start);
+        let command = self.command()?;
+        let end = match self.parser.peek_token_ref() {
+            next if next.token == Token::EOF => self.sql.len(),
+            next => byte_offset(self.sql, next.span.start),
+        };
+        let text = self.sql.get(start..end).unwrap_or_default().trim_end_matches([';', ' ', '\n']).to_owned();
+        // The whole statement's nesting has been taken account of already.
+        Ok(Box::new(Parsed { command, nesting: 0, text }))
+    }
+
+    fn explain(&mut self) -> Result<Command> {
+        self.skip();
+        let (mut analyze, mut verbose, mut costs) = (false, false, true);
+        if self.take(&Token::LParen) {
+            loop {
+                let option = self.name()?.to_lowercase();
+                let on = match self.peek_word().as_deref() {
+                    Some("on" | "true") => {
+                        self.skip();
+                        true
+                    }
+                    Some("off" | "false") => {
+                        self.skip();
+                        false
+                    }
+                    Some("text") => {
+                        self.skip();
+                        true
+                    }
+                    Some(_) if option == "format" => {
+                        return Ok(self.unsupported("an EXPLAIN format other than TEXT"));
+                    }
+                    _ => true,
+                };
+                match option.as_str() {
+                    "analyze" | "analyse" => analyze = on,
+                    "verbose" => verbose = on,
+                    "costs" => costs = on,
+                    "buffers" | "timing" | "summary" | "settings" | "wal" | "format" => {}
+                    _ => {
+                        return Err(SqlError::new(
+                            SqlState::SYNTAX_ERROR,
+                            format!("unrecognized EXPLAIN option \"{option}\""),
+                        ));
+                    }
+                }
+                if !self.take(&Token::Comma) {
+                    break;
+                }
+            }
+            self.expect(&Token::RParen)?;
+        } else {
+            analyze = self.word("analyze") || self.word("analyse");
+            verbose = self.word("verbose");
+        }
+        Ok(Command::Explain { analyze, verbose, costs, body: self.body()? })
+    }
+
+    fn copy(&mut self) -> Result<Command> {
+        self.skip();
+        let relation = if self.take(&Token::LParen) {
+            let query = self.lift(Parser::parse_query)?;
+            self.expect(&Token::RParen)?;
+            CopyRelation::Query(query)
+        } else {
+            let table = self.object_name()?;
+            let mut columns = Vec::new();
+            if self.take(&Token::LParen) {
+                columns = self.lift(|parser| parser.parse_comma_separated(Parser::parse_identifier))?;
+                self.expect(&Token::RParen)?;
+            }
+            CopyRelation::Table(table, columns)
+        };
+        let to = match self.peek_word().as_deref() {
+            Some("to") => true,
+            Some("from") => false,
+            _ => return Err(self.unexpected()),
+        };
+        self.skip();
+        let standard = match self.peek_word().as_deref() {
+            Some("stdin" | "stdout") => {
+                self.skip();
+                true
+            }
+            _ => {
+                let _ = self.word("program");
+                self.string()?;
+                false
+            }
+        };
+        let _ = self.word("with");
+        let mut options = Vec::new();
+        if self.take(&Token::LParen) {
+            loop {
+                let name = self.name()?.to_lowercase();
+                options.push((name, self.copy_value()?));
+                if !self.take(&Token::Comma) {
+                    break;
+                }
+            }
+            self.expect(&Token::RParen)?;
+        } else {
+            self.old_copy_options(&mut options)?;
+        }
+        let filter = if self.word("where") { Some(self.lift(Parser::parse_expr)?) } else { None };
+        Ok(Command::Copy(Box::new(Copy { relation, to, standard, options, filter })))
+    }
+
+    fn copy_value(&mut self) -> Result<CopyValue> {
+        let token = self.parser.peek_token_ref().token.clone();
+        Ok(match token {
+            Token::Comma | Token::RParen => CopyValue::Absent,
+            Token::Mul => {
+                self.skip();
+                CopyValue::Star
+            }
+            Token::LParen => {
+                self.skip();
+                let columns = self.lift(|parser| parser.parse_comma_separated(Parser::parse_identifier))?;
+                self.expect(&Token::RParen)?;
+                CopyValue::Columns(columns.iter().map(fold).collect())
+            }
+            _ => CopyValue::Text(self.setting_value()?),
+        })
+    }
+
+    /// The options of PostgreSQL before 9.0, which psql's \copy and older programs still send.
+    fn old_copy_options(&mut self, options: &mut Vec<(String, CopyValue)>) -> Result<()> {
+        while let Some(word) = self.peek_word() {
+            let option = match word.as_str() {
+                "binary" | "csv" => {
+                    self.skip();
+                    ("format".to_owned(), CopyValue::Text(word))
+                }
+                "header" | "freeze" => {
+                    self.skip();
+                    (word, CopyValue::Absent)
+                }
+                "delimiter" | "delimiters" | "null" | "quote" | "escape" | "encoding" => {
+                    self.skip();
+                    let _ = self.word("as");
+                    (word.trim_end_matches('s').to_owned(), CopyValue::Text(self.string()?))
+                }
+                "force" => {
+                    self.skip();
+                    let name = if self.word("quote") {
+                        "force_quote"
+                    } else if self.words(&["not", "null"]) {
+                        "force_not_null"
+                    } else if self.word("null") {
+                        "force_null"
+                    } else {
+                        return Err(self.unexpected());
+                    };
+                    let value = if self.take(&Token::Mul) {
+                        CopyValue::Star
+                    } else {
+                        let columns =
+                            self.lift(|parser| parser.parse_comma_separated(Parser::parse_identifier))?;
+                        CopyValue::Columns(columns.iter().map(fold).collect())
+                    };
+                    (name.to_owned(), value)
+                }
+                _ => break,
+            };
+            options.push(option);
+        }
+        Ok(())
+    }
+
+    fn sequence_options(&mut self) -> Result<Vec<SequenceOption>> {
+        let mut options = Vec::new();
+        while let Some(word) = self.peek_word() {
+            self.skip();
+            options.push(match word.as_str() {
+                "as" => SequenceOption::As(self.lift(Parser::parse_data_type)?),
+                "increment" => {
+                    let _ = self.word("by");
+                    SequenceOption::Increment(self.integer()?)
+                }
+                "minvalue" => SequenceOption::Min(Some(self.integer()?)),
+                "maxvalue" => SequenceOption::Max(Some(self.integer()?)),
+                "start" => {
+                    let _ = self.word("with");
+                    SequenceOption::Start(self.integer()?)
+                }
+                "restart" => {
+                    let with = self.word("with");
+                    let number =
+                        matches!(self.parser.peek_token_ref().token, Token::Number(..) | Token::Minus);
+                    SequenceOption::Restart(if with || number { Some(self.integer()?) } else { None })
+                }
+                "cache" => SequenceOption::Cache(self.integer()?),
+                "cycle" => SequenceOption::Cycle(true),
+                "no" if self.word("minvalue") => SequenceOption::Min(None),
+                "no" if self.word("maxvalue") => SequenceOption::Max(None),
+                "no" if self.word("cycle") => SequenceOption::Cycle(false),
+                "owned" if self.word("by") => {
+                    SequenceOption::OwnedBy(if self.word("none") { None } else { Some(self.object_name()?) })
+                }
+                _ => {
+                    self.parser.prev_token();
+                    return Err(self.unexpected());
+                }
+            });
+        }
+        Ok(options)
+    }
+
+    fn rename(&mut self, kind: &'static str, name: &ObjectName, if_exists: bool) -> Result<Option<Command>> {
+        if !self.words(&["rename", "to"]) {
+            return Ok(None);
+        }
+        Ok(Some(Command::Rename { kind, name: name.clone(), if_exists, to: self.name()? }))
+    }
+
+    fn comment(&mut self) -> Result<Command> {
+        self.skip_n(2);
+        let Some(kind) = self.peek_word() else { return Err(self.unexpected()) };
+        self.skip();
+        let name = self.object_name()?;
+        let name = if self.word("on") {
+            // COMMENT ON CONSTRAINT name ON table: only the table's part decides where it is kept.
+            let table = self.object_name()?;
+            ObjectName(table.0.into_iter().chain(name.0).collect())
+        } else {
+            name
+        };
+        if !self.word("is") {
+            return Err(self.unexpected());
+        }
+        let text = if self.word("null") { None } else { Some(self.string()?) };
+        Ok(Command::Comment { kind, name, text })
+    }
+
+    fn maintenance_options(&mut self) -> Result<()> {
+        if self.take(&Token::LParen) {
+            loop {
+                self.name()?;
+                if !matches!(self.parser.peek_token_ref().token, Token::Comma | Token::RParen) {
+                    self.setting_value()?;
+                }
+                if !self.take(&Token::Comma) {
+                    break;
+                }
+            }
+            self.expect(&Token::RParen)?;
+        }
+        while matches!(
+            self.peek_word().as_deref(),
+            Some("full" | "freeze" | "verbose" | "analyze" | "analyse")
+        ) {
+            self.skip();
+        }
+        Ok(())
+    }
+
+    fn maintenance_tables(&mut self) -> Result<Vec<ObjectName>> {
+        let mut names = Vec::new();
+        while self.peek_word().is_some() {
+            names.push(self.object_name()?);
+            if self.take(&Token::LParen) {
+                self.lift(|parser| parser.parse_comma_separated(Parser::parse_identifier))?;
+                self.expect(&Token::RParen)?;
+            }
+            if !self.take(&Token::Comma) {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    fn lock(&mut self) -> Result<Command> {
+        self.skip();
+        let _ = self.word("table");
+        let _ = self.word("only");
+        let names = self.object_names()?;
+        let mut mode = String::from("access exclusive");
+        if self.word("in") {
+            mode.clear();
+            while let Some(word) = self.peek_word().filter(|word| word != "mode") {
+                if !mode.is_empty() {
+                    mode.push(' ');
+                }
+                mode.push_str(&word);
+                self.skip();
+            }
+            if !self.word("mode") {
+                return Err(self.unexpected());
+            }
+        }
+        Ok(Command::Lock { names, mode, nowait: self.word("nowait") })
+    }
+
+    fn declare(&mut self) -> Result<Command> {
+        self.skip();
+        let name = self.name()?;
+        let mut binary = false;
+        loop {
+            if self.word("binary") {
+                binary = true;
+            } else if self.words(&["no", "scroll"]) || self.word("insensitive") || self.word("asensitive") {
+                // What cursors here are anyway.
+            } else if self.word("scroll") {
+                return Ok(self.unsupported("a SCROLL cursor"));
+            } else {
+                break;
+            }
+        }
+        if !self.word("cursor") {
+            return Err(self.unexpected());
+        }
+        let hold = self.words(&["with", "hold"]);
+        let _ = !hold && self.words(&["without", "hold"]);
+        if !self.word("for") {
+            return Err(self.unexpected());
+        }
+        let query = self.lift(Parser::parse_query)?;
+        Ok(Command::Declare { name, hold, binary, query })
+    }
+
+    fn fetch(&mut self) -> Result<Command> {
+        let discard = self.peek_word().as_deref() == Some("move");
+        self.skip();
+        let forward = self.word("forward");
+        let mut count = FetchCount::Forward(1);
+        if self.word("next") {
+        } else if self.word("all") {
+            count = FetchCount::All;
+        } else if matches!(self.parser.peek_token_ref().token, Token::Number(..) | Token::Minus) {
+            let rows = self.integer()?;
+            match usize::try_from(rows) {
+                Ok(rows) => count = FetchCount::Forward(rows),
+                Err(_) => return Ok(self.unsupported("fetching backward")),
+            }
+        } else if !forward
+            && matches!(
+                self.peek_word().as_deref(),
+                Some("prior" | "first" | "last" | "absolute" | "relative" | "backward")
+            )
+        {
+            return Ok(self.unsupported("fetching by position or backward"));
+        }
+        let _ = self.word("from") || self.word("in");
+        Ok(Command::Fetch { name: self.name()?, count, discard })
+    }
+
+    /// The characteristics of a transaction, with or without commas between them.
+    fn modes(&mut self) -> Result<Vec<Mode>> {
+        let mut modes = Vec::new();
+        loop {
+            modes.push(if self.words(&["isolation", "level"]) {
+                let level = if self.words(&["read", "committed"]) {
+                    "read committed"
+                } else if self.words(&["read", "uncommitted"]) {
+                    "read uncommitted"
+                } else if self.words(&["repeatable", "read"]) {
+                    "repeatable read"
+                } else if self.word("serializable") {
+                    "serializable"
+                } else {
+                    return Err(self.unexpected());
+                };
+                Mode::Isolation(level)
+            } else if self.words(&["read", "only"]) {
+                Mode::ReadOnly(true)
+            } else if self.words(&["read", "write"]) {
+                Mode::ReadOnly(false)
+            } else if self.word("deferrable") || self.words(&["not", "deferrable"]) {
+                Mode::Deferrable
+            } else {
+                return Ok(modes);
+            });
+            let _ = self.take(&Token::Comma);
+        }
+    }
+
+    /// What may follow COMMIT and ROLLBACK; whether AND CHAIN.
+    fn end_of_block(&mut self) -> Result<bool> {
+        let _ = self.word("work") || self.word("transaction");
+        if self.word("and") {
+            let no = self.word("no");
+            if !self.word("chain") {
+                return Err(self.unexpected());
+            }
+            return Ok(!no);
+        }
+        Ok(false)
+    }
+
+    /// A statement that is not carried out, whatever follows.
+    fn unsupported(&mut self, what: &str) -> Command {
+        while self.parser.peek_token_ref().token != Token::EOF {
+            self.skip();
+        }
+        Command::Unsupported(what.to_owned())
+    }
+
+    fn unexpected(&self) -> SqlError {
+        unexpected(self.parser, self.sql)
+    }
+    fn lift<T>(&mut self, f: impl FnOnce(&mut Parser<'d>) -> Result<T, ParserError>) -> Result<T> {
+        f(self.parser).map_err(|error| parser_error(error, self.sql))
+    }
+    fn skip(&mut self) {
+        self.parser.next_token();
+    }
+    fn skip_n(&mut self, n: usize) {
+        for _ in 0..n {
+            self.skip();
+        }
+    }
+    fn take(&mut self, token: &Token) -> bool {
+        self.parser.consume_token(token)
+    }
+    fn expect(&mut self, token: &Token) -> Result<()> {
+        if self.take(token) { Ok(()) } else { Err(self.unexpected()) }
+    }
+    fn peek_word(&self) -> Option<String> {
+        self.peek_nth_word(0)
+    }
+    /// The unquoted word after `n` others, in lower case.
+    fn peek_nth_word(&self, n: usize) -> Option<String> {
+        match &self.parser.peek_nth_token_ref(n).token {
+            Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
+            _ => None,
+        }
+    }
+    fn word(&mut self, word: &str) -> bool {
+        self.words(&[word])
+    }
+    /// Takes these words if they come next.
+    fn words(&mut self, words: &[&str]) -> bool {
+        let matched = words.iter().enumerate().try_for_each(|(n, expected)| {
+            match &self.parser.peek_nth_token_ref(n).token {
+                Token::Word(word)
+                    if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected) =>
+                {
+                    ControlFlow::Continue(())
+                }
+                _ => ControlFlow::Break(()),
+            }
+        });
+        if matched.is_break() {
+            return false;
+        }
+        self.skip_n(words.len());
+        true
+    }
+    fn name(&mut self) -> Result<String> {
+        match self.parser.peek_token_ref().token {
+            Token::Word(_) => Ok(fold(&self.lift(Parser::parse_identifier)?)),
+            _ => Err(self.unexpected()),
+        }
+    }
+    fn name_or_all(&mut self) -> Result<Option<String>> {
+        if self.word("all") { Ok(None) } else { self.name().map(Some) }
+    }
+    fn object_name(&mut self) -> Result<ObjectName> {
+        self.lift(|parser| parser.parse_object_name(false))
+    }
+    fn object_names(&mut self) -> Result<Vec<ObjectName>> {
+        self.lift(|parser| parser.parse_comma_separated(|parser| parser.parse_object_name(false)))
+    }
+    fn string(&mut self) -> Result<String> {
+        match &self.parser.peek_token_ref().token {
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
+                let text = text.clone();
+                self.skip();
+                Ok(text)
+            }
+            _ => Err(self.unexpected()),
+        }
+    }
+    fn integer(&mut self) -> Result<i64> {
+        let minus = self.take(&Token::Minus);
+        if let Token::Number(digits, _) = &self.parser.peek_token_ref().token {
+            let text = format!("{}{digits}", if minus { "-" } else { "" });
+            if let Ok(value) = text.parse() {
+                self.skip();
+                return Ok(value);
+            }
+        }
+        Err(self.unexpected())
+    }
+}

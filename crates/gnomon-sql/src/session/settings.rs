@@ -1,0 +1,689 @@
+//! The settings of a session: SET, SHOW, RESET.
+//!
+//! Each has a kind that checks and normalises its values. SET within a transaction is undone when it is rolled back,
+//! SET LOCAL when it ends; both by going back to values kept from before (they are shared until they change).
+//! Settings that PostgreSQL has and that mean nothing here are accepted, so that clients that set them work.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{Result, SqlError, SqlState};
+
+/// What values a setting takes.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Bool,
+    /// An integer within bounds, in a unit.
+    Int {
+        min: i64,
+        max: i64,
+        unit: Unit,
+    },
+    Real {
+        min: f64,
+        max: f64,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    Text,
+    /// A comma-separated list of names.
+    Names,
+    Encoding,
+    DateStyle,
+    TimeZone,
+    /// Cannot be set.
+    Fixed,
+}
+
+/// What an integer counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    None,
+    Milliseconds,
+    Kilobytes,
+}
+
+struct Definition {
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    /// Whether clients are told of changes.
+    reported: bool,
+    description: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    description: &'static str,
+) -> Definition {
+    Definition { name, kind, default, reported: false, description }
+}
+
+const fn reported(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    description: &'static str,
+) -> Definition {
+    Definition { name, kind, default, reported: true, description }
+}
+
+const MS: Kind = Kind::Int { min: 0, max: i32::MAX as i64, unit: Unit::Milliseconds };
+const KB: Kind = Kind::Int { min: 64, max: i32::MAX as i64, unit: Unit::Kilobytes };
+const COUNT: Kind = Kind::Int { min: 0, max: i32::MAX as i64, unit: Unit::None };
+const LEVELS: Kind = Kind::Word(&["serializable", "repeatable read", "read committed", "read uncommitted"]);
+const MESSAGES: Kind = Kind::Word(&[
+    "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error", "fatal", "panic",
+]);
+
+/// What `server_version` says: the PostgreSQL whose behaviour is followed, then this program's own version.
+pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Gnomon ", env!("CARGO_PKG_VERSION"), ")");
+
+macro_rules! settings {
+    ($($id:ident = $definition:expr;)*) => {
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "the settings' own names")]
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        enum Id { $($id),* }
+        /// In the order of their names, ignoring case.
+        static DEFINITIONS: &[Definition] = &[$($definition),*];
+    };
+}
+
+settings! {
+    application_name = reported("application_name", Kind::Text, "", "Sets the application name to be reported in statistics and logs.");
+    backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "Sets whether \"\\'\" is allowed in string literals.");
+    bytea_output = setting("bytea_output", Kind::Word(&["hex", "escape"]), "hex", "Sets the output format for bytea.");
+    check_function_bodies = setting("check_function_bodies", Kind::Bool, "on", "Accepted without effect.");
+    client_encoding = reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.");
+    client_min_messages = setting("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client.");
+    DateStyle = reported("DateStyle", Kind::DateStyle, "ISO, MDY", "Sets the display format for date and time values.");
+    default_table_access_method = setting("default_table_access_method", Kind::Text, "heap", "Accepted without effect.");
+    default_tablespace = setting("default_tablespace", Kind::Text, "", "Accepted without effect.");
+    default_transaction_deferrable = setting("default_transaction_deferrable", Kind::Bool, "off", "Accepted without effect.");
+    default_transaction_isolation = setting("default_transaction_isolation", LEVELS, "read committed", "Sets the isolation level of each new transaction.");
+    default_transaction_read_only = reported("default_transaction_read_only", Kind::Bool, "off", "Sets the read-only status of new transactions.");
+    enable_hashjoin = setting("enable_hashjoin", Kind::Bool, "on", "Accepted without effect.");
+    enable_indexscan = setting("enable_indexscan", Kind::Bool, "on", "Accepted without effect.");
+    enable_mergejoin = setting("enable_mergejoin", Kind::Bool, "on", "Accepted without effect.");
+    enable_nestloop = setting("enable_nestloop", Kind::Bool, "on", "Accepted without effect.");
+    enable_seqscan = setting("enable_seqscan", Kind::Bool, "on", "Accepted without effect.");
+    extra_float_digits = setting("extra_float_digits", Kind::Int { min: -15, max: 3, unit: Unit::None }, "1", "Sets the number of digits displayed for floating-point values.");
+    idle_in_transaction_session_timeout = setting("idle_in_transaction_session_timeout", MS, "0", "Accepted without effect.");
+    idle_session_timeout = setting("idle_session_timeout", MS, "0", "Accepted without effect.");
+    in_hot_standby = reported("in_hot_standby", Kind::Fixed, "off", "Shows whether the server is a standby.");
+    integer_datetimes = reported("integer_datetimes", Kind::Fixed, "on", "Shows whether datetimes are integer based.");
+    IntervalStyle = reported("IntervalStyle", Kind::Word(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]), "postgres", "Sets the display format for interval values.");
+    is_superuser = reported("is_superuser", Kind::Fixed, "on", "Shows whether the current user is a superuser.");
+    jit = setting("jit", Kind::Bool, "off", "Accepted without effect.");
+    lc_collate = setting("lc_collate", Kind::Fixed, "C", "Shows the collation order locale.");
+    lc_ctype = setting("lc_ctype", Kind::Fixed, "C.UTF-8", "Shows the character classification locale.");
+    lc_messages = setting("lc_messages", Kind::Text, "C", "Sets the language in which messages are displayed.");
+    lc_monetary = setting("lc_monetary", Kind::Text, "C", "Accepted without effect.");
+    lc_numeric = setting("lc_numeric", Kind::Text, "C", "Accepted without effect.");
+    lc_time = setting("lc_time", Kind::Text, "C", "Accepted without effect.");
+    lock_timeout = setting("lock_timeout", MS, "0", "Sets the maximum allowed duration of any wait for a lock.");
+    log_statement = setting("log_statement", Kind::Word(&["none", "ddl", "mod", "all"]), "none", "Accepted without effect.");
+    maintenance_work_mem = setting("maintenance_work_mem", KB, "65536", "Accepted without effect.");
+    max_connections = setting("max_connections", Kind::Fixed, "100", "Shows the maximum number of concurrent connections.");
+    max_identifier_length = setting("max_identifier_length", Kind::Fixed, "63", "Shows the maximum identifier length.");
+    max_index_keys = setting("max_index_keys", Kind::Fixed, "32", "Shows the maximum number of index keys.");
+    max_parallel_workers_per_gather = setting("max_parallel_workers_per_gather", COUNT, "0", "Accepted without effect.");
+    password_encryption = setting("password_encryption", Kind::Word(&["scram-sha-256", "md5"]), "scram-sha-256", "Chooses the algorithm for encrypting passwords.");
+    quote_all_identifiers = setting("quote_all_identifiers", Kind::Bool, "off", "Accepted without effect.");
+    random_page_cost = setting("random_page_cost", Kind::Real { min: 0.0, max: f64::MAX }, "4", "Accepted without effect.");
+    row_security = setting("row_security", Kind::Bool, "on", "Accepted without effect.");
+    search_path = setting("search_path", Kind::Names, "\"$user\", public", "Sets the schema search order for names that are not schema-qualified.");
+    server_encoding = reported("server_encoding", Kind::Fixed, "UTF8", "Shows the server (database) character set encoding.");
+    server_version = reported("server_version", Kind::Fixed, SERVER_VERSION, "Shows the server version.");
+    server_version_num = setting("server_version_num", Kind::Fixed, "150000", "Shows the server version as an integer.");
+    session_authorization = reported("session_authorization", Kind::Fixed, "", "Shows the session user name.");
+    ssl = setting("ssl", Kind::Fixed, "off", "Shows whether SSL is on.");
+    standard_conforming_strings = reported("standard_conforming_strings", Kind::Word(&["on"]), "on", "Causes '...' strings to treat backslashes literally.");
+    statement_timeout = setting("statement_timeout", MS, "0", "Sets the maximum allowed duration of any statement.");
+    synchronize_seqscans = setting("synchronize_seqscans", Kind::Bool, "on", "Accepted without effect.");
+    synchronous_commit = setting("synchronous_commit", Kind::Word(&["on", "local", "remote_write", "remote_apply"]), "on", "Every commit is durable before it is acknowledged.");
+    temp_buffers = setting("temp_buffers", COUNT, "1024", "Accepted without effect.");
+    TimeZone = reported("TimeZone", Kind::TimeZone, "UTC", "Sets the time zone for displaying and interpreting time stamps.");
+    transaction_deferrable = setting("transaction_deferrable", Kind::Bool, "off", "Accepted without effect.");
+    transaction_isolation = setting("transaction_isolation", LEVELS, "read committed", "Sets the current transaction's isolation level.");
+    transaction_read_only = setting("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status.");
+    work_mem = setting("work_mem", KB, "4096", "Accepted without effect.");
+    xmloption = setting("xmloption", Kind::Word(&["content", "document"]), "content", "Accepted without effect.");
+}
+
+/// The values that hold, with those that statements need in a ready form.
+#[derive(Clone, Debug)]
+struct Values {
+    texts: Vec<Arc<str>>,
+    search_path: Arc<[String]>,
+    statement_timeout: Option<Duration>,
+    lock_timeout: Option<Duration>,
+}
+
+/// The settings of a session.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    user: String,
+    /// What RESET goes back to: the defaults, and what the client gave when it connected.
+    initial: Arc<Values>,
+    /// What holds beyond the transaction.
+    session: Arc<Values>,
+    /// What holds now.
+    current: Arc<Values>,
+    /// What held when the transaction began, if it changed anything since.
+    before: Option<Arc<Values>>,
+}
+
+/// How long a SET lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Beyond the transaction, if that commits.
+    Session,
+    /// To the end of the transaction.
+    Local,
+}
+
+fn find(name: &str) -> Option<usize> {
+    DEFINITIONS.iter().position(|definition| definition.name.eq_ignore_ascii_case(name))
+}
+
+fn unknown(name: &str) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+}
+
+fn invalid(name: &str, value: &str) -> SqlError {
+    SqlError::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
+}
+
+impl Settings {
+    /// The settings of a new session.
+    pub(crate) fn new(user: &str) -> Settings {
+        let mut texts: Vec<Arc<str>> = DEFINITIONS.iter().map(|d| d.default.into()).collect();
+        texts[Id::session_authorization as usize] = user.into();
+        let mut values =
+            Values { texts, search_path: Arc::from([]), statement_timeout: None, lock_timeout: None };
+        values.search_path = search_path(&values.texts[Id::search_path as usize], user);
+        let values = Arc::new(values);
+        Settings {
+            user: user.to_owned(),
+            initial: values.clone(),
+            session: values.clone(),
+            current: values,
+            before: None,
+        }
+    }
+
+    /// Sets what a client gave when it connected: RESET goes back to it.
+    pub(crate) fn set_initial(&mut self, name: &str, value: &str) -> Result<()> {
+        self.assign(name, &[value.to_owned()], Scope::Session, false)?;
+        self.initial = self.session.clone();
+        Ok(())
+    }
+
+    /// The value of a setting, and its name as it is defined.
+    pub(crate) fn show(&self, name: &str) -> Result<(&'static str, String)> {
+        let id = find(name).ok_or_else(|| unknown(name))?;
+        Ok((DEFINITIONS[id].name, self.display(id)))
+    }
+
+    /// All settings: name, value, description.
+    pub(crate) fn show_all(&self) -> impl Iterator<Item = (&'static str, String, &'static str)> + '_ {
+        DEFINITIONS.iter().enumerate().map(|(id, d)| (d.name, self.display(id), d.description))
+    }
+
+    /// The settings that clients are told of when they connect.
+    pub(crate) fn reported(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        DEFINITIONS.iter().enumerate().filter(|(_, d)| d.reported).map(|(id, d)| (d.name, self.display(id)))
+    }
+
+    /// The settings that clients are told of and that differ from those of `before`.
+    pub(crate) fn changes_since(&self, before: &Settings) -> Vec<(&'static str, String)> {
+        if Arc::ptr_eq(&self.current, &before.current) {
+            return Vec::new();
+        }
+        let differs = |id: usize| {
+            self.current.texts.get(id).map(|t| &**t) != before.current.texts.get(id).map(|t| &**t)
+        };
+        DEFINITIONS
+            .iter()
+            .enumerate()
+            .filter(|(id, d)| d.reported && differs(*id))
+            .map(|(id, d)| (d.name, self.display(id)))
+            .collect()
+    }
+
+    fn display(&self, id: usize) -> String {
+        let text = &*self.current.texts[id];
+        let number = || text.parse::<i64>().unwrap_or(0);
+        match DEFINITIONS[id].kind {
+            Kind::Int { unit: Unit::Milliseconds, .. } => match number() {
+                0 => "0".into(),
+                ms if ms % 86_400_000 == 0 => format!("{}d", ms / 86_400_000),
+                ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
+                ms if ms % 60_000 == 0 => format!("{}min", ms / 60_000),
+                ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
+                ms => format!("{ms}ms"),
+            },
+            Kind::Int { unit: Unit::Kilobytes, .. } => match number() {
+                kb if kb % (1 << 20) == 0 => format!("{}GB", kb >> 20),
+                kb if kb % 1024 == 0 => format!("{}MB", kb >> 10),
+                kb => format!("{kb}kB"),
+            },
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Sets a setting, or with `None` back to what it was when the session began. `transactional` tells that a
+    /// transaction is in progress whose rollback takes it back.
+    pub(crate) fn set(
+        &mut self,
+        name: &str,
+        values: Option<&[String]>,
+        scope: Scope,
+        transactional: bool,
+    ) -> Result<()> {
+        match values {
+            Some(values) => self.assign(name, values, scope, transactional),
+            None => {
+                let id = find(name).ok_or_else(|| unknown(name))?;
+                if matches!(DEFINITIONS[id].kind, Kind::Fixed) {
+                    return Err(fixed(DEFINITIONS[id].name));
+                }
+                let text = self.initial.texts[id].clone();
+                self.store(id, text, scope, transactional);
+                Ok(())
+            }
+        }
+    }
+
+    /// RESET ALL.
+    pub(crate) fn reset_all(&mut self, transactional: bool) {
+        if transactional && self.before.is_none() {
+            self.before = Some(self.session.clone());
+        }
+        self.session = self.initial.clone();
+        self.current = self.initial.clone();
+    }
+
+    fn assign(&mut self, name: &str, values: &[String], scope: Scope, transactional: bool) -> Result<()> {
+        let id = find(name).ok_or_else(|| unknown(name))?;
+        let definition = &DEFINITIONS[id];
+        if !matches!(definition.kind, Kind::Names | Kind::DateStyle) && values.len() > 1 {
+            return Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("SET {} takes only one argument", definition.name),
+            ));
+        }
+        let text = normalise(definition, values, &self.current.texts[id])?;
+        self.store(id, text.into(), scope, transactional);
+        Ok(())
+    }
+
+    fn store(&mut self, id: usize, text: Arc<str>, scope: Scope, transactional: bool) {
+        if transactional && self.before.is_none() {
+            self.before = Some(self.session.clone());
+        }
+        // A transaction's own characteristics end with it.
+        let local = id == Id::transaction_isolation as usize
+            || id == Id::transaction_read_only as usize
+            || id == Id::transaction_deferrable as usize;
+        let change = |values: &mut Arc<Values>| {
+            let values = Arc::make_mut(values);
+            values.texts[id] = text.clone();
+            let millis = || match text.parse::<u64>() {
+                Ok(0) | Err(_) => None,
+                Ok(millis) => Some(Duration::from_millis(millis)),
+            };
+            if id == Id::search_path as usize {
+                values.search_path = search_path(&text, &self.user);
+            } else if id == Id::statement_timeout as usize {
+                values.statement_timeout = millis();
+            } else if id == Id::lock_timeout as usize {
+                values.lock_timeout = millis();
+            }
+        };
+        change(&mut self.current);
+        if scope == Scope::Session && !local {
+            change(&mut self.session);
+        }
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn end_transaction(&mut self, committed: bool) {
+        if let Some(before) = self.before.take()
+            && !committed
+        {
+            self.session = before;
+        }
+        if !Arc::ptr_eq(&self.current, &self.session) {
+            self.current = self.session.clone();
+        }
+    }
+
+    /// The schemas that names are looked for in, `$user` replaced.
+    pub(crate) fn search_path(&self) -> &Arc<[String]> {
+        &self.current.search_path
+    }
+    /// How long a statement may take.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        self.current.statement_timeout
+    }
+    /// How long it may wait for one lock.
+    pub(crate) fn lock_timeout(&self) -> Option<Duration> {
+        self.current.lock_timeout
+    }
+    /// The isolation level of new transactions.
+    pub(crate) fn default_isolation(&self) -> Arc<str> {
+        self.current.texts[Id::default_transaction_isolation as usize].clone()
+    }
+    /// Whether new transactions are read-only.
+    pub(crate) fn default_read_only(&self) -> bool {
+        &*self.current.texts[Id::default_transaction_read_only as usize] == "on"
+    }
+    /// Records what the present transaction is, for SHOW.
+    pub(crate) fn note_transaction(&mut self, isolation: &str, read_only: bool) {
+        let differs = &*self.current.texts[Id::transaction_isolation as usize] != isolation
+            || (&*self.current.texts[Id::transaction_read_only as usize] == "on") != read_only;
+        if differs {
+            let values = Arc::make_mut(&mut self.current);
+            values.texts[Id::transaction_isolation as usize] = isolation.into();
+            values.texts[Id::transaction_read_only as usize] = if read_only { "on" } else { "off" }.into();
+        }
+    }
+    /// The text of a setting that is known to exist.
+    pub(crate) fn time_zone(&self) -> &str {
+        &self.current.texts[Id::TimeZone as usize]
+    }
+    /// DateStyle.
+    pub(crate) fn date_style(&self) -> &str {
+        &self.current.texts[Id::DateStyle as usize]
+    }
+    /// The grade of the mildest message that is sent, as an index into PostgreSQL's order of grades.
+    pub(crate) fn sends_notices(&self, warning: bool) -> bool {
+        match &*self.current.texts[Id::client_min_messages as usize] {
+            "error" | "fatal" | "panic" => false,
+            "warning" => warning,
+            _ => true,
+        }
+    }
+}
+
+fn fixed(name: &str) -> SqlError {
+    SqlError::new(SqlState("55P02"), format!("parameter \"{name}\" cannot be changed"))
+}
+
+/// Checks the values of a setting and puts them into the form that SHOW prints.
+fn normalise(definition: &Definition, values: &[String], current: &str) -> Result<String> {
+    let name = definition.name;
+    let value = values.first().map_or("", String::as_str);
+    Ok(match definition.kind {
+        Kind::Fixed => return Err(fixed(name)),
+        Kind::Bool => match bool_word(value) {
+            Some(true) => "on".into(),
+            Some(false) => "off".into(),
+            None => {
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("parameter \"{name}\" requires a Boolean value"),
+                ));
+            }
+        },
+        Kind::Int { min, max, unit } => {
+            let number = integer_with_unit(value, unit).ok_or_else(|| invalid(name, value))?;
+            if number < min || number > max {
+                let unit = match unit {
+                    Unit::None => "",
+                    Unit::Milliseconds => " ms",
+                    Unit::Kilobytes => " kB",
+                };
+                return Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!(
+                        "{number}{unit} is outside the valid range for parameter \"{name}\" ({min} .. {max})"
+                    ),
+                ));
+            }
+            number.to_string()
+        }
+        Kind::Real { min, max } => match value.parse::<f64>() {
+            Ok(number) if number >= min && number <= max => number.to_string(),
+            _ => return Err(invalid(name, value)),
+        },
+        Kind::Word(words) => {
+            let word = match bool_word(value) {
+                Some(on) if words.contains(&"on") && !words.contains(&value) => {
+                    if on {
+                        "on"
+                    } else {
+                        "off"
+                    }
+                }
+                _ => value,
+            };
+            match words.iter().find(|known| known.eq_ignore_ascii_case(word)) {
+                Some(known) => (*known).to_owned(),
+                None => {
+                    return Err(invalid(name, value).hint(format!("Available values: {}.", words.join(", "))));
+                }
+            }
+        }
+        Kind::Text => value.to_owned(),
+        Kind::Names => values.iter().map(|value| quote_name_list(value)).collect::<Vec<_>>().join(", "),
+        Kind::Encoding => match value.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+            "utf8" | "unicode" => "UTF8".into(),
+            _ => return Err(invalid(name, value)),
+        },
+        Kind::DateStyle => date_style(values, current).ok_or_else(|| invalid(name, value))?,
+        Kind::TimeZone => time_zone(value).ok_or_else(|| invalid(name, value))?,
+    })
+}
+
+pub(crate) fn bool_word(word: &str) -> Option<bool> {
+    let word = word.to_ascii_lowercase();
+    let prefix_of = |full: &str, least: usize| word.len() >= least && full.starts_with(&word);
+    if prefix_of("true", 1) || prefix_of("yes", 1) || word == "on" || word == "1" {
+        Some(true)
+    } else if prefix_of("false", 1) || prefix_of("no", 1) || prefix_of("off", 2) || word == "0" {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
+    let text = text.trim();
+    let digits =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let number: f64 = number.parse().ok()?;
+    let factor = match (unit, suffix.trim()) {
+        (_, "") => 1.0,
+        (Unit::Milliseconds, "us") => 0.001,
+        (Unit::Milliseconds, "ms") => 1.0,
+        (Unit::Milliseconds, "s") => 1e3,
+        (Unit::Milliseconds, "min") => 6e4,
+        (Unit::Milliseconds, "h") => 3.6e6,
+        (Unit::Milliseconds, "d") => 8.64e7,
+        (Unit::Kilobytes, "B") => 1.0 / 1024.0,
+        (Unit::Kilobytes, "kB") => 1.0,
+        (Unit::Kilobytes, "MB") => 1024.0,
+        (Unit::Kilobytes, "GB") => 1024.0 * 1024.0,
+        (Unit::Kilobytes, "TB") => 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let value = (number * factor).round();
+    // Beyond this, the conversion would not be exact; every range is far narrower.
+    (value.abs() < 9e15).then_some(value as i64)
+}
+
+/// DateStyle has an output style and a field order; each word sets one of them.
+fn date_style(values: &[String], current: &str) -> Option<String> {
+    let (mut style, mut order) = current.split_once(", ")?;
+    for word in values.iter().flat_map(|value| value.split(',')) {
+        match word.trim().to_ascii_lowercase().as_str() {
+            "iso" => style = "ISO",
+            "postgres" => style = "Postgres",
+            "sql" => style = "SQL",
+            "german" => {
+                style = "German";
+                order = "DMY";
+            }
+            "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
+            "dmy" | "euro" | "european" => order = "DMY",
+            "ymd" => order = "YMD",
+            "default" => (style, order) = ("ISO", "MDY"),
+            _ => return None,
+        }
+    }
+    Some(format!("{style}, {order}"))
+}
+
+/// UTC under its names, or a fixed offset. There is no time zone database.
+fn time_zone(text: &str) -> Option<String> {
+    let text = text.trim();
+    match text.to_ascii_lowercase().as_str() {
+        "utc" | "etc/utc" | "zulu" | "gmt" | "etc/gmt" | "uct" | "etc/uct" | "greenwich" | "default"
+        | "local" => {
+            return Some(if text.eq_ignore_ascii_case("default") || text.eq_ignore_ascii_case("local") {
+                "UTC".into()
+            } else {
+                text.to_owned()
+            });
+        }
+        _ => {}
+    }
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let sign = if text.starts_with('-') { '-' } else { '+' };
+    let (hours, minutes) = digits.split_once(':').unwrap_or((digits, "0"));
+    let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
+    if hours > 15 || minutes > 59 || digits.is_empty() {
+        return None;
+    }
+    Some(format!("{sign}{hours:02}:{minutes:02}"))
+}
+
+/// One value of a list setting may itself be a list, as in `set_config('search_path', 'a, b', false)`.
+fn quote_name_list(value: &str) -> String {
+    split_names(value)
+        .iter()
+        .map(|name| {
+            let plain = name.chars().enumerate().all(|(i, c)| {
+                c.is_ascii_lowercase() || c == '_' || (i > 0 && (c.is_ascii_digit() || c == '$'))
+            });
+            if plain && !name.is_empty() {
+                name.clone()
+            } else {
+                format!("\"{}\"", name.replace('"', "\"\""))
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn split_names(list: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut name = String::new();
+    let mut quoted = false;
+    let mut chars = list.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                name.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => names.push(std::mem::take(&mut name)),
+            c if c.is_whitespace() && !quoted => {}
+            c => name.push(c),
+        }
+    }
+    names.push(name);
+    names
+}
+
+fn search_path(text: &str, user: &str) -> Arc<[String]> {
+    split_names(text)
+        .into_iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| if name == "$user" { user.to_owned() } else { name })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
+        settings.set(name, Some(&[value.to_owned()]), Scope::Session, false)
+    }
+
+    #[test]
+    fn definitions_are_in_order() {
+        assert!(
+            DEFINITIONS.windows(2).all(|w| w[0].name.to_lowercase() < w[1].name.to_lowercase()),
+            "SHOW ALL prints them in this order"
+        );
+    }
+
+    #[test]
+    fn units_are_understood_and_printed() {
+        let mut settings = Settings::new("u");
+        for (given, shown) in
+            [("1500", "1500ms"), ("2s", "2s"), ("1min", "1min"), ("0", "0"), ("0.5h", "30min")]
+        {
+            set(&mut settings, "statement_timeout", given).unwrap();
+            assert_eq!(settings.show("STATEMENT_TIMEOUT").unwrap().1, shown);
+        }
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(1800)));
+        assert!(set(&mut settings, "statement_timeout", "-1").is_err());
+        assert!(set(&mut settings, "statement_timeout", "soon").is_err());
+        set(&mut settings, "work_mem", "64MB").unwrap();
+        assert_eq!(settings.show("work_mem").unwrap().1, "64MB");
+    }
+
+    #[test]
+    fn rollback_takes_back_and_local_ends() {
+        let mut settings = Settings::new("u");
+        set(&mut settings, "application_name", "a").unwrap();
+        settings.set("application_name", Some(&["b".into()]), Scope::Session, true).unwrap();
+        settings.set("extra_float_digits", Some(&["3".into()]), Scope::Local, true).unwrap();
+        assert_eq!(settings.show("extra_float_digits").unwrap().1, "3");
+        settings.end_transaction(true);
+        assert_eq!(settings.show("extra_float_digits").unwrap().1, "1");
+        assert_eq!(settings.show("application_name").unwrap().1, "b");
+        settings.set("application_name", Some(&["c".into()]), Scope::Session, true).unwrap();
+        settings.end_transaction(false);
+        assert_eq!(settings.show("application_name").unwrap().1, "b");
+        settings.set("application_name", None, Scope::Session, false).unwrap();
+        assert_eq!(settings.show("application_name").unwrap().1, "");
+    }
+
+    #[test]
+    fn search_paths_are_lists_of_names() {
+        let mut settings = Settings::new("Ada");
+        assert_eq!(settings.search_path().to_vec(), ["Ada", "public"]);
+        set(&mut settings, "search_path", "a, \"B c\"").unwrap();
+        assert_eq!(settings.search_path().to_vec(), ["a", "B c"]);
+        assert_eq!(settings.show("search_path").unwrap().1, "a, \"B c\"");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let mut settings = Settings::new("u");
+        let state = |result: Result<()>| result.unwrap_err().state();
+        assert_eq!(state(set(&mut settings, "nosuch", "1")), SqlState::UNDEFINED_OBJECT);
+        assert_eq!(state(set(&mut settings, "server_version", "1")), SqlState("55P02"));
+        assert_eq!(state(set(&mut settings, "client_encoding", "LATIN1")), SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(
+            state(set(&mut settings, "standard_conforming_strings", "off")),
+            SqlState::INVALID_PARAMETER_VALUE
+        );
+        set(&mut settings, "TimeZone", "+02:30").unwrap();
+        set(&mut settings, "DateStyle", "German").unwrap();
+        assert_eq!(settings.show("datestyle").unwrap().1, "German, DMY");
+    }
+}

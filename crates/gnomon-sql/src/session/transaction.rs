@@ -1,0 +1,233 @@
+//! The transaction that a session is in: implicit or a block, its characteristics, its end.
+
+use std::sync::Arc;
+
+use gnomon::{Csn, Isolation, Transaction, TxnOptions};
+
+use super::{Session, TransactionStatus, parse::Mode};
+use crate::{Notice, Result, Severity, SqlError, SqlState};
+
+/// What a transaction of SQL is, before and while an engine's transaction stands behind it.
+#[derive(Default)]
+pub(super) struct Current {
+    pub(super) state: State,
+    /// The engine's, begun with the first statement that needs it.
+    pub(super) engine: Option<Transaction>,
+    /// Whether the engine's transaction was begun read-only, since only reading statements were seen so far.
+    pub(super) engine_read_only: bool,
+    /// Its characteristics, fixed when it began.
+    pub(super) isolation: &'static str,
+    pub(super) read_only: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Idle,
+    /// Around the statements of one text, or up to Sync.
+    Implicit,
+    /// Begun by BEGIN.
+    Block,
+    /// A block in which a statement failed: undone, waiting for its end.
+    Failed,
+}
+
+/// PostgreSQL's name of an isolation level that the setting may have.
+fn isolation_name(name: &str) -> &'static str {
+    match name {
+        "serializable" => "serializable",
+        "repeatable read" => "repeatable read",
+        "read uncommitted" => "read uncommitted",
+        _ => "read committed",
+    }
+}
+
+/// READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL. REPEATABLE READ is SERIALIZABLE, which is stronger.
+fn engine_isolation(name: &str) -> Isolation {
+    match name {
+        "serializable" | "repeatable read" => Isolation::Serializable,
+        _ => Isolation::ReadCommitted,
+    }
+}
+
+impl Session {
+    /// The state that ReadyForQuery reports.
+    pub fn status(&self) -> TransactionStatus {
+        match self.current.state {
+            State::Idle | State::Implicit => TransactionStatus::Idle,
+            State::Block => TransactionStatus::InTransaction,
+            State::Failed => TransactionStatus::Failed,
+        }
+    }
+
+    /// Whether statements now take effect only with a later commit.
+    pub(super) fn in_block(&self) -> bool {
+        matches!(self.current.state, State::Block | State::Failed)
+    }
+
+    /// Begins an implicit transaction unless one is in progress.
+    pub(super) fn ensure_transaction(&mut self) {
+        if self.current.state == State::Idle {
+            self.current.state = State::Implicit;
+            self.current.isolation = isolation_name(&self.settings.default_isolation());
+            self.current.read_only = self.settings.default_read_only();
+            self.settings.note_transaction(self.current.isolation, self.current.read_only);
+        }
+    }
+
+    /// BEGIN. Statements of the same text that came before it become part of the block.
+    pub(super) fn begin(&mut self, modes: &[Mode], notices: &mut Vec<Notice>) -> Result<()> {
+        match self.current.state {
+            State::Block => notices.push(
+                SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress")
+                    .severity(Severity::Warning),
+            ),
+            _ => {
+                self.ensure_transaction();
+                self.current.state = State::Block;
+            }
+        }
+        self.set_modes(modes)
+    }
+
+    /// SET TRANSACTION, or the modes of BEGIN.
+    pub(super) fn set_modes(&mut self, modes: &[Mode]) -> Result<()> {
+        for mode in modes {
+            match *mode {
+                Mode::Isolation(level) => {
+                    if self.current.engine.is_some() && level != self.current.isolation {
+                        return Err(SqlError::new(
+                            SqlState::ACTIVE_SQL_TRANSACTION,
+                            "SET TRANSACTION ISOLATION LEVEL must be called before any query",
+                        ));
+                    }
+                    self.current.isolation = level;
+                }
+                Mode::ReadOnly(read_only) => {
+                    if !read_only && self.current.read_only && self.current.engine.is_some() {
+                        return Err(SqlError::new(
+                            SqlState::ACTIVE_SQL_TRANSACTION,
+                            "transaction read-write mode must be set before any query",
+                        ));
+                    }
+                    self.current.read_only = read_only;
+                }
+                Mode::Deferrable => {}
+            }
+        }
+        self.settings.note_transaction(self.current.isolation, self.current.read_only);
+        Ok(())
+    }
+
+    /// The engine's transaction for a statement; `reads_only` tells that it neither writes nor locks rows, `alone`
+    /// that no other statement is in its transaction. `after` is a commit that it must see.
+    ///
+    /// Statements that only read run in the engine's read-only transactions, which see durable commits only, as
+    /// long as nothing else is asked of their transaction. Under READ COMMITTED each statement has a snapshot of
+    /// its own anyway, so a transaction may go on in another of the engine's when it first writes.
+    pub(super) fn engine_transaction(&mut self, reads_only: bool, after: Csn) -> Result<()> {
+        self.ensure_transaction();
+        let isolation = engine_isolation(self.current.isolation);
+        let read_only = self.current.read_only
+            || (reads_only && self.current.state == State::Implicit && isolation == Isolation::ReadCommitted);
+        let after = after.max(self.last_csn);
+        if let Some(engine) = &self.current.engine {
+            let sees = !self.current.engine_read_only || engine.options().after >= after;
+            if sees && (reads_only || !self.current.engine_read_only) {
+                return Ok(());
+            }
+            // It wrote nothing and locked no row.
+            self.current.engine = None;
+        }
+        let options = TxnOptions {
+            isolation,
+            read_only,
+            after,
+            lock_timeout: self.settings.lock_timeout(),
+            interrupt: Some(self.interrupt.clone()),
+        };
+        self.current.engine = Some(self.shared.engine.begin(options)?);
+        self.current.engine_read_only = read_only;
+        Ok(())
+    }
+
+    /// Commits the transaction in progress, if there is one, and waits until it is durable. The session is idle
+    /// afterwards, whether this failed or not.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        let current = std::mem::take(&mut self.current);
+        let result = match current.engine {
+            Some(engine) => {
+                engine.commit().map(|csn| self.last_csn = self.last_csn.max(csn)).map_err(SqlError::from)
+            }
+            None => Ok(()),
+        };
+        self.settings.end_transaction(result.is_ok());
+        result
+    }
+
+    /// Rolls the transaction in progress back.
+    pub(super) fn roll_back(&mut self) {
+        self.current = Current::default();
+        self.settings.end_transaction(false);
+    }
+
+    /// A statement failed: an implicit transaction is rolled back; a block is undone, and waits for its end.
+    pub(super) fn fail(&mut self) {
+        let in_block = self.in_block();
+        self.roll_back();
+        if in_block {
+            self.current.state = State::Failed;
+        }
+    }
+
+    /// COMMIT or ROLLBACK. Returns the command tag: a failed block answers ROLLBACK to COMMIT.
+    pub(super) fn end_block(
+        &mut self,
+        commit: bool,
+        chain: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<&'static str> {
+        if !self.in_block() {
+            if chain {
+                let what = if commit { "COMMIT" } else { "ROLLBACK" };
+                return Err(SqlError::new(
+                    SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                    format!("{what} AND CHAIN can only be used in transaction blocks"),
+                ));
+            }
+            notices.push(
+                SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, "there is no transaction in progress")
+                    .severity(Severity::Warning),
+            );
+        }
+        let (isolation, read_only) = (self.current.isolation, self.current.read_only);
+        let commit = commit && self.current.state != State::Failed;
+        if commit {
+            self.commit()?;
+        } else {
+            self.roll_back();
+        }
+        if chain {
+            self.ensure_transaction();
+            self.current.state = State::Block;
+            if !isolation.is_empty() {
+                (self.current.isolation, self.current.read_only) = (isolation, read_only);
+                self.settings.note_transaction(isolation, read_only);
+            }
+        }
+        Ok(if commit { "COMMIT" } else { "ROLLBACK" })
+    }
+
+    /// Ends waits and scans of the session's transactions from another thread: raise it with
+    /// [`InterruptReason::Cancel`](gnomon::InterruptReason) to cancel the running statement. It is cleared when the
+    /// next one starts, unless the reason was a shutdown.
+    pub fn interrupt(&self) -> Arc<gnomon::Interrupt> {
+        self.interrupt.clone()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.roll_back();
+    }
+}
