@@ -1,1 +1,393 @@
-//! Access methods: plain algorithms over page transactions.
+//! Access methods: plain algorithms over page transactions. Here, the B+tree.
+//!
+//! A [`Tree`] is an ordered map from keys to values, in pages of a store. It promises that every call sees and
+//! leaves a correct tree, whatever other threads do to it meanwhile, and that damaged pages make errors and
+//! nothing worse. It knows nothing of transactions, locks, versions and recovery: what a caller may change, who
+//! sees it when, and whether it survives is decided above and below.
+//!
+//! # Shape
+//!
+//! The root's page number never changes: a root that is full moves its contents into a child and grows by a
+//! level, a root with one child takes its contents over and shrinks. Inner nodes hold separators, the shortest
+//! that tell two leaves apart. Values that do not fit a third of a leaf beside their key are kept in chains of
+//! overflow pages. Leaves do not point to each other: a scan goes from leaf to leaf by fences, the separators to
+//! both sides of its path, which it hands to the next [`Tree::leaf`]. So a split or merge changes two children
+//! and their parent, and nothing else.
+//!
+//! # Latches
+//!
+//! Lock coupling after Bayer and Schkolnick (1977). There are three ways down from the root:
+//!
+//! - A reader latches shared, the child before it releases the parent.
+//! - An [`update`](Tree::update) does the same and latches the leaf exclusively, in the hope that no other page
+//!   must change. An inner node knows its level, so the parent of a leaf knows that its child is one.
+//! - If the leaf turns out too full or too empty, the update goes down once more and latches exclusively from the
+//!   root. It splits every node that could not take one more separator, or merges every node that could not lose
+//!   one, before it goes below it. Then nothing that happens below reaches above the parent, and so a node is
+//!   released as soon as its child is in order. Between the two descents anything may have happened; the second
+//!   looks again, and finds the leaf split or filled up by others at worst.
+//!
+//! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under
+//! the same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict
+//! order of the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
+//! latched exclusively by one thread, or are not reachable by others yet. New pages nobody else waits for. Overflow
+//! pages are latched singly, last, and by those who hold their leaf, or own the chain alone. What a closure is
+//! called under a latch must take no other.
+//!
+//! A damaged pointer may lead to a page that the thread holds already; every descent checks that. It may also
+//! lead into the path of another thread, but levels that do not fit are refused after one step.
+
+mod check;
+mod layout;
+#[cfg(test)]
+mod memory;
+mod overflow;
+mod reclaim;
+mod restructure;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use crate::{
+    Error, KEY_BYTES_MAX, PageId, Result, VALUE_BYTES_MAX,
+    page::{Page, PageKind},
+    store::{PageGuard, PageRead, PageWrite},
+    sync::Arc,
+};
+use layout::{At, Chain, Flaw, Leaf, Node, Stored};
+
+pub use check::TreeReport;
+
+/// A B+tree: an ordered map from keys (bytes, up to [`KEY_BYTES_MAX`]) to values (up to [`VALUE_BYTES_MAX`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    root: PageId,
+}
+
+/// What [`Tree::update`] makes of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<'v> {
+    /// Leaves it as it is, present or absent.
+    Keep,
+    /// Gives the key this value.
+    Put(Cow<'v, [u8]>),
+    /// Removes the entry, if there is one.
+    Delete,
+}
+
+/// Which leaf of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek<'a> {
+    /// The leaf of the smallest keys.
+    First,
+    /// The leaf of the greatest keys.
+    Last,
+    /// The leaf that covers this key.
+    At(&'a [u8]),
+    /// The leaf that covers the greatest keys less than this one; the first leaf if the key is empty.
+    Before(&'a [u8]),
+}
+
+/// A leaf as it was when it was latched. The latch is gone.
+#[derive(Clone)]
+pub struct LeafView {
+    page: Arc<Page>,
+    count: usize,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+}
+
+/// A value in a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// The value itself.
+    Inline(&'a [u8]),
+    /// The value is large and lies elsewhere; [`Tree::get`] fetches it, unless it was changed meanwhile.
+    Large {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+}
+
+impl Tree {
+    /// Makes an empty tree.
+    pub fn create<P: PageWrite>(pages: &P) -> Result<Tree> {
+        let mut root = pages.allocate(PageKind::TreeLeaf)?;
+        layout::init_leaf(&mut root);
+        Ok(Tree { root: root.id() })
+    }
+
+    /// The tree with this root. Nothing is read yet.
+    pub fn open(root: PageId) -> Tree {
+        Tree { root }
+    }
+
+    /// The root's page, which stays the same as long as the tree exists.
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// The value of a key.
+    pub fn get<P: PageRead>(&self, pages: &P, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (guard, leaf_id) = self.descend(pages, |inner| inner.covering(key))?;
+        let leaf = parse_leaf(&guard).at(leaf_id)?;
+        let Ok(index) = leaf.search(key).at(leaf_id)? else { return Ok(None) };
+        match leaf.entry(index).at(leaf_id)?.1 {
+            Stored::Inline(value) => Ok(Some(value.to_vec())),
+            // The leaf stays latched: without it the chain could be freed.
+            Stored::Large(chain) => overflow::read(pages, leaf_id, chain).map(Some),
+        }
+    }
+
+    /// One leaf, for a scan. After the last entry that it wants, a scan goes on with [`Seek::At`] the
+    /// [upper](LeafView::upper) fence, or with [`Seek::Before`] the [lower](LeafView::lower). If others change the
+    /// tree meanwhile, that leaf may begin with keys that the scan has seen already.
+    pub fn leaf<P: PageRead>(&self, pages: &P, seek: Seek<'_>) -> Result<LeafView> {
+        let (mut lower, mut upper) = (None, None);
+        let (guard, leaf_id) = self.descend(pages, |inner| {
+            let index = match seek {
+                Seek::First => 0,
+                Seek::Last => inner.count() - 1,
+                Seek::At(key) => inner.covering(key)?,
+                Seek::Before(key) => inner.covering_before(key)?,
+            };
+            if index > 0 {
+                set_fence(&mut lower, inner.separator(index)?);
+            }
+            if index + 1 < inner.count() {
+                set_fence(&mut upper, inner.separator(index + 1)?);
+            }
+            Ok(index)
+        })?;
+        let leaf = parse_leaf(&guard).at(leaf_id)?;
+        let count = leaf.count();
+        // So that later accesses cannot fail.
+        (0..count).try_for_each(|index| leaf.entry(index).map(|_| ())).at(leaf_id)?;
+        Ok(LeafView { page: Arc::clone(&guard), count, lower, upper })
+    }
+
+    /// Changes the entry of one key.
+    ///
+    /// `f` is called exactly once (unless an error comes first), with the present value, under the leaf's exclusive
+    /// latch and before any page is changed; it must neither wait nor touch pages. The change that it returns may
+    /// be applied after the latch was released and taken again: the caller's lock keeps others from changing the
+    /// same key, whereas other keys of the leaf are free.
+    ///
+    /// Errors: [`Error::KeyTooLong`] before `f`, [`Error::ValueTooLong`] after it with nothing changed;
+    /// [`Error::DiskFull`], if the store has no page left, with the entry unchanged.
+    pub fn update<'v, P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
+    ) -> Result<()> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Error::KeyTooLong { bytes: key.len() });
+        }
+        let mut guard = self.latch_leaf(pages, key)?;
+        let leaf_id = guard.id();
+        let leaf = parse_leaf(&guard).at(leaf_id)?;
+        let position = leaf.search(key).at(leaf_id)?;
+        let change = match position {
+            Err(_) => f(None),
+            Ok(index) => match leaf.entry(index).at(leaf_id)?.1 {
+                Stored::Inline(value) => f(Some(value)),
+                Stored::Large(chain) => f(Some(&overflow::read(pages, leaf_id, chain)?)),
+            },
+        };
+        match (change, position) {
+            (Change::Keep, _) | (Change::Delete, Err(_)) => Ok(()),
+            (Change::Delete, Ok(index)) => {
+                let old = leaf.entry(index).at(leaf_id)?.1.chain();
+                let used_before = leaf.used();
+                layout::remove_entry(&mut guard, index).at(leaf_id)?;
+                self.finish(pages, key, guard, used_before, old)
+            }
+            (Change::Put(value), _) if value.len() > VALUE_BYTES_MAX => {
+                Err(Error::ValueTooLong { bytes: value.len() })
+            }
+            (Change::Put(value), position) if layout::is_inline(key.len(), value.len()) => {
+                self.put(pages, key, Stored::Inline(&value), guard, position)
+            }
+            (Change::Put(value), _) => {
+                // Others may use the leaf while the value is written.
+                drop(guard);
+                let chain = overflow::write(pages, &value)?;
+                let guard = self.latch_leaf(pages, key)?;
+                let position = parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(guard.id())?;
+                self.put(pages, key, Stored::Large(chain), guard, position)
+            }
+        }
+    }
+
+    /// Puts an entry into its leaf, which is latched, or by a second descent into what becomes of it.
+    fn put<P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        value: Stored<'_>,
+        mut guard: P::WriteGuard,
+        position: Result<usize, usize>,
+    ) -> Result<()> {
+        let leaf_id = guard.id();
+        let leaf = parse_leaf(&guard).at(leaf_id)?;
+        if leaf.has_room(position, key, value).at(leaf_id)? {
+            let old = replaced(leaf, position).at(leaf_id)?;
+            let used_before = leaf.used();
+            layout::put_entry(&mut guard, position, key, value).at(leaf_id)?;
+            return self.finish(pages, key, guard, used_before, old);
+        }
+        drop(guard);
+        match restructure::insert(pages, self.root, key, value) {
+            Ok(Some(old)) => overflow::free(pages, &[], old, usize::MAX).map(|_| ()),
+            Ok(None) => Ok(()),
+            Err(error) => {
+                overflow::give_back(pages, value.chain());
+                Err(error)
+            }
+        }
+    }
+
+    /// Releases a leaf that was changed, frees what was its large value, and merges the leaf if it shrank and is now
+    /// too empty. A leaf that is small because it has just begun to grow is left alone.
+    fn finish<P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        guard: P::WriteGuard,
+        used_before: usize,
+        old: Option<Chain>,
+    ) -> Result<()> {
+        let leaf_id = guard.id();
+        let leaf = parse_leaf(&guard).at(leaf_id)?;
+        let merge = leaf_id != self.root && leaf.used() < used_before && leaf.is_underfull();
+        drop(guard);
+        if let Some(chain) = old {
+            overflow::free(pages, &[], chain, usize::MAX)?;
+        }
+        if merge { restructure::rebalance(pages, self.root, key) } else { Ok(()) }
+    }
+
+    /// Goes down to a leaf under shared latches; `choose` gives the index of the child to take. Returns the leaf,
+    /// whose kind has been checked.
+    #[inline]
+    fn descend<P: PageRead>(
+        &self,
+        pages: &P,
+        mut choose: impl FnMut(layout::Inner<'_>) -> Result<usize, Flaw>,
+    ) -> Result<(P::ReadGuard, PageId)> {
+        let mut id = self.root;
+        let mut guard = pages.read(id)?;
+        let mut level = None;
+        loop {
+            let child = match Node::parse(&guard, level).at(id)? {
+                Node::Leaf(_) => return Ok((guard, id)),
+                Node::Inner(inner) => {
+                    level = Some(inner.child_level());
+                    choose(inner).and_then(|index| inner.child(index)).at(id)?
+                }
+            };
+            if child == id {
+                return Err(Flaw::Reached.error(id));
+            }
+            guard = pages.read(child)?;
+            id = child;
+        }
+    }
+
+    /// Goes down to the leaf that covers a key under shared latches and latches it exclusively.
+    fn latch_leaf<P: PageWrite>(&self, pages: &P, key: &[u8]) -> Result<P::WriteGuard> {
+        loop {
+            let mut id = self.root;
+            let mut guard = pages.read(id)?;
+            let mut level = None;
+            while let Node::Inner(inner) = Node::parse(&guard, level).at(id)? {
+                let child = inner.covering(key).and_then(|index| inner.child(index)).at(id)?;
+                if child == id {
+                    return Err(Flaw::Reached.error(id));
+                }
+                level = Some(inner.child_level());
+                if level == Some(0) {
+                    let leaf = pages.write(child)?;
+                    parse_leaf(&leaf).at(child)?;
+                    return Ok(leaf);
+                }
+                guard = pages.read(child)?;
+                id = child;
+            }
+            // The root is a leaf; unless it grows before it is latched exclusively.
+            drop(guard);
+            let root = pages.write(self.root)?;
+            if let Node::Leaf(_) = Node::parse(&root, None).at(self.root)? {
+                return Ok(root);
+            }
+        }
+    }
+}
+
+impl LeafView {
+    /// How many entries the leaf has.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The key and the value at an index below [`LeafView::len`], in the order of keys; none beyond.
+    pub fn entry(&self, index: usize) -> Option<(&[u8], Value<'_>)> {
+        let (key, value) = parse_leaf(&self.page).and_then(|leaf| leaf.entry(index)).ok()?;
+        let value = match value {
+            Stored::Inline(value) => Value::Inline(value),
+            Stored::Large(chain) => Value::Large { bytes: chain.bytes as usize },
+        };
+        Some((key, value))
+    }
+
+    /// The index of a key, or else that of the first greater one (which may be [`LeafView::len`]).
+    pub fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        // The entries were checked when the view was made, so there is no other error.
+        parse_leaf(&self.page).and_then(|leaf| leaf.search(key)).unwrap_or(Err(self.count))
+    }
+
+    /// The leaf covers keys from this one on; none if it is the first.
+    pub fn lower(&self) -> Option<&[u8]> {
+        self.lower.as_deref()
+    }
+
+    /// The leaf covers keys below this one; none if it is the last.
+    pub fn upper(&self) -> Option<&[u8]> {
+        self.upper.as_deref()
+    }
+}
+
+/// Reads a page as a leaf.
+#[inline]
+fn parse_leaf(page: &Page) -> Result<Leaf<'_>, Flaw> {
+    match Node::parse(page, Some(0))? {
+        Node::Leaf(leaf) => Ok(leaf),
+        Node::Inner(_) => Err(Flaw::Kind),
+    }
+}
+
+/// The overflow pages of the entry at a position.
+fn replaced(leaf: Leaf<'_>, position: Result<usize, usize>) -> Result<Option<Chain>, Flaw> {
+    match position {
+        Ok(index) => Ok(leaf.entry(index)?.1.chain()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Latches a page exclusively, which must not be one of those that are held.
+fn latch<P: PageWrite>(pages: &P, id: PageId, held: &[PageId]) -> Result<P::WriteGuard> {
+    if held.contains(&id) { Err(Flaw::Reached.error(id)) } else { pages.write(id) }
+}
+
+fn set_fence(fence: &mut Option<Vec<u8>>, key: &[u8]) {
+    let fence = fence.get_or_insert_default();
+    fence.clear();
+    fence.extend_from_slice(key);
+}

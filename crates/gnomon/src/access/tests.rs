@@ -1,0 +1,608 @@
+//! The tree against a model, under threads, and on damaged pages.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use proptest::prelude::*;
+
+use super::{
+    Change, LeafView, Seek, Tree, TreeReport, Value,
+    memory::{MemoryPages, Random},
+};
+use crate::{Error, KEY_BYTES_MAX, PageId, VALUE_BYTES_MAX, sync::thread};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn put(tree: Tree, pages: &MemoryPages, key: &[u8], value: &[u8]) {
+    tree.update(pages, key, &mut |_| Change::Put(Cow::Borrowed(value))).unwrap();
+}
+
+fn delete(tree: Tree, pages: &MemoryPages, key: &[u8]) {
+    tree.update(pages, key, &mut |_| Change::Delete).unwrap();
+}
+
+/// All entries by a scan from leaf to leaf.
+fn scan(tree: Tree, pages: &MemoryPages, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let owned = |leaf: &LeafView, index: usize| {
+        let (key, value) = leaf.entry(index).unwrap();
+        let value = match value {
+            Value::Inline(value) => value.to_vec(),
+            Value::Large { bytes } => {
+                let value = tree.get(pages, key).unwrap().unwrap();
+                assert_eq!(value.len(), bytes);
+                value
+            }
+        };
+        (key.to_vec(), value)
+    };
+    let mut found = Vec::new();
+    let mut leaf = tree.leaf(pages, if forward { Seek::First } else { Seek::Last }).unwrap();
+    loop {
+        assert!(leaf.entry(leaf.len()).is_none());
+        let entries = (0..leaf.len()).map(|index| owned(&leaf, index));
+        if forward {
+            found.extend(entries);
+        } else {
+            found.extend(entries.rev());
+        }
+        leaf = match (forward, leaf.lower(), leaf.upper()) {
+            (true, _, Some(upper)) => {
+                let next = tree.leaf(pages, Seek::At(upper)).unwrap();
+                assert_eq!(next.lower(), Some(upper));
+                next
+            }
+            (false, Some(lower), _) => {
+                let next = tree.leaf(pages, Seek::Before(lower)).unwrap();
+                assert_eq!(next.upper(), Some(lower));
+                next
+            }
+            _ => break,
+        };
+    }
+    found
+}
+
+/// Checks the tree, and that the store has no other pages than the tree's.
+fn check(tree: Tree, pages: &MemoryPages) -> TreeReport {
+    let mut visited = 0;
+    let report = tree.check(pages, &mut |_| visited += 1).unwrap();
+    assert!(report.damage.is_empty(), "{:?}", report.damage);
+    assert_eq!(visited, pages.count(), "pages were lost");
+    assert_eq!(visited as u64, report.leaf_pages + report.inner_pages + report.overflow_pages);
+    report
+}
+
+fn check_against(tree: Tree, pages: &MemoryPages, model: &Model) {
+    let report = check(tree, pages);
+    assert_eq!(report.entries as usize, model.len());
+    let entries: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    assert!(scan(tree, pages, true) == entries, "the forward scan differs");
+    let mut backward = scan(tree, pages, false);
+    backward.reverse();
+    assert!(backward == entries, "the backward scan differs");
+}
+
+fn new_tree() -> (MemoryPages, Tree) {
+    let pages = MemoryPages::default();
+    let tree = Tree::create(&pages).unwrap();
+    (pages, tree)
+}
+
+fn empty_out(tree: Tree, pages: &MemoryPages, keys: impl Iterator<Item = Vec<u8>>) {
+    keys.for_each(|key| delete(tree, pages, &key));
+    let report = check(tree, pages);
+    assert_eq!((report.entries, pages.count()), (0, 1), "only the root remains");
+}
+
+fn reclaim(tree: Tree, pages: &MemoryPages, budget: usize) {
+    let mut left = pages.count();
+    while !tree.reclaim(pages, budget).unwrap() {
+        check(tree, pages);
+        assert!(pages.count() < left && pages.count() + budget + 8 >= left);
+        left = pages.count();
+    }
+    assert_eq!(pages.count(), 0);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    Keep(Vec<u8>),
+    /// Deletes what lies in a range, as a way to many merges.
+    DeleteRange(Vec<u8>, Vec<u8>),
+}
+
+/// Few letters, so that keys repeat and share prefixes; some as long as may be.
+fn some_key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => prop::collection::vec(0u8..4, 0..6),
+        4 => (0u16..400).prop_map(|number| number.to_be_bytes().to_vec()),
+        2 => (prop::collection::vec(0u8..3, 0..5), any::<u8>(), 0usize..2).prop_map(|(start, fill, short)| {
+            let mut key = start;
+            key.resize(KEY_BYTES_MAX - short, fill % 2);
+            key
+        }),
+        1 => (0u8..250, 300usize..1000).prop_map(|(last, bytes)| {
+            let mut key = vec![7; bytes];
+            key.push(last);
+            key
+        }),
+    ]
+}
+
+fn some_value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => prop::collection::vec(any::<u8>(), 0..40),
+        3 => (any::<u8>(), 200usize..1400).prop_map(|(fill, bytes)| vec![fill; bytes]),
+        1 => (any::<u8>(), 1300usize..20_000).prop_map(|(fill, bytes)| vec![fill; bytes]),
+    ]
+}
+
+fn some_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (some_key(), some_value()).prop_map(|(key, value)| Step::Put(key, value)),
+        5 => some_key().prop_map(Step::Delete),
+        1 => some_key().prop_map(Step::Keep),
+        1 => (some_key(), some_key()).prop_map(|(a, b)| Step::DeleteRange(a.clone().min(b.clone()), a.max(b))),
+    ]
+}
+
+fn apply(tree: Tree, pages: &MemoryPages, model: &mut Model, step: &Step) {
+    match step {
+        Step::Put(key, value) => {
+            let before = model.insert(key.clone(), value.clone());
+            let mut calls = 0;
+            tree.update(pages, key, &mut |old| {
+                calls += 1;
+                assert_eq!(old, before.as_deref());
+                Change::Put(Cow::Borrowed(value))
+            })
+            .unwrap();
+            assert_eq!(calls, 1);
+            assert_eq!(tree.get(pages, key).unwrap().as_ref(), Some(value));
+        }
+        Step::Delete(key) => {
+            let before = model.remove(key);
+            tree.update(pages, key, &mut |old| {
+                assert_eq!(old, before.as_deref());
+                Change::Delete
+            })
+            .unwrap();
+            assert_eq!(tree.get(pages, key).unwrap(), None);
+        }
+        Step::Keep(key) => {
+            let changes = pages.changes();
+            tree.update(pages, key, &mut |old| {
+                assert_eq!(old, model.get(key).map(Vec::as_slice));
+                Change::Keep
+            })
+            .unwrap();
+            assert_eq!(pages.changes(), changes, "nothing was changed");
+        }
+        Step::DeleteRange(from, to) => {
+            let keys: Vec<_> = model.range(from.clone()..to.clone()).map(|(key, _)| key.clone()).collect();
+            for key in keys {
+                model.remove(&key);
+                delete(tree, pages, &key);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(48), ..ProptestConfig::default() })]
+
+    #[test]
+    fn behaves_like_a_sorted_map(steps in prop::collection::vec(some_step(), 1..400), budget in 1usize..40) {
+        let (pages, tree) = new_tree();
+        let mut model = Model::new();
+        for (index, step) in steps.iter().enumerate() {
+            apply(tree, &pages, &mut model, step);
+            if index % 64 == 0 {
+                check(tree, &pages);
+            }
+        }
+        check_against(tree, &pages, &model);
+        for key in steps.iter().filter_map(|step| if let Step::Delete(key) = step { Some(key) } else { None }) {
+            let found = tree.get(&pages, key).unwrap();
+            prop_assert_eq!(found.as_ref(), model.get(key));
+            seeks_agree(tree, &pages, &model, key);
+        }
+        if budget % 2 == 0 {
+            empty_out(tree, &pages, model.into_keys());
+        }
+        reclaim(tree, &pages, budget);
+    }
+}
+
+/// How many cases a property is tried with; a long sweep sets more.
+fn cases(default: u32) -> u32 {
+    std::env::var("GNOMON_TREE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// What a scan that starts at a key in the middle finds next.
+fn seeks_agree(tree: Tree, pages: &MemoryPages, model: &Model, key: &[u8]) {
+    let at = tree.leaf(pages, Seek::At(key)).unwrap();
+    assert!(at.lower().is_none_or(|lower| lower <= key) && at.upper().is_none_or(|upper| key < upper));
+    assert_eq!(at.search(key).is_ok(), model.contains_key(key));
+    let before = tree.leaf(pages, Seek::Before(key)).unwrap();
+    assert!(
+        before.lower().is_none_or(|lower| lower < key) && before.upper().is_none_or(|upper| key <= upper)
+    );
+    let (Ok(index) | Err(index)) = before.search(key);
+    let previous = index.checked_sub(1).and_then(|index| before.entry(index)).map(|(key, _)| key.to_vec());
+    let expected = model.range(..key.to_vec()).next_back().map(|(key, _)| key.clone());
+    // The leaf may begin with the first key that is not less than `key` only if there is none before in the tree's
+    // part that the leaf covers; a scan then goes on below its lower fence.
+    match previous {
+        Some(previous) => assert_eq!(Some(previous), expected),
+        None => assert!(before.lower().is_none_or(|lower| expected.is_none_or(|key| key.as_slice() < lower))),
+    }
+}
+
+#[test]
+fn keys_and_values_at_their_limits() {
+    let (pages, tree) = new_tree();
+    let longest = vec![0xff; KEY_BYTES_MAX];
+    let largest: Vec<u8> = (0..VALUE_BYTES_MAX).map(|index| (index / 1000) as u8).collect();
+    for (key, value) in
+        [(&b""[..], &b""[..]), (b"", b"x"), (&longest, b""), (b"\0", &largest), (&longest, &largest)]
+    {
+        put(tree, &pages, key, value);
+        assert!(tree.get(&pages, key).unwrap().as_deref() == Some(value));
+    }
+    check(tree, &pages);
+    let too_long = vec![0; KEY_BYTES_MAX + 1];
+    let error = tree.update(&pages, &too_long, &mut |_| unreachable!("the key is refused first"));
+    assert!(matches!(error, Err(Error::KeyTooLong { bytes }) if bytes == KEY_BYTES_MAX + 1));
+    assert_eq!(tree.get(&pages, &too_long).unwrap(), None);
+    let changes = pages.changes();
+    let too_large = vec![0; VALUE_BYTES_MAX + 1];
+    let error = tree.update(&pages, b"", &mut |_| Change::Put(Cow::Borrowed(&too_large)));
+    assert!(matches!(error, Err(Error::ValueTooLong { bytes }) if bytes == VALUE_BYTES_MAX + 1));
+    assert_eq!(pages.changes(), changes);
+    reclaim(tree, &pages, 1000);
+}
+
+#[test]
+fn keys_in_order_fill_the_leaves() {
+    for (name, descending) in [("ascending", false), ("descending", true)] {
+        let (pages, tree) = new_tree();
+        for number in 0..20_000u32 {
+            let number = if descending { u32::MAX - number } else { number };
+            put(tree, &pages, &number.to_be_bytes(), &[7; 30]);
+        }
+        let report = check(tree, &pages);
+        assert!(report.leaf_fill > 0.95, "{name}: {}", report.leaf_fill);
+        assert_eq!(report.height, 3, "{name}");
+    }
+}
+
+#[test]
+fn random_keys_fill_two_thirds() {
+    let (pages, tree) = new_tree();
+    let mut random = Random::new(1);
+    for _ in 0..20_000 {
+        put(tree, &pages, &random.next().to_be_bytes(), &[7; 30]);
+    }
+    let report = check(tree, &pages);
+    assert!((0.6..0.8).contains(&report.leaf_fill), "{}", report.leaf_fill);
+}
+
+/// The longest keys and entries of every size: each split must find a cut that fits.
+#[test]
+fn entries_of_the_largest_sizes_split_anywhere() {
+    for seed in 0..200 {
+        let (pages, tree) = new_tree();
+        let mut random = Random::new(seed);
+        let mut model = Model::new();
+        let fill = random.below(2) as u8;
+        for _ in 0..60 {
+            let bytes = [1, 10, 300, 1000, KEY_BYTES_MAX][random.below(5)];
+            let mut key = vec![fill; bytes];
+            let last = key.len() - 1;
+            key[random.below(bytes.min(3))] = random.below(4) as u8;
+            key[last] = random.below(8) as u8;
+            let value = vec![3; [0, 30, 318, 322, 1000, 1300, 1340, 1350][random.below(8)]];
+            put(tree, &pages, &key, &value);
+            model.insert(key, value);
+        }
+        check_against(tree, &pages, &model);
+        let mut keys: Vec<_> = model.into_keys().collect();
+        for index in (1..keys.len()).rev() {
+            keys.swap(index, random.below(index + 1));
+        }
+        empty_out(tree, &pages, keys.into_iter());
+    }
+}
+
+#[test]
+fn deletes_give_pages_back_in_every_order() {
+    const COUNT: u32 = 4000;
+    let key = |number: u32| (u64::from(number)).to_be_bytes().repeat(3);
+    for order in 0..4 {
+        let (pages, tree) = new_tree();
+        (0..COUNT).for_each(|number| put(tree, &pages, &key(number), &[1; 50]));
+        let full = pages.count();
+        let mut numbers: Vec<u32> = (0..COUNT).collect();
+        match order {
+            0 => {}
+            1 => numbers.reverse(),
+            2 => numbers.sort_by_key(|number| (number % 7, *number)),
+            _ => {
+                let mut random = Random::new(order);
+                numbers.sort_by_cached_key(|_| random.next());
+            }
+        }
+        let (first, second) = numbers.split_at(COUNT as usize * 9 / 10);
+        first.iter().for_each(|number| delete(tree, &pages, &key(*number)));
+        let report = check(tree, &pages);
+        assert!(pages.count() * 2 < full, "order {order}: {} of {full} pages left", pages.count());
+        assert!(report.leaf_fill > 0.24, "order {order}: {report:?}");
+        empty_out(tree, &pages, second.iter().map(|number| key(*number)));
+    }
+}
+
+/// A store without space refuses an update, and the tree is as before, at whichever allocation it happens.
+#[test]
+fn a_full_store_changes_nothing() {
+    let (pages, tree) = new_tree();
+    let mut model = Model::new();
+    let mut random = Random::new(5);
+    let mut refused = 0;
+    for round in 0..1500 {
+        let mut key = vec![0; [4, 1000][random.below(2)]];
+        key[..4].copy_from_slice(&(random.next() as u32).to_be_bytes());
+        let value = vec![9; [10, 700, 9000][random.below(3)]];
+        pages.limit_allocations(Some(round % 4));
+        match tree.update(&pages, &key, &mut |_| Change::Put(Cow::Borrowed(&value))) {
+            Ok(()) => drop(model.insert(key, value)),
+            Err(Error::DiskFull) => {
+                refused += 1;
+                assert_eq!(tree.get(&pages, &key).unwrap().as_ref(), model.get(&key));
+                check(tree, &pages);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 100);
+    check_against(tree, &pages, &model);
+}
+
+/// Writers on keys of their own and readers of everything, while the tree grows and shrinks.
+#[test]
+fn threads_share_a_tree() {
+    const WRITERS: u64 = 4;
+    const READERS: u64 = 2;
+    let rounds = if cfg!(shuttle) { 0 } else { u64::from(cases(48)) * 100 };
+    let (pages, tree) = new_tree();
+    let pages = &pages;
+    let model = thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || write_own_keys(tree, pages, writer, rounds)))
+            .collect();
+        for reader in 0..READERS {
+            scope.spawn(move || read_all(tree, pages, reader, rounds / 20));
+        }
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Model>()
+    });
+    check_against(tree, pages, &model);
+    empty_out(tree, pages, model.into_keys());
+}
+
+/// Puts and deletes keys that end with `writer`; each value begins with its key.
+fn write_own_keys(tree: Tree, pages: &MemoryPages, writer: u64, rounds: u64) -> Model {
+    let mut random = Random::new(writer + 100);
+    let mut own = Model::new();
+    for round in 0..rounds {
+        let key = [&(random.below(600) as u16).to_be_bytes()[..], &[writer as u8]].concat();
+        // Mostly puts in some phases, mostly deletes in others, so that nodes split and merge.
+        let puts = if round / 500 % 2 == 0 { 8 } else { 2 };
+        let value = (random.below(10) < puts).then(|| {
+            let bytes = [3, 60, 400, 1300, 6000][random.below(5)];
+            let mut value = key.clone();
+            value.resize(bytes, writer as u8);
+            value
+        });
+        tree.update(pages, &key, &mut |old| {
+            assert_eq!(old, own.get(&key).map(Vec::as_slice));
+            match &value {
+                Some(value) => Change::Put(Cow::Borrowed(value)),
+                None => Change::Delete,
+            }
+        })
+        .unwrap();
+        match value {
+            Some(value) => own.insert(key, value),
+            None => own.remove(&key),
+        };
+    }
+    own
+}
+
+/// Looks keys up and scans both ways; whatever is found must be whole, and in order.
+fn read_all(tree: Tree, pages: &MemoryPages, reader: u64, rounds: u64) {
+    let is_whole = |key: &[u8], value: &[u8]| {
+        let (start, rest) = value.split_at(3);
+        start == key && rest.iter().all(|byte| *byte == key[2])
+    };
+    let mut random = Random::new(reader + 200);
+    for round in 0..rounds {
+        for _ in 0..20 {
+            let key = [&(random.below(600) as u16).to_be_bytes()[..], &[random.below(4) as u8]].concat();
+            if let Some(value) = tree.get(pages, &key).unwrap() {
+                assert!(is_whole(&key, &value));
+            }
+        }
+        let forward = round % 2 == 0;
+        let mut last: Option<Vec<u8>> = None;
+        let mut leaf = tree.leaf(pages, if forward { Seek::First } else { Seek::Last }).unwrap();
+        loop {
+            for index in 0..leaf.len() {
+                let (key, value) = leaf.entry(if forward { index } else { leaf.len() - 1 - index }).unwrap();
+                if let Value::Inline(value) = value {
+                    assert!(is_whole(key, value));
+                }
+                // A leaf that was merged meanwhile may begin with keys that were seen before.
+                if last.as_deref().is_none_or(|last| if forward { last < key } else { key < last }) {
+                    last = Some(key.to_vec());
+                }
+            }
+            let next = match (forward, leaf.lower(), leaf.upper()) {
+                (true, _, Some(upper)) => Seek::At(upper),
+                (false, Some(lower), _) => Seek::Before(lower),
+                _ => break,
+            };
+            leaf = tree.leaf(pages, next).unwrap();
+        }
+    }
+}
+
+/// Bytes of random pages are changed: every call returns, with a result or an error.
+#[test]
+fn damaged_pages_make_errors_and_nothing_worse() {
+    let mut refused = 0;
+    for seed in 0..u64::from(cases(48)) * 8 {
+        let (pages, tree) = new_tree();
+        let mut random = Random::new(seed);
+        let wide = random.below(2) == 0;
+        let some_key = |random: &mut Random| {
+            let mut key = vec![1; if wide { 4 + random.below(KEY_BYTES_MAX - 4) } else { 4 }];
+            key[..2].copy_from_slice(&(random.below(300) as u16).to_be_bytes());
+            key
+        };
+        for _ in 0..300 {
+            let key = some_key(&mut random);
+            put(tree, &pages, &key, &vec![2; [5, 300, 5000][random.below(3)]]);
+        }
+        let ids = pages.ids();
+        for _ in 0..1 + random.below(4) {
+            pages.damage(ids[random.below(ids.len())], |body| {
+                for _ in 0..1 + random.below(3) {
+                    // Mostly where the headers and slots are.
+                    let end = if random.below(4) == 0 { body.len() } else { 64 };
+                    let at = random.below(end);
+                    body[at] = match random.below(3) {
+                        0 => random.next() as u8,
+                        1 => body[at] ^ (1 << random.below(8)),
+                        _ => body[at].wrapping_add(1),
+                    };
+                }
+                if random.below(4) == 0 {
+                    // A pointer to a page of the same tree.
+                    let start = random.below(body.len() - 8);
+                    body[start..start + 8].copy_from_slice(&ids[random.below(ids.len())].0.to_le_bytes());
+                }
+            });
+        }
+        let mut note = |failed: bool| refused += u32::from(failed);
+        note(!tree.check(&pages, &mut |_: PageId| {}).unwrap().damage.is_empty());
+        for _ in 0..60 {
+            let key = some_key(&mut random);
+            match random.below(6) {
+                0 => note(tree.get(&pages, &key).is_err()),
+                1 | 2 => note(tree.update(&pages, &key, &mut |_| Change::Delete).is_err()),
+                3 | 4 => {
+                    let value = vec![4; [5, 300, 5000][random.below(3)]];
+                    note(tree.update(&pages, &key, &mut |_| Change::Put(Cow::Borrowed(&value))).is_err());
+                }
+                _ => {
+                    for seek in [Seek::At(&key), Seek::Before(&key), Seek::First, Seek::Last] {
+                        match tree.leaf(&pages, seek) {
+                            Ok(leaf) => {
+                                (0..leaf.len()).for_each(|index| assert!(leaf.entry(index).is_some()))
+                            }
+                            Err(_) => note(true),
+                        }
+                    }
+                }
+            }
+        }
+        // Fences ascend whatever the pages say, so a scan ends.
+        let mut seek = Some(Vec::new());
+        while let Some(from) = seek {
+            match tree.leaf(&pages, Seek::At(&from)) {
+                Ok(leaf) => {
+                    assert!(leaf.upper().is_none_or(|upper| upper > from.as_slice()));
+                    seek = leaf.upper().map(<[u8]>::to_vec);
+                }
+                Err(_) => seek = None,
+            }
+        }
+        while let Ok(false) = tree.reclaim(&pages, 10) {}
+    }
+    assert!(refused > 100, "the damage was hardly noticed: {refused} errors");
+}
+
+#[cfg(shuttle)]
+mod scheduled {
+    use super::*;
+    use crate::sync::check_random;
+
+    /// Few entries, of which three fill a leaf, so that nearly every update splits or merges, beside a reader.
+    #[test]
+    fn shuttle_splits_and_merges_beside_readers() {
+        check_random("splits_and_merges_beside_readers", 200, || {
+            let (pages, tree) = new_tree();
+            let pages = crate::sync::Arc::new(pages);
+            let key = |number: usize, writer: u8| {
+                let mut key = vec![number as u8; 900];
+                key.push(writer);
+                key
+            };
+            (0..8).for_each(|number| put(tree, &pages, &key(number, 9), b"fixed"));
+            let writers: Vec<_> = (0..2)
+                .map(|writer| {
+                    let pages = pages.clone();
+                    thread::spawn(move || {
+                        for number in [1, 6, 3] {
+                            put(tree, &pages, &key(number, writer), &[writer; 2000]);
+                            assert_eq!(
+                                tree.get(&*pages, &key(number, writer)).unwrap(),
+                                Some(vec![writer; 2000])
+                            );
+                        }
+                        for number in [6, 1, 3] {
+                            delete(tree, &pages, &key(number, writer));
+                        }
+                    })
+                })
+                .collect();
+            let reader = {
+                let pages = pages.clone();
+                thread::spawn(move || {
+                    for number in 0..8 {
+                        let found = tree.get(&*pages, &key(number, 9)).unwrap();
+                        assert_eq!(found.as_deref(), Some(&b"fixed"[..]));
+                        if let Some(value) = tree.get(&*pages, &key(number, 0)).unwrap() {
+                            assert_eq!(value, vec![0; 2000]);
+                        }
+                    }
+                    let mut leaf = tree.leaf(&*pages, Seek::First).unwrap();
+                    let mut fixed = Vec::new();
+                    loop {
+                        for index in 0..leaf.len() {
+                            let (key, _) = leaf.entry(index).unwrap();
+                            if key.last() == Some(&9) {
+                                fixed.push(key[0]);
+                            }
+                        }
+                        let Some(upper) = leaf.upper().map(<[u8]>::to_vec) else { break };
+                        leaf = tree.leaf(&*pages, Seek::At(&upper)).unwrap();
+                    }
+                    fixed.sort_unstable();
+                    fixed.dedup();
+                    assert_eq!(
+                        fixed,
+                        (0..8).collect::<Vec<u8>>(),
+                        "the scan missed keys that nobody touched"
+                    );
+                })
+            };
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            reader.join().unwrap();
+            check(tree, &pages);
+            empty_out(tree, &pages, (0..8).map(|number| key(number, 9)));
+        });
+    }
+}
