@@ -1,37 +1,75 @@
-//! Locks.
+//! Locks: who may do what until the transaction ends.
+//!
+//! A [`LockManager`] owns several lock tables, each with modes of its own ([`Modes`], given as data), and finds
+//! deadlocks over all of them. It knows nothing of trees, pages or transactions; it is used by both levels.
+//!
+//! # Promises
+//!
+//! - Two owners hold a lock together only in modes of which one admits the other.
+//! - Queues are fair. A new request waits for holders that do not admit it and for earlier waiters that it does
+//!   not get on with (in both directions: it may pass an earlier waiter only if that is delayed by nothing).
+//!   Conversions stand before new requests and mind holders only: a converter that waited for somebody who waits
+//!   for it would be a deadlock by rule. So no request waits for ever behind later ones.
+//! - Whoever releases hands the lock over and wakes exactly those to whom it went. Nobody wakes up to compete.
+//! - A deadlock is broken as soon as it is complete, in the thread of the request that completes it. The victim
+//!   is the owner of the cycle that holds the fewest locks (plus [`LockOwner::set_weight`]), the youngest among
+//!   equals, whether it is the one that asks or one that sleeps. A cycle of given owners always ends the same way.
+//! - A wait ends at once when its [`Interrupt`] is raised. A request that failed, however, has left its queue, and
+//!   those behind it were granted if they can be.
+//!
+//! Not here: lock escalation, the amounts of escrow (a table of increment modes beside them is), locks that survive
+//! a crash, and which names contain which others.
+//!
+//! # How it works
+//!
+//! Names are spread over shards by hash. A shard ([`shard`]) is plain data under one mutex: lock heads in slots,
+//! each with its holders and its queue. A request that finds nobody in its way takes that mutex once and
+//! allocates nothing in the steady state; the owner's log remembers shard and slot, so that a release does not
+//! look the name up. A log entry holds the mode from before, which is all that savepoints need.
+//!
+//! A request that is blocked enters the queue under the same hold of the shard's mutex that found it blocked,
+//! registers with the detector, looks for a deadlock, then sleeps ([`park`]). Whoever takes it out of the queue
+//! owes it one outcome. Only the owner itself (timeout, interrupt), a releaser or a detector do; the mutex of the
+//! shard decides which is first.
+//!
+//! # Why detection misses nothing
+//!
+//! The waits-for graph is not stored: queues are the graph, read shard by shard. The detector adds only where an
+//! owner waits. Its mutex is taken to register and held during the search that follows.
+//!
+//! 1. An owner waits for at most one request. In a cycle all owners wait.
+//! 2. An edge A → B (A waits, B is in its way) arises when A enters the queue, when B enters it ahead of A (a
+//!    conversion), or when B is granted a conversion while A waits. It does not arise when B is granted from the
+//!    queue or passes A as a new request: the first was an edge before, the second happens only between modes that
+//!    admit each other. In each case either A or B was running then, and if B was, B has yet to register for the
+//!    wait that makes it part of a cycle. So every edge of a cycle is there before the later of its two owners
+//!    registers.
+//! 3. Therefore the owner of the cycle that registers last finds all edges and all other owners registered.
+//!
+//! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number,
+//! is still in the queue. Registered waits began before the detector's mutex was taken, so all edges of a cycle
+//! that was read at different moments held together: an owner that waits does not release, and does not leave a
+//! queue but by an outcome, a timeout or an interrupt. If one of the latter two comes during the search, a victim
+//! may fall that the timeout would have saved.
+//!
+//! # Order of mutexes
+//!
+//! detector, then shard (one at a time); parking and interrupt are leaves (interrupt, then parking). No latch is
+//! held by a caller that may wait.
 
-/// Why a waiting or scanning transaction was interrupted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterruptReason {
-    /// Somebody asked for it.
-    Cancel,
-    /// Its time ran out.
-    Timeout,
-    /// The database is closing.
-    Shutdown,
-}
+mod deadlock;
+mod interrupt;
+mod manager;
+mod modes;
+mod name;
+mod park;
+mod shard;
+#[cfg(test)]
+mod tests;
 
-/// Ends a transaction's waits and scans from another thread. Shared by whoever runs the transaction and whoever
-/// may interrupt it; stays raised until it is cleared.
-#[derive(Debug, Default)]
-pub struct Interrupt {
-    raised: crate::sync::Mutex<Option<InterruptReason>>,
-}
-
-impl Interrupt {
-    /// Raises it: the transaction's present wait, or its next wait or scan step, ends with `Error::Interrupted`.
-    pub fn raise(&self, reason: InterruptReason) {
-        *self.raised.lock() = Some(reason);
-    }
-    /// Lowers it, before the next statement.
-    pub fn clear(&self) {
-        *self.raised.lock() = None;
-    }
-    /// Fails if it is raised.
-    pub fn check(&self) -> crate::Result<()> {
-        match *self.raised.lock() {
-            Some(reason) => Err(crate::Error::Interrupted(reason)),
-            None => Ok(()),
-        }
-    }
-}
+pub use interrupt::{Interrupt, InterruptReason};
+pub use manager::{LockInfo, LockManager, LockOwner, LockTable, Mark, WaitOptions};
+pub use modes::{
+    GAP_MODES, KEY_MODES, MODES_MAX, Mode, Modes, ModesSpec, TREE_MODES, gap_mode, key_mode, tree_mode,
+};
+pub use name::{LockName, Part, TableId};

@@ -1,0 +1,120 @@
+//! Deadlock detection: when a request blocks, a search of the waits-for graph from its owner.
+
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
+
+use super::{
+    manager::LockManager,
+    park::Outcome,
+    shard::{Waiter, Wake},
+};
+use crate::{TxnId, sync::Mutex};
+
+/// Where an owner waits, or has waited: the queue says whether it still does.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) shard: usize,
+    pub(super) slot: u32,
+    /// Which of its owner's waits it is.
+    pub(super) number: u64,
+    /// What is lost if the owner is rolled back.
+    pub(super) weight: u64,
+}
+
+/// The owners that have waited since they last released everything.
+#[derive(Debug, Default)]
+pub(super) struct Detector {
+    places: Mutex<HashMap<TxnId, Place>>,
+}
+
+impl LockManager {
+    /// Registers that `txn` waits at `place`, where its request is in the queue already, and breaks every
+    /// deadlock that this completes. True if `txn` is itself a victim: it is out of the queue then.
+    pub(super) fn break_deadlocks(&self, txn: TxnId, place: Place) -> bool {
+        let mut woken = Vec::new();
+        let mut places = self.detector().places.lock();
+        places.insert(txn, place);
+        let is_victim = loop {
+            if !self.waits_for_itself(&places, txn) {
+                break false;
+            }
+            let Some(victim) = self.find_cycle(&places, txn).and_then(|cycle| choose_victim(&cycle, &places))
+            else {
+                break false;
+            };
+            match self.withdraw(victim, &places[&victim], &mut woken) {
+                Some(_) if victim == txn => break true,
+                Some(Waiter { parking, .. }) => woken.push(Wake { parking, outcome: Outcome::Victim }),
+                // A timeout or an interrupt was faster; that breaks the cycle as well.
+                None => {}
+            }
+        };
+        drop(places);
+        wake(woken);
+        is_victim
+    }
+
+    /// Forgets an owner that will not wait any more.
+    pub(super) fn forget(&self, txn: TxnId) {
+        self.detector().places.lock().remove(&txn);
+    }
+
+    /// Whether `start` waits for itself. Visits each queue as a whole; most calls end after one, because the
+    /// holders found there run.
+    fn waits_for_itself(&self, places: &HashMap<TxnId, Place>, start: TxnId) -> bool {
+        let mut found = false;
+        let mut seen = HashSet::new();
+        let mut todo = vec![start];
+        while let Some(txn) = todo.pop() {
+            let Some(place) = places.get(&txn) else { continue };
+            let shard = self.shard(place.shard).lock();
+            shard.reach(self.tables(), place.slot, txn, place.number, |blocker, holder| {
+                found |= blocker == start;
+                if holder && places.contains_key(&blocker) && seen.insert(blocker) {
+                    todo.push(blocker);
+                }
+            });
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The owners of one cycle through `start`, by depth-first search over direct edges.
+    fn find_cycle(&self, places: &HashMap<TxnId, Place>, start: TxnId) -> Option<Vec<TxnId>> {
+        let blockers = |txn: TxnId| match places.get(&txn) {
+            Some(place) => {
+                self.shard(place.shard).lock().blockers(self.tables(), place.slot, txn, place.number)
+            }
+            None => Vec::new(),
+        };
+        let mut seen = HashSet::new();
+        let mut path = vec![(start, blockers(start))];
+        while let Some((_, untried)) = path.last_mut() {
+            match untried.pop() {
+                None => {
+                    path.pop();
+                }
+                Some(next) if next == start => return Some(path.into_iter().map(|(txn, _)| txn).collect()),
+                Some(next) if seen.insert(next) => path.push((next, blockers(next))),
+                Some(_) => {}
+            }
+        }
+        None
+    }
+}
+
+/// The one with the least to lose (locks held, plus its own weight); among equals the youngest.
+fn choose_victim(cycle: &[TxnId], places: &HashMap<TxnId, Place>) -> Option<TxnId> {
+    cycle.iter().copied().min_by_key(|txn| (places[txn].weight, Reverse(*txn)))
+}
+
+/// Wakes sleepers, with no mutex held.
+pub(super) fn wake(woken: Vec<Wake>) {
+    for Wake { parking, outcome } in woken {
+        parking.end(outcome);
+    }
+}

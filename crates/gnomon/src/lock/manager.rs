@@ -1,0 +1,426 @@
+//! The lock manager and its owners: what the other modules of this folder are put together to.
+
+use std::{fmt, time::Duration};
+
+use super::{
+    Interrupt, LockName, Mode, Modes, TableId,
+    deadlock::{Detector, Place, wake},
+    park::{Outcome, Parking, Wakeup},
+    shard::{Answer, Shard, Waiter, Wake},
+};
+use crate::{
+    Error, Result, TxnId,
+    sync::{Arc, Mutex},
+};
+
+/// Shards, a power of two: enough that two threads seldom want the same.
+const SHARDS_BITS: u32 = 6;
+/// A slot that no lock has, in an owner's log: the lock was released before the others.
+const RELEASED: u32 = u32::MAX;
+
+/// What a lock table is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct LockTable {
+    /// What people call it.
+    pub name: &'static str,
+    /// The modes of its locks.
+    pub modes: Modes,
+}
+
+/// Several lock tables over which deadlocks are detected together.
+pub struct LockManager {
+    tables: Box<[LockTable]>,
+    shards: Box<[Line<Mutex<Shard>>]>,
+    detector: Detector,
+    #[cfg(test)]
+    pub(super) planted: Option<Planted>,
+}
+
+/// Faults that tests plant to see that they would be found.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Planted {
+    /// A sleeper can miss its wake-up.
+    LosesWakeups,
+    /// Nobody looks for deadlocks.
+    IgnoresDeadlocks,
+}
+
+/// Keeps what two cores use apart on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// How long and under whose eyes a request waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitOptions<'a> {
+    /// The longest wait, after which the request fails with [`Error::LockTimeout`]; none waits for ever.
+    pub timeout: Option<Duration>,
+    /// Ends the wait with [`Error::Interrupted`] when it is raised.
+    pub interrupt: Option<&'a Interrupt>,
+    /// Fails with [`Error::LockTimeout`] instead of waiting.
+    pub nowait: bool,
+}
+
+/// A lock that is held or awaited, as [`LockManager::snapshot`] shows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LockInfo {
+    /// The lock table's name.
+    pub table: &'static str,
+    /// The space in it.
+    pub space: u64,
+    /// The part of the space: empty for the whole, an escaped key, or `<end>`.
+    pub part: String,
+    /// Whether the owner waits for it.
+    pub waiting: bool,
+    /// Who holds or awaits it.
+    pub txn: TxnId,
+    /// The mode that is held, or that will be when the wait is over.
+    pub mode: &'static str,
+}
+
+impl LockManager {
+    /// A manager of the given tables; a [`TableId`] is a place in the list.
+    pub fn new(tables: impl Into<Box<[LockTable]>>) -> Arc<LockManager> {
+        Arc::new(LockManager::build(tables.into()))
+    }
+
+    pub(super) fn build(tables: Box<[LockTable]>) -> LockManager {
+        LockManager {
+            tables,
+            shards: std::iter::repeat_with(Line::default).take(1 << SHARDS_BITS).collect(),
+            detector: Detector::default(),
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+
+    /// An owner without locks. No two owners at a time may have the same transaction; one owner serves one
+    /// thread at a time.
+    pub fn owner(self: &Arc<Self>, txn: TxnId) -> LockOwner {
+        LockOwner {
+            manager: self.clone(),
+            txn,
+            log: Vec::new(),
+            held_count: 0,
+            mark_max: 0,
+            weight: 0,
+            parking: None,
+            wait_count: 0,
+        }
+    }
+
+    /// The modes of a table.
+    pub fn modes(&self, table: TableId) -> &Modes {
+        &self.tables[table.index()].modes
+    }
+
+    /// Every lock that is held or awaited, sorted by name, holders before waiters and those in the order of the
+    /// queue. Shards are read one after another, so it shows no single moment, but each lock as it was at one.
+    pub fn snapshot(&self) -> Vec<LockInfo> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            shard.0.lock().visit(|name, txn, mode, waiter| {
+                let table = &self.tables[name.table.index()];
+                all.push(LockInfo {
+                    table: table.name,
+                    space: name.space,
+                    part: name.part.to_string(),
+                    waiting: waiter.is_some(),
+                    txn,
+                    mode: table.modes.name(mode),
+                });
+            });
+        }
+        // Stable: keeps the order of a queue.
+        all.sort_by(|a, b| (a.table, a.space, &a.part).cmp(&(b.table, b.space, &b.part)));
+        all
+    }
+
+    #[cfg(not(test))]
+    fn parking(&self) -> Arc<Parking> {
+        Arc::default()
+    }
+
+    #[cfg(test)]
+    fn parking(&self) -> Arc<Parking> {
+        Arc::new(Parking::planted(self.planted == Some(Planted::LosesWakeups)))
+    }
+
+    pub(super) fn tables(&self) -> &[LockTable] {
+        &self.tables
+    }
+
+    pub(super) fn detector(&self) -> &Detector {
+        &self.detector
+    }
+
+    pub(super) fn shard(&self, index: usize) -> &Mutex<Shard> {
+        &self.shards[index].0
+    }
+
+    /// Takes a waiting request out of its queue, if it is still there.
+    pub(super) fn withdraw(&self, txn: TxnId, place: &Place, woken: &mut Vec<Wake>) -> Option<Waiter> {
+        self.shard(place.shard).lock().withdraw(&self.tables, place.slot, txn, place.number, woken)
+    }
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager").field("tables", &self.tables).finish_non_exhaustive()
+    }
+}
+
+/// What a transaction holds. Dropped, it releases everything.
+///
+/// After [`Error::Deadlock`] the owner still holds what it held: the transaction is rolled back first.
+#[derive(Debug)]
+pub struct LockOwner {
+    manager: Arc<LockManager>,
+    txn: TxnId,
+    /// Acquisitions and conversions in their order.
+    log: Vec<Acquired>,
+    held_count: u64,
+    /// No mark that is still of use is beyond this place of the log.
+    mark_max: usize,
+    weight: u64,
+    /// Made when the owner first blocks.
+    parking: Option<Arc<Parking>>,
+    wait_count: u64,
+}
+
+/// One step of a [`LockOwner`]: what it held of a lock before.
+#[derive(Clone, Copy, Debug)]
+struct Acquired {
+    slot: u32,
+    shard: u16,
+    before: Option<Mode>,
+}
+
+/// A point in the course of a [`LockOwner`], for [`LockOwner::release_since`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(usize);
+
+/// What became of a request at once.
+#[derive(Debug)]
+pub(super) enum Requested {
+    Granted,
+    /// It would have to wait and was not allowed to.
+    Refused,
+    Waiting(Wait),
+}
+
+/// A request in a queue, from its owner's side.
+#[derive(Debug)]
+pub(super) struct Wait {
+    place: Place,
+    before: Option<Mode>,
+    instant: bool,
+}
+
+impl LockOwner {
+    /// The transaction.
+    pub fn txn(&self) -> TxnId {
+        self.txn
+    }
+
+    /// How many locks it holds.
+    pub fn held_count(&self) -> u64 {
+        self.held_count
+    }
+
+    /// Makes the owner dearer when a deadlock's victim is chosen: the owner with the fewest locks plus weight is.
+    pub fn set_weight(&mut self, weight: u64) {
+        self.weight = weight;
+    }
+
+    /// Locks `name` in a mode that is at least as strong as `mode`, together with what the owner holds of it
+    /// already. Waits as `options` say; a failed request leaves the owner as it was.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] if this owner is the victim of a deadlock, [`Error::LockTimeout`],
+    /// [`Error::Interrupted`].
+    pub fn lock(&mut self, name: LockName<'_>, mode: Mode, options: &WaitOptions<'_>) -> Result<()> {
+        match self.request(&name, mode, !options.nowait)? {
+            Requested::Granted => Ok(()),
+            Requested::Refused => Err(Error::LockTimeout),
+            Requested::Waiting(wait) => self.wait(wait, options),
+        }
+    }
+
+    /// Locks as [`lock`](LockOwner::lock) does, but false instead of waiting.
+    pub fn try_lock(&mut self, name: LockName<'_>, mode: Mode) -> bool {
+        matches!(self.request(&name, mode, false), Ok(Requested::Granted))
+    }
+
+    /// The mode in which the owner holds a lock.
+    pub fn held_mode(&self, name: LockName<'_>) -> Option<Mode> {
+        let hash = name.hash();
+        let held = self.manager.shard(shard_index(hash)).lock().held(&name, hash, self.txn);
+        held.map(|(_, mode)| mode)
+    }
+
+    /// Releases one lock, whatever its mode, before the others; false if the owner does not hold it.
+    pub fn release(&mut self, name: LockName<'_>) -> bool {
+        let (hash, mut woken) = (name.hash(), Vec::new());
+        let index = shard_index(hash);
+        let mut shard = self.manager.shard(index).lock();
+        let Some((slot, _)) = shard.held(&name, hash, self.txn) else { return false };
+        shard.set_back(&self.manager.tables, slot, self.txn, None, &mut woken);
+        drop(shard);
+        wake(woken);
+        for step in self.log.iter_mut().rev().filter(|s| s.slot == slot && usize::from(s.shard) == index) {
+            step.slot = RELEASED;
+            if step.before.is_none() {
+                break;
+            }
+        }
+        while self.log.len() > self.mark_max && self.log.last().is_some_and(|s| s.slot == RELEASED) {
+            self.log.pop();
+        }
+        self.held_count -= 1;
+        true
+    }
+
+    /// Marks the present point, to which [`release_since`](LockOwner::release_since) goes back.
+    pub fn mark(&mut self) -> Mark {
+        self.mark_max = self.log.len();
+        Mark(self.log.len())
+    }
+
+    /// Releases the locks taken since the mark and takes conversions made since then back: for a rollback to a
+    /// savepoint, or for the locks of a subtransaction at its end. Marks made later than this one are void.
+    pub fn release_since(&mut self, mark: Mark) {
+        let mut woken = Vec::new();
+        while self.log.len() > mark.0 {
+            let Some(step) = self.log.pop() else { break };
+            self.undo(step, step.before, &mut woken);
+        }
+        self.mark_max = mark.0.min(self.log.len());
+        wake(woken);
+    }
+
+    /// Releases everything, the latest first.
+    pub fn release_all(&mut self) {
+        let mut woken = Vec::new();
+        while let Some(step) = self.log.pop() {
+            if step.before.is_none() {
+                self.undo(step, None, &mut woken);
+            }
+        }
+        self.mark_max = 0;
+        if std::mem::take(&mut self.wait_count) > 0 {
+            self.manager.forget(self.txn);
+        }
+        wake(woken);
+    }
+
+    fn undo(&mut self, step: Acquired, before: Option<Mode>, woken: &mut Vec<Wake>) {
+        if step.slot != RELEASED {
+            let mut shard = self.manager.shard(usize::from(step.shard)).lock();
+            shard.set_back(&self.manager.tables, step.slot, self.txn, before, woken);
+            self.held_count -= u64::from(before.is_none());
+        }
+    }
+
+    fn acquired(&mut self, shard: usize, slot: u32, before: Option<Mode>) {
+        self.log.push(Acquired { slot, shard: shard as u16, before });
+        self.held_count += u64::from(before.is_none());
+    }
+
+    /// Asks for a lock; queues the request if it must wait and may. Fails if that is a deadlock and the owner its
+    /// victim.
+    pub(super) fn request(&mut self, name: &LockName<'_>, mode: Mode, may_wait: bool) -> Result<Requested> {
+        let hash = name.hash();
+        let index = shard_index(hash);
+        let manager = &self.manager;
+        let mut shard = manager.shard(index).lock();
+        let (slot, target, before) = match shard.request(&manager.tables, name, hash, self.txn, mode) {
+            Answer::Unchanged => return Ok(Requested::Granted),
+            Answer::Granted { slot, before } => {
+                drop(shard);
+                self.acquired(index, slot, before);
+                return Ok(Requested::Granted);
+            }
+            Answer::Blocked { .. } if !may_wait => return Ok(Requested::Refused),
+            Answer::Blocked { slot, target, before } => (slot, target, before),
+        };
+        let parking = self.parking.get_or_insert_with(|| manager.parking());
+        parking.reset();
+        self.wait_count += 1;
+        let number = self.wait_count;
+        let conversion = before.is_some();
+        shard.enqueue(
+            slot,
+            Waiter { txn: self.txn, number, mode: target, conversion, parking: parking.clone() },
+        );
+        drop(shard);
+        let weight = self.weight.saturating_add(self.held_count);
+        let place = Place { shard: index, slot, number, weight };
+        #[cfg(test)]
+        if manager.planted == Some(Planted::IgnoresDeadlocks) {
+            return Ok(Requested::Waiting(Wait { place, before, instant: false }));
+        }
+        if manager.break_deadlocks(self.txn, place) {
+            return Err(Error::Deadlock);
+        }
+        let instant = manager.modes(name.table).is_instant(mode);
+        Ok(Requested::Waiting(Wait { place, before, instant }))
+    }
+
+    /// Sleeps until the request is granted or fails.
+    fn wait(&mut self, wait: Wait, options: &WaitOptions<'_>) -> Result<()> {
+        let parking = self.parking.clone().expect("a request in a queue has its sleeper");
+        let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
+            Err(error) => error,
+            Ok(_watch) => loop {
+                match parking.sleep(options.timeout) {
+                    Wakeup::Ended(outcome) => return self.ended(wait, outcome),
+                    Wakeup::TimedOut => break Error::LockTimeout,
+                    Wakeup::Poked => match options.interrupt.map_or(Ok(()), Interrupt::check) {
+                        Err(error) => break error,
+                        Ok(()) => continue,
+                    },
+                }
+            },
+        };
+        match self.withdraw(&wait) {
+            true => Err(gave_up),
+            false => self.ended(wait, parking.outcome()),
+        }
+    }
+
+    /// Gives a waiting request up. False if its outcome is there, or under way.
+    pub(super) fn withdraw(&mut self, wait: &Wait) -> bool {
+        let mut woken = Vec::new();
+        let withdrawn = self.manager.withdraw(self.txn, &wait.place, &mut woken).is_some();
+        wake(woken);
+        withdrawn
+    }
+
+    /// Takes note of how a wait ended.
+    pub(super) fn ended(&mut self, wait: Wait, outcome: Outcome) -> Result<()> {
+        match outcome {
+            Outcome::Victim => return Err(Error::Deadlock),
+            Outcome::Granted if wait.instant => {}
+            Outcome::Granted => self.acquired(wait.place.shard, wait.place.slot, wait.before),
+        }
+        Ok(())
+    }
+
+    /// How a wait has ended, if it has.
+    #[cfg(test)]
+    pub(super) fn try_outcome(&self) -> Option<Outcome> {
+        self.parking.as_ref()?.try_outcome()
+    }
+}
+
+impl Drop for LockOwner {
+    fn drop(&mut self) {
+        self.release_all();
+    }
+}
+
+fn shard_index(hash: u64) -> usize {
+    (hash >> (u64::BITS - SHARDS_BITS)) as usize
+}

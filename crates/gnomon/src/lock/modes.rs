@@ -1,0 +1,353 @@
+//! Lock modes as data: which modes a table has, which of them admit each other, and what two of them make
+//! together.
+//!
+//! A table's modes are given by two matrices. *Admission* says whether a mode that one owner holds admits a
+//! request of another; it may be one-sided (a held share admits a requested update, a held update admits no
+//! share), and then says so. The *supremum* is what an owner holds who asked for both modes (a conversion, or
+//! upgrade). [`Modes::new`] refuses matrices that do not fit each other, in a `const` at compile time.
+
+/// How many modes a table can have.
+pub const MODES_MAX: usize = 16;
+
+/// A mode of some [`Modes`], by its place there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mode(u8);
+
+impl Mode {
+    /// The mode at a place in its set.
+    ///
+    /// # Panics
+    /// If `index` is not less than [`MODES_MAX`].
+    pub const fn new(index: usize) -> Mode {
+        assert!(index < MODES_MAX, "a set has at most 16 modes");
+        Mode(index as u8)
+    }
+
+    /// The mode's place in its set.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of modes, one bit each.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct ModeSet(u16);
+
+impl ModeSet {
+    pub(super) const EMPTY: ModeSet = ModeSet(0);
+
+    pub(super) const fn with(self, mode: Mode) -> ModeSet {
+        ModeSet(self.0 | 1 << mode.0)
+    }
+
+    pub(super) const fn contains(self, mode: Mode) -> bool {
+        self.0 & 1 << mode.0 != 0
+    }
+
+    pub(super) const fn intersection(self, other: ModeSet) -> ModeSet {
+        ModeSet(self.0 & other.0)
+    }
+
+    pub(super) const fn is_subset(self, of: ModeSet) -> bool {
+        self.0 & !of.0 == 0
+    }
+}
+
+/// What [`Modes::new`] makes a set of modes from. Rows and columns are in the order of `names`.
+#[derive(Clone, Copy, Debug)]
+pub struct ModesSpec<const N: usize> {
+    /// What people call the modes.
+    pub names: [&'static str; N],
+    /// `admits[held][requested]`: whether a mode that is held admits a request by another owner.
+    pub admits: [[bool; N]; N],
+    /// `supremum[a][b]`: the place of the weakest mode that is as strong as both.
+    pub supremum: [[usize; N]; N],
+    /// The pairs (held, requested) where the first admits the second and not the other way round.
+    pub one_sided: &'static [(usize, usize)],
+    /// Modes that nobody may hold: a request waits until it could be granted, and then leaves nothing behind.
+    pub instant: &'static [usize],
+}
+
+/// The modes of a lock table.
+#[derive(Clone, Copy, Debug)]
+pub struct Modes {
+    names: [&'static str; MODES_MAX],
+    count: usize,
+    /// By requested mode: the held modes that admit it.
+    admitted_by: [ModeSet; MODES_MAX],
+    /// By mode: those that admit it and that it admits.
+    friends: [ModeSet; MODES_MAX],
+    supremum: [[Mode; MODES_MAX]; MODES_MAX],
+    instant: ModeSet,
+}
+
+impl Modes {
+    /// Checks a specification and makes it ready for use. The error says what does not fit.
+    pub const fn new<const N: usize>(spec: ModesSpec<N>) -> Result<Modes, &'static str> {
+        if N == 0 || N > MODES_MAX {
+            return Err("a set has between 1 and 16 modes");
+        }
+        let mut modes = Modes {
+            names: [""; MODES_MAX],
+            count: N,
+            admitted_by: [ModeSet::EMPTY; MODES_MAX],
+            friends: [ModeSet::EMPTY; MODES_MAX],
+            supremum: [[Mode(0); MODES_MAX]; MODES_MAX],
+            instant: ModeSet::EMPTY,
+        };
+        let mut admits = [ModeSet::EMPTY; MODES_MAX];
+        let mut at = 0;
+        while at < spec.instant.len() {
+            if spec.instant[at] >= N {
+                return Err("an instant mode is not of the set");
+            }
+            modes.instant = modes.instant.with(Mode::new(spec.instant[at]));
+            at += 1;
+        }
+        let mut a = 0;
+        while a < N {
+            modes.names[a] = spec.names[a];
+            let mut b = 0;
+            while b < N {
+                if spec.supremum[a][b] >= N {
+                    return Err("a supremum is not of the set");
+                }
+                modes.supremum[a][b] = Mode::new(spec.supremum[a][b]);
+                if spec.admits[a][b] {
+                    admits[a] = admits[a].with(Mode::new(b));
+                    modes.admitted_by[b] = modes.admitted_by[b].with(Mode::new(a));
+                }
+                if spec.admits[a][b] && spec.admits[b][a] {
+                    modes.friends[a] = modes.friends[a].with(Mode::new(b));
+                }
+                if (spec.admits[a][b] && !spec.admits[b][a]) != declared(spec.one_sided, a, b) {
+                    return Err("admission is one-sided where it was not declared so, or the reverse");
+                }
+                b += 1;
+            }
+            a += 1;
+        }
+        match modes.check_supremum(&admits) {
+            Ok(()) => Ok(modes),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The supremum must be a join (idempotent, commutative, associative) that is as strong as its parts, so that
+    /// the order of conversions does not matter and a conversion back never refuses what stood before.
+    const fn check_supremum(&self, admits: &[ModeSet; MODES_MAX]) -> Result<(), &'static str> {
+        let mut a = 0;
+        while a < self.count {
+            if self.supremum[a][a].index() != a {
+                return Err("a mode's supremum with itself is another mode");
+            }
+            let mut b = 0;
+            while b < self.count {
+                let both = self.supremum[a][b].index();
+                if self.supremum[b][a].index() != both {
+                    return Err("the supremum depends on the order of its parts");
+                }
+                if !admits[both].is_subset(admits[a].intersection(admits[b])) {
+                    return Err("a supremum, held, admits what a part of it does not");
+                }
+                if !self.admitted_by[both].is_subset(self.admitted_by[a].intersection(self.admitted_by[b])) {
+                    return Err("a supremum is admitted where a part of it is not");
+                }
+                let parts_held = !self.instant.contains(Mode::new(a)) && !self.instant.contains(Mode::new(b));
+                if parts_held && self.instant.contains(self.supremum[a][b]) {
+                    return Err("two modes that may be held have a supremum that may not");
+                }
+                let mut c = 0;
+                while c < self.count {
+                    let left = self.supremum[both][c].index();
+                    let right = self.supremum[a][self.supremum[b][c].index()].index();
+                    if left != right {
+                        return Err("the supremum of three modes depends on their grouping");
+                    }
+                    c += 1;
+                }
+                b += 1;
+            }
+            a += 1;
+        }
+        Ok(())
+    }
+
+    /// How many modes there are.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The name of a mode.
+    pub const fn name(&self, mode: Mode) -> &'static str {
+        self.names[mode.index()]
+    }
+
+    /// The mode of a name.
+    pub fn by_name(&self, name: &str) -> Option<Mode> {
+        self.names[..self.count].iter().position(|&n| n == name).map(Mode::new)
+    }
+
+    /// Whether a mode that one owner holds admits another owner's request.
+    pub const fn admits(&self, held: Mode, requested: Mode) -> bool {
+        self.admitted_by[requested.index()].contains(held)
+    }
+
+    /// What an owner holds who asked for both.
+    pub const fn supremum(&self, a: Mode, b: Mode) -> Mode {
+        self.supremum[a.index()][b.index()]
+    }
+
+    /// Whether nobody may hold the mode: requests for it have instant duration.
+    pub const fn is_instant(&self, mode: Mode) -> bool {
+        self.instant.contains(mode)
+    }
+
+    /// The held modes that admit a request.
+    pub(super) const fn admitted_by(&self, requested: Mode) -> ModeSet {
+        self.admitted_by[requested.index()]
+    }
+
+    /// The modes that admit this one and are admitted by it.
+    pub(super) const fn friends(&self, mode: Mode) -> ModeSet {
+        self.friends[mode.index()]
+    }
+}
+
+const fn declared(pairs: &[(usize, usize)], held: usize, requested: usize) -> bool {
+    let mut at = 0;
+    while at < pairs.len() {
+        if pairs[at].0 == held && pairs[at].1 == requested {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn checked(modes: Result<Modes, &'static str>) -> Modes {
+    match modes {
+        Ok(modes) => modes,
+        Err(why) => panic!("{}", why),
+    }
+}
+
+/// Reads a matrix as it is drawn: 1 is yes.
+const fn drawn<const N: usize>(matrix: [[u8; N]; N]) -> [[bool; N]; N] {
+    let mut out = [[false; N]; N];
+    let mut a = 0;
+    while a < N {
+        let mut b = 0;
+        while b < N {
+            out[a][b] = matrix[a][b] == 1;
+            b += 1;
+        }
+        a += 1;
+    }
+    out
+}
+
+/// The places of [`TREE_MODES`].
+pub mod tree_mode {
+    use super::Mode;
+    /// Intention shared: single keys will be locked shared.
+    pub const IS: Mode = Mode::new(0);
+    /// Intention exclusive: single keys will be locked in any mode.
+    pub const IX: Mode = Mode::new(1);
+    /// Shared: all keys are read.
+    pub const S: Mode = Mode::new(2);
+    /// Update: as shared, and may be converted to exclusive without a deadlock among its kind.
+    pub const U: Mode = Mode::new(3);
+    /// Shared, and intention exclusive.
+    pub const SIX: Mode = Mode::new(4);
+    /// Exclusive.
+    pub const X: Mode = Mode::new(5);
+}
+
+/// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a
+/// shared lock, and of which with the shared mode only the held share admits the request.
+pub const TREE_MODES: Modes = {
+    const IS: usize = 0;
+    const IX: usize = 1;
+    const S: usize = 2;
+    const U: usize = 3;
+    const SIX: usize = 4;
+    const X: usize = 5;
+    checked(Modes::new(ModesSpec {
+        names: ["IS", "IX", "S", "U", "SIX", "X"],
+        admits: drawn([
+            // IS IX S  U SIX X  requested; held:
+            [1, 1, 1, 1, 1, 0], // IS
+            [1, 1, 0, 0, 0, 0], // IX
+            [1, 0, 1, 1, 0, 0], // S
+            [1, 0, 0, 0, 0, 0], // U
+            [1, 0, 0, 0, 0, 0], // SIX
+            [0, 0, 0, 0, 0, 0], // X
+        ]),
+        supremum: [
+            [IS, IX, S, U, SIX, X],
+            [IX, IX, SIX, SIX, SIX, X],
+            [S, SIX, S, U, SIX, X],
+            [U, SIX, U, U, SIX, X],
+            [SIX, SIX, SIX, SIX, SIX, X],
+            [X, X, X, X, X, X],
+        ],
+        one_sided: &[(S, U)],
+        instant: &[],
+    }))
+};
+
+/// The places of [`KEY_MODES`].
+pub mod key_mode {
+    use super::Mode;
+    /// Shared.
+    pub const S: Mode = Mode::new(0);
+    /// Update: reads now and may write later; one holder at a time, beside those who share already.
+    pub const U: Mode = Mode::new(1);
+    /// Exclusive.
+    pub const X: Mode = Mode::new(2);
+}
+
+/// Shared, update and exclusive, for single keys (Gray and Reuter 1993, chapter 7).
+pub const KEY_MODES: Modes = {
+    const S: usize = 0;
+    const U: usize = 1;
+    const X: usize = 2;
+    checked(Modes::new(ModesSpec {
+        names: ["S", "U", "X"],
+        admits: drawn([
+            // S U  X  requested; held:
+            [1, 1, 0], // S
+            [0, 0, 0], // U
+            [0, 0, 0], // X
+        ]),
+        supremum: [[S, U, X], [U, U, X], [X, X, X]],
+        one_sided: &[(S, U)],
+        instant: &[],
+    }))
+};
+
+/// The places of [`GAP_MODES`].
+pub mod gap_mode {
+    use super::Mode;
+    /// Nobody else inserts into the gap.
+    pub const SCAN: Mode = Mode::new(0);
+    /// The intention to insert a key into the gap; inserters do not mind each other.
+    pub const INSERT: Mode = Mode::new(1);
+    /// Both: what an owner holds who scanned a gap and inserts into it.
+    pub const SCAN_INSERT: Mode = Mode::new(2);
+}
+
+/// Modes for the gap before a key (next-key locking, Mohan 1990, with the gap apart from its key).
+pub const GAP_MODES: Modes = {
+    const SCAN: usize = 0;
+    const INSERT: usize = 1;
+    const BOTH: usize = 2;
+    checked(Modes::new(ModesSpec {
+        names: ["Scan", "Insert", "ScanInsert"],
+        admits: drawn([[1, 0, 0], [0, 1, 0], [0, 0, 0]]),
+        supremum: [[SCAN, BOTH, BOTH], [BOTH, INSERT, BOTH], [BOTH, BOTH, BOTH]],
+        one_sided: &[],
+        instant: &[],
+    }))
+};

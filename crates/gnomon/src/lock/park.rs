@@ -1,0 +1,102 @@
+//! Where one owner sleeps while its request waits.
+//!
+//! Whoever takes a request out of its queue owes its owner exactly one [`Outcome`], and the owner does not go on
+//! before it has got it (or has taken the request out itself). So an outcome never reaches a later wait of the
+//! same owner.
+
+use std::time::Duration;
+
+use crate::sync::{Condvar, Mutex};
+
+/// How a wait ended by somebody else's hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The lock is held.
+    Granted,
+    /// The owner was chosen as the victim of a deadlock.
+    Victim,
+}
+
+/// What wakes a sleeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wakeup {
+    Ended(Outcome),
+    /// An interrupt was raised; the request is still in its queue, or an outcome is under way.
+    Poked,
+    TimedOut,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Parking {
+    signal: Mutex<Option<Wakeup>>,
+    changed: Condvar,
+    /// Planted fault: looks at the signal and sleeps in two steps, so that one that comes between them is lost.
+    #[cfg(test)]
+    sleeps_without_looking: bool,
+}
+
+impl Parking {
+    #[cfg(test)]
+    pub(super) fn planted(sleeps_without_looking: bool) -> Parking {
+        Parking { sleeps_without_looking, ..Parking::default() }
+    }
+
+    /// Sleeps until an outcome or a poke comes, or for `timeout`. Takes the signal.
+    pub(super) fn sleep(&self, timeout: Option<Duration>) -> Wakeup {
+        let mut signal = self.signal.lock();
+        #[cfg(test)]
+        if self.sleeps_without_looking && signal.is_none() {
+            drop(signal);
+            signal = self.signal.lock();
+            self.changed.wait(&mut signal);
+        }
+        loop {
+            if let Some(wakeup) = signal.take() {
+                return wakeup;
+            }
+            match timeout {
+                None => self.changed.wait(&mut signal),
+                Some(timeout) => {
+                    if self.changed.wait_for(&mut signal, timeout).timed_out() {
+                        return signal.take().unwrap_or(Wakeup::TimedOut);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps until the outcome comes that is known to be under way.
+    pub(super) fn outcome(&self) -> Outcome {
+        loop {
+            if let Wakeup::Ended(outcome) = self.sleep(None) {
+                return outcome;
+            }
+        }
+    }
+
+    /// The outcome, if it has come.
+    #[cfg(test)]
+    pub(super) fn try_outcome(&self) -> Option<Outcome> {
+        match *self.signal.lock() {
+            Some(Wakeup::Ended(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Ends the wait.
+    pub(super) fn end(&self, outcome: Outcome) {
+        *self.signal.lock() = Some(Wakeup::Ended(outcome));
+        self.changed.notify_one();
+    }
+
+    /// Wakes the sleeper to look at its interrupt.
+    pub(super) fn poke(&self) {
+        self.signal.lock().get_or_insert(Wakeup::Poked);
+        self.changed.notify_one();
+    }
+
+    /// Forgets a poke that came after the wait had ended.
+    pub(super) fn reset(&self) {
+        *self.signal.lock() = None;
+    }
+}

@@ -1,0 +1,459 @@
+//! One shard of the lock tables: the locks whose names hash to it, each with its holders and its queue.
+//!
+//! Plain data without synchronisation or time; the manager puts each shard under a mutex. A lock exists while
+//! somebody holds or awaits it, in a slot that does not move meanwhile, so that holders release by slot without
+//! looking the name up again. Slots and their buffers are reused: in the steady state nothing is allocated.
+//!
+//! Invariants, checked in debug builds after every grant:
+//!
+//! 1. Of two modes held by different owners, one admits the other (both, but for one-sided pairs).
+//! 2. In a queue, conversions stand before new requests.
+//! 3. Nobody waits who could be granted; so a lock that is awaited is held.
+
+use std::collections::VecDeque;
+
+use super::{
+    LockName, LockTable, Mode, Modes, Part,
+    modes::ModeSet,
+    park::{Outcome, Parking},
+};
+use crate::{TxnId, sync::Arc};
+
+/// Buffers of a free slot that are larger than this (bytes of a name, or holders) are given back.
+const SPARE_MAX: usize = 64;
+/// A shard that falls empty gives its slots back if it has more than this many.
+const SLOTS_KEPT: usize = 256;
+const NO_SLOT: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    txn: TxnId,
+    mode: Mode,
+}
+
+/// A request in a queue.
+#[derive(Clone, Debug)]
+pub(super) struct Waiter {
+    pub(super) txn: TxnId,
+    /// Which of its owner's waits this is.
+    pub(super) number: u64,
+    /// What the owner will hold when it is granted.
+    pub(super) mode: Mode,
+    /// The owner holds the lock already, in a weaker mode.
+    pub(super) conversion: bool,
+    pub(super) parking: Arc<Parking>,
+}
+
+/// A sleeper to be woken once the shard's mutex is free.
+#[derive(Debug)]
+pub(super) struct Wake {
+    pub(super) parking: Arc<Parking>,
+    pub(super) outcome: Outcome,
+}
+
+/// What a request met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The owner holds what it asked for, or its instant request passed.
+    Unchanged,
+    /// The owner holds the lock now; before, in the given mode.
+    Granted { slot: u32, before: Option<Mode> },
+    /// The request must wait, or be given up.
+    Blocked { slot: u32, target: Mode, before: Option<Mode> },
+}
+
+#[derive(Debug)]
+struct Head {
+    hash: u64,
+    /// The next lock of the bucket, or the next free slot.
+    next: u32,
+    name: StoredName,
+    granted: Vec<Grant>,
+    queue: VecDeque<Waiter>,
+}
+
+/// A [`LockName`] with bytes of its own.
+#[derive(Debug)]
+struct StoredName {
+    table: super::TableId,
+    space: u64,
+    kind: Kind,
+    key: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Key,
+    End,
+}
+
+impl StoredName {
+    fn is(&self, name: &LockName<'_>) -> bool {
+        self.table == name.table
+            && self.space == name.space
+            && match name.part {
+                Part::Whole => self.kind == Kind::Whole,
+                Part::Key(key) => self.kind == Kind::Key && self.key == key,
+                Part::End => self.kind == Kind::End,
+            }
+    }
+
+    fn set(&mut self, name: &LockName<'_>) {
+        self.table = name.table;
+        self.space = name.space;
+        self.key.clear();
+        self.kind = match name.part {
+            Part::Whole => Kind::Whole,
+            Part::Key(key) => {
+                self.key.extend_from_slice(key);
+                Kind::Key
+            }
+            Part::End => Kind::End,
+        };
+    }
+
+    fn as_name(&self) -> LockName<'_> {
+        let part = match self.kind {
+            Kind::Whole => Part::Whole,
+            Kind::Key => Part::Key(&self.key),
+            Kind::End => Part::End,
+        };
+        LockName { table: self.table, space: self.space, part }
+    }
+}
+
+impl Head {
+    fn modes<'t>(&self, tables: &'t [LockTable]) -> &'t Modes {
+        &tables[self.name.table.index()].modes
+    }
+
+    fn held_by_others(&self, txn: TxnId) -> ModeSet {
+        self.granted.iter().filter(|g| g.txn != txn).fold(ModeSet::EMPTY, |set, g| set.with(g.mode))
+    }
+
+    /// Hands the lock to those in the queue who can have it now.
+    fn regrant(&mut self, modes: &Modes, woken: &mut Vec<Wake>) {
+        let mut held = self.granted.iter().fold(ModeSet::EMPTY, |set, g| set.with(g.mode));
+        let mut ahead = ModeSet::EMPTY;
+        let mut at = 0;
+        while let Some(waiter) = self.queue.get(at) {
+            let passes = if waiter.conversion {
+                self.held_by_others(waiter.txn).is_subset(modes.admitted_by(waiter.mode))
+            } else {
+                held.is_subset(modes.admitted_by(waiter.mode)) && ahead.is_subset(modes.friends(waiter.mode))
+            };
+            if !passes {
+                ahead = ahead.with(waiter.mode);
+                at += 1;
+                continue;
+            }
+            let waiter = self.queue.remove(at).expect("it was just looked at");
+            if !modes.is_instant(waiter.mode) {
+                self.grant(waiter.txn, waiter.mode);
+                held = held.with(waiter.mode);
+            }
+            woken.push(Wake { parking: waiter.parking, outcome: Outcome::Granted });
+        }
+        self.check(modes);
+    }
+
+    fn grant(&mut self, txn: TxnId, mode: Mode) {
+        match self.granted.iter_mut().find(|g| g.txn == txn) {
+            Some(grant) => grant.mode = mode,
+            None => self.granted.push(Grant { txn, mode }),
+        }
+    }
+
+    /// The invariants at the head of this file.
+    fn check(&self, modes: &Modes) {
+        if cfg!(debug_assertions) {
+            for (at, a) in self.granted.iter().enumerate() {
+                for b in &self.granted[at + 1..] {
+                    assert!(a.txn != b.txn, "{} holds {:?} twice", a.txn, self.name);
+                    assert!(
+                        modes.admits(a.mode, b.mode) || modes.admits(b.mode, a.mode),
+                        "{:?} is held in {} by {} and in {} by {}",
+                        self.name,
+                        modes.name(a.mode),
+                        a.txn,
+                        modes.name(b.mode),
+                        b.txn
+                    );
+                }
+            }
+            assert!(self.queue.iter().is_sorted_by_key(|w| !w.conversion), "{:?}: queue order", self.name);
+            assert!(self.queue.is_empty() || !self.granted.is_empty(), "{:?}: awaited, not held", self.name);
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// The first slot of each bucket; a power of two of them.
+    buckets: Vec<u32>,
+    heads: Vec<Head>,
+    first_free: Option<u32>,
+    live: usize,
+}
+
+impl Shard {
+    /// Asks for a lock, and grants it if nobody stands in the way.
+    pub(super) fn request(
+        &mut self,
+        tables: &[LockTable],
+        name: &LockName<'_>,
+        hash: u64,
+        txn: TxnId,
+        mode: Mode,
+    ) -> Answer {
+        let modes = &tables[name.table.index()].modes;
+        let instant = modes.is_instant(mode);
+        let Some(slot) = self.find(name, hash) else {
+            if instant {
+                return Answer::Unchanged;
+            }
+            let slot = self.insert(name, hash);
+            self.heads[slot as usize].granted.push(Grant { txn, mode });
+            return Answer::Granted { slot, before: None };
+        };
+        let head = &mut self.heads[slot as usize];
+        let (mut own, mut others) = (None, ModeSet::EMPTY);
+        for (at, grant) in head.granted.iter().enumerate() {
+            if grant.txn == txn {
+                own = Some((at, grant.mode));
+            } else {
+                others = others.with(grant.mode);
+            }
+        }
+        let before = own.map(|(_, mode)| mode);
+        let joined = before.map_or(mode, |before| modes.supremum(before, mode));
+        if before == Some(joined) {
+            return Answer::Unchanged;
+        }
+        let target = if instant { mode } else { joined };
+        // A conversion minds holders only: who waits may be waiting for this owner.
+        let passes = others.is_subset(modes.admitted_by(target))
+            && (own.is_some() || head.queue.iter().all(|w| modes.friends(target).contains(w.mode)));
+        match own {
+            _ if !passes => return Answer::Blocked { slot, target, before },
+            _ if instant => return Answer::Unchanged,
+            Some((at, _)) => head.granted[at].mode = target,
+            None => head.granted.push(Grant { txn, mode: target }),
+        }
+        head.check(modes);
+        Answer::Granted { slot, before }
+    }
+
+    /// Puts a request that was blocked into its queue: conversions behind conversions, others at the end.
+    pub(super) fn enqueue(&mut self, slot: u32, waiter: Waiter) {
+        let queue = &mut self.heads[slot as usize].queue;
+        let at =
+            if waiter.conversion { queue.partition_point(|other| other.conversion) } else { queue.len() };
+        queue.insert(at, waiter);
+    }
+
+    /// Takes a request out of its queue and grants those whom it kept waiting. None if it is not there (any
+    /// more): then somebody else ended the wait.
+    pub(super) fn withdraw(
+        &mut self,
+        tables: &[LockTable],
+        slot: u32,
+        txn: TxnId,
+        number: u64,
+        woken: &mut Vec<Wake>,
+    ) -> Option<Waiter> {
+        let head = self.heads.get_mut(slot as usize)?;
+        let at = head.queue.iter().position(|w| w.txn == txn && w.number == number)?;
+        let waiter = head.queue.remove(at);
+        head.regrant(head.modes(tables), woken);
+        waiter
+    }
+
+    /// Sets back what an owner holds to the mode that it held before, or releases the lock.
+    pub(super) fn set_back(
+        &mut self,
+        tables: &[LockTable],
+        slot: u32,
+        txn: TxnId,
+        before: Option<Mode>,
+        woken: &mut Vec<Wake>,
+    ) {
+        let head = &mut self.heads[slot as usize];
+        let Some(at) = head.granted.iter().position(|g| g.txn == txn) else {
+            debug_assert!(false, "{txn} releases {:?}, which it does not hold", head.name);
+            return;
+        };
+        match before {
+            Some(mode) => head.granted[at].mode = mode,
+            None => {
+                head.granted.swap_remove(at);
+            }
+        }
+        if !head.queue.is_empty() {
+            head.regrant(head.modes(tables), woken);
+        }
+        if head.granted.is_empty() && head.queue.is_empty() {
+            self.remove(slot);
+        }
+    }
+
+    /// The slot of a lock, and the mode that an owner holds it in.
+    pub(super) fn held(&self, name: &LockName<'_>, hash: u64, txn: TxnId) -> Option<(u32, Mode)> {
+        let slot = self.find(name, hash)?;
+        let grant = self.heads[slot as usize].granted.iter().find(|g| g.txn == txn)?;
+        Some((slot, grant.mode))
+    }
+
+    /// Whom a waiter waits for directly: holders and earlier waiters that do not get on with it.
+    pub(super) fn blockers(&self, tables: &[LockTable], slot: u32, txn: TxnId, number: u64) -> Vec<TxnId> {
+        let Some((head, at)) = self.position(slot, txn, number) else { return Vec::new() };
+        let modes = head.modes(tables);
+        let waiter = &head.queue[at];
+        let holders = head.granted.iter().filter(|g| g.txn != txn && !modes.admits(g.mode, waiter.mode));
+        let ahead = head.queue.range(..at);
+        let earlier = ahead.filter(|w| !waiter.conversion && !modes.friends(waiter.mode).contains(w.mode));
+        holders.map(|g| g.txn).chain(earlier.map(|w| w.txn)).collect()
+    }
+
+    /// Whom a waiter waits for, directly or through waiters ahead of it in the same queue: calls `reached` with
+    /// each, and with whether it is a holder. In one pass over queue and holders, however they are entangled.
+    pub(super) fn reach(
+        &self,
+        tables: &[LockTable],
+        slot: u32,
+        txn: TxnId,
+        number: u64,
+        mut reached: impl FnMut(TxnId, bool),
+    ) {
+        let Some((head, at)) = self.position(slot, txn, number) else { return };
+        let modes = head.modes(tables);
+        // What gets on with every new request that is reached so far.
+        let (mut friends, mut admitted) = (None::<ModeSet>, None::<ModeSet>);
+        for (place, waiter) in head.queue.iter().enumerate().take(at + 1).rev() {
+            if place != at {
+                if friends.is_none_or(|friends| friends.contains(waiter.mode)) {
+                    continue;
+                }
+                reached(waiter.txn, false);
+            }
+            if waiter.conversion {
+                let holders =
+                    head.granted.iter().filter(|g| g.txn != waiter.txn && !modes.admits(g.mode, waiter.mode));
+                holders.for_each(|g| reached(g.txn, true));
+            } else {
+                let own = modes.friends(waiter.mode);
+                friends = Some(friends.map_or(own, |friends| friends.intersection(own)));
+                let own = modes.admitted_by(waiter.mode);
+                admitted = Some(admitted.map_or(own, |admitted| admitted.intersection(own)));
+            }
+        }
+        if let Some(admitted) = admitted {
+            head.granted.iter().filter(|g| !admitted.contains(g.mode)).for_each(|g| reached(g.txn, true));
+        }
+    }
+
+    /// Calls `visit` with every lock held and every request waiting.
+    pub(super) fn visit(&self, mut visit: impl FnMut(LockName<'_>, TxnId, Mode, Option<&Waiter>)) {
+        for head in &self.heads {
+            head.granted.iter().for_each(|g| visit(head.name.as_name(), g.txn, g.mode, None));
+            head.queue.iter().for_each(|w| visit(head.name.as_name(), w.txn, w.mode, Some(w)));
+        }
+    }
+
+    fn position(&self, slot: u32, txn: TxnId, number: u64) -> Option<(&Head, usize)> {
+        let head = self.heads.get(slot as usize)?;
+        let at = head.queue.iter().position(|w| w.txn == txn && w.number == number)?;
+        Some((head, at))
+    }
+
+    fn bucket(&self, hash: u64) -> usize {
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    fn find(&self, name: &LockName<'_>, hash: u64) -> Option<u32> {
+        if self.live == 0 {
+            return None;
+        }
+        let mut slot = self.buckets[self.bucket(hash)];
+        while slot != NO_SLOT {
+            let head = &self.heads[slot as usize];
+            if head.hash == hash && head.name.is(name) {
+                return Some(slot);
+            }
+            slot = head.next;
+        }
+        None
+    }
+
+    fn insert(&mut self, name: &LockName<'_>, hash: u64) -> u32 {
+        if self.live >= self.buckets.len() {
+            self.grow();
+        }
+        let slot = match self.first_free {
+            Some(slot) => {
+                let next = self.heads[slot as usize].next;
+                self.first_free = (next != NO_SLOT).then_some(next);
+                slot
+            }
+            None => {
+                let slot = u32::try_from(self.heads.len()).expect("memory ends before the slots do");
+                let name = StoredName { table: name.table, space: 0, kind: Kind::Whole, key: Vec::new() };
+                let (granted, queue) = (Vec::new(), VecDeque::new());
+                self.heads.push(Head { hash, next: NO_SLOT, name, granted, queue });
+                slot
+            }
+        };
+        let bucket = self.bucket(hash);
+        let head = &mut self.heads[slot as usize];
+        head.hash = hash;
+        head.name.set(name);
+        head.next = std::mem::replace(&mut self.buckets[bucket], slot);
+        self.live += 1;
+        slot
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let next = self.heads[slot as usize].next;
+        let bucket = self.bucket(self.heads[slot as usize].hash);
+        if self.buckets[bucket] == slot {
+            self.buckets[bucket] = next;
+        } else {
+            let mut at = self.buckets[bucket];
+            while self.heads[at as usize].next != slot {
+                at = self.heads[at as usize].next;
+            }
+            self.heads[at as usize].next = next;
+        }
+        self.live -= 1;
+        if self.live == 0 && self.heads.len() > SLOTS_KEPT {
+            *self = Shard::default();
+            return;
+        }
+        let head = &mut self.heads[slot as usize];
+        head.next = self.first_free.replace(slot).unwrap_or(NO_SLOT);
+        if head.name.key.capacity() > SPARE_MAX {
+            head.name.key = Vec::new();
+        }
+        if head.granted.capacity() > SPARE_MAX {
+            head.granted = Vec::new();
+        }
+        if head.queue.capacity() > SPARE_MAX {
+            head.queue = VecDeque::new();
+        }
+    }
+
+    fn grow(&mut self) {
+        let count = (self.buckets.len() * 2).max(8);
+        self.buckets.clear();
+        self.buckets.resize(count, NO_SLOT);
+        for slot in 0..self.heads.len() {
+            // Free slots hold nothing; their links belong to the list of free slots.
+            if !self.heads[slot].granted.is_empty() {
+                let bucket = self.bucket(self.heads[slot].hash);
+                self.heads[slot].next = std::mem::replace(&mut self.buckets[bucket], slot as u32);
+            }
+        }
+    }
+}
