@@ -316,6 +316,35 @@ fn entries_of_the_largest_sizes_split_anywhere() {
     }
 }
 
+/// Separators are prefixes of keys and rarely keys; here they become keys, where nodes split at them.
+#[test]
+fn separators_can_be_keys() {
+    for seed in 0..40 {
+        let (pages, tree) = new_tree();
+        let mut random = Random::new(seed);
+        let mut model = Model::new();
+        for round in 0..300 {
+            // Separators are about as long as what the keys have in common.
+            let mut key = vec![1; [2, 700, 1000][seed as usize % 3]];
+            key.extend_from_slice(&(random.next() as u16).to_be_bytes());
+            if round % 3 == 0 {
+                let leaf = tree.leaf(&pages, Seek::At(&key)).unwrap();
+                key = leaf.lower().or(leaf.upper()).map_or(key, <[u8]>::to_vec);
+            }
+            let value = vec![5; [0, 900][random.below(2)]];
+            put(tree, &pages, &key, &value);
+            model.insert(key, value);
+            if round % 10 == 9 {
+                let key = model.keys().nth(random.below(model.len())).unwrap().clone();
+                delete(tree, &pages, &key);
+                model.remove(&key);
+            }
+        }
+        check_against(tree, &pages, &model);
+        empty_out(tree, &pages, model.into_keys());
+    }
+}
+
 #[test]
 fn deletes_give_pages_back_in_every_order() {
     const COUNT: u32 = 4000;
@@ -539,70 +568,71 @@ mod scheduled {
     use super::*;
     use crate::sync::check_random;
 
-    /// Few entries, of which three fill a leaf, so that nearly every update splits or merges, beside a reader.
+    /// Few entries, of which four fill a leaf, so that nearly every update splits or merges.
     #[test]
     fn shuttle_splits_and_merges_beside_readers() {
-        check_random("splits_and_merges_beside_readers", 200, || {
-            let (pages, tree) = new_tree();
-            let pages = crate::sync::Arc::new(pages);
-            let key = |number: usize, writer: u8| {
-                let mut key = vec![number as u8; 900];
-                key.push(writer);
-                key
-            };
-            (0..8).for_each(|number| put(tree, &pages, &key(number, 9), b"fixed"));
-            let writers: Vec<_> = (0..2)
-                .map(|writer| {
-                    let pages = pages.clone();
-                    thread::spawn(move || {
-                        for number in [1, 6, 3] {
-                            put(tree, &pages, &key(number, writer), &[writer; 2000]);
-                            assert_eq!(
-                                tree.get(&*pages, &key(number, writer)).unwrap(),
-                                Some(vec![writer; 2000])
-                            );
-                        }
-                        for number in [6, 1, 3] {
-                            delete(tree, &pages, &key(number, writer));
-                        }
-                    })
-                })
-                .collect();
-            let reader = {
+        check_random("splits_and_merges_beside_readers", 1000, || writers_beside_reader(8));
+    }
+
+    /// As before, but the root is a leaf at times.
+    #[test]
+    fn shuttle_grows_and_shrinks_beside_readers() {
+        check_random("grows_and_shrinks_beside_readers", 1000, || writers_beside_reader(1));
+    }
+
+    fn writers_beside_reader(fixed: usize) {
+        let (pages, tree) = new_tree();
+        let pages = crate::sync::Arc::new(pages);
+        let key = |number: usize, writer: u8| {
+            let mut key = vec![number as u8; 900];
+            key.push(writer);
+            key
+        };
+        (0..fixed).for_each(|number| put(tree, &pages, &key(number, 9), b"fixed"));
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
                 let pages = pages.clone();
                 thread::spawn(move || {
-                    for number in 0..8 {
-                        let found = tree.get(&*pages, &key(number, 9)).unwrap();
-                        assert_eq!(found.as_deref(), Some(&b"fixed"[..]));
-                        if let Some(value) = tree.get(&*pages, &key(number, 0)).unwrap() {
-                            assert_eq!(value, vec![0; 2000]);
-                        }
+                    // Above the limit of a leaf, and below.
+                    let value = vec![writer; if writer == 0 { 2000 } else { 400 }];
+                    for number in [1, 6, 3] {
+                        put(tree, &pages, &key(number, writer), &value);
+                        assert_eq!(tree.get(&*pages, &key(number, writer)).unwrap().as_ref(), Some(&value));
                     }
-                    let mut leaf = tree.leaf(&*pages, Seek::First).unwrap();
-                    let mut fixed = Vec::new();
-                    loop {
-                        for index in 0..leaf.len() {
-                            let (key, _) = leaf.entry(index).unwrap();
-                            if key.last() == Some(&9) {
-                                fixed.push(key[0]);
-                            }
-                        }
-                        let Some(upper) = leaf.upper().map(<[u8]>::to_vec) else { break };
-                        leaf = tree.leaf(&*pages, Seek::At(&upper)).unwrap();
+                    for number in [6, 1, 3] {
+                        delete(tree, &pages, &key(number, writer));
                     }
-                    fixed.sort_unstable();
-                    fixed.dedup();
-                    assert_eq!(
-                        fixed,
-                        (0..8).collect::<Vec<u8>>(),
-                        "the scan missed keys that nobody touched"
-                    );
                 })
-            };
-            writers.into_iter().for_each(|writer| writer.join().unwrap());
-            reader.join().unwrap();
-            check(tree, &pages);
-            empty_out(tree, &pages, (0..8).map(|number| key(number, 9)));
-        });
+            })
+            .collect();
+        let reader = {
+            let pages = pages.clone();
+            thread::spawn(move || {
+                for number in 0..fixed {
+                    let found = tree.get(&*pages, &key(number, 9)).unwrap();
+                    assert_eq!(found.as_deref(), Some(&b"fixed"[..]));
+                }
+                for number in [3, 6, 1] {
+                    if let Some(value) = tree.get(&*pages, &key(number, 0)).unwrap() {
+                        assert_eq!(value, vec![0; 2000]);
+                    }
+                }
+                let mut seen = Vec::new();
+                let mut leaf = tree.leaf(&*pages, Seek::First).unwrap();
+                loop {
+                    let keys = (0..leaf.len()).filter_map(|index| leaf.entry(index)).map(|(key, _)| key);
+                    seen.extend(keys.filter(|key| key.last() == Some(&9)).map(|key| usize::from(key[0])));
+                    let Some(upper) = leaf.upper().map(<[u8]>::to_vec) else { break };
+                    leaf = tree.leaf(&*pages, Seek::At(&upper)).unwrap();
+                }
+                seen.sort_unstable();
+                seen.dedup();
+                assert_eq!(seen, (0..fixed).collect::<Vec<_>>(), "the scan missed keys that nobody touched");
+            })
+        };
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        reader.join().unwrap();
+        check(tree, &pages);
+        empty_out(tree, &pages, (0..fixed).map(|number| key(number, 9)));
     }
 }
