@@ -409,7 +409,7 @@ impl LockOwner {
     }
 
     /// How a wait has ended, if it has.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn try_outcome(&self) -> Option<Outcome> {
         self.parking.as_ref()?.try_outcome()
     }

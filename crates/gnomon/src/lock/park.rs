@@ -75,7 +75,7 @@ impl Parking {
     }
 
     /// The outcome, if it has come.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(super) fn try_outcome(&self) -> Option<Outcome> {
         match *self.signal.lock() {
             Some(Wakeup::Ended(outcome)) => Some(outcome),

@@ -21,13 +21,7 @@ enum Step {
 }
 
 fn locks() -> [LockName<'static>; 5] {
-    [
-        LockName::whole(TREES, 1),
-        key(b"a"),
-        key(b"b"),
-        LockName::end(GAPS, 1),
-        LockName::whole(TableId::new(3), 1),
-    ]
+    [LockName::whole(TREES, 1), key(b"a"), key(b"b"), LockName::end(GAPS, 1), LockName::whole(PASSES, 1)]
 }
 
 fn step() -> impl Strategy<Value = Step> {

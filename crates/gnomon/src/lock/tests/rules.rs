@@ -1,0 +1,193 @@
+//! Single rules, each by a small example.
+
+use super::*;
+
+#[test]
+fn a_mode_set_that_does_not_fit_is_refused() {
+    let good = ModesSpec {
+        names: ["S", "X"],
+        admits: [[true, false], [false, false]],
+        supremum: [[0, 1], [1, 1]],
+        one_sided: &[],
+        instant: &[],
+    };
+    assert!(Modes::new(good).is_ok());
+    let bad = [
+        ModesSpec { admits: [[true, true], [false, false]], ..good },
+        ModesSpec { one_sided: &[(0, 1)], ..good },
+        ModesSpec { supremum: [[0, 0], [0, 1]], ..good },
+        ModesSpec { supremum: [[0, 1], [0, 1]], ..good },
+        ModesSpec { supremum: [[1, 1], [1, 1]], ..good },
+        ModesSpec { supremum: [[0, 2], [2, 1]], ..good },
+        ModesSpec { instant: &[2], ..good },
+    ];
+    for spec in bad {
+        assert!(Modes::new(spec).is_err(), "{spec:?}");
+    }
+    assert!(
+        Modes::new(ModesSpec { names: [], admits: [], supremum: [], one_sided: &[], instant: &[] }).is_err()
+    );
+    let held_only_together = ModesSpec {
+        names: ["A", "B", "AB"],
+        admits: [[true, false, false], [false, true, false], [false; 3]],
+        supremum: [[0, 2, 2], [2, 1, 2], [2, 2, 2]],
+        one_sided: &[],
+        instant: &[2],
+    };
+    assert!(Modes::new(held_only_together).is_err());
+    assert!(Modes::new(ModesSpec { instant: &[], ..held_only_together }).is_ok());
+    assert_eq!(KEY_MODES.by_name("U"), Some(key_mode::U));
+    assert_eq!(KEY_MODES.by_name("IX"), None);
+    assert!(KEY_MODES.admits(key_mode::S, key_mode::U) && !KEY_MODES.admits(key_mode::U, key_mode::S));
+    assert_eq!(TREE_MODES.supremum(tree_mode::S, tree_mode::IX), tree_mode::SIX);
+}
+
+#[test]
+fn locks_are_held_in_the_supremum_and_released() {
+    let manager = manager();
+    let mut t1 = manager.owner(TxnId(1));
+    let wait = WaitOptions::default();
+    let tree = LockName::whole(TREES, 7);
+    t1.lock(tree, tree_mode::S, &wait).unwrap();
+    t1.lock(tree, tree_mode::IX, &wait).unwrap();
+    t1.lock(tree, tree_mode::IS, &wait).unwrap();
+    assert_eq!(t1.held_mode(tree), Some(tree_mode::SIX));
+    assert_eq!(t1.held_count(), 1);
+    let mut t2 = manager.owner(TxnId(2));
+    assert!(t2.try_lock(tree, tree_mode::IS));
+    assert!(!t2.try_lock(tree, tree_mode::IX));
+    let nowait = WaitOptions { nowait: true, ..wait };
+    assert!(matches!(t2.lock(tree, tree_mode::S, &nowait), Err(Error::LockTimeout)));
+    assert_eq!(t2.held_mode(tree), Some(tree_mode::IS));
+    assert!(t1.release(tree) && !t1.release(tree));
+    assert!(t2.try_lock(tree, tree_mode::X));
+    drop(t2);
+    assert!(manager.snapshot().is_empty());
+}
+
+#[test]
+fn names_that_look_alike_are_different_locks() {
+    let manager = manager();
+    let mut owners: Vec<_> = (0..9).map(|txn| manager.owner(TxnId(txn))).collect();
+    let names = [
+        LockName::whole(KEYS, 1),
+        LockName::end(KEYS, 1),
+        LockName::key(KEYS, 1, b""),
+        LockName::key(KEYS, 1, b"\0"),
+        LockName::key(KEYS, 1, b"\0\0\0\0\0\0\0\0"),
+        LockName::key(KEYS, 1, b"\0\0\0\0\0\0\0\0\0"),
+        LockName::key(KEYS, 2, b""),
+        LockName::whole(KEYS, 2),
+        LockName::whole(GAPS, 1),
+    ];
+    for (owner, name) in owners.iter_mut().zip(names) {
+        assert!(owner.try_lock(name, Mode::new(2)), "{name:?}");
+    }
+    assert_eq!(manager.snapshot().len(), names.len());
+}
+
+#[test]
+fn a_savepoint_takes_conversions_back() {
+    let manager = manager();
+    let (mut t1, mut t2) = (Actor::new(&manager, 1), Actor::new(&manager, 2));
+    assert!(t1.ask(key(b"a"), key_mode::S).unwrap());
+    let outer = t1.owner.mark();
+    assert!(t1.ask(key(b"b"), key_mode::X).unwrap());
+    let inner = t1.owner.mark();
+    assert!(t1.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(t1.ask(key(b"c"), key_mode::X).unwrap());
+    assert!(t1.owner.release(key(b"c")));
+    assert!(t1.ask(key(b"d"), key_mode::U).unwrap());
+    assert!(!t2.ask(key(b"a"), key_mode::S).unwrap());
+    t1.owner.release_since(inner);
+    assert!(matches!(t2.poll(), Some(Ok(()))), "the share fits the share of before");
+    assert_eq!(t1.owner.held_mode(key(b"a")), Some(key_mode::S));
+    assert_eq!(t1.owner.held_mode(key(b"b")), Some(key_mode::X));
+    assert_eq!(t1.owner.held_mode(key(b"d")), None);
+    assert_eq!(t1.owner.held_count(), 2);
+    t1.owner.release_since(outer);
+    assert_eq!(t1.owner.held_count(), 1);
+    t1.owner.release_all();
+    drop(t2);
+    assert!(manager.snapshot().is_empty());
+}
+
+#[test]
+fn early_releases_leave_marks_and_logs_in_order() {
+    let manager = manager();
+    let mut t1 = manager.owner(TxnId(1));
+    assert!(t1.try_lock(key(b"a"), key_mode::S));
+    let mark = t1.mark();
+    assert!(t1.release(key(b"a")));
+    assert!(t1.try_lock(key(b"b"), key_mode::S));
+    t1.release_since(mark);
+    assert_eq!(t1.held_mode(key(b"b")), None, "it was taken after the mark");
+    assert_eq!(t1.held_count(), 0);
+}
+
+#[test]
+fn many_locks_of_one_owner_are_given_back_with_their_memory() {
+    let manager = manager();
+    let mut t1 = manager.owner(TxnId(1));
+    for round in 0..3_u32 {
+        for number in 0..50_000_u32 {
+            assert!(t1.try_lock(key(&number.to_be_bytes()), key_mode::X), "round {round}");
+        }
+        assert_eq!(t1.held_count(), 50_000);
+        assert_eq!(t1.held_mode(key(&4711_u32.to_be_bytes())), Some(key_mode::X));
+        t1.release_all();
+    }
+    assert!(manager.snapshot().is_empty());
+}
+
+#[test]
+fn an_instant_mode_waits_and_leaves_nothing() {
+    let manager = manager();
+    let name = LockName::whole(PASSES, 1);
+    let (shared, pass) = (Mode::new(0), Mode::new(2));
+    let (mut t1, mut t2, mut t3) =
+        (Actor::new(&manager, 1), Actor::new(&manager, 2), Actor::new(&manager, 3));
+    assert!(t2.ask(name, pass).unwrap());
+    assert!(manager.snapshot().is_empty());
+    assert!(t1.ask(name, shared).unwrap());
+    assert!(!t2.ask(name, pass).unwrap());
+    assert!(!t3.ask(name, pass).unwrap());
+    t1.owner.release_all();
+    assert!(matches!(t2.poll(), Some(Ok(()))) && matches!(t3.poll(), Some(Ok(()))));
+    assert_eq!(t2.owner.held_count(), 0);
+    assert!(manager.snapshot().is_empty());
+}
+
+#[test]
+fn the_dearest_owner_is_spared() {
+    let manager = manager();
+    let (mut t1, mut t2) = (Actor::new(&manager, 1), Actor::new(&manager, 2));
+    t2.owner.set_weight(10);
+    assert!(t1.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(t2.ask(key(b"b"), key_mode::X).unwrap());
+    assert!(!t1.ask(key(b"b"), key_mode::X).unwrap());
+    assert!(!t2.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(matches!(t1.poll(), Some(Err(Error::Deadlock))));
+    t1.owner.release_all();
+    assert!(matches!(t2.poll(), Some(Ok(()))));
+}
+
+#[test]
+fn one_request_may_need_two_victims() {
+    let manager = manager();
+    let mut t: Vec<_> = (0..4).map(|txn| Actor::new(&manager, txn)).collect();
+    t[3].owner.set_weight(10);
+    for reader in [1, 2] {
+        assert!(t[reader].ask(key(b"a"), key_mode::S).unwrap());
+    }
+    assert!(t[3].ask(key(b"b"), key_mode::X).unwrap());
+    for reader in [1, 2] {
+        assert!(!t[reader].ask(key(b"b"), key_mode::S).unwrap());
+    }
+    assert!(!t[3].ask(key(b"a"), key_mode::X).unwrap());
+    for reader in [1, 2] {
+        assert!(matches!(t[reader].poll(), Some(Err(Error::Deadlock))));
+        t[reader].owner.release_all();
+    }
+    assert!(matches!(t[3].poll(), Some(Ok(()))));
+}
