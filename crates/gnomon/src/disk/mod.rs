@@ -4,6 +4,20 @@
 //! had returned before it was called survive a crash. Nothing else survives for sure: unsynced writes may be lost,
 //! kept, torn at sector boundaries and reordered. A failed sync leaves the writes since the last good one in
 //! doubt for ever; callers must not retry it.
+//!
+//! [`FileDisk`] is a directory, [`MemDisk`] lives in memory, and [`SimDisk`] does to tests what the promises leave
+//! open. One suite of tests holds all three to them.
+
+mod file;
+mod memory;
+mod sim;
+mod sparse;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+pub use file::FileDisk;
+pub use memory::MemDisk;
+pub use sim::{Event, EventKind, Outcome, SimDisk};
 
 use crate::sync::Arc;
 use std::io;
@@ -14,11 +28,11 @@ pub const SECTOR_BYTES: usize = 512;
 /// A directory of named files, held exclusively by whoever opened it.
 pub trait Disk: Send + Sync {
     /// Opens a file for reading and writing. With `create`, makes an empty one if there is none, durably:
-    /// the name itself survives a crash once this returned.
+    /// the name itself survives a crash once this returned. Absent is [`io::ErrorKind::NotFound`].
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
-    /// The names of the files present.
+    /// The names of the files present, in order.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Removes a file, durably.
+    /// Removes a file, durably. Absent is [`io::ErrorKind::NotFound`]. Who has it open goes on with it, unnamed.
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
@@ -39,8 +53,19 @@ pub trait File: Send + Sync {
     /// Grows the file to at least `len` bytes, reserving the space: later writes below `len` do not run out of
     /// it. A full disk is [`io::ErrorKind::StorageFull`]. New bytes read as zero.
     fn allocate(&self, len: u64) -> io::Result<()>;
-    /// Cuts the file to `len` bytes.
+    /// Cuts the file to `len` bytes; one that is shorter stays so.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Gives the space of a range (bytes) back to the file system; it reads as zero afterwards.
+    /// Gives the space of a range (bytes) back to the file system; it reads as zero afterwards. The length stays.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+}
+
+/// Refuses what is not the plain name of a file in the directory.
+fn check_name(name: &str) -> io::Result<()> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{name:?} is not the name of a file"),
+        ));
+    }
+    Ok(())
 }

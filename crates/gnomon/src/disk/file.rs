@@ -1,0 +1,403 @@
+//! The disk of a real database: a directory of the file system.
+//!
+//! Promises beside those of [`Disk`]: while a [`FileDisk`] or one of its files lives, no other process and no other
+//! handle of this one opens the same directory (`flock` on the directory itself, so that there is no lock file to be
+//! left behind, and the system lets go when the process dies). Directories and files that it makes are readable by
+//! their owner alone.
+//!
+//! Where the file system has no way to reserve or to punch, zeros are written instead.
+//!
+//! Not done: direct I/O (the engine relies on the page cache only between a write and its sync), and trust after a
+//! failed sync (the kernel may have dropped the data; see [`Disk`]).
+
+use super::{Disk, File, check_name, sparse::range_end};
+use crate::{
+    Error, Result,
+    sync::{Arc, RwLock},
+};
+use rustix::{
+    fs::{self, Access, AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
+    io::{Errno, retry_on_intr},
+};
+use std::{io, os::fd::OwnedFd, os::unix::fs::FileExt, path::Path};
+
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// How much is written at once where zeros are written, in bytes.
+const ZEROS_BYTES: usize = 64 << 10;
+
+/// A directory of files, locked.
+pub struct FileDisk {
+    directory: Arc<Directory>,
+}
+
+/// Keeps the lock while it is open, so every file has a share in it.
+struct Directory {
+    fd: OwnedFd,
+    read_only: bool,
+}
+
+struct OpenFile {
+    file: std::fs::File,
+    directory: Arc<Directory>,
+    /// Held shared by writes, which may grow the file, and exclusively while its end must stay where it is.
+    end: RwLock<()>,
+}
+
+impl FileDisk {
+    /// Opens the directory `path` for this handle alone; with `create`, makes it if it is absent (its parent must be
+    /// there), durably.
+    ///
+    /// Errors: [`Error::InUse`] if it is open elsewhere; [`Error::NotADatabase`] if there is no directory;
+    /// [`Error::Io`] if it cannot be written.
+    pub fn open(path: impl AsRef<Path>, create: bool) -> Result<FileDisk> {
+        let path = path.as_ref();
+        if create {
+            create_directory(path).map_err(|error| explain(path, error))?;
+        }
+        let fd = lock_directory(path, FlockOperation::NonBlockingLockExclusive)?;
+        fs::accessat(&fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
+            .map_err(|error| explain(path, error))?;
+        Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: false }) })
+    }
+
+    /// Opens the directory `path` for reading, beside others who read and nobody who writes. Every call that would
+    /// change something fails.
+    ///
+    /// Errors: as [`FileDisk::open`].
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<FileDisk> {
+        let fd = lock_directory(path.as_ref(), FlockOperation::NonBlockingLockShared)?;
+        Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: true }) })
+    }
+}
+
+/// Makes a directory durably, or finds it there.
+fn create_directory(path: &Path) -> rustix::io::Result<()> {
+    let existed = match fs::mkdir(path, Mode::RWXU) {
+        Ok(()) => false,
+        Err(Errno::EXIST) => true,
+        Err(error) => return Err(error),
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) => Path::new("."),
+        // The root is its own parent, and nobody made it just now.
+        None => return Ok(()),
+    };
+    // One that existed may come from an attempt that a crash cut short just here. A parent that we may not read
+    // did not let us make it, so it is not from us.
+    match fs::open(parent, DIRECTORY_FLAGS, Mode::empty()) {
+        Ok(parent) => fs::fsync(parent),
+        Err(Errno::ACCESS) if existed => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn lock_directory(path: &Path, lock: FlockOperation) -> Result<OwnedFd> {
+    let fd = fs::open(path, DIRECTORY_FLAGS, Mode::empty()).map_err(|error| explain(path, error))?;
+    match retry_on_intr(|| fs::flock(&fd, lock)) {
+        Ok(()) => Ok(fd),
+        Err(Errno::WOULDBLOCK) => Err(Error::InUse { path: path.display().to_string() }),
+        Err(error) => Err(explain(path, error)),
+    }
+}
+
+/// What a failure to open a directory means to its user.
+fn explain(path: &Path, error: Errno) -> Error {
+    let path = path.display().to_string();
+    let detail = match error {
+        Errno::NOENT => "there is no such directory",
+        Errno::NOTDIR => "it is not a directory",
+        Errno::ROFS => return with_text(error, format!("{path} is on a read-only file system")),
+        Errno::ACCESS | Errno::PERM => {
+            return with_text(error, format!("{path} is not accessible to this user"));
+        }
+        _ => return with_text(error, format!("{path}: {}", io::Error::from(error))),
+    };
+    Error::NotADatabase { path, detail: detail.to_owned() }
+}
+
+fn with_text(error: Errno, text: String) -> Error {
+    io::Error::new(io::Error::from(error).kind(), text).into()
+}
+
+impl Directory {
+    fn writable(&self) -> io::Result<()> {
+        match self.read_only {
+            true => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, "the database was opened for reading"))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+impl Disk for FileDisk {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
+        check_name(name)?;
+        let Directory { fd, read_only } = &*self.directory;
+        let access = match read_only {
+            true => OFlags::RDONLY,
+            false => OFlags::RDWR,
+        };
+        let mut flags = access | OFlags::CLOEXEC;
+        if create {
+            self.directory.writable()?;
+            flags |= OFlags::CREATE;
+        }
+        let file = fs::openat(fd, name, flags, Mode::RUSR | Mode::WUSR)?;
+        if create {
+            // Also when it was there already: perhaps a crash came between its making and this line.
+            fs::fsync(fd)?;
+        }
+        Ok(Arc::new(OpenFile {
+            file: file.into(),
+            directory: self.directory.clone(),
+            end: RwLock::default(),
+        }))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(&self.directory.fd)? {
+            let entry = entry?;
+            let regular = match entry.file_type() {
+                FileType::Unknown => {
+                    let stat = fs::statat(&self.directory.fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                }
+                known => known == FileType::RegularFile,
+            };
+            // A name that is no UTF-8 was not made here.
+            if regular && let Ok(name) = entry.file_name().to_str() {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        check_name(name)?;
+        self.directory.writable()?;
+        fs::unlinkat(&self.directory.fd, name, AtFlags::empty())?;
+        Ok(fs::fsync(&self.directory.fd)?)
+    }
+}
+
+/// A quota that is used up is a full disk to us.
+fn full_disk(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::QuotaExceeded {
+        io::Error::new(io::ErrorKind::StorageFull, error)
+    } else {
+        error
+    }
+}
+
+impl OpenFile {
+    fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
+        let zeros = [0; ZEROS_BYTES];
+        while offset < end {
+            let count = (end - offset).min(ZEROS_BYTES as u64);
+            self.file.write_all_at(&zeros[..count as usize], offset)?;
+            offset += count;
+        }
+        Ok(())
+    }
+
+    fn allocate_by(
+        &self,
+        len: u64,
+        reserve: impl FnOnce(&std::fs::File) -> rustix::io::Result<()>,
+    ) -> io::Result<()> {
+        let _end = self.end.write();
+        let before = self.len()?;
+        let result = match reserve(&self.file) {
+            // Here nothing below the end was ever punched, so growing is all there is to do.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(before, len),
+            result => result.map_err(io::Error::from),
+        };
+        result.map_err(|error| {
+            // Gives back what was reserved before the disk was full. Should that fail too, the first error is the
+            // one to know, and a longer file is none.
+            let _ = self.file.set_len(before);
+            full_disk(error)
+        })
+    }
+
+    fn punch_by(
+        &self,
+        offset: u64,
+        end: u64,
+        punch: impl FnOnce(&std::fs::File) -> rustix::io::Result<()>,
+    ) -> io::Result<()> {
+        match punch(&self.file) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let _end = self.end.write();
+                self.write_zeros(offset, end.min(self.len()?)).map_err(full_disk)
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+impl File for OpenFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        self.directory.writable()?;
+        let _end = self.end.read();
+        self.file.write_all_at(buf, offset).map_err(full_disk)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // The length is part of what fdatasync makes durable, times of change are not.
+        self.file.sync_data().map_err(full_disk)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.directory.writable()?;
+        if len == 0 {
+            return Ok(());
+        }
+        // From the beginning, since there may be holes on the way.
+        self.allocate_by(len, |file| retry_on_intr(|| fs::fallocate(file, FallocateFlags::empty(), 0, len)))
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.directory.writable()?;
+        let _end = self.end.write();
+        if len < self.len()? { self.file.set_len(len) } else { Ok(()) }
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.directory.writable()?;
+        let end = range_end(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.punch_by(offset, end, |file| retry_on_intr(|| fs::fallocate(file, hole, offset, len)))
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    fn open_file(directory: &tempfile::TempDir) -> OpenFile {
+        let disk = FileDisk::open(directory.path(), false).unwrap();
+        Disk::open(&disk, "file", true).unwrap();
+        let fd = fs::openat(&disk.directory.fd, "file", OFlags::RDWR, Mode::empty()).unwrap();
+        OpenFile { file: fd.into(), directory: disk.directory, end: RwLock::default() }
+    }
+
+    #[test]
+    fn one_handle_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = FileDisk::open(directory.path(), true).unwrap();
+        assert!(matches!(FileDisk::open(directory.path(), true), Err(Error::InUse { .. })));
+        assert!(matches!(FileDisk::open_read_only(directory.path()), Err(Error::InUse { .. })));
+        let file = Disk::open(&disk, "file", true).unwrap();
+        drop(disk);
+        assert!(FileDisk::open(directory.path(), false).is_err(), "an open file keeps the lock");
+        drop(file);
+        FileDisk::open(directory.path(), false).unwrap();
+    }
+
+    #[test]
+    fn a_path_without_a_directory_is_no_database() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for create in [false, true] {
+            let error = FileDisk::open(file.path(), create).err().unwrap();
+            assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let error = FileDisk::open(&path, false).err().unwrap();
+        assert!(error.to_string().contains("no such directory"), "{error}");
+        let error = FileDisk::open(path.join("below"), true).err().unwrap();
+        assert!(matches!(error, Error::NotADatabase { .. }), "the parent is absent: {error}");
+        FileDisk::open(&path, true).unwrap();
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_reopening() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new");
+        let disk = FileDisk::open(&path, true).unwrap();
+        let file = Disk::open(&disk, "file", true).unwrap();
+        file.write_at(10, b"gnomon").unwrap();
+        file.sync().unwrap();
+        drop((disk, file));
+        let readers = [(); 2].map(|()| FileDisk::open_read_only(&path).unwrap());
+        for disk in &readers {
+            assert_eq!(disk.list().unwrap(), ["file"]);
+            let mut buf = [0; 6];
+            let file = Disk::open(disk, "file", false).unwrap();
+            file.read_at(10, &mut buf).unwrap();
+            assert_eq!(&buf, b"gnomon");
+            for result in [
+                file.write_at(0, b"x"),
+                file.allocate(1 << 20),
+                file.truncate(0),
+                file.punch(0, 1),
+                disk.remove("file"),
+                Disk::open(disk, "other", true).map(drop),
+            ] {
+                assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            }
+        }
+        assert!(matches!(FileDisk::open(&path, false), Err(Error::InUse { .. })), "readers keep writers out");
+    }
+
+    #[test]
+    fn directories_are_not_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("lost+found")).unwrap();
+        let disk = FileDisk::open(directory.path(), false).unwrap();
+        Disk::open(&disk, "b", true).unwrap();
+        Disk::open(&disk, "a", true).unwrap();
+        assert_eq!(disk.list().unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn zeros_stand_in_where_the_file_system_cannot_reserve_or_punch() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = open_file(&directory);
+        file.write_at(0, b"begins").unwrap();
+        file.allocate_by(200_000, |_| Err(Errno::OPNOTSUPP)).unwrap();
+        assert_eq!(file.len().unwrap(), 200_000);
+        file.allocate_by(100, |_| Err(Errno::OPNOTSUPP)).unwrap();
+        assert_eq!(file.len().unwrap(), 200_000);
+        file.punch_by(1, 3, |_| Err(Errno::OPNOTSUPP)).unwrap();
+        let mut buf = [0; 6];
+        file.read_at(0, &mut buf).unwrap();
+        assert_eq!(&buf, b"b\0\0ins");
+        file.punch_by(199_999, 300_000, |_| Err(Errno::OPNOTSUPP)).unwrap();
+        assert_eq!(file.len().unwrap(), 200_000);
+    }
+
+    #[test]
+    fn a_full_disk_gives_back_what_it_reserved() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = open_file(&directory);
+        file.write_at(0, b"begins").unwrap();
+        for errno in [Errno::NOSPC, Errno::DQUOT] {
+            let result = file.allocate_by(1 << 20, |file| {
+                file.set_len(4096).unwrap();
+                Err(errno)
+            });
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
+            assert_eq!(file.len().unwrap(), 6);
+        }
+        // More than the largest disk has.
+        assert!(file.allocate(1 << 60).is_err());
+        assert_eq!(file.len().unwrap(), 6);
+    }
+}
