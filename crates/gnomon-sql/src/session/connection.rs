@@ -265,6 +265,16 @@ impl Session {
         Ok(())
     }
 
+    /// How many prepared statements there are.
+    pub fn statement_count(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// How many portals there are.
+    pub fn portal_count(&self) -> usize {
+        self.portals.len()
+    }
+
     fn fail_extended(&mut self) {
         self.fail();
         self.portals.clear();

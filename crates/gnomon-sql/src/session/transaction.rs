@@ -171,8 +171,9 @@ impl Session {
         self.settings.end_transaction(false);
     }
 
-    /// A statement failed: an implicit transaction is rolled back; a block is undone, and waits for its end.
-    pub(super) fn fail(&mut self) {
+    /// A statement failed: an implicit transaction is rolled back; a block is undone, and waits for its end. Calls
+    /// that fail have done this already; whoever speaks to the session calls it for errors of its own.
+    pub fn fail(&mut self) {
         let in_block = self.in_block();
         self.roll_back();
         if in_block {

@@ -38,6 +38,15 @@ pub mod thread {
         std::thread::Builder::new().name(name.into()).spawn(f)
     }
 
+    /// Starts a thread with a name and a stack of `stack_bytes`.
+    pub fn spawn_sized<T: Send + 'static>(
+        name: impl Into<String>,
+        stack_bytes: usize,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        std::thread::Builder::new().name(name.into()).stack_size(stack_bytes).spawn(f)
+    }
+
     /// Sleeps for a duration.
     #[expect(clippy::disallowed_methods, reason = "this is where the engine sleeps")]
     pub fn sleep(duration: Duration) {

@@ -493,6 +493,15 @@ pub mod thread {
         shuttle::thread::Builder::new().name(name.into()).spawn(f)
     }
 
+    /// Starts a thread with a name and a stack of `stack_bytes`.
+    pub fn spawn_sized<T: Send + 'static>(
+        name: impl Into<String>,
+        stack_bytes: usize,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        shuttle::thread::Builder::new().name(name.into()).stack_size(stack_bytes).spawn(f)
+    }
+
     /// Waits to be unparked, but not for ever. A token given meanwhile stays for the next park, which then
     /// returns at once, as every park may.
     pub fn park_timeout(_duration: Duration) {

@@ -1,0 +1,361 @@
+//! One client's connection: reads messages, has the session carry them out, answers.
+//!
+//! The rules of the extended protocol stand here: after an error everything up to the next Sync is skipped; results
+//! stay in the buffer until Sync or Flush (or until it is full); COPY messages outside a COPY are ignored, because a
+//! client may still be sending them when it learns that its COPY failed. A message that cannot be decoded ends the
+//! connection with 08P01: whatever follows it cannot be trusted to mean what it says.
+//!
+//! A panic below ends this connection only: the session is dropped, which rolls its transaction back and releases
+//! its locks, and the client is told XX000.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use crate::interim::TypeOid as _;
+use gnomon::{Interrupt, sync::Arc};
+use gnomon_sql::{
+    Severity, SqlError, SqlState,
+    session::{Format, PortalState, Session, SessionOptions},
+    types::Type,
+};
+
+use crate::{
+    message::{self, Bind, Message, Target, format_of, put},
+    metrics::count,
+    server::{Peer, Phase, Registered, Shared},
+    sink::WireSink,
+    startup::{self, Startup},
+    wire::{End, Frame, Socket, Wire},
+};
+
+/// Serves a client until it or the server has had enough.
+pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket) {
+    let mut wire = Wire::new(socket);
+    let end = match catch_unwind(AssertUnwindSafe(|| run(shared, &mut registered, &mut wire))) {
+        Ok(Err(end)) => end,
+        Err(_) => {
+            count(&shared.counters.panics);
+            // A message may have been under construction.
+            wire.output().clear();
+            End::Fatal(fatal(SqlState::INTERNAL_ERROR, "internal error: the connection is closed"))
+        }
+    };
+    match end {
+        // During a shutdown the server closes the reading side to wake the thread up.
+        End::Gone | End::TimedOut if shared.is_stopping() => report(shared, &mut wire, &shutdown_notice()),
+        End::Gone | End::TimedOut => {}
+        End::Fatal(error) => report(shared, &mut wire, &error),
+    }
+    wire.close();
+}
+
+fn fatal(state: SqlState, message: &str) -> SqlError {
+    SqlError::new(state, message).severity(Severity::Fatal)
+}
+
+fn shutdown_notice() -> SqlError {
+    fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}
+
+fn report(shared: &Shared, wire: &mut Wire, error: &SqlError) {
+    count(&shared.counters.errors);
+    message::put_report(wire.output(), error);
+}
+
+fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<Infallible, End> {
+    let Some(startup) = startup::start(shared, wire)? else { return Err(End::Gone) };
+    if !registered.admit() {
+        return Err(End::Fatal(fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")));
+    }
+    let peer = registered.peer.clone();
+    let session = open_session(shared, startup, peer.id)?;
+    let interrupt = session.interrupt();
+    peer.interrupt.get_or_init(|| interrupt.clone());
+    peer.set_phase(Phase::Idle);
+    wire.set_idle_timeout(shared.options.idle_timeout)?;
+    let mut connection = Connection {
+        shared,
+        peer: &peer,
+        wire,
+        session,
+        interrupt,
+        result_formats: HashMap::new(),
+        is_skipping: false,
+    };
+    connection.greet()?;
+    connection.converse()
+}
+
+fn open_session(shared: &Shared, startup: Startup, process_id: i32) -> Result<Session, End> {
+    let options = SessionOptions {
+        user: startup.user,
+        database: startup.database,
+        process_id,
+        settings: startup.settings,
+    };
+    shared.database.session(options).map_err(|error| End::Fatal(error.severity(Severity::Fatal)))
+}
+
+struct Connection<'a> {
+    shared: &'a Shared,
+    peer: &'a Peer,
+    wire: &'a mut Wire,
+    session: Session,
+    interrupt: Arc<Interrupt>,
+    /// The result formats of the portals, as Bind gave them: what leaves the session as values takes its form here.
+    result_formats: HashMap<String, Vec<Format>>,
+    /// After an error in the extended protocol, until Sync.
+    is_skipping: bool,
+}
+
+impl Connection<'_> {
+    /// Tells the client what it needs to know before its first statement.
+    fn greet(&mut self) -> Result<(), End> {
+        for (name, value) in self.session.reported_parameters() {
+            message::put_parameter_status(self.wire.output(), name, &value);
+        }
+        let peer = self.peer;
+        put(self.wire.output(), b'K', |out| {
+            out.extend_from_slice(&peer.id.to_be_bytes());
+            out.extend_from_slice(&peer.secret);
+        });
+        self.ready()
+    }
+
+    fn ready(&mut self) -> Result<(), End> {
+        message::put_ready(self.wire.output(), self.session.status());
+        self.wire.flush()
+    }
+
+    fn converse(&mut self) -> Result<Infallible, End> {
+        loop {
+            let frame = match self.wire.read(self.shared.options.message_bytes_max) {
+                Err(End::TimedOut) => {
+                    let message = "terminating connection due to idle-session timeout";
+                    return Err(End::Fatal(fatal(SqlState::IDLE_SESSION_TIMEOUT, message)));
+                }
+                other => other?,
+            };
+            if self.shared.is_stopping() {
+                return Err(End::Fatal(shutdown_notice()));
+            }
+            self.peer.set_phase(Phase::Busy);
+            self.take(&frame)?;
+            self.peer.set_phase(Phase::Idle);
+        }
+    }
+
+    /// Carries one message out.
+    fn take(&mut self, frame: &Frame) -> Result<(), End> {
+        let message = match message::decode(frame.kind, self.wire.body(frame)) {
+            Ok(message) => message,
+            Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
+            Err(_) if self.is_skipping => return Ok(()),
+            Err(error) => {
+                return match frame.kind {
+                    b'Q' => self.reject_query(&error),
+                    _ => self.reject(&error),
+                };
+            }
+        };
+        if self.is_skipping && !matches!(message, Message::Sync | Message::Terminate) {
+            return Ok(());
+        }
+        match message {
+            Message::Query(sql) => self.query(&sql),
+            Message::Parse { name, sql, parameter_types } => self.parse(&name, &sql, &parameter_types),
+            Message::Bind(bind) => {
+                let bound = self.shared.check_count(self.session.portal_count(), "portals").and_then(|()| {
+                    let parameters = parameters(&bind)?;
+                    self.session.bind(&bind.portal, &bind.statement, parameters)
+                });
+                let Bind { portal, result_formats, .. } = bind;
+                self.result_formats.insert(portal, result_formats);
+                self.answer(bound, b'2')
+            }
+            Message::Describe(target, name) => self.describe(target, &name),
+            Message::Execute { portal, rows_max } => self.execute(&portal, rows_max),
+            Message::Close(target, name) => {
+                match target {
+                    Target::Statement => self.session.close_statement(&name),
+                    Target::Portal => {
+                        self.session.close_portal(&name);
+                        self.result_formats.remove(&name);
+                    }
+                }
+                self.answer(Ok(()), b'3')
+            }
+            Message::Flush => self.wire.flush(),
+            Message::Sync => {
+                self.is_skipping = false;
+                if self.session.portal_count() == 0 {
+                    self.result_formats.clear();
+                }
+                if let Err(error) = self.session.sync() {
+                    self.report(&error);
+                }
+                self.ready()
+            }
+            Message::FunctionCall => self.reject_query(&SqlError::unsupported("the function call protocol")),
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+            Message::Terminate => Err(End::Gone),
+            Message::Password(_) => Err(End::Fatal(message::violation("invalid frontend message type 112"))),
+        }
+    }
+
+    fn report(&mut self, error: &SqlError) {
+        report(self.shared, self.wire, error);
+    }
+
+    /// Answers an error to a message of the extended protocol.
+    fn reject(&mut self, error: &SqlError) -> Result<(), End> {
+        self.is_skipping = true;
+        self.session.fail();
+        self.report(error);
+        self.wire.pace()
+    }
+
+    /// Answers an error to a simple query.
+    fn reject_query(&mut self, error: &SqlError) -> Result<(), End> {
+        self.session.fail();
+        self.report(error);
+        self.ready()
+    }
+
+    /// Answers success by the empty message of type `kind`, or the error.
+    fn answer(&mut self, result: gnomon_sql::Result<()>, kind: u8) -> Result<(), End> {
+        match result {
+            Ok(()) => {
+                put(self.wire.output(), kind, |_| ());
+                self.wire.pace()
+            }
+            Err(error) => self.reject(&error),
+        }
+    }
+
+    fn query(&mut self, sql: &str) -> Result<(), End> {
+        count(&self.shared.counters.statements);
+        if let Err(error) = self.shared.check_length(sql) {
+            return self.reject_query(&error);
+        }
+        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt);
+        let done = self.session.execute(sql, &mut sink);
+        if let Some(end) = sink.end {
+            return Err(end);
+        }
+        match done {
+            Ok(()) => self.ready(),
+            Err(error) => self.reject_query(&error),
+        }
+    }
+
+    fn parse(&mut self, name: &str, sql: &str, parameter_types: &[u32]) -> Result<(), End> {
+        let shared = self.shared;
+        let parsed = shared
+            .check_length(sql)
+            .and_then(|()| shared.check_count(self.session.statement_count(), "prepared statements"))
+            .and_then(|()| self.session.prepare(name, sql, &types(parameter_types)?));
+        self.answer(parsed, b'1')
+    }
+
+    fn describe(&mut self, target: Target, name: &str) -> Result<(), End> {
+        let (columns, formats) = match target {
+            Target::Statement => match self.session.describe_statement(name) {
+                Ok(description) => {
+                    message::put_parameter_description(self.wire.output(), &description.parameters);
+                    (description.columns, [].as_slice())
+                }
+                Err(error) => return self.reject(&error),
+            },
+            Target::Portal => match self.session.describe_portal(name) {
+                Ok(columns) => (columns, self.result_formats.get(name).map_or([].as_slice(), Vec::as_slice)),
+                Err(error) => return self.reject(&error),
+            },
+        };
+        match columns {
+            Some(columns) => message::put_row_description(self.wire.output(), &columns, formats),
+            None => put(self.wire.output(), b'n', |_| ()),
+        }
+        self.wire.pace()
+    }
+
+    fn execute(&mut self, portal: &str, rows_max: usize) -> Result<(), End> {
+        count(&self.shared.counters.statements);
+        let formats = self.result_formats.get(portal).map_or([].as_slice(), Vec::as_slice);
+        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(formats);
+        let done = self.session.execute_portal(portal, rows_max, &mut sink);
+        if let Some(end) = sink.end {
+            return Err(end);
+        }
+        match done {
+            Ok(PortalState::Complete) => Ok(()),
+            Ok(PortalState::Suspended) => self.answer(Ok(()), b's'),
+            Err(error) => self.reject(&error),
+        }
+    }
+}
+
+impl Shared {
+    /// Refuses a statement that is too long.
+    fn check_length(&self, sql: &str) -> gnomon_sql::Result<()> {
+        let limit = self.options.statement_bytes_max;
+        if sql.len() <= limit {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("a statement of {} bytes exceeds the limit of {limit}", sql.len()),
+        ))
+    }
+
+    /// Refuses one more of `what`, of which a session has `count`.
+    fn check_count(&self, count: usize, what: &str) -> gnomon_sql::Result<()> {
+        let limit = self.options.prepared_max;
+        if count < limit {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("a session cannot have more than {limit} {what}"),
+        )
+        .hint("Close those that are not needed any more."))
+    }
+}
+
+/// The types that a client declared for parameters; 0 and `unknown` leave one open.
+fn types(oids: &[u32]) -> gnomon_sql::Result<Vec<Option<Type>>> {
+    oids.iter()
+        .map(|oid| match oid {
+            0 => Ok(None),
+            _ => match Type::from_oid(*oid) {
+                Some(Type::Unknown) => Ok(None),
+                Some(ty) => Ok(Some(ty)),
+                None => Err(SqlError::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("type with OID {oid} does not exist"),
+                )),
+            },
+        })
+        .collect()
+}
+
+/// Values of parameters, each with its format; none for NULL.
+type Parameters = Vec<Option<(Format, Vec<u8>)>>;
+
+/// The parameters of a Bind.
+fn parameters(bind: &Bind<'_>) -> gnomon_sql::Result<Parameters> {
+    let (formats, values) = (bind.parameter_formats.len(), bind.parameters.len());
+    if formats > 1 && formats != values {
+        return Err(SqlError::new(
+            SqlState::PROTOCOL_VIOLATION,
+            format!("bind message has {formats} parameter formats but {values} parameters"),
+        ));
+    }
+    let with_format = |(index, value): (usize, &Option<&[u8]>)| {
+        value.map(|value| (format_of(&bind.parameter_formats, index), value.to_vec()))
+    };
+    Ok(bind.parameters.iter().enumerate().map(with_format).collect())
+}

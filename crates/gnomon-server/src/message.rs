@@ -1,0 +1,409 @@
+//! The messages of PostgreSQL's protocol 3.0: decoding what a frontend sends, encoding what a backend sends
+//! (PostgreSQL's manual, "Frontend/Backend Protocol", "Message Formats").
+//!
+//! Decoding works on exactly one frame: a count or a length inside a message can never reach past the message's
+//! end, whatever follows it in the buffer, and bytes left over are an error too. Names and statements are owned
+//! (a statement may read more messages while it runs), parameter values are borrowed. Encoding appends to a byte
+//! buffer and patches the length in afterwards, so that a message is never built apart and copied.
+
+use crate::interim::TypeOid as _;
+use gnomon_sql::{
+    Severity, SqlError, SqlState,
+    session::{Format, ResultColumn, TransactionStatus},
+    types::Type,
+};
+
+/// Messages that carry no data are never longer, nor is any before authentication (as in PostgreSQL).
+pub const SHORT_BYTES_MAX: usize = 10_000;
+
+/// The result of decoding. An error of severity Fatal means that the stream cannot be trusted any more; one of
+/// severity Error spoils this message only.
+pub type Decoded<T> = std::result::Result<T, SqlError>;
+
+/// What Describe and Close are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A prepared statement.
+    Statement,
+    /// A portal.
+    Portal,
+}
+
+/// What a frontend sends once a connection is up.
+#[derive(Debug, PartialEq)]
+pub enum Message<'a> {
+    /// `Q`: a simple query, possibly of several statements.
+    Query(String),
+    /// `P`: prepare a statement. Types are OIDs, 0 where the client leaves it to the server.
+    Parse {
+        /// The statement's name, empty for the unnamed one.
+        name: String,
+        /// Its text.
+        sql: String,
+        /// The types of the first parameters.
+        parameter_types: Vec<u32>,
+    },
+    /// `B`: make a portal of a statement.
+    Bind(Bind<'a>),
+    /// `D`: describe a statement or portal.
+    Describe(Target, String),
+    /// `E`: run a portal, for at most so many rows (0: all).
+    Execute {
+        /// The portal's name, empty for the unnamed one.
+        portal: String,
+        /// The limit, 0 for none.
+        rows_max: usize,
+    },
+    /// `C`: forget a statement or portal.
+    Close(Target, String),
+    /// `H`: send what is buffered.
+    Flush,
+    /// `S`: the end of a pipeline.
+    Sync,
+    /// `d`: data of a COPY FROM STDIN.
+    CopyData(&'a [u8]),
+    /// `c`: their end.
+    CopyDone,
+    /// `f`: the client gives up; why.
+    CopyFail(String),
+    /// `F`: the obsolete function call.
+    FunctionCall,
+    /// `X`: goodbye.
+    Terminate,
+    /// `p`: a password, or a step of SASL.
+    Password(&'a [u8]),
+}
+
+/// A Bind message.
+#[derive(Debug, PartialEq)]
+pub struct Bind<'a> {
+    /// The portal's name, empty for the unnamed one.
+    pub portal: String,
+    /// The statement's name.
+    pub statement: String,
+    /// None (all text), one (for all) or one for each parameter.
+    pub parameter_formats: Vec<Format>,
+    /// The values; none for NULL.
+    pub parameters: Vec<Option<&'a [u8]>>,
+    /// None (all text), one (for all) or one for each result column.
+    pub result_formats: Vec<Format>,
+}
+
+/// A protocol violation after which the connection is closed.
+pub fn violation(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::PROTOCOL_VIOLATION, message).severity(Severity::Fatal)
+}
+
+/// Text from a client, which must be UTF-8 without NUL.
+fn text(bytes: &[u8]) -> Decoded<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let from = error.valid_up_to();
+        let length = error.error_len().unwrap_or(bytes.len() - from);
+        let bad: Vec<String> =
+            bytes[from..from + length].iter().map(|byte| format!("0x{byte:02x}")).collect();
+        SqlError::new(
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+            format!("invalid byte sequence for encoding \"UTF8\": {}", bad.join(" ")),
+        )
+    })
+}
+
+/// Reads the body of one message from its front.
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Over the body of a message.
+    pub fn new(body: &'a [u8]) -> Reader<'a> {
+        Reader(body)
+    }
+
+    /// The next `count` bytes.
+    pub fn bytes(&mut self, count: usize) -> Decoded<&'a [u8]> {
+        let (head, rest) =
+            self.0.split_at_checked(count).ok_or_else(|| violation("insufficient data left in message"))?;
+        self.0 = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
+        let (head, rest) =
+            self.0.split_first_chunk().ok_or_else(|| violation("insufficient data left in message"))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    /// A byte.
+    pub fn u8(&mut self) -> Decoded<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    /// A count of things, 16 bits.
+    fn count(&mut self) -> Decoded<usize> {
+        self.array().map(|bytes| usize::from(u16::from_be_bytes(bytes)))
+    }
+
+    /// A signed 32-bit number.
+    pub fn i32(&mut self) -> Decoded<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    /// A string that ends with NUL.
+    pub fn string(&mut self) -> Decoded<&'a str> {
+        let end = self
+            .0
+            .iter()
+            .position(|byte| *byte == 0)
+            .ok_or_else(|| violation("invalid string in message"))?;
+        let bytes = self.bytes(end)?;
+        self.u8()?;
+        text(bytes)
+    }
+
+    /// Whatever is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn formats(&mut self) -> Decoded<Vec<Format>> {
+        (0..self.count()?)
+            .map(|_| match self.array().map(i16::from_be_bytes)? {
+                0 => Ok(Format::Text),
+                1 => Ok(Format::Binary),
+                code => Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("unsupported format code: {code}"),
+                )),
+            })
+            .collect()
+    }
+
+    fn target(&mut self, message: &str) -> Decoded<(Target, String)> {
+        let target = match self.u8()? {
+            b'S' => Target::Statement,
+            b'P' => Target::Portal,
+            other => return Err(violation(format!("invalid {message} message subtype {other}"))),
+        };
+        Ok((target, self.string()?.to_owned()))
+    }
+}
+
+/// Decodes the message of type `kind` with this body.
+pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
+    let mut reader = Reader(body);
+    let message = match kind {
+        b'Q' => Message::Query(reader.string()?.to_owned()),
+        b'P' => Message::Parse {
+            name: reader.string()?.to_owned(),
+            sql: reader.string()?.to_owned(),
+            parameter_types: (0..reader.count()?)
+                .map(|_| reader.array().map(u32::from_be_bytes))
+                .collect::<Decoded<_>>()?,
+        },
+        b'B' => Message::Bind(Bind {
+            portal: reader.string()?.to_owned(),
+            statement: reader.string()?.to_owned(),
+            parameter_formats: reader.formats()?,
+            parameters: (0..reader.count()?)
+                .map(|_| match reader.i32()? {
+                    -1 => Ok(None),
+                    length => {
+                        let length = usize::try_from(length)
+                            .map_err(|_| violation("a parameter has a negative length"))?;
+                        reader.bytes(length).map(Some)
+                    }
+                })
+                .collect::<Decoded<_>>()?,
+            result_formats: reader.formats()?,
+        }),
+        b'D' => {
+            let (target, name) = reader.target("DESCRIBE")?;
+            Message::Describe(target, name)
+        }
+        b'E' => Message::Execute {
+            portal: reader.string()?.to_owned(),
+            // A limit of zero or less is none, as PostgreSQL has it.
+            rows_max: usize::try_from(reader.i32()?).unwrap_or(0),
+        },
+        b'C' => {
+            let (target, name) = reader.target("CLOSE")?;
+            Message::Close(target, name)
+        }
+        b'H' => Message::Flush,
+        b'S' => Message::Sync,
+        b'd' => Message::CopyData(reader.rest()),
+        b'c' => Message::CopyDone,
+        b'f' => Message::CopyFail(reader.string()?.to_owned()),
+        b'F' => {
+            reader.rest();
+            Message::FunctionCall
+        }
+        b'X' => Message::Terminate,
+        b'p' => Message::Password(reader.rest()),
+        other => return Err(violation(format!("invalid frontend message type {other}"))),
+    };
+    if !reader.is_empty() {
+        return Err(violation("invalid message format: bytes are left over"));
+    }
+    Ok(message)
+}
+
+/// Whether a message of this type may be longer than [`SHORT_BYTES_MAX`].
+pub fn may_be_long(kind: u8) -> bool {
+    matches!(kind, b'Q' | b'P' | b'B' | b'F' | b'd')
+}
+
+/// Appends a message of type `kind` whose body `body` writes.
+pub fn put(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(kind);
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    patch(out, at);
+}
+
+/// Writes the number of bytes from `at` to the end (the length's own four included) at `at`. Messages of the
+/// server are far below 2 GiB; the only ones that grow with data, rows and COPY data, are limited by their makers.
+pub fn patch(out: &mut [u8], at: usize) {
+    let length = i32::try_from(out.len() - at).unwrap_or(i32::MAX);
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends a string and its NUL; a NUL inside would end it early and becomes a replacement character.
+pub fn put_string(out: &mut Vec<u8>, string: &str) {
+    if string.contains('\0') {
+        out.extend_from_slice(string.replace('\0', "\u{fffd}").as_bytes());
+    } else {
+        out.extend_from_slice(string.as_bytes());
+    }
+    out.push(0);
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    // PostgreSQL limits columns to 1664 and parameters to 65535; the decoder and the planner keep both.
+    out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
+}
+
+/// PostgreSQL's word for a severity.
+fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Debug => "DEBUG",
+        Severity::Info => "INFO",
+        Severity::Notice => "NOTICE",
+        Severity::Warning => "WARNING",
+        Severity::Error => "ERROR",
+        Severity::Fatal => "FATAL",
+    }
+}
+
+/// Appends an ErrorResponse or, for what is no error, a NoticeResponse.
+pub fn put_report(out: &mut Vec<u8>, report: &SqlError) {
+    let report = report.report();
+    let kind = if matches!(report.severity, Severity::Error | Severity::Fatal) { b'E' } else { b'N' };
+    let severity = severity_word(report.severity);
+    let position = report.position.map(|position| position.to_string());
+    put(out, kind, |out| {
+        let fields = [
+            (b'S', Some(severity)),
+            (b'V', Some(severity)),
+            (b'C', Some(report.state.0)),
+            (b'M', Some(report.message.as_str())),
+            (b'D', report.detail.as_deref()),
+            (b'H', report.hint.as_deref()),
+            (b'P', position.as_deref()),
+            (b's', report.schema.as_deref()),
+            (b't', report.table.as_deref()),
+            (b'c', report.column.as_deref()),
+            (b'n', report.constraint.as_deref()),
+        ];
+        for (field, value) in fields {
+            if let Some(value) = value {
+                out.push(field);
+                put_string(out, value);
+            }
+        }
+        out.push(0);
+    });
+}
+
+/// Appends a ParameterStatus.
+pub fn put_parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
+    put(out, b'S', |out| {
+        put_string(out, name);
+        put_string(out, value);
+    });
+}
+
+/// Appends a ReadyForQuery.
+pub fn put_ready(out: &mut Vec<u8>, status: TransactionStatus) {
+    put(out, b'Z', |out| {
+        out.push(match status {
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::InTransaction => b'T',
+            TransactionStatus::Failed => b'E',
+        });
+    });
+}
+
+/// Appends a CommandComplete.
+pub fn put_complete(out: &mut Vec<u8>, tag: &str) {
+    put(out, b'C', |out| put_string(out, tag));
+}
+
+/// The format of column `index` by a list as Bind gives it: none for all text, one for all, or one for each.
+pub fn format_of(formats: &[Format], index: usize) -> Format {
+    match formats {
+        [one] => *one,
+        _ => formats.get(index).copied().unwrap_or_default(),
+    }
+}
+
+/// Appends a RowDescription.
+pub fn put_row_description(out: &mut Vec<u8>, columns: &[ResultColumn], formats: &[Format]) {
+    put(out, b'T', |out| {
+        put_count(out, columns.len());
+        for (index, column) in columns.iter().enumerate() {
+            put_string(out, &column.name);
+            out.extend_from_slice(&column.table.to_be_bytes());
+            out.extend_from_slice(&column.attribute.to_be_bytes());
+            out.extend_from_slice(&column.ty.ty.oid().to_be_bytes());
+            out.extend_from_slice(&column.ty.ty.size().to_be_bytes());
+            out.extend_from_slice(&column.ty.modifier.to_be_bytes());
+            put_format(out, format_of(formats, index));
+        }
+    });
+}
+
+/// Appends a ParameterDescription.
+pub fn put_parameter_description(out: &mut Vec<u8>, types: &[Type]) {
+    put(out, b't', |out| {
+        put_count(out, types.len());
+        for ty in types {
+            out.extend_from_slice(&ty.oid().to_be_bytes());
+        }
+    });
+}
+
+/// Appends CopyInResponse (`G`) or CopyOutResponse (`H`).
+pub fn put_copy_response(out: &mut Vec<u8>, kind: u8, binary: bool, columns: usize) {
+    let format = if binary { Format::Binary } else { Format::Text };
+    put(out, kind, |out| {
+        out.push(u8::from(binary));
+        put_count(out, columns);
+        for _ in 0..columns {
+            put_format(out, format);
+        }
+    });
+}
+
+fn put_format(out: &mut Vec<u8>, format: Format) {
+    let code: i16 = match format {
+        Format::Text => 0,
+        Format::Binary => 1,
+    };
+    out.extend_from_slice(&code.to_be_bytes());
+}

@@ -1,0 +1,128 @@
+//! How a server is set up, and what it refuses to be set up as.
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::scram::Users;
+
+/// How a server listens, whom it lets in, and what it grants them.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where it listens. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// A directory in which it listens on a Unix-domain socket too, named as libpq expects (`.s.PGSQL.PORT`).
+    pub unix_socket_dir: Option<PathBuf>,
+    /// Whom it lets in.
+    pub auth: Auth,
+    /// TLS for clients that ask for it.
+    pub tls: Option<Tls>,
+    /// The only database name that is accepted; none accepts every name. There is one database in any case.
+    pub database: Option<String>,
+    /// Authenticated connections at a time.
+    pub connections_max: usize,
+    /// The longest message of an authenticated client, in bytes. Before, it is 10,000.
+    pub message_bytes_max: usize,
+    /// The longest text of a statement, in bytes.
+    pub statement_bytes_max: usize,
+    /// Prepared statements, and portals, of a session at a time (each counted for itself).
+    pub prepared_max: usize,
+    /// How long a client may take from connecting to being authenticated.
+    pub auth_timeout: Duration,
+    /// How long a client may keep silent between two messages; none for ever.
+    pub idle_timeout: Option<Duration>,
+    /// How long a shutdown waits for clients to take their last message and for statements to end.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 5433)),
+            unix_socket_dir: None,
+            auth: Auth::Trust,
+            tls: None,
+            database: None,
+            connections_max: 200,
+            message_bytes_max: 64 << 20,
+            statement_bytes_max: 40 << 20,
+            prepared_max: 10_000,
+            auth_timeout: Duration::from_secs(30),
+            idle_timeout: None,
+            shutdown_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Whom a server lets in.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// Everyone who reaches it. Only for loopback addresses and Unix-domain sockets.
+    Trust,
+    /// Users who prove by SCRAM-SHA-256 that they know their password.
+    Scram(Users),
+}
+
+/// A certificate chain and its private key, both PEM files.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The chain, the server's own certificate first.
+    pub certificates: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+/// Why a server cannot be bound or did not end in order.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Everyone could reach the database and nobody would be asked for a password.
+    TrustBeyondLoopback(SocketAddr),
+    /// The address or socket file cannot be listened on.
+    Listen {
+        /// The address or path.
+        address: String,
+        /// What the operating system said.
+        error: std::io::Error,
+    },
+    /// The certificate or key cannot be used; the text says which and why.
+    Tls(String),
+    /// The operating system failed the server's loop.
+    Io(std::io::Error),
+    /// The shutdown timeout passed and so many sessions still ran.
+    StillRunning(usize),
+    /// The database did not close in order.
+    Close(gnomon::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::TrustBeyondLoopback(address) => write!(
+                f,
+                "{address} can be reached from other machines, and everyone would be let in without a password: \
+                 listen on a loopback address such as 127.0.0.1, or give a users file"
+            ),
+            ServerError::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
+            ServerError::Tls(detail) => write!(f, "cannot set TLS up: {detail}"),
+            ServerError::Io(error) => write!(f, "I/O error: {error}"),
+            ServerError::StillRunning(count) => {
+                write!(f, "{count} sessions did not end within the shutdown timeout")
+            }
+            ServerError::Close(error) => write!(f, "the database did not close in order: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ServerError::Listen { error, .. } | ServerError::Io(error) => Some(error),
+            ServerError::Close(error) => Some(error),
+            _ => None,
+        }
+    }
+}

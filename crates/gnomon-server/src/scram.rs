@@ -1,0 +1,390 @@
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677) from the server's side, with stored verifiers in PostgreSQL's form.
+//!
+//! A verifier is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`: whoever reads it can neither learn the
+//! password nor log in with it. A user who is not known gets a salt too, always the same one, and fails at the
+//! last step as after a wrong password, so that names cannot be tried out. Secrets are compared in constant time.
+//!
+//! Channel binding (SCRAM-SHA-256-PLUS) is not offered; passwords pass through SASLprep as in PostgreSQL: one that
+//! it refuses is taken as it is.
+
+use std::{collections::HashMap, num::NonZeroU32, path::Path};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use ring::{
+    digest, hmac, pbkdf2,
+    rand::{SecureRandom, SystemRandom},
+};
+
+/// The mechanism's name.
+pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// PostgreSQL's own number of iterations.
+const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("4096 is not zero");
+const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 18;
+const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
+
+type Key = [u8; KEY_BYTES];
+
+/// What the server keeps of a password.
+#[derive(Clone)]
+pub struct Verifier {
+    iterations: NonZeroU32,
+    salt: Vec<u8>,
+    stored_key: Key,
+    server_key: Key,
+}
+
+/// The operating system gave no random bytes; nothing can be authenticated.
+#[derive(Clone, Copy, Debug)]
+pub struct NoRandomness;
+
+impl std::fmt::Display for NoRandomness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the operating system gave no random bytes")
+    }
+}
+
+impl std::error::Error for NoRandomness {}
+
+/// `N` random bytes from the operating system.
+pub fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(bytes)
+}
+
+fn hmac(key: &[u8], data: &[u8]) -> Key {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), data);
+    let mut out = Key::default();
+    out.copy_from_slice(tag.as_ref());
+    out
+}
+
+fn sha256(data: &[u8]) -> Key {
+    let mut out = Key::default();
+    out.copy_from_slice(digest::digest(&digest::SHA256, data).as_ref());
+    out
+}
+
+/// Whether `a` and `b` are equal, in a time that depends on their lengths only.
+pub fn equal(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && std::hint::black_box(a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b))) == 0
+}
+
+impl Verifier {
+    /// Of a password, with a random salt.
+    pub fn new(password: &str) -> Result<Verifier, NoRandomness> {
+        Ok(Verifier::derive(password, random::<SALT_BYTES>()?.to_vec(), ITERATIONS))
+    }
+
+    fn derive(password: &str, salt: Vec<u8>, iterations: NonZeroU32) -> Verifier {
+        let password = stringprep::saslprep(password).unwrap_or(password.into());
+        let mut salted = Key::default();
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, password.as_bytes(), &mut salted);
+        Verifier {
+            iterations,
+            salt,
+            stored_key: sha256(&hmac(&salted, b"Client Key")),
+            server_key: hmac(&salted, b"Server Key"),
+        }
+    }
+
+    /// Reads PostgreSQL's form.
+    pub fn parse(text: &str) -> Option<Verifier> {
+        let mut parts = text.strip_prefix(MECHANISM)?.strip_prefix('$')?.split('$');
+        let (iterations, salt) = parts.next()?.split_once(':')?;
+        let (stored_key, server_key) = parts.next()?.split_once(':')?;
+        if parts.next().is_some() {
+            return None;
+        }
+        let bytes = |text| BASE64_STANDARD.decode(text).ok();
+        Some(Verifier {
+            iterations: iterations.parse().ok()?,
+            salt: bytes(salt).filter(|salt| !salt.is_empty())?,
+            stored_key: bytes(stored_key)?.try_into().ok()?,
+            server_key: bytes(server_key)?.try_into().ok()?,
+        })
+    }
+}
+
+impl std::fmt::Display for Verifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = |bytes: &[u8]| BASE64_STANDARD.encode(bytes);
+        write!(
+            f,
+            "{MECHANISM}${}:{}${}:{}",
+            self.iterations,
+            text(&self.salt),
+            text(&self.stored_key),
+            text(&self.server_key)
+        )
+    }
+}
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Verifier(..)")
+    }
+}
+
+/// Users and their verifiers.
+#[derive(Clone, Debug, Default)]
+pub struct Users(HashMap<String, Verifier>);
+
+impl Users {
+    /// One user with a password, of which only a verifier is kept.
+    pub fn single(user: &str, password: &str) -> Result<Users, NoRandomness> {
+        Ok(Users(HashMap::from([(user.to_owned(), Verifier::new(password)?)])))
+    }
+
+    /// Reads a users file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what [`Users::parse`] says of it.
+    pub fn from_file(path: &Path) -> Result<Users, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read the users file {}: {error}", path.display()))?;
+        Users::parse(&text).map_err(|error| format!("users file {}: {error}", path.display()))
+    }
+
+    /// Reads lines of the form `USER:VERIFIER`. Empty lines and lines that begin with `#` are skipped.
+    ///
+    /// # Errors
+    /// The first line that is neither; a user who stands there twice.
+    pub fn parse(text: &str) -> Result<Users, String> {
+        let mut users = HashMap::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let entry = line.find(":SCRAM-SHA-256$").and_then(|at| {
+                let (user, verifier) = line.split_at(at);
+                Some((user, Verifier::parse(&verifier[1..])?))
+            });
+            match entry {
+                Some((user, verifier)) if !user.is_empty() => {
+                    if users.insert(user.to_owned(), verifier).is_some() {
+                        return Err(format!(
+                            "line {}: user {user} stands here for the second time",
+                            index + 1
+                        ));
+                    }
+                }
+                _ => {
+                    return Err(format!(
+                        "line {} is not of the form USER:SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY",
+                        index + 1
+                    ));
+                }
+            }
+        }
+        Ok(Users(users))
+    }
+
+    /// The verifier of `user`, or one that no password fits.
+    fn verifier(&self, user: &str) -> Result<(Verifier, bool), NoRandomness> {
+        if let Some(verifier) = self.0.get(user) {
+            return Ok((verifier.clone(), true));
+        }
+        // The salt must not change while the users do not, and nobody may be able to compute it from the name. The
+        // keys serve as the secret; where there are none, there is no user to be told from.
+        let mut keys: Vec<Key> = self.0.values().map(|verifier| verifier.server_key).collect();
+        keys.sort_unstable();
+        let salt = hmac(&sha256(keys.as_flattened()), user.as_bytes());
+        Ok((
+            Verifier {
+                iterations: ITERATIONS,
+                salt: salt[..SALT_BYTES].to_vec(),
+                stored_key: random()?,
+                server_key: random()?,
+            },
+            false,
+        ))
+    }
+}
+
+/// Why an exchange failed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A message is not what the protocol wants; what is wrong with it.
+    Malformed(&'static str),
+    /// Wrong password, or no such user.
+    Refused,
+    /// No random bytes.
+    NoRandomness,
+}
+
+impl From<NoRandomness> for Failure {
+    fn from(_: NoRandomness) -> Failure {
+        Failure::NoRandomness
+    }
+}
+
+/// An exchange after the client's first message.
+pub struct Exchange {
+    verifier: Verifier,
+    known: bool,
+    /// The client's first message without its header, a comma, and the server's first message.
+    transcript: String,
+    header: String,
+    nonce: String,
+}
+
+impl Exchange {
+    /// Takes the client's first message; returns the exchange and the server's first message.
+    pub fn begin(users: &Users, user: &str, first: &[u8]) -> Result<(Exchange, String), Failure> {
+        let nonce = BASE64_STANDARD.encode(random::<NONCE_BYTES>()?);
+        Exchange::begin_with(users.verifier(user)?, first, &nonce)
+    }
+
+    fn begin_with(
+        (verifier, known): (Verifier, bool),
+        first: &[u8],
+        server_nonce: &str,
+    ) -> Result<(Exchange, String), Failure> {
+        let first = std::str::from_utf8(first).map_err(|_| Failure::Malformed("a message is not UTF-8"))?;
+        // The header: whether the client binds the channel ('n' cannot, 'y' could but was not offered it), then an
+        // identity to act as, which nobody may.
+        let bare = match first.strip_prefix("n,,").or_else(|| first.strip_prefix("y,,")) {
+            Some(bare) => bare,
+            None if first.starts_with("p=") => {
+                return Err(Failure::Malformed("channel binding is not supported"));
+            }
+            None => return Err(Failure::Malformed("the client's first message has an unknown header")),
+        };
+        let header = first[..first.len() - bare.len()].to_owned();
+        // The name in it is ignored, as PostgreSQL does: the user is the one of the startup message.
+        let mut attributes = bare.split(',');
+        if !attributes.next().is_some_and(|user| user.starts_with("n=")) {
+            return Err(Failure::Malformed("the client's first message has no user"));
+        }
+        let client_nonce = attributes
+            .next()
+            .and_then(|attribute| attribute.strip_prefix("r="))
+            .filter(|nonce| !nonce.is_empty() && nonce.bytes().all(|byte| byte.is_ascii_graphic()))
+            .ok_or(Failure::Malformed("the client's first message has no nonce"))?;
+        let nonce = format!("{client_nonce}{server_nonce}");
+        let reply =
+            format!("r={nonce},s={},i={}", BASE64_STANDARD.encode(&verifier.salt), verifier.iterations);
+        let transcript = format!("{bare},{reply}");
+        Ok((Exchange { verifier, known, transcript, header, nonce }, reply))
+    }
+
+    /// Takes the client's last message; returns the server's last one, which proves that it knows the verifier.
+    pub fn finish(self, last: &[u8]) -> Result<String, Failure> {
+        let last = std::str::from_utf8(last).map_err(|_| Failure::Malformed("a message is not UTF-8"))?;
+        let (unproved, proof) =
+            last.rsplit_once(",p=").ok_or(Failure::Malformed("the client's last message has no proof"))?;
+        let mut attributes = unproved.split(',');
+        let binding = attributes.next().and_then(|attribute| attribute.strip_prefix("c="));
+        if binding.and_then(|binding| BASE64_STANDARD.decode(binding).ok()).as_deref()
+            != Some(self.header.as_bytes())
+        {
+            return Err(Failure::Malformed("the channel binding does not match"));
+        }
+        if attributes.next().and_then(|attribute| attribute.strip_prefix("r=")) != Some(&self.nonce) {
+            return Err(Failure::Malformed("the nonce does not match"));
+        }
+        let proof: Key = BASE64_STANDARD
+            .decode(proof)
+            .ok()
+            .and_then(|proof| proof.try_into().ok())
+            .ok_or(Failure::Malformed("the proof is not 32 bytes in base64"))?;
+
+        let transcript = format!("{},{unproved}", self.transcript);
+        let signature = hmac(&self.verifier.stored_key, transcript.as_bytes());
+        let mut client_key = proof;
+        for (byte, mask) in client_key.iter_mut().zip(signature) {
+            *byte ^= mask;
+        }
+        let proved = equal(&sha256(&client_key), &self.verifier.stored_key);
+        if !proved || !self.known {
+            return Err(Failure::Refused);
+        }
+        Ok(format!("v={}", BASE64_STANDARD.encode(hmac(&self.verifier.server_key, transcript.as_bytes()))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 7677, section 3.
+    #[test]
+    fn an_exchange_of_the_standard() {
+        let salt = BASE64_STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let verifier = Verifier::derive("pencil", salt, ITERATIONS);
+        let (exchange, reply) = Exchange::begin_with(
+            (verifier, true),
+            b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+            "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
+        )
+        .unwrap();
+        assert_eq!(
+            reply,
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+        );
+        let last = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                    p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+        assert_eq!(
+            exchange.finish(last.as_bytes()).unwrap(),
+            "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+        );
+    }
+
+    #[test]
+    fn verifiers_survive_their_text() {
+        let verifier = Verifier::new("geheim").unwrap();
+        let text = verifier.to_string();
+        assert!(text.starts_with("SCRAM-SHA-256$4096:"));
+        assert!(!text.contains("geheim"));
+        assert_eq!(Verifier::parse(&text).unwrap().to_string(), text);
+        for bad in [
+            "",
+            "md5abc",
+            "SCRAM-SHA-256$",
+            "SCRAM-SHA-256$0:AAAA$AAAA:AAAA",
+            "SCRAM-SHA-256$4096:AAAA$AAAA:AAAA",
+            &text[..text.len() - 1],
+            &format!("{text}$"),
+        ] {
+            assert!(Verifier::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_users_file() {
+        let verifier = Verifier::new("x").unwrap();
+        let users = Users::parse(&format!("# people\n\n ann:{verifier}\nbob:x:{verifier}\n")).unwrap();
+        assert!(users.0.contains_key("ann") && users.0.contains_key("bob:x"));
+        assert!(Users::parse("ann:secret").unwrap_err().contains("line 1"));
+        assert!(Users::parse(&format!("a:{verifier}\na:{verifier}")).unwrap_err().contains("line 2"));
+    }
+
+    #[test]
+    fn an_unknown_user_keeps_a_salt_and_is_refused() {
+        let users = Users::single("ann", "secret").unwrap();
+        let begin = || Exchange::begin(&users, "eve", b"n,,n=,r=abc").unwrap();
+        let salt = |reply: &str| reply.split(',').nth(1).unwrap().to_owned();
+        let ((exchange, first), (_, second)) = (begin(), begin());
+        assert_eq!(salt(&first), salt(&second));
+        let last = format!("c=biws,r={},p={}", exchange.nonce, BASE64_STANDARD.encode([0; 32]));
+        assert_eq!(exchange.finish(last.as_bytes()).unwrap_err(), Failure::Refused);
+    }
+
+    #[test]
+    fn malformed_messages_are_told_apart() {
+        let users = Users::single("ann", "secret").unwrap();
+        for bad in
+            [&b""[..], b"n,,", b"p=tls-unique,,n=,r=a", b"n,a=x,n=,r=a", b"n,,n=,r=", b"\xff", b"n,,r=a,n="]
+        {
+            assert!(matches!(Exchange::begin(&users, "ann", bad), Err(Failure::Malformed(_))), "{bad:?}");
+        }
+        for bad in ["", "c=biws", "c=biws,r=wrong,p=AAAA", "c=eSws,r=NONCE,p=AAAA", "c=biws,r=NONCE,p=AAAA"] {
+            let (exchange, _) = Exchange::begin(&users, "ann", b"n,,n=,r=a").unwrap();
+            let bad = bad.replace("NONCE", &exchange.nonce);
+            assert!(matches!(exchange.finish(bad.as_bytes()), Err(Failure::Malformed(_))), "{bad}");
+        }
+    }
+}

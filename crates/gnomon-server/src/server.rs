@@ -1,0 +1,485 @@
+//! The listening server: accepts clients, watches over them, ends in order.
+//!
+//! One thread (the one that calls [`Server::run`]) waits for new clients and, while there are any, looks around
+//! ten times a second: who has not authenticated in time, and whose client disappeared while a statement runs
+//! (the peer closed or reset the connection). The latter's statement is interrupted, so that a dead client's
+//! transaction and locks do not outlive it by more than that, even when the statement waits for somebody else's
+//! lock. Half-closed connections count as closed there, as with PostgreSQL's `client_connection_check_interval`.
+//!
+//! A shutdown stops listening, interrupts every statement, tells every client (57P01), and when the last session
+//! has ended closes the database.
+
+use std::{
+    collections::HashMap,
+    io::{self, PipeReader, PipeWriter, Write},
+    net::{Shutdown, SocketAddr, TcpListener},
+    os::{
+        fd::AsFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use gnomon::{
+    Interrupt, InterruptReason,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+        thread,
+    },
+};
+use gnomon_sql::session::SqlDatabase;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::sockopt,
+};
+use rustls::ServerConfig;
+
+use crate::{
+    connection,
+    metrics::{Counters, Metrics, count},
+    options::{Auth, ServerError, ServerOptions},
+    scram, tls,
+    wire::Socket,
+};
+
+/// How often the server looks around while it has clients.
+const TICK: Duration = Duration::from_millis(100);
+/// How often it does so while it shuts down.
+const SHUTDOWN_TICK: Duration = Duration::from_millis(10);
+/// Clients that have not authenticated yet, beyond `connections_max`, before the oldest of them must go.
+const STARTING_MAX: usize = 64;
+/// Address space for a connection's stack: expressions nest, and the system gives memory only as it is touched.
+const STACK_BYTES: usize = 16 << 20;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "timeouts of remote clients run in real time; no data depends on them"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// A server that listens; [`Server::run`] serves.
+pub struct Server {
+    shared: Arc<Shared>,
+    tcp: TcpListener,
+    unix: Option<SocketFile>,
+    local_addr: SocketAddr,
+    wake: PipeReader,
+}
+
+/// Stops a server from elsewhere, and reads its counters. Clones belong to the same server.
+#[derive(Clone)]
+pub struct ServerHandle(Arc<Shared>);
+
+/// What the server and its connections share.
+pub(crate) struct Shared {
+    pub(crate) database: SqlDatabase,
+    pub(crate) options: ServerOptions,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) counters: Counters,
+    peers: Mutex<Peers>,
+    stopping: AtomicBool,
+    wake: PipeWriter,
+}
+
+#[derive(Default)]
+struct Peers {
+    by_id: HashMap<i32, Arc<Peer>>,
+    last_id: i32,
+    admitted: usize,
+}
+
+/// A connection, as others see it.
+pub(crate) struct Peer {
+    /// What BackendKeyData calls the process ID.
+    pub(crate) id: i32,
+    /// What a cancel request must know beside it.
+    pub(crate) secret: [u8; 4],
+    socket: Socket,
+    accepted: Instant,
+    phase: AtomicU8,
+    /// Set once there is a session.
+    pub(crate) interrupt: OnceLock<Arc<Interrupt>>,
+}
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Not authenticated yet.
+    Starting,
+    /// Waiting for the client.
+    Idle,
+    /// Running something for it.
+    Busy,
+    /// The client was found gone.
+    Lost,
+}
+
+impl Peer {
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    fn is(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Acquire) == phase as u8
+    }
+
+    fn interrupt(&self, reason: InterruptReason) {
+        if let Some(interrupt) = self.interrupt.get() {
+            interrupt.raise(reason);
+        }
+    }
+}
+
+/// A connection's entry among the peers, for as long as it lives. Drop it after the session.
+pub(crate) struct Registered {
+    shared: Arc<Shared>,
+    pub(crate) peer: Arc<Peer>,
+    admitted: bool,
+}
+
+impl Registered {
+    /// Takes one of the `connections_max` places; false if there is none.
+    pub(crate) fn admit(&mut self) -> bool {
+        let mut peers = self.shared.peers.lock();
+        if peers.admitted >= self.shared.options.connections_max {
+            count(&self.shared.counters.connections_refused);
+            return false;
+        }
+        peers.admitted += 1;
+        self.admitted = true;
+        count(&self.shared.counters.connections_open);
+        true
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut peers = self.shared.peers.lock();
+        peers.by_id.remove(&self.peer.id);
+        if self.admitted {
+            peers.admitted -= 1;
+            self.shared.counters.connections_open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the server shuts down.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Interrupts the statement of the session that `id` and `secret` name, if there is one.
+    pub(crate) fn cancel(&self, id: i32, secret: &[u8]) {
+        let peer = self.peers.lock().by_id.get(&id).cloned();
+        if let Some(peer) = peer
+            && scram::equal(&peer.secret, secret)
+        {
+            count(&self.counters.cancels);
+            if peer.is(Phase::Busy) {
+                peer.interrupt(InterruptReason::Cancel);
+            }
+        }
+    }
+}
+
+impl ServerHandle {
+    /// Asks the server to stop; [`Server::run`] returns when it has.
+    pub fn shut_down(&self) {
+        if !self.0.stopping.swap(true, Ordering::AcqRel) {
+            // Only a reader that is gone makes this fail, and then nobody waits to be woken.
+            let _ = (&self.0.wake).write_all(&[0]);
+        }
+    }
+
+    /// What the server has done so far.
+    pub fn metrics(&self) -> Metrics {
+        self.0.counters.read()
+    }
+}
+
+impl Server {
+    /// Listens, but serves nobody yet.
+    ///
+    /// # Errors
+    /// Trust beyond loopback is refused; an address may be taken; a certificate may be unusable.
+    pub fn bind(database: SqlDatabase, options: ServerOptions) -> Result<Server, ServerError> {
+        if matches!(options.auth, Auth::Trust) && !options.listen.ip().is_loopback() {
+            return Err(ServerError::TrustBeyondLoopback(options.listen));
+        }
+        let tls = options.tls.as_ref().map(tls::configure).transpose()?;
+        let listen_error = |error| ServerError::Listen { address: options.listen.to_string(), error };
+        let tcp = TcpListener::bind(options.listen).map_err(listen_error)?;
+        tcp.set_nonblocking(true).map_err(listen_error)?;
+        let local_addr = tcp.local_addr().map_err(listen_error)?;
+        let unix = match &options.unix_socket_dir {
+            Some(dir) => Some(SocketFile::bind(dir, local_addr.port())?),
+            None => None,
+        };
+        let (wake_reader, wake) = io::pipe().map_err(ServerError::Io)?;
+        let shared = Arc::new(Shared {
+            database,
+            options,
+            tls,
+            counters: Counters::default(),
+            peers: Mutex::new(Peers::default()),
+            stopping: AtomicBool::new(false),
+            wake,
+        });
+        Ok(Server { shared, tcp, unix, local_addr, wake: wake_reader })
+    }
+
+    /// The address that it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// A handle to stop it with.
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle(self.shared.clone())
+    }
+
+    /// Serves until [`ServerHandle::shut_down`] is called, then ends every session and closes the database.
+    ///
+    /// # Errors
+    /// The operating system fails the loop; sessions do not end within the shutdown timeout; the database does not
+    /// close in order. The server has stopped listening in each case.
+    pub fn run(self) -> Result<(), ServerError> {
+        let served = self.serve();
+        let Server { shared, tcp, unix, wake, .. } = self;
+        drop((tcp, unix, wake));
+        shared.stopping.store(true, Ordering::Release);
+        let stopped = stop(&shared);
+        served.map_err(ServerError::Io).and(stopped)
+    }
+
+    fn serve(&self) -> io::Result<()> {
+        let mut last_look = now();
+        let mut may_accept = true;
+        while !self.shared.is_stopping() {
+            let alone = self.shared.peers.lock().by_id.is_empty();
+            self.wait(may_accept, (!alone || !may_accept).then_some(TICK))?;
+            may_accept = self.accept_all();
+            if now().duration_since(last_look) >= TICK {
+                last_look = now();
+                look_around(&self.shared)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a client (if `may_accept`), to be woken, or for `timeout`.
+    fn wait(&self, may_accept: bool, timeout: Option<Duration>) -> io::Result<()> {
+        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        if may_accept {
+            fds.push(PollFd::new(&self.tcp, PollFlags::IN));
+            if let Some(unix) = &self.unix {
+                fds.push(PollFd::new(&unix.listener, PollFlags::IN));
+            }
+        }
+        poll_fds(&mut fds, timeout)
+    }
+
+    /// Takes every client that waits. False if the system has no more sockets to give for the moment.
+    fn accept_all(&self) -> bool {
+        loop {
+            let accepted = match self.tcp.accept() {
+                Ok((stream, _)) => Some(Socket::Tcp(stream)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                Err(error) => return is_of_the_client(&error),
+            };
+            let accepted = match (accepted, &self.unix) {
+                (None, Some(unix)) => match unix.listener.accept() {
+                    Ok((stream, _)) => Some(Socket::Unix(stream)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+                    Err(error) => return is_of_the_client(&error),
+                },
+                (accepted, _) => accepted,
+            };
+            let Some(socket) = accepted else { return true };
+            count(&self.shared.counters.connections_accepted);
+            // A socket that cannot be set up is one whose client has gone again, or for which nothing is left:
+            // dropping it tells the client.
+            if self.start(socket).is_err() {
+                count(&self.shared.counters.connections_refused);
+            }
+        }
+    }
+
+    /// Starts the thread of a connection.
+    fn start(&self, socket: Socket) -> io::Result<()> {
+        prepare(&socket)?;
+        let secret = scram::random().map_err(|_| io::Error::other("no randomness"))?;
+        let peer = {
+            let mut peers = self.shared.peers.lock();
+            make_room(&peers, self.shared.options.connections_max);
+            let mut id = peers.last_id;
+            loop {
+                id = id.checked_add(1).unwrap_or(1);
+                if !peers.by_id.contains_key(&id) {
+                    break;
+                }
+            }
+            peers.last_id = id;
+            let peer = Arc::new(Peer {
+                id,
+                secret,
+                socket: socket.try_clone()?,
+                accepted: now(),
+                phase: AtomicU8::new(Phase::Starting as u8),
+                interrupt: OnceLock::new(),
+            });
+            peers.by_id.insert(id, peer.clone());
+            peer
+        };
+        let shared = self.shared.clone();
+        let name = format!("connection {}", peer.id);
+        let registered = Registered { shared: shared.clone(), peer, admitted: false };
+        thread::spawn_sized(name, STACK_BYTES, move || connection::serve(&shared, registered, socket))?;
+        Ok(())
+    }
+}
+
+/// Ends the oldest connection that has not authenticated, if there are too many of them.
+fn make_room(peers: &Peers, connections_max: usize) {
+    if peers.by_id.len() - peers.admitted < connections_max.saturating_add(STARTING_MAX) {
+        return;
+    }
+    let oldest =
+        peers.by_id.values().filter(|peer| peer.is(Phase::Starting)).min_by_key(|peer| peer.accepted);
+    if let Some(oldest) = oldest {
+        oldest.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// Whether an error of accept is about the client that came (and went) rather than about this process.
+fn is_of_the_client(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
+}
+
+/// Sets an accepted socket up: blocking, no delay, keepalive after a minute of silence.
+fn prepare(socket: &Socket) -> io::Result<()> {
+    match socket {
+        Socket::Tcp(stream) => {
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            sockopt::set_socket_keepalive(stream, true)?;
+            sockopt::set_tcp_keepidle(stream, Duration::from_secs(60))?;
+            sockopt::set_tcp_keepintvl(stream, Duration::from_secs(10))?;
+            sockopt::set_tcp_keepcnt(stream, 6)?;
+        }
+        Socket::Unix(stream) => stream.set_nonblocking(false)?,
+    }
+    Ok(())
+}
+
+fn poll_fds(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    });
+    match poll(fds, timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Ends connections that do not authenticate in time, and statements whose client is gone.
+fn look_around(shared: &Shared) -> io::Result<()> {
+    let peers: Vec<Arc<Peer>> = shared.peers.lock().by_id.values().cloned().collect();
+    let now = now();
+    let late = |peer: &&Arc<Peer>| {
+        peer.is(Phase::Starting) && now.duration_since(peer.accepted) >= shared.options.auth_timeout
+    };
+    for peer in peers.iter().filter(late) {
+        peer.socket.shutdown(Shutdown::Both);
+    }
+
+    let busy: Vec<&Arc<Peer>> = peers.iter().filter(|peer| peer.is(Phase::Busy)).collect();
+    // Errors and hang-ups are reported unasked; RDHUP tells that the peer has closed its end even while data that
+    // came before wait to be read.
+    let mut fds: Vec<PollFd<'_>> =
+        busy.iter().map(|peer| PollFd::from_borrowed_fd(peer.socket.as_fd(), PollFlags::RDHUP)).collect();
+    poll_fds(&mut fds, Some(Duration::ZERO))?;
+    for (peer, fd) in busy.iter().zip(&fds) {
+        if fd.revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
+            // If the statement has just ended, the connection's own read finds out instead.
+            let busy = Phase::Busy as u8;
+            let lost = Phase::Lost as u8;
+            if peer.phase.compare_exchange(busy, lost, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                count(&shared.counters.clients_lost);
+                peer.interrupt(InterruptReason::Cancel);
+                peer.socket.shutdown(Shutdown::Both);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ends every session, then closes the database.
+fn stop(shared: &Shared) -> Result<(), ServerError> {
+    let begun = now();
+    loop {
+        let peers: Vec<Arc<Peer>> = shared.peers.lock().by_id.values().cloned().collect();
+        if peers.is_empty() {
+            break;
+        }
+        let waited = now().duration_since(begun);
+        if waited >= shared.options.shutdown_timeout {
+            return Err(ServerError::StillRunning(peers.len()));
+        }
+        // A client that does not take its last message cannot hold the server up: the second half of the time is
+        // for statements only.
+        let how = if waited * 2 >= shared.options.shutdown_timeout { Shutdown::Both } else { Shutdown::Read };
+        for peer in peers {
+            // Again and again: a statement that began meanwhile has cleared what was raised before it.
+            peer.interrupt(InterruptReason::Shutdown);
+            peer.socket.shutdown(how);
+        }
+        thread::sleep(SHUTDOWN_TICK);
+    }
+    shared.database.engine().close().map_err(ServerError::Close)
+}
+
+/// A Unix-domain socket's listener, whose file goes with it.
+struct SocketFile {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl SocketFile {
+    fn bind(dir: &Path, port: u16) -> Result<SocketFile, ServerError> {
+        let path = dir.join(format!(".s.PGSQL.{port}"));
+        let bind = || {
+            // What is left of a server that was killed refuses connections, and would refuse to be bound again.
+            if UnixStream::connect(&path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+            {
+                remove(&path)?;
+            }
+            let listener = UnixListener::bind(&path)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        match bind() {
+            Ok(listener) => Ok(SocketFile { listener, path }),
+            Err(error) => Err(ServerError::Listen { address: path.display().to_string(), error }),
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // A file that is gone already is what was wanted.
+        let _ = remove(&self.path);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a socket's name holds no bytes of the database")]
+fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)
+}

@@ -1,0 +1,204 @@
+//! What a statement produces, as messages.
+
+use gnomon::Interrupt;
+use gnomon_sql::{
+    Notice, Result, SqlError, SqlState,
+    session::{CopySource, Format, ResultColumn, Sink},
+    types::{Datum, Type},
+};
+
+use crate::{
+    message::{self, Message, format_of, patch, put, violation},
+    options::ServerOptions,
+    wire::{End, Wire},
+};
+
+/// The longest row on the wire, in bytes: as PostgreSQL, whose messages end at 1 GiB.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
+/// Writes results to a connection.
+pub(crate) struct WireSink<'a> {
+    wire: &'a mut Wire,
+    options: &'a ServerOptions,
+    /// Raised to end a wait for COPY data.
+    interrupt: &'a Interrupt,
+    /// Whether a RowDescription announces rows.
+    describes: bool,
+    /// The columns' formats as Bind gives them; empty is all text.
+    formats: &'a [Format],
+    types: Vec<Type>,
+    /// Why the connection cannot go on, once it cannot.
+    pub(crate) end: Option<End>,
+}
+
+impl<'a> WireSink<'a> {
+    /// As a simple query has it: with row descriptions, all text.
+    pub(crate) fn new(wire: &'a mut Wire, options: &'a ServerOptions, interrupt: &'a Interrupt) -> Self {
+        WireSink { wire, options, interrupt, describes: true, formats: &[], types: Vec::new(), end: None }
+    }
+
+    /// As Execute has it: without row descriptions, in the portal's formats.
+    pub(crate) fn undescribed(self, formats: &'a [Format]) -> Self {
+        WireSink { describes: false, formats, ..self }
+    }
+
+    /// After a message: sends the output if it is long. The statement ends if the client is gone.
+    fn pace(&mut self) -> Result<()> {
+        let paced = self.wire.pace();
+        self.went(paced)
+    }
+
+    fn went(&mut self, result: std::result::Result<(), End>) -> Result<()> {
+        result.map_err(|end| self.gone(end))
+    }
+
+    fn gone(&mut self, end: End) -> SqlError {
+        let error = match &end {
+            End::Fatal(error) => error.clone(),
+            End::Gone | End::TimedOut => {
+                SqlError::new(SqlState::CONNECTION_FAILURE, "the connection to the client was lost")
+            }
+        };
+        self.end = Some(end);
+        error
+    }
+}
+
+impl Sink for WireSink<'_> {
+    fn columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
+        self.types = columns.iter().map(|column| column.ty.ty).collect();
+        if self.describes {
+            message::put_row_description(self.wire.output(), columns, self.formats);
+            self.pace()?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        let out = self.wire.output();
+        let start = out.len();
+        out.extend_from_slice(b"D\0\0\0\0");
+        out.extend_from_slice(&u16::try_from(row.len()).unwrap_or(u16::MAX).to_be_bytes());
+        for (index, datum) in row.iter().enumerate() {
+            let at = out.len();
+            if matches!(datum, Datum::Null) {
+                out.extend_from_slice(&(-1i32).to_be_bytes());
+                continue;
+            }
+            out.extend_from_slice(&[0; 4]);
+            let ty = self.types.get(index).copied().unwrap_or(Type::Text);
+            let written = match format_of(self.formats, index) {
+                Format::Text => crate::interim::write(out, datum, ty),
+                Format::Binary => crate::interim::write(out, datum, ty),
+            };
+            if let Err(error) = written {
+                out.truncate(start); // a row goes out whole or not at all
+                return Err(error);
+            }
+            let length = i32::try_from(out.len() - at - 4).unwrap_or(i32::MAX);
+            out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+            if out.len() - start > ROW_BYTES_MAX {
+                out.truncate(start);
+                return Err(SqlError::new(
+                    SqlState::PROGRAM_LIMIT_EXCEEDED,
+                    format!("a row exceeds the limit of {ROW_BYTES_MAX} bytes"),
+                ));
+            }
+        }
+        patch(out, start + 1);
+        self.pace()
+    }
+
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        message::put_complete(self.wire.output(), tag);
+        self.pace()
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        put(self.wire.output(), b'I', |_| ());
+        self.pace()
+    }
+
+    fn notice(&mut self, notice: Notice) -> Result<()> {
+        message::put_report(self.wire.output(), &notice);
+        self.pace()
+    }
+
+    fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
+        message::put_parameter_status(self.wire.output(), name, value);
+        self.pace()
+    }
+
+    fn copy_out(&mut self, binary: bool, columns: usize) -> Result<()> {
+        message::put_copy_response(self.wire.output(), b'H', binary, columns);
+        self.pace()
+    }
+
+    fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        // The client puts the pieces together again.
+        for piece in data.chunks(ROW_BYTES_MAX) {
+            put(self.wire.output(), b'd', |out| out.extend_from_slice(piece));
+            self.pace()?;
+        }
+        Ok(())
+    }
+
+    fn copy_done(&mut self) -> Result<()> {
+        put(self.wire.output(), b'c', |_| ());
+        self.pace()
+    }
+
+    fn copy_in(&mut self, binary: bool, columns: usize) -> Result<Box<dyn CopySource + '_>> {
+        message::put_copy_response(self.wire.output(), b'G', binary, columns);
+        let ready = self.wire.flush().and_then(|()| self.wire.set_ticking(true));
+        self.went(ready)?;
+        Ok(Box::new(WireCopySource { sink: self }))
+    }
+}
+
+/// CopyData from a client, up to CopyDone or CopyFail. While it waits, the statement can be cancelled.
+struct WireCopySource<'a, 'b> {
+    sink: &'a mut WireSink<'b>,
+}
+
+impl Drop for WireCopySource<'_, '_> {
+    fn drop(&mut self) {
+        if let Err(end) = self.sink.wire.set_ticking(false) {
+            self.sink.end.get_or_insert(end);
+        }
+    }
+}
+
+impl CopySource for WireCopySource<'_, '_> {
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            let frame = match self.sink.wire.read(self.sink.options.message_bytes_max) {
+                Ok(frame) => frame,
+                Err(End::TimedOut) => {
+                    self.sink.interrupt.check()?;
+                    continue;
+                }
+                Err(end) => return Err(self.sink.gone(end)),
+            };
+            let message = message::decode(frame.kind, self.sink.wire.body(&frame));
+            return match message {
+                Ok(Message::CopyData(data)) => Ok(Some(data.to_vec())),
+                Ok(Message::CopyDone) => Ok(None),
+                Ok(Message::CopyFail(why)) => {
+                    Err(SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {why}")))
+                }
+                // "Frontends may send them, the backend ignores them during copy-in" (the protocol's rules).
+                Ok(Message::Flush | Message::Sync) => continue,
+                Ok(Message::Terminate) => Err(self.sink.gone(End::Gone)),
+                Ok(_) => {
+                    let error = violation(format!(
+                        "unexpected message type 0x{:02X} during COPY from stdin",
+                        frame.kind
+                    ));
+                    Err(self.sink.gone(End::Fatal(error)))
+                }
+                Err(error) => Err(self.sink.gone(End::Fatal(error))),
+            };
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The start of a connection: encryption, the startup message, authentication.
+//!
+//! Until a client is authenticated it may send little (10,000 bytes a message), must be quick (the server closes
+//! the socket at its deadline) and learns nothing about users or databases.
+
+use gnomon_sql::{Severity, SqlError, SqlState};
+
+use crate::{
+    message::{self, Decoded, Message, Reader, put, put_string, violation},
+    metrics::count,
+    options::Auth,
+    scram::{self, Exchange, Failure},
+    server::Shared,
+    wire::{End, Wire},
+};
+
+/// Protocol 3.0, the version that the server speaks.
+const VERSION: i32 = 3 << 16;
+const CANCEL_REQUEST: i32 = (1234 << 16) | 5678;
+const SSL_REQUEST: i32 = (1234 << 16) | 5679;
+const GSS_ENCRYPTION_REQUEST: i32 = (1234 << 16) | 5680;
+
+/// What a client said of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Startup {
+    pub(crate) user: String,
+    pub(crate) database: String,
+    /// Settings for the session, in the order given.
+    pub(crate) settings: Vec<(String, String)>,
+    /// What PostgreSQL calls protocol options; the server knows none.
+    unknown: Vec<String>,
+    minor_version: i32,
+}
+
+fn fatal(state: SqlState, message: impl Into<String>) -> End {
+    End::Fatal(SqlError::new(state, message).severity(Severity::Fatal))
+}
+
+/// An error while decoding ends the connection here, whatever its severity.
+fn ended(error: SqlError) -> End {
+    End::Fatal(error.severity(Severity::Fatal))
+}
+
+/// Brings a connection from its first byte to AuthenticationOk, which stands in the output. None for a cancel
+/// request, which has been served.
+pub(crate) fn start(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End> {
+    let Some(startup) = read_startup(shared, wire)? else { return Ok(None) };
+    if startup.minor_version > 0 || !startup.unknown.is_empty() {
+        put(wire.output(), b'v', |out| {
+            out.extend_from_slice(&VERSION.to_be_bytes());
+            out.extend_from_slice(&u32::try_from(startup.unknown.len()).unwrap_or(0).to_be_bytes());
+            for option in &startup.unknown {
+                put_string(out, option);
+            }
+        });
+    }
+    if let Auth::Scram(users) = &shared.options.auth {
+        let done = authenticate(wire, users, &startup.user);
+        if let Err(End::Fatal(_)) = &done {
+            count(&shared.counters.authentications_failed);
+        }
+        done?;
+    }
+    if shared.options.database.as_ref().is_some_and(|name| *name != startup.database) {
+        return Err(fatal(
+            SqlState::INVALID_CATALOG_NAME,
+            format!("database \"{}\" does not exist", startup.database),
+        ));
+    }
+    put_authentication(wire, 0, b"");
+    Ok(Some(startup))
+}
+
+fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End> {
+    let (mut asked_tls, mut asked_gss) = (false, false);
+    loop {
+        let frame = wire.read_untyped()?;
+        let mut reader = Reader::new(wire.body(&frame));
+        match reader.i32().map_err(ended)? {
+            SSL_REQUEST if !asked_tls && reader.is_empty() => {
+                asked_tls = true;
+                match &shared.tls {
+                    Some(config) => wire.start_tls(config.clone())?,
+                    None => {
+                        wire.output().push(b'N');
+                        wire.flush()?;
+                    }
+                }
+            }
+            GSS_ENCRYPTION_REQUEST if !asked_gss && reader.is_empty() => {
+                asked_gss = true;
+                wire.output().push(b'N');
+                wire.flush()?;
+            }
+            CANCEL_REQUEST => {
+                let id = reader.i32().map_err(ended)?;
+                shared.cancel(id, reader.rest());
+                return Ok(None);
+            }
+            version if version >> 16 == VERSION >> 16 => {
+                return parse(version & 0xffff, reader).map(Some).map_err(ended);
+            }
+            version => {
+                return Err(fatal(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!(
+                        "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
+                        version >> 16,
+                        version & 0xffff
+                    ),
+                ));
+            }
+        }
+    }
+}
+
+/// Reads names and values up to the empty name that ends them.
+fn parse(minor_version: i32, mut reader: Reader<'_>) -> Decoded<Startup> {
+    let mut startup = Startup { minor_version, ..Startup::default() };
+    loop {
+        let name = reader.string()?;
+        if name.is_empty() {
+            break;
+        }
+        let value = reader.string()?.to_owned();
+        match name {
+            "user" => startup.user = value,
+            "database" => startup.database = value,
+            "options" => parse_options(&value, &mut startup.settings)?,
+            "replication" => {
+                if !matches!(value.as_str(), "false" | "off" | "no" | "0") {
+                    return Err(SqlError::unsupported("the replication protocol"));
+                }
+            }
+            _ if name.starts_with("_pq_.") => startup.unknown.push(name.to_owned()),
+            _ => startup.settings.push((name.to_owned(), value)),
+        }
+    }
+    if !reader.is_empty() {
+        return Err(violation("invalid startup packet layout: expected terminator as last byte"));
+    }
+    if startup.user.is_empty() {
+        return Err(SqlError::new(
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "no PostgreSQL user name specified in startup packet",
+        ));
+    }
+    if startup.database.is_empty() {
+        startup.database = startup.user.clone();
+    }
+    Ok(startup)
+}
+
+/// Reads the command line in `options`: `-c name=value`, `-cname=value` and `--name=value`, words separated by
+/// white space, of which a backslash takes the meaning.
+fn parse_options(options: &str, settings: &mut Vec<(String, String)>) -> Decoded<()> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = options.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            _ if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let setting = match (word.strip_prefix("--"), word.strip_prefix("-c")) {
+            (Some(setting), _) => Some(setting.to_owned()),
+            (_, Some("")) => words.next(),
+            (_, Some(setting)) => Some(setting.to_owned()),
+            (None, None) => None,
+        };
+        match setting.as_deref().and_then(|setting| setting.split_once('=')) {
+            Some((name, value)) => settings.push((name.replace('-', "_"), value.to_owned())),
+            None => {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("invalid command-line argument for server process: {word}"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put_authentication(wire: &mut Wire, code: i32, data: &[u8]) {
+    put(wire.output(), b'R', |out| {
+        out.extend_from_slice(&code.to_be_bytes());
+        out.extend_from_slice(data);
+    });
+}
+
+/// Goes through SCRAM-SHA-256 with the client.
+fn authenticate(wire: &mut Wire, users: &scram::Users, user: &str) -> Result<(), End> {
+    const SASL: i32 = 10;
+    const SASL_CONTINUE: i32 = 11;
+    const SASL_FINAL: i32 = 12;
+    let failed = |failure| match failure {
+        Failure::Refused => {
+            fatal(SqlState::INVALID_PASSWORD, format!("password authentication failed for user \"{user}\""))
+        }
+        Failure::Malformed(detail) => End::Fatal(violation("malformed SCRAM message").detail(detail)),
+        Failure::NoRandomness => fatal(SqlState::INTERNAL_ERROR, "could not generate random bytes"),
+    };
+
+    put_authentication(wire, SASL, format!("{}\0\0", scram::MECHANISM).as_bytes());
+    let (exchange, reply) = read_password(wire, |body| {
+        let mut reader = Reader::new(body);
+        if reader.string().map_err(ended)? != scram::MECHANISM {
+            return Err(End::Fatal(violation("client selected an invalid SASL authentication mechanism")));
+        }
+        let length = usize::try_from(reader.i32().map_err(ended)?).unwrap_or(0);
+        let first = reader.bytes(length).map_err(ended)?;
+        Exchange::begin(users, user, first).map_err(failed)
+    })?;
+    put_authentication(wire, SASL_CONTINUE, reply.as_bytes());
+    let reply = read_password(wire, |body| exchange.finish(body).map_err(failed))?;
+    put_authentication(wire, SASL_FINAL, reply.as_bytes());
+    Ok(())
+}
+
+/// Sends what is due and hands the client's next step of SASL to `take`.
+fn read_password<T>(wire: &mut Wire, take: impl FnOnce(&[u8]) -> Result<T, End>) -> Result<T, End> {
+    wire.flush()?;
+    let frame = wire.read(message::SHORT_BYTES_MAX)?;
+    match message::decode(frame.kind, wire.body(&frame)).map_err(ended)? {
+        Message::Password(body) => take(body),
+        Message::Terminate => Err(End::Gone),
+        _ => Err(End::Fatal(violation(format!("expected SASL response, got message type {}", frame.kind)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_pairs(pairs: &str) -> Decoded<Startup> {
+        parse(0, Reader::new(pairs.as_bytes()))
+    }
+
+    #[test]
+    fn a_startup_message() {
+        let startup = parse_pairs(
+            "user\0ann\0application_name\0psql\0options\0-c a=1 --b-c=2\\ 3 -cd=\0_pq_.x\0y\0replication\0off\0\0",
+        )
+        .unwrap();
+        let settings = [("application_name", "psql"), ("a", "1"), ("b_c", "2 3"), ("d", "")];
+        assert_eq!(
+            startup,
+            Startup {
+                user: "ann".into(),
+                database: "ann".into(),
+                settings: settings.map(|(name, value)| (name.into(), value.into())).into(),
+                unknown: vec!["_pq_.x".into()],
+                minor_version: 0,
+            }
+        );
+    }
+
+    #[test]
+    fn startup_messages_that_are_refused() {
+        for (pairs, state) in [
+            ("", "08P01"),
+            ("user\0ann", "08P01"),
+            ("user\0ann\0", "08P01"),
+            ("user\0ann\0\0more", "08P01"),
+            ("database\0d\0\0", "28000"),
+            ("user\0ann\0replication\0database\0\0", "0A000"),
+            ("user\0ann\0options\0nonsense\0\0", "42601"),
+            ("user\0ann\0options\0-c\0\0", "42601"),
+        ] {
+            assert_eq!(parse_pairs(pairs).unwrap_err().state().0, state, "{pairs:?}");
+        }
+    }
+}

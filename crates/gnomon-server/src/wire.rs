@@ -1,0 +1,329 @@
+//! A connection's socket with its two buffers: whole frames in, messages out.
+//!
+//! Reading never trusts a length: a frame may be as long as the limit that holds for its type and for the
+//! connection's phase, and memory for it grows as its bytes arrive, not as they are announced. Writing appends to
+//! one buffer, sent when it passes [`OUTPUT_BYTES`], at Sync and Flush, and before the server waits for COPY data:
+//! a result of any size streams through a bounded buffer, and a client that does not read holds the statement back.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    ops::Range,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    time::Duration,
+};
+
+use gnomon::sync::Arc;
+use gnomon_sql::SqlError;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::message::{self, violation};
+
+/// Output is sent once it is this long.
+const OUTPUT_BYTES: usize = 32 << 10;
+/// The length of an input buffer at rest.
+const INPUT_BYTES: usize = 8 << 10;
+/// How long a ticking read waits.
+const TICK: Duration = Duration::from_millis(100);
+
+/// A stream socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A Unix-domain socket.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Another handle of the same socket.
+    pub fn try_clone(&self) -> io::Result<Socket> {
+        Ok(match self {
+            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
+            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// Ends one or both directions; a thread that is blocked in them returns.
+    pub fn shutdown(&self, how: Shutdown) {
+        // An error says that the socket is down already.
+        let _ = match self {
+            Socket::Tcp(stream) => stream.shutdown(how),
+            Socket::Unix(stream) => stream.shutdown(how),
+        };
+    }
+
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.set_read_timeout(timeout),
+            Socket::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(()) // sockets have no buffer of their own
+    }
+}
+
+enum Channel {
+    Plain(Socket),
+    Tls(Box<StreamOwned<ServerConnection, Socket>>),
+    /// For a moment, while the one above is built; and for good if that fails.
+    Closed,
+}
+
+impl Channel {
+    fn stream(&mut self) -> io::Result<&mut dyn Stream> {
+        match self {
+            Channel::Plain(socket) => Ok(socket),
+            Channel::Tls(stream) => Ok(stream.as_mut()),
+            Channel::Closed => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn socket(&self) -> Option<&Socket> {
+        match self {
+            Channel::Plain(socket) => Some(socket),
+            Channel::Tls(stream) => Some(&stream.sock),
+            Channel::Closed => None,
+        }
+    }
+}
+
+trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub enum End {
+    /// The client said goodbye, closed its end, or cannot be reached: there is nobody to tell.
+    Gone,
+    /// The client is told, as a last message.
+    Fatal(SqlError),
+    /// The read timeout passed. Nothing was lost: reading can go on.
+    TimedOut,
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> End {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => End::TimedOut,
+            _ => End::Gone,
+        }
+    }
+}
+
+/// A message as it stands in the input buffer, until the next read.
+#[derive(Debug)]
+pub struct Frame {
+    /// The message's type; 0 for those of the start, which have none.
+    pub kind: u8,
+    body: Range<usize>,
+}
+
+/// A connection's socket and buffers.
+pub struct Wire {
+    channel: Channel,
+    /// Initialised memory; what has arrived and is not consumed stands at `unread`.
+    input: Vec<u8>,
+    unread: Range<usize>,
+    output: Vec<u8>,
+    /// Once a write has failed, nothing is written any more.
+    broken: bool,
+    idle_timeout: Option<Duration>,
+}
+
+impl Wire {
+    /// Over a connected socket in blocking mode.
+    pub fn new(socket: Socket) -> Wire {
+        Wire {
+            channel: Channel::Plain(socket),
+            input: vec![0; INPUT_BYTES],
+            unread: 0..0,
+            output: Vec::with_capacity(INPUT_BYTES),
+            broken: false,
+            idle_timeout: None,
+        }
+    }
+
+    /// Reads a message without a type, as a connection begins with: its length, then the rest.
+    pub fn read_untyped(&mut self) -> Result<Frame, End> {
+        self.read_frame(0, |_| message::SHORT_BYTES_MAX)
+    }
+
+    /// Reads a message of at most `bytes_max` bytes, its length field included.
+    pub fn read(&mut self, bytes_max: usize) -> Result<Frame, End> {
+        let limit = |kind| {
+            if message::may_be_long(kind) { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) }
+        };
+        self.read_frame(1, limit)
+    }
+
+    fn read_frame(&mut self, prefix: usize, limit: impl Fn(u8) -> usize) -> Result<Frame, End> {
+        while self.unread.len() < prefix + 4 {
+            self.fill(prefix + 4)?;
+        }
+        let head = &self.input[self.unread.clone()];
+        let kind = if prefix == 1 { head[0] } else { 0 };
+        let length = i32::from_be_bytes([head[prefix], head[prefix + 1], head[prefix + 2], head[prefix + 3]]);
+        let length = usize::try_from(length).unwrap_or(0);
+        if length < 4 {
+            return Err(End::Fatal(violation("invalid message length")));
+        }
+        if length > limit(kind) {
+            return Err(End::Fatal(
+                violation("invalid message length")
+                    .detail(format!("A message of {length} bytes exceeds the limit of {}.", limit(kind))),
+            ));
+        }
+        while self.unread.len() < prefix + length {
+            self.fill(prefix + length)?;
+        }
+        let start = self.unread.start;
+        self.unread.start += prefix + length;
+        Ok(Frame { kind, body: start + prefix + 4..start + prefix + length })
+    }
+
+    /// Reads what there is, at least a byte, towards having `wanted` bytes unread.
+    fn fill(&mut self, wanted: usize) -> Result<(), End> {
+        if self.unread.is_empty() {
+            self.unread = 0..0;
+            if self.input.len() > 8 * INPUT_BYTES && wanted <= INPUT_BYTES {
+                self.input = vec![0; INPUT_BYTES];
+            }
+        }
+        if self.unread.end == self.input.len() {
+            if self.unread.start > 0 {
+                self.input.copy_within(self.unread.clone(), 0);
+                self.unread = 0..self.unread.len();
+            } else {
+                // Full of one message: grow with what has come, not with what is announced.
+                self.input.resize((self.input.len() * 2).min(wanted.max(INPUT_BYTES)), 0);
+            }
+        }
+        let stream = self.channel.stream()?;
+        loop {
+            match stream.read(&mut self.input[self.unread.end..]) {
+                Ok(0) => return Err(End::Gone),
+                Ok(count) => {
+                    self.unread.end += count;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The body of the last frame that was read.
+    pub fn body(&self, frame: &Frame) -> &[u8] {
+        &self.input[frame.body.clone()]
+    }
+
+    /// Whether bytes have arrived that no message was made of yet.
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Where messages to the client are appended; call [`Wire::pace`] after each.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// Sends the output if it has grown long.
+    pub fn pace(&mut self) -> Result<(), End> {
+        if self.output.len() >= OUTPUT_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Sends the output.
+    pub fn flush(&mut self) -> Result<(), End> {
+        let sent = match self.channel.stream() {
+            _ if self.broken => Err(io::ErrorKind::BrokenPipe.into()),
+            _ if self.output.is_empty() => Ok(()),
+            Ok(stream) => stream.write_all(&self.output).and_then(|()| stream.flush()),
+            Err(error) => Err(error),
+        };
+        self.output.clear();
+        self.output.shrink_to(4 * OUTPUT_BYTES);
+        sent.map_err(|_| {
+            self.broken = true;
+            End::Gone
+        })
+    }
+
+    /// Answers a request for TLS with yes, and shakes hands.
+    pub fn start_tls(&mut self, config: Arc<ServerConfig>) -> Result<(), End> {
+        if self.has_unread() {
+            // Plain text behind the request could have been injected on the way.
+            return Err(End::Fatal(violation("received unencrypted data after SSL request")));
+        }
+        self.output.push(b'S');
+        self.flush()?;
+        let Channel::Plain(socket) = std::mem::replace(&mut self.channel, Channel::Closed) else {
+            return Err(End::Gone);
+        };
+        let mut stream = StreamOwned::new(ServerConnection::new(config).map_err(|_| End::Gone)?, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        self.channel = Channel::Tls(Box::new(stream));
+        Ok(())
+    }
+
+    /// After this long without a byte, reads end with [`End::TimedOut`].
+    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) -> Result<(), End> {
+        self.idle_timeout = timeout;
+        if timeout.is_some() { self.set_ticking(false) } else { Ok(()) }
+    }
+
+    /// While it ticks, reads end with [`End::TimedOut`] every now and then, so that their caller can look whether
+    /// it is still to wait; the idle timeout rests.
+    pub fn set_ticking(&mut self, ticking: bool) -> Result<(), End> {
+        let timeout = if ticking { Some(TICK) } else { self.idle_timeout };
+        match self.channel.socket() {
+            Some(socket) => Ok(socket.set_read_timeout(timeout)?),
+            None => Err(End::Gone),
+        }
+    }
+
+    /// Sends what is left and ends the connection in order.
+    pub fn close(&mut self) {
+        let _ = self.flush();
+        if let Channel::Tls(stream) = &mut self.channel {
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+        if let Some(socket) = self.channel.socket() {
+            socket.shutdown(Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,555 @@
+//! The protocol as a client sees it, message by message, without tables: start, transaction states, errors,
+//! limits, malformed input, ends.
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpStream},
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use common::*;
+use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
+use gnomon_sql::session::SqlDatabase;
+
+fn field<'a>(messages: &'a [RawMessage], name: &str) -> Option<&'a str> {
+    messages.iter().filter(|(kind, _)| *kind == b'S').find_map(|(_, body)| {
+        let mut parts = body.split(|byte| *byte == 0).map(|part| std::str::from_utf8(part).unwrap());
+        (parts.next() == Some(name)).then(|| parts.next().unwrap())
+    })
+}
+
+#[test]
+fn the_start_of_a_connection() {
+    let server = TestServer::start(options());
+    let mut raw = Raw::connect(server.addr);
+    raw.untyped((1234 << 16) | 5679, b"");
+    assert_eq!(raw.byte(), b'N');
+    raw.untyped((1234 << 16) | 5680, b"");
+    assert_eq!(raw.byte(), b'N');
+    raw.untyped(3 << 16, b"user\0ann\0application_name\0test\0TimeZone\0UTC\0\0");
+    let messages = raw.until_ready();
+    let kinds = kinds(&messages);
+    assert!(kinds.starts_with("RS") && kinds.ends_with("SKZI"), "{kinds}");
+    assert_eq!(messages[0].1, 0i32.to_be_bytes());
+    assert_eq!(field(&messages, "application_name"), Some("test"));
+    assert_eq!(field(&messages, "client_encoding"), Some("UTF8"));
+    assert_eq!(field(&messages, "integer_datetimes"), Some("on"));
+    assert_eq!(field(&messages, "standard_conforming_strings"), Some("on"));
+    assert!(field(&messages, "server_version").is_some_and(|version| version.starts_with("15")));
+    raw.send(b'X', b"");
+    assert!(raw.read().is_none());
+}
+
+#[test]
+fn newer_minor_versions_are_negotiated_down() {
+    let server = TestServer::start(options());
+    let mut raw = Raw::connect(server.addr);
+    raw.untyped((3 << 16) | 2, b"user\0ann\0_pq_.shiny\0on\0\0");
+    let messages = raw.until_ready();
+    let (kind, body) = &messages[0];
+    assert_eq!(*kind, b'v');
+    assert_eq!(body[..8], [0, 3, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(&body[8..], b"_pq_.shiny\0");
+}
+
+#[test]
+fn starts_that_are_refused() {
+    let server = TestServer::start(ServerOptions { database: Some("bank".into()), ..options() });
+    for (code, body, state_expected) in [
+        (2 << 16, &b"user\0ann\0\0"[..], "0A000"),
+        (3 << 16, b"database\0bank\0\0", "28000"),
+        (3 << 16, b"user\0ann", "08P01"),
+        (3 << 16, b"user\0ann\0\0\0", "08P01"),
+        (3 << 16, b"user\0ann\0database\0other\0\0", "3D000"),
+        (3 << 16, b"user\0ann\0database\0bank\0no_such_setting\0on\0\0", "42704"),
+        (3 << 16, b"user\0\xff\0\0", "22021"),
+        ((1234 << 16) | 5679, b"more", "0A000"),
+    ] {
+        let mut raw = Raw::connect(server.addr);
+        raw.untyped(code, body);
+        let messages = raw.until_closed();
+        assert_eq!(state(&messages), state_expected, "{code} {body:?}");
+        assert_eq!(error_field(&messages, b'S'), "FATAL");
+    }
+    assert_eq!(server.handle.metrics().connections_accepted, 8);
+}
+
+#[test]
+fn lengths_that_lie() {
+    let server = TestServer::start(ServerOptions { message_bytes_max: 100_000, ..options() });
+    for length in [0, 3, -1, i32::MIN, 10_001, i32::MAX] {
+        let mut raw = Raw::connect(server.addr);
+        raw.bytes(&i32::to_be_bytes(length));
+        assert_eq!(state(&raw.until_closed()), "08P01", "{length} before the start");
+    }
+    for (kind, length) in
+        [(b'Q', 3), (b'Q', -1), (b'Q', 100_001), (b'd', i32::MAX), (b'S', 10_001), (b'?', 4)]
+    {
+        let mut raw = server.raw();
+        let mut bytes = vec![kind];
+        bytes.extend(i32::to_be_bytes(length));
+        raw.bytes(&bytes);
+        assert_eq!(state(&raw.until_closed()), "08P01", "{} {length}", kind as char);
+    }
+    // A message cut short by the client's end is no message.
+    let mut raw = server.raw();
+    raw.bytes(b"Q\0\0\0\x20BEGIN");
+    raw.stream.shutdown(Shutdown::Write).unwrap();
+    assert!(raw.until_closed().is_empty());
+}
+
+#[test]
+fn bodies_that_are_malformed() {
+    let server = TestServer::start(options());
+    for (kind, body) in [
+        (b'Q', &b"no end"[..]),
+        (b'Q', b""),
+        (b'Q', b"a\0b"),
+        (b'P', b"s\0select\0\0\x02\0\0\0\x17"),
+        (b'B', b"\0\0\0\x01"),
+        (b'B', b"\0\0\0\0\xff\xff"),
+        (b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff\0\0"),
+        (b'B', b"\0\0\0\0\0\x01\xff\xff\xff\xfe\0\0"),
+        (b'D', b"Xname\0"),
+        (b'D', b""),
+        (b'C', b"Sname"),
+        (b'E', b"\0\0\0"),
+        (b'S', b"x"),
+        (b'H', b"x"),
+        (b'p', b"password\0"),
+        (b'\0', b""),
+    ] {
+        let mut raw = server.raw();
+        raw.bytes(&frame(kind, body));
+        // What follows in the stream must not make up for what is missing.
+        raw.bytes(&frame(b'Q', &[b'x'; 64]));
+        let messages = raw.until_closed();
+        assert_eq!(state(&messages), "08P01", "{} {body:?}", kind as char);
+        assert_eq!(messages.len(), 1);
+    }
+}
+
+#[test]
+fn transaction_states_and_errors() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    assert_eq!(raw.query(""), "IZI");
+    assert_eq!(raw.query(" ; ; "), "IZI");
+    assert_eq!(raw.query("BEGIN"), "CZT");
+    let messages = raw.query_messages("SELEKT 1");
+    assert_eq!(kinds(&messages), "EZE");
+    assert_eq!(state(&messages), "42601");
+    assert_eq!(error_field(&messages, b'S'), "ERROR");
+    assert_eq!(error_field(&messages, b'V'), "ERROR");
+    assert_eq!(error_field(&messages, b'P'), "1");
+    assert_eq!(state(&raw.query_messages("SET TimeZone = 'UTC'")), "25P02");
+    assert_eq!(raw.query("COMMIT"), "CZI");
+    let messages = raw.query_messages("COMMIT");
+    assert_eq!(kinds(&messages), "NCZI");
+    assert_eq!(error_field(&messages, b'S'), "WARNING");
+    assert_eq!(state(&messages), "25P01");
+    // The error ends the text: COMMIT is not reached.
+    assert_eq!(raw.query("BEGIN; SELEKT; COMMIT"), "EZI");
+    assert_eq!(raw.query("BEGIN; SET no_such_setting = 1; COMMIT"), "CEZE");
+    assert_eq!(raw.query("ROLLBACK"), "CZI");
+    // A change that clients are told of.
+    let messages = raw.query_messages("SET application_name = 'other'");
+    assert_eq!(kinds(&messages), "SCZI");
+    assert_eq!(field(&messages, "application_name"), Some("other"));
+    assert!(server.handle.metrics().errors >= 4);
+}
+
+#[test]
+fn text_that_is_not_utf8_is_an_error_of_the_statement() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    assert_eq!(raw.query("BEGIN"), "CZT");
+    raw.send(b'Q', b"SELECT '\xff'\0");
+    let messages = raw.until_ready();
+    assert_eq!((state(&messages).as_str(), kinds(&messages).as_str()), ("22021", "EZE"));
+    raw.send(b'P', b"\xc3\x28\0COMMIT\0\0\0");
+    raw.bytes(&sync());
+    assert_eq!(raw.query("ROLLBACK"), "EZE");
+    assert_eq!(kinds(&raw.until_ready()), "CZI");
+}
+
+#[test]
+fn after_an_error_everything_up_to_sync_is_skipped() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    let pipeline = [
+        parse("s", "BEGIN"),
+        bind("", "s", &[], 0),
+        execute("", 0),
+        parse("bad", "SELEKT"),
+        parse("t", "COMMIT"),
+        bind("", "t", &[], 0),
+        describe('S', "nowhere"),
+        frame(b'Q', b"ROLLBACK\0"),
+        execute("", 0),
+        sync(),
+        frame(b'C', b"Ss\0"),
+        frame(b'C', b"Snever\0"),
+        sync(),
+    ]
+    .concat();
+    raw.bytes(&pipeline);
+    assert_eq!(kinds(&raw.until_ready()), "12CEZE");
+    assert_eq!(kinds(&raw.until_ready()), "33ZE");
+    for (message, state_expected) in [
+        (bind("", "s", &[], 0), "26000"),
+        (describe('S', "nowhere"), "26000"),
+        (describe('P', "nowhere"), "34000"),
+        (execute("nowhere", 0), "34000"),
+    ] {
+        raw.bytes(&[message, sync()].concat());
+        assert_eq!(state(&raw.until_ready()), state_expected);
+    }
+    assert_eq!(raw.query("ROLLBACK"), "CZI");
+}
+
+#[test]
+fn an_empty_statement_prepared() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    raw.bytes(&[parse("", ""), describe('S', ""), bind("", "", &[], 0), execute("", 0), sync()].concat());
+    assert_eq!(kinds(&raw.until_ready()), "1tn2IZI");
+}
+
+#[test]
+fn flush_sends_what_sync_would() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    raw.bytes(&parse("s", "BEGIN"));
+    raw.bytes(&frame(b'H', b""));
+    assert_eq!(raw.read().unwrap().0, b'1');
+    raw.bytes(&sync());
+    assert_eq!(kinds(&raw.until_ready()), "ZI");
+}
+
+#[test]
+fn function_calls_and_stray_copy_messages() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    raw.send(b'F', &[0; 12]);
+    let messages = raw.until_ready();
+    assert_eq!((state(&messages).as_str(), kinds(&messages).as_str()), ("0A000", "EZI"));
+    raw.send(b'd', b"data");
+    raw.send(b'c', b"");
+    raw.send(b'f', b"why\0");
+    assert_eq!(raw.query("BEGIN"), "CZT");
+}
+
+#[test]
+fn limits_of_a_session() {
+    let server = TestServer::start(ServerOptions { statement_bytes_max: 100, prepared_max: 3, ..options() });
+    let mut raw = server.raw();
+    let messages = raw.query_messages(&format!("BEGIN; -- {}", "x".repeat(100)));
+    assert_eq!((state(&messages).as_str(), kinds(&messages).as_str()), ("54000", "EZI"));
+    for name in ["a", "b", "c"] {
+        raw.bytes(&[parse(name, "BEGIN"), sync()].concat());
+        assert_eq!(kinds(&raw.until_ready()), "1ZI");
+    }
+    raw.bytes(&[parse("d", "BEGIN"), sync()].concat());
+    assert_eq!(state(&raw.until_ready()), "54000");
+    raw.bytes(&[frame(b'C', b"Sa\0"), parse("d", "BEGIN"), sync()].concat());
+    assert_eq!(kinds(&raw.until_ready()), "31ZI");
+}
+
+#[test]
+fn passwords() {
+    let users = Users::single("ann", "correct horse").unwrap();
+    let server = TestServer::start(ServerOptions { auth: Auth::Scram(users), ..options() });
+    let connect = |user: &str, password: &str| {
+        let mut config = server.config();
+        config.user(user).password(password).connect(postgres::NoTls)
+    };
+    connect("ann", "correct horse").unwrap().batch_execute("BEGIN; COMMIT").unwrap();
+    for (user, password) in [("ann", "wrong"), ("ann", ""), ("eve", "correct horse")] {
+        let error = connect(user, password).err().expect("refused");
+        let error = error.as_db_error().expect("an answer");
+        assert_eq!(error.code().code(), "28P01");
+        assert_eq!(error.message(), format!("password authentication failed for user \"{user}\""));
+    }
+    assert_eq!(server.handle.metrics().authentications_failed, 3);
+
+    for message in [
+        frame(b'Q', b"SELECT 1\0"),
+        frame(b'p', b""),
+        frame(b'p', b"MD5\0\0\0\0\0"),
+        frame(b'p', b"SCRAM-SHA-256\0\xff\xff\xff\xff"),
+        frame(b'p', b"SCRAM-SHA-256\0\x7f\xff\xff\xffn,,n=,r=a"),
+        frame(b'p', b"SCRAM-SHA-256\0\0\0\0\x0bx,,n=ann,r="),
+    ] {
+        let mut raw = Raw::connect(server.addr);
+        raw.startup("ann");
+        assert_eq!(raw.read().unwrap(), (b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0".to_vec()));
+        raw.bytes(&message);
+        assert_eq!(state(&raw.until_closed()), "08P01", "{message:?}");
+    }
+}
+
+#[test]
+fn trust_is_for_loopback_only() {
+    let database = || SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
+    let beyond = ServerOptions { listen: "0.0.0.0:0".parse().unwrap(), ..options() };
+    let error = Server::bind(database(), beyond.clone()).err().expect("refused");
+    assert!(matches!(error, ServerError::TrustBeyondLoopback(_)));
+    assert!(error.to_string().contains("without a password"), "{error}");
+    let users = Users::single("ann", "secret").unwrap();
+    Server::bind(database(), ServerOptions { auth: Auth::Scram(users), ..beyond }).unwrap();
+    let first = Server::bind(database(), options()).unwrap();
+    let second = ServerOptions { listen: first.local_addr(), ..options() };
+    assert!(matches!(Server::bind(database(), second).err(), Some(ServerError::Listen { .. })));
+}
+
+#[test]
+fn no_more_connections_than_allowed() {
+    let server = TestServer::start(ServerOptions { connections_max: 2, ..options() });
+    let first = server.raw();
+    let _second = server.raw();
+    assert_eq!(server.handle.metrics().connections_open, 2);
+    let mut third = Raw::connect(server.addr);
+    third.startup("tester");
+    assert_eq!(state(&third.until_closed()), "53300");
+    drop(first);
+    // The place is free once the server has seen the first one go.
+    for attempt in 0.. {
+        let mut raw = Raw::connect(server.addr);
+        raw.startup("tester");
+        if raw.read().unwrap().0 == b'R' && raw.read().unwrap().0 == b'S' {
+            break;
+        }
+        assert!(attempt < 1000);
+        gnomon::sync::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(server.handle.metrics().connections_refused >= 1);
+}
+
+#[test]
+fn clients_that_do_not_authenticate_in_time_are_closed() {
+    let timeout = Duration::from_millis(200);
+    let server = TestServer::start(ServerOptions { auth_timeout: timeout, ..options() });
+    let begun = now();
+    let mut silent = Raw::connect(server.addr);
+    let mut slow = Raw::connect(server.addr);
+    slow.bytes(b"\0\0");
+    let mut authenticated = server.raw();
+    assert!(silent.until_closed().is_empty());
+    assert!(slow.until_closed().is_empty());
+    assert!(now().duration_since(begun) >= timeout / 2);
+    assert!(now().duration_since(begun) < Duration::from_secs(5));
+    assert_eq!(authenticated.query("BEGIN"), "CZT");
+}
+
+#[test]
+fn many_silent_clients_keep_nobody_out() {
+    let server = TestServer::start(ServerOptions { connections_max: 4, ..options() });
+    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(server.addr).unwrap()).collect();
+    assert_eq!(server.raw().query("BEGIN"), "CZT");
+    drop(silent);
+}
+
+#[test]
+fn idle_clients_are_closed_if_so_set() {
+    let server =
+        TestServer::start(ServerOptions { idle_timeout: Some(Duration::from_millis(100)), ..options() });
+    let mut raw = server.raw();
+    assert_eq!(raw.query("BEGIN"), "CZT");
+    assert_eq!(state(&raw.until_closed()), "57P05");
+}
+
+#[test]
+fn a_shutdown_tells_clients() {
+    let mut server = TestServer::start(options());
+    let (mut idle, mut in_transaction) = (server.raw(), server.raw());
+    assert_eq!(in_transaction.query("BEGIN"), "CZT");
+    let mut starting = Raw::connect(server.addr);
+    server.stop().unwrap();
+    for raw in [&mut idle, &mut in_transaction] {
+        let messages = raw.until_closed();
+        assert_eq!((state(&messages).as_str(), messages.len()), ("57P01", 1));
+    }
+    starting.until_closed();
+    assert!(TcpStream::connect(server.addr).is_err());
+    assert_eq!(server.handle.metrics().connections_open, 0);
+}
+
+#[test]
+fn cancel_requests_that_name_nobody_do_nothing() {
+    let server = TestServer::start(options());
+    let mut raw = Raw::connect(server.addr);
+    let messages = raw.start("tester");
+    let (_, key) = messages.iter().find(|(kind, _)| *kind == b'K').unwrap();
+    let mut wrong = key.clone();
+    wrong[7] ^= 1;
+    for body in [&wrong[..], &key[..4], &[0; 8], &[0xff; 8], &[key, &[0; 4][..]].concat()] {
+        let mut cancel = Raw::connect(server.addr);
+        cancel.untyped((1234 << 16) | 5678, body);
+        assert!(cancel.until_closed().is_empty(), "{body:?}");
+    }
+    assert_eq!(server.handle.metrics().cancels, 0);
+    // The right key, but nothing runs: the next statement is not hit.
+    let mut cancel = Raw::connect(server.addr);
+    cancel.untyped((1234 << 16) | 5678, key);
+    assert!(cancel.until_closed().is_empty());
+    assert_eq!(server.handle.metrics().cancels, 1);
+    assert_eq!(raw.query("BEGIN"), "CZT");
+}
+
+#[test]
+fn a_unix_domain_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server =
+        TestServer::start(ServerOptions { unix_socket_dir: Some(dir.path().into()), ..options() });
+    let path = dir.path().join(format!(".s.PGSQL.{}", server.addr.port()));
+    let mut raw = Raw { stream: UnixStream::connect(&path).unwrap() };
+    raw.start("tester");
+    assert_eq!(raw.query("BEGIN"), "CZT");
+    server.stop().unwrap();
+    assert_eq!(state(&raw.until_closed()), "57P01");
+    assert!(!path.exists());
+}
+
+/// A client's side of TLS that trusts one certificate.
+fn tls_client(certificate: rustls::pki_types::CertificateDer<'static>) -> rustls::ClientConnection {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    rustls::ClientConnection::new(config.into(), "localhost".try_into().unwrap()).unwrap()
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a certificate holds no bytes of the database")]
+fn encryption() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let tls = Tls { certificates: dir.path().join("server.crt"), key: dir.path().join("server.key") };
+    std::fs::write(&tls.certificates, made.cert.pem()).unwrap();
+    std::fs::write(&tls.key, made.signing_key.serialize_pem()).unwrap();
+    let users = Users::single("ann", "secret").unwrap();
+    let server =
+        TestServer::start(ServerOptions { tls: Some(tls.clone()), auth: Auth::Scram(users), ..options() });
+
+    let mut raw = Raw::connect(server.addr);
+    raw.untyped((1234 << 16) | 5679, b"");
+    assert_eq!(raw.byte(), b'S');
+    let connection = tls_client(made.cert.der().clone());
+    let mut raw = Raw { stream: rustls::StreamOwned::new(connection, raw.stream) };
+    raw.startup("ann");
+    assert_eq!(raw.read().unwrap().1[..4], [0, 0, 0, 10]);
+
+    // A client may do without; one that sends plain text behind its request is cut off.
+    let mut config = server.config();
+    config.user("ann").password("secret").connect(postgres::NoTls).unwrap();
+    let mut raw = Raw::connect(server.addr);
+    let mut both = b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec();
+    both.extend(b"\0\0\0\x12\0\x03\0\0user\0ann\0\0");
+    raw.bytes(&both);
+    assert_eq!(state(&raw.until_closed()), "08P01");
+    // And one that speaks no TLS after all.
+    let mut raw = Raw::connect(server.addr);
+    raw.untyped((1234 << 16) | 5679, b"");
+    assert_eq!(raw.byte(), b'S');
+    raw.startup("ann");
+    let mut rest = Vec::new();
+    let _ = raw.stream.read_to_end(&mut rest);
+
+    std::fs::write(&tls.key, "no key").unwrap();
+    let database = SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
+    let error = Server::bind(database, ServerOptions { tls: Some(tls), ..options() }).err().expect("refused");
+    assert!(error.to_string().contains("server.key"), "{error}");
+}
+
+/// Rounds of the random tests below; their seeds are printed when they fail.
+fn rounds() -> u64 {
+    std::env::var("GNOMON_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(200)
+}
+
+#[test]
+fn random_bytes_harm_nobody() {
+    let server = TestServer::start(options());
+    let mut witness = server.raw();
+    for seed in 0..rounds() {
+        let mut random = Random(seed);
+        let mut raw = Raw::connect(server.addr);
+        if random.below(2) == 0 {
+            raw.start("tester");
+        }
+        let count = random.below(2000);
+        raw.bytes(&random.bytes(count));
+        let _ = raw.stream.shutdown(Shutdown::Write);
+        let mut rest = Vec::new();
+        let _ = raw.stream.read_to_end(&mut rest);
+        assert_eq!(server.handle.metrics().panics, 0, "seed {seed}");
+    }
+    assert_eq!(witness.query("BEGIN"), "CZT");
+}
+
+#[test]
+fn damaged_messages_harm_nobody() {
+    let server = TestServer::start(options());
+    let mut witness = server.raw();
+    for seed in 0..rounds() {
+        let mut random = Random(seed);
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(12) {
+            let name = ["", "a", "b"][random.below(3)];
+            bytes.extend(match random.below(9) {
+                0 => parse(name, ["BEGIN", "COMMIT", "SHOW TimeZone", "SELEKT"][random.below(4)]),
+                1 => bind(name, ["", "a", "b"][random.below(3)], &[Some("1"), None][..random.below(3)], 1),
+                2 => describe(['S', 'P'][random.below(2)], name),
+                3 => execute(name, random.below(3) as i32),
+                4 => frame(b'C', format!("S{name}\0").as_bytes()),
+                5 => frame(b'Q', b"BEGIN; ROLLBACK\0"),
+                6 => frame([b'd', b'c', b'H'][random.below(3)], b""),
+                7 => frame(b'f', b"why\0"),
+                _ => sync(),
+            });
+        }
+        for _ in 0..random.below(4) {
+            if bytes.is_empty() {
+                break;
+            }
+            let at = random.below(bytes.len());
+            match random.below(3) {
+                0 => bytes[at] = random.next() as u8,
+                1 => drop(bytes.drain(at..(at + random.below(5)).min(bytes.len()))),
+                _ => drop(bytes.splice(at..at, random.bytes(3))),
+            }
+        }
+        let mut raw = server.raw();
+        raw.bytes(&bytes);
+        let _ = raw.stream.shutdown(Shutdown::Write);
+        let mut rest = Vec::new();
+        let _ = raw.stream.read_to_end(&mut rest);
+        assert_eq!(server.handle.metrics().panics, 0, "seed {seed}");
+    }
+    assert_eq!(witness.query("BEGIN"), "CZT");
+}
+
+#[test]
+fn a_message_in_single_bytes_and_many_messages_at_once() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    for byte in frame(b'Q', b"BEGIN\0") {
+        raw.stream.write_all(&[byte]).unwrap();
+    }
+    assert_eq!(kinds(&raw.until_ready()), "CZT");
+    let many: Vec<u8> = (0..5000).flat_map(|_| frame(b'Q', b"SET TimeZone = 'UTC'\0")).collect();
+    let mut writer = raw.stream.try_clone().unwrap();
+    #[allow(clippy::disallowed_methods, reason = "a test's own thread")]
+    let writer = std::thread::spawn(move || writer.write_all(&many).unwrap());
+    for _ in 0..5000 {
+        assert!(kinds(&raw.until_ready()).ends_with("CZT"));
+    }
+    writer.join().unwrap();
+}
