@@ -1,11 +1,80 @@
 //! Types and values: their text and binary forms, comparison, arithmetic, casts; keys and rows as bytes.
+//!
+//! Everything behaves as PostgreSQL 15 does, its messages and SQLSTATEs included, with these limits: arrays have
+//! one dimension and begin at 1; text is UTF-8 and collates bytewise (collation "C"); DateStyle is ISO, MDY and
+//! IntervalStyle is postgres.
+//!
+//! NULL is the caller's business wherever a function takes the text or bytes of one value; [`compare`], [`keys`]
+//! and [`rows`] take NULLs as they come.
 
-use bigdecimal::BigDecimal;
+mod array;
+pub mod binary;
+pub mod compare;
+mod context;
+pub mod datetime;
+pub mod float;
+mod info;
+pub mod keys;
+mod name;
+pub mod numeric;
+pub mod rows;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+pub(crate) mod tests;
+pub mod text;
 
-/// A type of SQL values. Length, precision and scale are no part of it: see [`TypeMod`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "PostgreSQL's own type names")]
-pub enum Type {
+pub use context::{Context, Environment, FixedEnvironment};
+pub use info::TypeInfo;
+pub use name::{column_type, format_type, modifier_of, parse_type_name};
+pub use numeric::Numeric;
+
+macro_rules! scalars {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A type of SQL values. Length, precision and scale are no part of it: see [`TypeMod`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "PostgreSQL's own type names")]
+        pub enum Type {
+            $($(#[$doc])* $name,)*
+            /// A one-dimensional array of a scalar type.
+            Array(Scalar),
+            Record,
+            Void,
+            /// A literal or parameter whose type is not known yet.
+            Unknown,
+        }
+
+        /// The element types of arrays: every type but arrays and pseudo-types. Apart so that [`Type`] is `Copy`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs, reason = "PostgreSQL's own type names")]
+        pub enum Scalar {
+            $($name,)*
+        }
+
+        impl Scalar {
+            /// Every scalar type.
+            pub const ALL: &[Scalar] = &[$(Scalar::$name,)*];
+        }
+
+        impl From<Scalar> for Type {
+            fn from(scalar: Scalar) -> Type {
+                match scalar { $(Scalar::$name => Type::$name,)* }
+            }
+        }
+
+        impl Type {
+            /// This type as the element of an array, if it can be one.
+            pub fn scalar(self) -> Option<Scalar> {
+                match self {
+                    $(Type::$name => Some(Scalar::$name),)*
+                    Type::Array(_) | Type::Record | Type::Void | Type::Unknown => None,
+                }
+            }
+        }
+    };
+}
+
+scalars! {
     Bool,
     Int2,
     Int4,
@@ -33,44 +102,29 @@ pub enum Type {
     Regtype,
     Regproc,
     Regnamespace,
-    /// A one-dimensional array of a scalar type.
-    Array(Scalar),
-    Record,
-    Void,
-    /// A literal or parameter whose type is not known yet.
-    Unknown,
 }
 
-/// The element types of arrays: an index into [`Type`]'s scalars, kept apart so that `Type` stays `Copy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "PostgreSQL's own type names")]
-pub enum Scalar {
-    Bool,
-    Int2,
-    Int4,
-    Int8,
-    Float4,
-    Float8,
-    Numeric,
-    Text,
-    Varchar,
-    Bpchar,
-    Bytea,
-    Date,
-    Timestamp,
-    Timestamptz,
-    Uuid,
-    Char,
-    Name,
-    Oid,
+impl Type {
+    /// The array type over this one, if there is one.
+    pub fn array(self) -> Option<Type> {
+        self.scalar().map(Type::Array)
+    }
+
+    /// The element type, if this is an array.
+    pub fn element(self) -> Option<Type> {
+        match self {
+            Type::Array(scalar) => Some(scalar.into()),
+            _ => None,
+        }
+    }
 }
 
 /// PostgreSQL's type modifier: -1 for none; `n + 4` for char(n) and varchar(n); `(p << 16 | s) + 4` for
-/// numeric(p, s).
+/// numeric(p, s); the number of fractional digits for time, timestamp and timestamptz.
 pub type TypeMod = i32;
 
 /// A type as a column has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnType {
     /// The type.
     pub ty: Type,
@@ -78,7 +132,16 @@ pub struct ColumnType {
     pub modifier: TypeMod,
 }
 
-/// A value. Text-like types share [`Datum::Text`]; which one it is stands in the plan, not in the value.
+impl From<Type> for ColumnType {
+    fn from(ty: Type) -> ColumnType {
+        ColumnType { ty, modifier: -1 }
+    }
+}
+
+/// A value. text, varchar and name share [`Datum::Text`], oid and the reg* types [`Datum::Oid`]; which one it is
+/// stands in the plan, not in the value. Everything else is told by the value itself.
+///
+/// Comparison, hashing: [`compare`]. There is no `PartialEq`, since SQL has more than one equality.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "as the types of the same names")]
 pub enum Datum {
@@ -90,38 +153,76 @@ pub enum Datum {
     Float4(f32),
     Float8(f64),
     Numeric(Numeric),
-    /// text, varchar, bpchar (without its trailing blanks), name.
+    /// text, varchar, name.
     Text(Box<str>),
+    /// char(n), with its trailing blanks, which comparison ignores.
+    Bpchar(Box<str>),
     Bytea(Box<[u8]>),
     /// Days since 2000-01-01; `i32::MIN` and `MAX` are -infinity and infinity.
     Date(i32),
-    /// Microseconds since midnight.
+    /// Microseconds since midnight, 24:00 included.
     Time(i64),
     /// Microseconds since 2000-01-01 00:00; `i64::MIN` and `MAX` are -infinity and infinity.
     Timestamp(i64),
     /// Microseconds since 2000-01-01 00:00 UTC; infinities likewise.
     Timestamptz(i64),
-    Interval {
-        months: i32,
-        days: i32,
-        micros: i64,
-    },
+    Interval(Interval),
     Uuid([u8; 16]),
     Char(u8),
     /// oid and the reg* types.
     Oid(u32),
+    /// The elements, of which any may be NULL.
     Array(Scalar, Box<[Datum]>),
     Record(Box<[Datum]>),
 }
 
-/// A numeric: exact decimal, or one of the special values.
-#[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "PostgreSQL's own special values")]
-pub enum Numeric {
-    Finite(BigDecimal),
-    NaN,
-    Infinity,
-    NegativeInfinity,
+impl Datum {
+    /// A text value.
+    pub fn text(text: impl Into<Box<str>>) -> Datum {
+        Datum::Text(text.into())
+    }
+
+    /// Whether it is NULL.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Datum::Null)
+    }
+
+    /// The type that the value itself tells: text for every text-like one but char(n), oid for the reg* types,
+    /// unknown for NULL.
+    pub fn natural_type(&self) -> Type {
+        match self {
+            Datum::Null => Type::Unknown,
+            Datum::Bool(_) => Type::Bool,
+            Datum::Int2(_) => Type::Int2,
+            Datum::Int4(_) => Type::Int4,
+            Datum::Int8(_) => Type::Int8,
+            Datum::Float4(_) => Type::Float4,
+            Datum::Float8(_) => Type::Float8,
+            Datum::Numeric(_) => Type::Numeric,
+            Datum::Text(_) => Type::Text,
+            Datum::Bpchar(_) => Type::Bpchar,
+            Datum::Bytea(_) => Type::Bytea,
+            Datum::Date(_) => Type::Date,
+            Datum::Time(_) => Type::Time,
+            Datum::Timestamp(_) => Type::Timestamp,
+            Datum::Timestamptz(_) => Type::Timestamptz,
+            Datum::Interval(_) => Type::Interval,
+            Datum::Uuid(_) => Type::Uuid,
+            Datum::Char(_) => Type::Char,
+            Datum::Oid(_) => Type::Oid,
+            Datum::Array(scalar, _) => Type::Array(*scalar),
+            Datum::Record(_) => Type::Record,
+        }
+    }
+}
+
+/// A span of time in units that do not convert into each other without a calendar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the units are the names")]
+pub struct Interval {
+    pub months: i32,
+    pub days: i32,
+    pub micros: i64,
 }
 
 /// A row of values.

@@ -1,0 +1,291 @@
+//! Values in PostgreSQL's binary form, as the extended protocol and COPY BINARY carry them.
+
+use super::{ColumnType, Datum, Interval, Numeric, Scalar, Type, datetime, numeric, text};
+use crate::{Result, SqlError, SqlState};
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
+}
+
+fn short() -> SqlError {
+    SqlError::new(SqlState::PROTOCOL_VIOLATION, "insufficient data left in message")
+}
+
+/// Takes `N` bytes from the front.
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (head, tail) = bytes.split_first_chunk::<N>().ok_or_else(short)?;
+    *bytes = tail;
+    Ok(*head)
+}
+
+fn take_slice<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8]> {
+    let (head, tail) = bytes.split_at_checked(length).ok_or_else(short)?;
+    *bytes = tail;
+    Ok(head)
+}
+
+/// Checks that bytes are text as the database holds it.
+///
+/// # Errors
+/// 22021 for bytes that are not UTF-8, or for a zero byte.
+pub fn validate_text(bytes: &[u8]) -> Result<&str> {
+    let fail = |bad: &[u8]| {
+        let list: Vec<String> = bad.iter().map(|byte| format!("0x{byte:02x}")).collect();
+        SqlError::new(
+            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
+            format!("invalid byte sequence for encoding \"UTF8\": {}", list.join(" ")),
+        )
+    };
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let start = error.valid_up_to();
+        let rest = bytes.get(start..).unwrap_or_default();
+        // PostgreSQL shows as many bytes as the first one promises.
+        let promised = match rest.first() {
+            Some(0xc0..=0xdf) => 2,
+            Some(0xe0..=0xef) => 3,
+            Some(0xf0..=0xf7) => 4,
+            _ => 1,
+        };
+        fail(rest.get(..promised.min(rest.len())).unwrap_or_default())
+    })?;
+    if text.as_bytes().contains(&0) { Err(fail(&[0])) } else { Ok(text) }
+}
+
+/// Reads a value of a column type from its binary form.
+///
+/// # Errors
+/// 22P03 and 08P01 for malformed bytes, 22021 for bad text, and what the type's modifier asks (22001, 22003).
+pub fn receive(bytes: &[u8], target: ColumnType) -> Result<Datum> {
+    let mut rest = bytes;
+    let datum = receive_from(&mut rest, target)?;
+    if rest.is_empty() { Ok(datum) } else { Err(invalid("incorrect binary data format")) }
+}
+
+fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
+    let ColumnType { ty, modifier } = target;
+    let all = |bytes: &mut &[u8]| -> Result<String> {
+        let text = validate_text(bytes)?.to_owned();
+        *bytes = &[];
+        Ok(text)
+    };
+    let datetime = |value: i64| -> Result<i64> {
+        let value = datetime::round_to_precision(value, text::precision(modifier));
+        if value == i64::MIN || value == i64::MAX || datetime::is_timestamp(value) {
+            Ok(value)
+        } else {
+            Err(datetime::timestamp_out_of_range())
+        }
+    };
+    Ok(match ty {
+        Type::Bool => Datum::Bool(take::<1>(bytes)? != [0]),
+        Type::Int2 => Datum::Int2(i16::from_be_bytes(take(bytes)?)),
+        Type::Int4 => Datum::Int4(i32::from_be_bytes(take(bytes)?)),
+        Type::Int8 => Datum::Int8(i64::from_be_bytes(take(bytes)?)),
+        Type::Float4 => Datum::Float4(f32::from_be_bytes(take(bytes)?)),
+        Type::Float8 => Datum::Float8(f64::from_be_bytes(take(bytes)?)),
+        Type::Numeric => Datum::Numeric(receive_numeric(bytes)?.fit(modifier)?),
+        Type::Text | Type::Unknown => Datum::text(all(bytes)?),
+        Type::Varchar => Datum::text(text::fit_varchar(&all(bytes)?, modifier, false)?),
+        Type::Bpchar => Datum::Bpchar(text::fit_bpchar(&all(bytes)?, modifier, false)?.into()),
+        Type::Name => Datum::text(text::cut_name(&all(bytes)?)),
+        Type::Bytea => {
+            let value = Datum::Bytea((*bytes).into());
+            *bytes = &[];
+            value
+        }
+        Type::Date => {
+            let days = i32::from_be_bytes(take(bytes)?);
+            if days != i32::MIN && days != i32::MAX && !datetime::is_date(i64::from(days)) {
+                return Err(datetime::date_out_of_range());
+            }
+            Datum::Date(days)
+        }
+        Type::Time => {
+            let micros = i64::from_be_bytes(take(bytes)?);
+            if !(0..=datetime::DAY).contains(&micros) {
+                return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "time out of range"));
+            }
+            Datum::Time(datetime::round_to_precision(micros, text::precision(modifier)))
+        }
+        Type::Timestamp => Datum::Timestamp(datetime(i64::from_be_bytes(take(bytes)?))?),
+        Type::Timestamptz => Datum::Timestamptz(datetime(i64::from_be_bytes(take(bytes)?))?),
+        Type::Interval => {
+            let micros = i64::from_be_bytes(take(bytes)?);
+            let days = i32::from_be_bytes(take(bytes)?);
+            let months = i32::from_be_bytes(take(bytes)?);
+            let interval = Interval { months, days, micros };
+            Datum::Interval(datetime::IntervalRange::restrict(modifier, interval))
+        }
+        Type::Uuid => Datum::Uuid(take(bytes)?),
+        Type::Char => {
+            let [byte] = take::<1>(bytes)?;
+            Datum::Char(byte)
+        }
+        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
+            Datum::Oid(u32::from_be_bytes(take(bytes)?))
+        }
+        Type::Array(scalar) => receive_array(bytes, scalar, modifier)?,
+        Type::Record => {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "input of anonymous composite types is not implemented",
+            ));
+        }
+        Type::Void => Datum::text(""),
+    })
+}
+
+fn receive_numeric(bytes: &mut &[u8]) -> Result<Numeric> {
+    let count = u16::from_be_bytes(take(bytes)?);
+    let weight = i16::from_be_bytes(take(bytes)?);
+    let sign = u16::from_be_bytes(take(bytes)?);
+    let scale = u16::from_be_bytes(take(bytes)?);
+    let mut digits = Vec::with_capacity(usize::from(count).min(bytes.len() / 2));
+    for _ in 0..count {
+        digits.push(i16::from_be_bytes(take(bytes)?));
+    }
+    match sign {
+        0xc000 => return Ok(Numeric::NaN),
+        0xd000 => return Ok(Numeric::Infinity),
+        0xf000 => return Ok(Numeric::NegativeInfinity),
+        0 | 0x4000 => {}
+        _ => return Err(invalid("invalid sign in external \"numeric\" value")),
+    }
+    if i64::from(scale) > numeric::SCALE_MAX {
+        return Err(invalid("invalid scale in external \"numeric\" value"));
+    }
+    numeric::from_base_10000(sign == 0x4000, i64::from(weight), &digits, i64::from(scale))
+        .ok_or_else(|| invalid("invalid digit in external \"numeric\" value"))
+}
+
+fn receive_array(bytes: &mut &[u8], scalar: Scalar, modifier: i32) -> Result<Datum> {
+    let dimensions = i32::from_be_bytes(take(bytes)?);
+    let flags = i32::from_be_bytes(take(bytes)?);
+    if flags != 0 && flags != 1 {
+        return Err(invalid("invalid array flags"));
+    }
+    let element = u32::from_be_bytes(take(bytes)?);
+    let ty = Type::from(scalar);
+    if element != ty.oid() {
+        return Err(SqlError::new(
+            SqlState::DATATYPE_MISMATCH,
+            format!(
+                "binary data has array element type {element} ({}) instead of expected {} ({})",
+                Type::from_oid(element).map_or_else(|| "???".to_owned(), |ty| super::format_type(ty, None)),
+                ty.oid(),
+                super::format_type(ty, None)
+            ),
+        ));
+    }
+    match dimensions {
+        0 => return Ok(Datum::Array(scalar, Box::default())),
+        1 => {}
+        n if n < 0 => return Err(invalid(format!("invalid number of dimensions: {n}"))),
+        _ => return Err(SqlError::unsupported("an array with several dimensions")),
+    }
+    let count = i32::from_be_bytes(take(bytes)?);
+    let lower_bound = i32::from_be_bytes(take(bytes)?);
+    if lower_bound != 1 && count != 0 {
+        return Err(SqlError::unsupported("an array with a lower bound other than 1"));
+    }
+    let count = usize::try_from(count).map_err(|_| invalid("invalid array size"))?;
+    // Every element takes four bytes at least: a larger count is a lie, and reserves nothing.
+    let mut elements = Vec::with_capacity(count.min(bytes.len() / 4));
+    for _ in 0..count {
+        let length = i32::from_be_bytes(take(bytes)?);
+        elements.push(match length {
+            -1 => Datum::Null,
+            length => {
+                let length = usize::try_from(length).map_err(|_| short())?;
+                receive(take_slice(bytes, length)?, ColumnType { ty, modifier })?
+            }
+        });
+    }
+    Ok(Datum::Array(scalar, elements.into()))
+}
+
+/// Appends a value's binary form; of NULL nothing.
+pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
+    match datum {
+        Datum::Null => {}
+        Datum::Bool(value) => out.push(u8::from(*value)),
+        Datum::Int2(value) => out.extend(value.to_be_bytes()),
+        Datum::Int4(value) => out.extend(value.to_be_bytes()),
+        Datum::Int8(value) => out.extend(value.to_be_bytes()),
+        Datum::Float4(value) => out.extend(value.to_be_bytes()),
+        Datum::Float8(value) => out.extend(value.to_be_bytes()),
+        Datum::Numeric(value) => send_numeric(value, out),
+        Datum::Text(value) | Datum::Bpchar(value) => out.extend(value.as_bytes()),
+        Datum::Bytea(bytes) => out.extend(&bytes[..]),
+        Datum::Date(days) => out.extend(days.to_be_bytes()),
+        Datum::Time(micros) | Datum::Timestamp(micros) | Datum::Timestamptz(micros) => {
+            out.extend(micros.to_be_bytes());
+        }
+        Datum::Interval(interval) => {
+            out.extend(interval.micros.to_be_bytes());
+            out.extend(interval.days.to_be_bytes());
+            out.extend(interval.months.to_be_bytes());
+        }
+        Datum::Uuid(bytes) => out.extend(bytes),
+        Datum::Char(byte) => out.push(*byte),
+        Datum::Oid(oid) => out.extend(oid.to_be_bytes()),
+        Datum::Array(scalar, elements) => {
+            let scalar = if let Type::Array(scalar) = ty { scalar } else { *scalar };
+            send_array(scalar, elements, out);
+        }
+        Datum::Record(fields) => {
+            out.extend((fields.len() as i32).to_be_bytes());
+            for field in fields {
+                let ty = field.natural_type();
+                out.extend(ty.oid().to_be_bytes());
+                send_sized(field, ty, out);
+            }
+        }
+    }
+}
+
+/// A length of four bytes (-1 for NULL), then the value.
+fn send_sized(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
+    if datum.is_null() {
+        out.extend((-1_i32).to_be_bytes());
+        return;
+    }
+    let start = out.len();
+    out.extend([0; 4]);
+    send(datum, ty, out);
+    let length = (out.len() - start - 4) as i32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn send_numeric(value: &Numeric, out: &mut Vec<u8>) {
+    let (weight, digits) = numeric::to_base_10000(value);
+    let sign: u16 = match value {
+        Numeric::NaN => 0xc000,
+        Numeric::Infinity => 0xd000,
+        Numeric::NegativeInfinity => 0xf000,
+        Numeric::Finite(_) if value.signum() < 0 => 0x4000,
+        Numeric::Finite(_) => 0,
+    };
+    out.extend((digits.len() as u16).to_be_bytes());
+    out.extend((weight as i16).to_be_bytes());
+    out.extend(sign.to_be_bytes());
+    out.extend((value.scale() as u16).to_be_bytes());
+    for digit in digits {
+        out.extend(digit.to_be_bytes());
+    }
+}
+
+fn send_array(scalar: Scalar, elements: &[Datum], out: &mut Vec<u8>) {
+    let ty = Type::from(scalar);
+    let dimensions = i32::from(!elements.is_empty());
+    out.extend(dimensions.to_be_bytes());
+    out.extend(i32::from(elements.iter().any(Datum::is_null)).to_be_bytes());
+    out.extend(ty.oid().to_be_bytes());
+    if dimensions == 1 {
+        out.extend((elements.len() as i32).to_be_bytes());
+        out.extend(1_i32.to_be_bytes());
+    }
+    for element in elements {
+        send_sized(element, ty, out);
+    }
+}

@@ -1,0 +1,123 @@
+//! What the meaning of a value or a function depends on beside its arguments: the session's settings, the times of
+//! its transaction, and what lies above types and functions (the catalog, sequences), reached through a trait.
+
+use std::fmt;
+
+use super::{Datum, Type, datetime::Zone};
+use crate::{Result, SqlError, SqlState};
+
+/// The surroundings in which values are read, written and computed with.
+#[derive(Clone)]
+pub struct Context<'a> {
+    /// The session's TimeZone.
+    pub zone: Zone,
+    /// When the transaction began, in microseconds since 2000-01-01 00:00 UTC: `now()`.
+    pub transaction_time: i64,
+    /// When the statement began, likewise.
+    pub statement_time: i64,
+    /// The setting extra_float_digits: above 0 shortest exact output, else 15 (6) digits plus it.
+    pub extra_float_digits: i32,
+    /// The catalog, sequences, clock and randomness.
+    pub environment: &'a dyn Environment,
+}
+
+impl<'a> Context<'a> {
+    /// A context with PostgreSQL's default settings and UTC, at the environment's time.
+    pub fn new(environment: &'a dyn Environment) -> Context<'a> {
+        let now = environment.clock();
+        Context {
+            zone: Zone::UTC,
+            transaction_time: now,
+            statement_time: now,
+            extra_float_digits: 1,
+            environment,
+        }
+    }
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("zone", &self.zone)
+            .field("transaction_time", &self.transaction_time)
+            .field("statement_time", &self.statement_time)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What functions and the reg* types need of the layers above them.
+pub trait Environment {
+    /// The current time in microseconds since 2000-01-01 00:00 UTC: `clock_timestamp()`.
+    fn clock(&self) -> i64;
+
+    /// Sixty-four random bits: `random()`, `gen_random_uuid()`.
+    fn random(&self) -> u64;
+
+    /// `setseed()`: the numbers that follow are determined by `seed`.
+    fn set_seed(&self, seed: u64);
+
+    /// The object of a reg* type by its name as SQL text has it (perhaps quoted and qualified).
+    ///
+    /// Without a catalog only numbers and type names are known.
+    fn object_by_name(&self, ty: Type, name: &str) -> Result<u32> {
+        Err(match ty {
+            Type::Regclass => {
+                SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+            }
+            Type::Regnamespace => {
+                SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
+            }
+            Type::Regproc => {
+                SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{name}\" does not exist"))
+            }
+            _ => SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist")),
+        })
+    }
+
+    /// The name of an object of a reg* type as SQL text would have it; none if there is no such object.
+    fn object_name(&self, _ty: Type, _oid: u32) -> Option<String> {
+        None
+    }
+
+    /// Runs a function that an upper layer declared (see `functions::Registry`) and that lives there.
+    fn call(&self, function: &str, _arguments: &[Datum]) -> Result<Datum> {
+        Err(SqlError::new(
+            SqlState::INTERNAL_ERROR,
+            format!("function {function} has no implementation here"),
+        ))
+    }
+}
+
+/// An environment without catalog or sequences, whose clock stands still and whose random numbers are a sequence
+/// (SplitMix64): for tests and constant folding.
+#[derive(Debug, Default)]
+pub struct FixedEnvironment {
+    time: i64,
+    state: std::cell::Cell<u64>,
+}
+
+impl FixedEnvironment {
+    /// One whose clock shows `time` (microseconds since 2000-01-01 00:00 UTC).
+    pub fn at(time: i64) -> FixedEnvironment {
+        FixedEnvironment { time, state: std::cell::Cell::new(0) }
+    }
+}
+
+impl Environment for FixedEnvironment {
+    fn clock(&self) -> i64 {
+        self.time
+    }
+
+    fn random(&self) -> u64 {
+        let state = self.state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.state.set(state);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn set_seed(&self, seed: u64) {
+        self.state.set(seed);
+    }
+}
