@@ -327,6 +327,18 @@ mod tests {
     }
 
     #[test]
+    fn failures_to_open_are_explained() {
+        for (errno, text) in [
+            (Errno::ROFS, "I/O error: dir is on a read-only file system"),
+            (Errno::ACCESS, "I/O error: dir is not accessible to this user"),
+            (Errno::NOTDIR, "dir is not a Gnomon database: it is not a directory"),
+        ] {
+            assert_eq!(explain(Path::new("dir"), errno).to_string(), text);
+        }
+        assert!(matches!(explain(Path::new("dir"), Errno::NOSPC), Error::DiskFull));
+    }
+
+    #[test]
     fn what_was_written_is_there_after_reopening() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new");

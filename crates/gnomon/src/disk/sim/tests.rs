@@ -46,16 +46,17 @@ enum Op {
 }
 
 fn place() -> impl Strategy<Value = u64> {
-    prop_oneof![0..6000u64, (0..12u64).prop_map(|sector| sector * 512)]
+    prop_oneof![0..6000u64, (0..12u64, 0..6u64).prop_map(|(sector, offset)| sector * 512 + offset)]
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let write = || (place(), 1..3000usize, 1..=255u8);
+    let range = || (place(), place()).prop_map(|(a, b)| (a.min(b), a.abs_diff(b).max(1)));
+    let write = || (range(), 1..=255u8).prop_map(|((offset, len), byte)| (offset, len as usize, byte));
     prop_oneof![
         8 => write().prop_map(|(offset, len, byte)| Op::Write { offset, len, byte }),
         1 => place().prop_map(Op::Allocate),
         2 => place().prop_map(Op::Truncate),
-        2 => (place(), 0..4000u64).prop_map(|(offset, len)| Op::Punch { offset, len }),
+        2 => range().prop_map(|(offset, len)| Op::Punch { offset, len }),
         3 => Just(Op::Sync),
         1 => write().prop_map(|(offset, len, byte)| Op::FailWrite { offset, len, byte }),
         1 => Just(Op::FailSync),
