@@ -1,7 +1,26 @@
-//! Pages of 4 KiB, each with a checksum, a format version and its own identity.
+//! Pages of 4 KiB, each with a checksum, a format version and its own identity, and the buffer pool that keeps
+//! them in memory ([`pool`]).
 //!
 //! The first [`HEADER_BYTES`] belong to level 0 and say what the page is and where it belongs, so that a damaged,
-//! misdirected, stale or torn block is detected when it is read; the body belongs to the page's owner.
+//! misdirected, stale or torn block is detected when it is read; the body belongs to the page's owner. The header
+//! is made when a page is written ([`Page::seal`]) and checked when it is read ([`Page::unseal`]); in memory there
+//! is only the body and its kind.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | crc32c of bytes 4..4096 |
+//! | 4 | format version, [`FORMAT_VERSION`] |
+//! | 5 | [`PageKind`] |
+//! | 6 | level: 0 for data, 1 and up for nodes of the page table |
+//! | 7 | zero |
+//! | 8..16 | logical page number; for a node of the page table the first that it maps |
+//! | 16..24 | the commit batch that wrote it |
+//! | 24..32 | the database's identity |
+//! | 32..4096 | body |
+//!
+//! All numbers are little-endian.
+
+pub mod pool;
 
 pub use crate::id::PageId;
 
@@ -11,6 +30,8 @@ pub const PAGE_BYTES: usize = 4096;
 pub const HEADER_BYTES: usize = 32;
 /// What a page's owner has, in bytes.
 pub const BODY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
+/// The version of the page format.
+pub const FORMAT_VERSION: u8 = 1;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +61,19 @@ impl PageKind {
             _ => return None,
         })
     }
+}
+
+/// What a page says of itself on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The database that it belongs to.
+    pub database: u64,
+    /// 0 for data, 1 and up for nodes of the page table.
+    pub level: u8,
+    /// Its logical page number; for a node of the page table the first that it maps.
+    pub logical: u64,
+    /// The commit batch that wrote it.
+    pub batch: u64,
 }
 
 /// The image of a page in memory.
@@ -73,5 +107,93 @@ impl Page {
     /// The owner's bytes.
     pub fn body_mut(&mut self) -> &mut [u8; BODY_BYTES] {
         &mut self.body
+    }
+
+    /// Writes the page as a block of [`PAGE_BYTES`] into `block`.
+    pub(crate) fn seal(&self, identity: Identity, block: &mut [u8]) {
+        block[4] = FORMAT_VERSION;
+        block[5] = self.kind as u8;
+        block[6] = identity.level;
+        block[7] = 0;
+        block[8..16].copy_from_slice(&identity.logical.to_le_bytes());
+        block[16..24].copy_from_slice(&identity.batch.to_le_bytes());
+        block[24..32].copy_from_slice(&identity.database.to_le_bytes());
+        block[HEADER_BYTES..PAGE_BYTES].copy_from_slice(&self.body[..]);
+        let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
+        block[..4].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Reads a block of [`PAGE_BYTES`], checking its checksum; the text tells what is wrong with it.
+    pub(crate) fn unseal(block: &[u8]) -> Result<(Page, Identity), String> {
+        let stored = u32::from_le_bytes(field(block, 0));
+        let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
+        if stored != sum {
+            return Err(format!("its checksum is {stored:08x}, its contents give {sum:08x}"));
+        }
+        if block[4] != FORMAT_VERSION {
+            return Err(format!("its format version is {}, known is {FORMAT_VERSION}", block[4]));
+        }
+        let kind = PageKind::from_code(block[5]).ok_or_else(|| format!("its kind is {}", block[5]))?;
+        let mut page = Page::new(kind);
+        page.body.copy_from_slice(&block[HEADER_BYTES..PAGE_BYTES]);
+        let identity = Identity {
+            database: u64::from_le_bytes(field(block, 24)),
+            level: block[6],
+            logical: u64::from_le_bytes(field(block, 8)),
+            batch: u64::from_le_bytes(field(block, 16)),
+        };
+        Ok((page, identity))
+    }
+
+    /// Reads a block that must be the page with this identity.
+    pub(crate) fn unseal_expected(block: &[u8], expected: Identity) -> Result<Page, String> {
+        let (page, found) = Page::unseal(block)?;
+        if found != expected {
+            return Err(format!("it says that it is {found:?}, expected is {expected:?}"));
+        }
+        Ok(page)
+    }
+}
+
+fn field<const N: usize>(block: &[u8], at: usize) -> [u8; N] {
+    block[at..at + N].try_into().expect("N bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_of_a_sealed_page_is_detected() {
+        let mut page = Page::new(PageKind::TreeLeaf);
+        for (at, byte) in page.body_mut().iter_mut().enumerate() {
+            *byte = (at * 7) as u8;
+        }
+        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9 };
+        let mut block = vec![0; PAGE_BYTES];
+        page.seal(identity, &mut block);
+        assert_eq!(Page::unseal_expected(&block, identity).unwrap().body(), page.body());
+        for at in 0..PAGE_BYTES {
+            for bit in 0..8 {
+                block[at] ^= 1 << bit;
+                assert!(Page::unseal(&block).is_err(), "bit {bit} of byte {at}");
+                block[at] ^= 1 << bit;
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_in_the_wrong_place_is_detected() {
+        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9 };
+        let mut block = vec![0; PAGE_BYTES];
+        Page::new(PageKind::TreeLeaf).seal(identity, &mut block);
+        for wrong in [
+            Identity { database: 78, ..identity },
+            Identity { level: 1, ..identity },
+            Identity { logical: 6, ..identity },
+            Identity { batch: 8, ..identity },
+        ] {
+            assert!(Page::unseal_expected(&block, wrong).is_err());
+        }
     }
 }

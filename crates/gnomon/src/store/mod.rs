@@ -3,6 +3,8 @@
 //! Reading and writing are two traits, so that a read path cannot allocate. A guard is a latch: short, for
 //! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
 
+pub mod shadow;
+
 use std::ops::{Deref, DerefMut};
 
 use crate::{

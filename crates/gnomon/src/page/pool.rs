@@ -1,0 +1,356 @@
+//! The buffer pool: a bounded number of frames that hold pages in memory.
+//!
+//! Promises: one frame a page at most; a pinned, changed or in-flight frame stays; every other may be evicted by a
+//! clock (second chance). The pool holds at most its capacity, but for frames that cannot be evicted at the moment:
+//! it then grows by what is asked for, and shrinks again with the next fetches.
+//!
+//! A frame's latch guards an image behind an `Arc`. Whoever changes a page replaces or un-shares the image, so that
+//! a commit batch and readers keep theirs unchanged without copying it beforehand.
+//!
+//! Loading: a frame enters the table latched exclusively and without an image, and its loader runs after that. So
+//! while a loader looks for the page's place on disk nobody else can load the page, change it, or give it another
+//! place. A loader may fetch other pages, of higher levels only.
+//!
+//! The pool does no I/O and does not know what changed frames are for; the store does.
+
+use std::collections::{HashMap, hash_map::Entry};
+
+use super::Page;
+use crate::{
+    Result,
+    sync::{
+        Arc, Latch, LatchRead, LatchWrite, Mutex,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+
+/// Which page a frame holds: its level (0 for data, 1 and up for nodes of the page table) and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct PoolKey {
+    pub level: u8,
+    pub index: u64,
+}
+
+type Image = Option<Arc<Page>>;
+
+/// A place for one page.
+pub(crate) struct Frame {
+    pub key: PoolKey,
+    latch: Arc<Latch<Image>>,
+    /// Raised under the shard's mutex only, so that an evictor that holds it can trust a zero.
+    pins: AtomicU32,
+    recent: AtomicBool,
+    /// Changed since the last commit batch was closed: the image exists nowhere else.
+    pub dirty: AtomicBool,
+    /// Part of the commit batch that is being written.
+    pub in_flight: AtomicBool,
+}
+
+impl Frame {
+    /// The image, if nobody holds the frame exclusively at the moment.
+    pub fn try_read(self: &Arc<Frame>) -> Option<ReadLatch> {
+        let latch = Latch::try_read_arc(&self.latch)?;
+        latch.is_some().then_some(ReadLatch { latch, _pin: None })
+    }
+
+    fn evictable(&self) -> bool {
+        self.pins.load(Ordering::Acquire) == 0
+            && !self.dirty.load(Ordering::Acquire)
+            && !self.in_flight.load(Ordering::Acquire)
+    }
+}
+
+/// Keeps a frame in the pool while it lives.
+pub(crate) struct Pin(Arc<Frame>);
+
+impl Pin {
+    fn new(frame: &Arc<Frame>) -> Pin {
+        frame.pins.fetch_add(1, Ordering::Relaxed);
+        Pin(frame.clone())
+    }
+
+    pub fn frame(&self) -> &Arc<Frame> {
+        &self.0
+    }
+
+    /// Latches the frame shared; none if loading it failed.
+    pub fn read(self) -> Option<ReadLatch> {
+        let latch = Latch::read_arc(&self.0.latch);
+        latch.is_some().then_some(ReadLatch { latch, _pin: Some(self) })
+    }
+
+    /// Latches the frame exclusively; none if loading it failed.
+    pub fn write(self) -> Option<WriteLatch> {
+        let latch = Latch::write_arc(&self.0.latch);
+        latch.is_some().then_some(WriteLatch { latch, pin: self })
+    }
+
+    /// Replaces the image.
+    pub fn replace(&self, page: Arc<Page>) {
+        *Latch::write_arc(&self.0.latch) = Some(page);
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.0.pins.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A frame latched shared.
+pub struct ReadLatch {
+    // Before the pin: dropped first.
+    latch: LatchRead<Image>,
+    _pin: Option<Pin>,
+}
+
+impl std::ops::Deref for ReadLatch {
+    type Target = Arc<Page>;
+    fn deref(&self) -> &Arc<Page> {
+        self.latch.as_ref().expect("checked when it was latched")
+    }
+}
+
+/// A frame latched exclusively.
+pub struct WriteLatch {
+    latch: LatchWrite<Image>,
+    pin: Pin,
+}
+
+impl WriteLatch {
+    pub(crate) fn frame(&self) -> &Arc<Frame> {
+        self.pin.frame()
+    }
+
+    pub fn page(&self) -> &Arc<Page> {
+        self.latch.as_ref().expect("checked when it was latched")
+    }
+
+    /// The image for changing: copied if somebody else still has it.
+    pub fn page_mut(&mut self) -> &mut Page {
+        Arc::make_mut(self.latch.as_mut().expect("checked when it was latched"))
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: HashMap<PoolKey, usize>,
+    frames: Vec<Arc<Frame>>,
+    hand: usize,
+}
+
+impl Shard {
+    fn get(&self, key: PoolKey) -> Option<&Arc<Frame>> {
+        self.slots.get(&key).map(|&slot| &self.frames[slot])
+    }
+
+    fn insert(&mut self, key: PoolKey, capacity: usize) -> Arc<Frame> {
+        while self.frames.len() >= capacity && self.evict_one() {}
+        let frame = Arc::new(Frame {
+            key,
+            latch: Arc::new(Latch::new(None)),
+            pins: AtomicU32::new(0),
+            recent: AtomicBool::new(true),
+            dirty: AtomicBool::new(false),
+            in_flight: AtomicBool::new(false),
+        });
+        let slot = self.frames.len();
+        match self.slots.entry(key) {
+            Entry::Vacant(entry) => entry.insert(slot),
+            Entry::Occupied(_) => unreachable!("the caller looked first"),
+        };
+        self.frames.push(frame.clone());
+        frame
+    }
+
+    fn remove(&mut self, frame: &Arc<Frame>) {
+        if let Some(&slot) = self.slots.get(&frame.key)
+            && Arc::ptr_eq(&self.frames[slot], frame)
+        {
+            self.remove_slot(slot);
+        }
+    }
+
+    fn remove_slot(&mut self, slot: usize) {
+        let frame = self.frames.swap_remove(slot);
+        self.slots.remove(&frame.key);
+        if let Some(moved) = self.frames.get(slot) {
+            self.slots.insert(moved.key, slot);
+        }
+    }
+
+    /// Turns the clock until a frame can go: at most twice round, once to take second chances away.
+    fn evict_one(&mut self) -> bool {
+        for _ in 0..self.frames.len() * 2 {
+            if self.hand >= self.frames.len() {
+                self.hand = 0;
+            }
+            let frame = &self.frames[self.hand];
+            if !frame.evictable() || frame.recent.swap(false, Ordering::Relaxed) {
+                self.hand += 1;
+                continue;
+            }
+            self.remove_slot(self.hand);
+            return true;
+        }
+        false
+    }
+}
+
+/// The frames of a store.
+pub(crate) struct Pool {
+    shards: Box<[Mutex<Shard>]>,
+    shard_capacity: usize,
+}
+
+/// The fewest frames that a pool works with: a deep descent of every level pins a dozen.
+pub(crate) const FRAMES_MIN: usize = 64;
+const SHARDS_MAX: usize = 16;
+
+impl Pool {
+    /// A pool of `frames` frames.
+    pub fn new(frames: usize) -> Pool {
+        let frames = frames.max(FRAMES_MIN);
+        let shards = (frames / 64).clamp(1, SHARDS_MAX);
+        Pool { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_capacity: frames / shards }
+    }
+
+    /// How many frames it holds at most while all can be evicted.
+    pub fn capacity(&self) -> usize {
+        self.shard_capacity * self.shards.len()
+    }
+
+    /// How many frames it holds now.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().frames.len()).sum()
+    }
+
+    fn shard(&self, key: PoolKey) -> &Mutex<Shard> {
+        // Fibonacci hashing: neighbouring pages go to different shards.
+        let hash = (key.index ^ (u64::from(key.level) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.shards[(hash >> 32) as usize % self.shards.len()]
+    }
+
+    /// The frame of a page if it is in memory (or being loaded).
+    pub fn get(&self, key: PoolKey) -> Option<Pin> {
+        let shard = self.shard(key).lock();
+        shard.get(key).map(|frame| {
+            frame.recent.store(true, Ordering::Relaxed);
+            Pin::new(frame)
+        })
+    }
+
+    /// The frame of a page, loaded by `load` if it is not in memory. None if `load` finds that there is no such
+    /// page. Latching a frame whose load failed on another thread gives none: fetch again.
+    pub fn fetch(&self, key: PoolKey, load: impl FnOnce() -> Result<Option<Page>>) -> Result<Option<Pin>> {
+        let mut shard = self.shard(key).lock();
+        if let Some(frame) = shard.get(key) {
+            frame.recent.store(true, Ordering::Relaxed);
+            return Ok(Some(Pin::new(frame)));
+        }
+        let frame = shard.insert(key, self.shard_capacity);
+        let pin = Pin::new(&frame);
+        let mut latch = Latch::write_arc(&frame.latch);
+        drop(shard);
+        match load() {
+            Ok(Some(page)) => {
+                *latch = Some(Arc::new(page));
+                drop(latch);
+                Ok(Some(pin))
+            }
+            missing => {
+                self.shard(key).lock().remove(&frame);
+                drop(latch);
+                missing.map(|_| None)
+            }
+        }
+    }
+
+    /// The frame of a page whose image is given: in place of the one in memory, if there is one.
+    pub fn put(&self, key: PoolKey, page: Arc<Page>) -> Pin {
+        let mut shard = self.shard(key).lock();
+        let frame = match shard.get(key) {
+            Some(frame) => frame.clone(),
+            None => shard.insert(key, self.shard_capacity),
+        };
+        let pin = Pin::new(&frame);
+        drop(shard);
+        pin.replace(page);
+        pin
+    }
+
+    /// Takes a frame out of the table: its page is no more. Whoever holds the frame keeps it to himself.
+    pub fn remove(&self, frame: &Arc<Frame>) {
+        self.shard(frame.key).lock().remove(frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, page::PageKind};
+
+    fn key(index: u64) -> PoolKey {
+        PoolKey { level: 0, index }
+    }
+
+    fn page(byte: u8) -> Page {
+        let mut page = Page::new(PageKind::TreeLeaf);
+        page.body_mut()[0] = byte;
+        page
+    }
+
+    fn load(pool: &Pool, index: u64) -> Pin {
+        pool.fetch(key(index), || Ok(Some(page(index as u8)))).unwrap().unwrap()
+    }
+
+    #[test]
+    fn stays_within_its_capacity_and_keeps_what_must_stay() {
+        let pool = Pool::new(64);
+        let pinned = load(&pool, 1);
+        let dirty = load(&pool, 2);
+        dirty.frame().dirty.store(true, Ordering::Release);
+        drop(dirty);
+        let flying = load(&pool, 3);
+        flying.frame().in_flight.store(true, Ordering::Release);
+        drop(flying);
+        for index in 4..1000 {
+            load(&pool, index);
+            assert!(pool.len() <= pool.capacity());
+        }
+        for index in 1..4 {
+            assert!(pool.get(key(index)).is_some(), "page {index} was evicted");
+        }
+        assert!(pool.get(key(4)).is_none());
+        assert_eq!(pinned.read().unwrap().body()[0], 1);
+    }
+
+    #[test]
+    fn grows_when_nothing_can_go_and_shrinks_again() {
+        let pool = Pool::new(64);
+        let pins: Vec<_> = (0..100).map(|index| load(&pool, index)).collect();
+        assert_eq!(pool.len(), 100);
+        drop(pins);
+        load(&pool, 1000);
+        assert!(pool.len() <= pool.capacity());
+    }
+
+    #[test]
+    fn a_failed_load_leaves_nothing_behind() {
+        let pool = Pool::new(64);
+        assert!(pool.fetch(key(1), || Err(Error::Closed)).is_err());
+        assert!(pool.fetch(key(1), || Ok(None)).unwrap().is_none());
+        assert_eq!(load(&pool, 1).read().unwrap().body()[0], 1);
+    }
+
+    #[test]
+    fn a_kept_image_does_not_change() {
+        let pool = Pool::new(64);
+        let kept = load(&pool, 1).read().unwrap().clone();
+        let mut latch = load(&pool, 1).write().unwrap();
+        latch.page_mut().body_mut()[0] = 99;
+        drop(latch);
+        assert_eq!(kept.body()[0], 1);
+        assert_eq!(load(&pool, 1).read().unwrap().body()[0], 99);
+    }
+}

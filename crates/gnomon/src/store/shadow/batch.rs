@@ -1,0 +1,329 @@
+//! Commit batches: from closing to publishing (the steps are named in the module above; Shadows, Figure 2).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+#[cfg(test)]
+use super::PlantedBug;
+use super::{
+    ShadowStore,
+    root::Root,
+    space::CHUNK_PAGES,
+    table::{self, PageEntry},
+};
+use crate::{
+    Csn, Result,
+    page::{
+        Page, PageKind,
+        pool::{Frame, Pin, PoolKey},
+    },
+    sync::{Arc, atomic::Ordering},
+};
+
+/// The contents of a batch, as it was closed.
+struct Closed {
+    batch: u64,
+    csn: Csn,
+    logical_end: u64,
+    /// Changed pages: their frames, and their images as they were at closing.
+    images: BTreeMap<u64, (Arc<Frame>, Arc<Page>)>,
+    /// Pages written early and unchanged since.
+    early: HashMap<u64, PageEntry>,
+    /// Early places of pages that changed again.
+    early_outdated: Vec<u64>,
+    freed: BTreeSet<u64>,
+    reserved: u64,
+}
+
+/// A batch while it is built.
+struct Building {
+    batch: u64,
+    /// The depth of the new page table.
+    depth: u8,
+    /// New copies of nodes, by level and first logical page; their children's entries are set as these are placed.
+    nodes: BTreeMap<PoolKey, Page>,
+    /// Keeps the old copies in the pool until the new ones are published, so that no reader goes to the disk for them.
+    pins: Vec<Pin>,
+    /// Where the objects of this batch go: data pages, bitmaps, nodes.
+    places: HashMap<PoolKey, u64>,
+    /// Objects that have no place yet.
+    unplaced: Vec<PoolKey>,
+    /// Chunks whose bitmap changes.
+    chunks: BTreeSet<u64>,
+    /// Physical pages that the new root does not reach any more.
+    abandoned: Vec<u64>,
+}
+
+impl ShadowStore {
+    /// Writes one commit batch: everything patched by now becomes durable. The caller is the only one to do so.
+    /// Returns the CSN up to which commits are durable.
+    pub(super) fn write_batch(&self) -> Result<Csn> {
+        self.check()?;
+        let Some(closed) = self.close_batch() else {
+            return Ok(self.root.lock().csn);
+        };
+        let csn = closed.csn;
+        #[cfg(test)]
+        if self.planted == Some(PlantedBug::SyncNotWaitedFor) {
+            self.durability.advance(csn);
+        }
+        self.build_and_write(closed).inspect_err(|error| self.poison(error))?;
+        Ok(csn)
+    }
+
+    fn close_batch(&self) -> Option<Closed> {
+        let _gate = self.gate.write();
+        let mut accumulating = self.accumulating.lock();
+        let csn = self.last_csn();
+        if accumulating.dirty.is_empty()
+            && accumulating.early.is_empty()
+            && accumulating.freed.is_empty()
+            && csn == self.root.lock().csn
+        {
+            let reserved = std::mem::take(&mut accumulating.reserved);
+            drop(accumulating);
+            self.space.lock().unreserve(reserved);
+            return None;
+        }
+        let batch = accumulating.batch;
+        accumulating.batch += 1;
+        let dirty = std::mem::take(&mut accumulating.dirty);
+        let mut early = std::mem::take(&mut accumulating.early);
+        let freed = std::mem::take(&mut accumulating.freed);
+        let reserved = std::mem::take(&mut accumulating.reserved);
+        let early_outdated =
+            dirty.keys().filter_map(|logical| early.remove(logical)).map(|e| e.physical).collect();
+        accumulating.early_in_flight = early.clone();
+        drop(accumulating);
+        let images = dirty
+            .into_iter()
+            .map(|(logical, frame)| {
+                frame.in_flight.store(true, Ordering::Release);
+                frame.dirty.store(false, Ordering::Release);
+                let image =
+                    frame.try_read().expect("outside the gate nobody latches a changed page exclusively");
+                let image = Arc::clone(&image);
+                (logical, (frame, image))
+            })
+            .collect();
+        let logical_end = self.logical.lock().end;
+        Some(Closed { batch, csn, logical_end, images, early, early_outdated, freed, reserved })
+    }
+
+    fn build_and_write(&self, mut closed: Closed) -> Result<()> {
+        let old = *self.root.lock();
+        let batch = closed.batch;
+        for &physical in &closed.early_outdated {
+            self.space.lock().release(physical);
+        }
+        let mut building = self.build(&mut closed, &old)?;
+        let table = building.places.get(&PoolKey { level: building.depth, index: 0 }).copied();
+        let (physical_end, used, cursor) = {
+            let space = self.space.lock();
+            (space.end(), space.reachable(), space.cursor())
+        };
+        let root = Root {
+            batch,
+            csn: closed.csn,
+            logical_end: closed.logical_end,
+            physical_end,
+            used,
+            cursor,
+            depth: building.depth,
+            free_pages_whole: false,
+            table: table.map_or(old.table, |physical| PageEntry { physical, batch }),
+            ..old
+        };
+        let nodes: Vec<(PoolKey, Arc<Page>)> = std::mem::take(&mut building.nodes)
+            .into_iter()
+            .map(|(key, page)| (key, Arc::new(page)))
+            .collect();
+        let mut pages: Vec<(u64, PoolKey, Arc<Page>)> =
+            nodes.iter().map(|(key, page)| (building.places[key], *key, page.clone())).collect();
+        for (&index, (_, image)) in &closed.images {
+            let key = PoolKey { level: 0, index };
+            pages.push((building.places[&key], key, image.clone()));
+        }
+        for &chunk in &building.chunks {
+            let key = PoolKey { level: 0, index: chunk * CHUNK_PAGES };
+            let bitmap = self.space.lock().bitmap(chunk);
+            pages.push((building.places[&key], key, Arc::new(bitmap)));
+        }
+
+        #[cfg(test)]
+        if self.planted == Some(PlantedBug::RootEarly) {
+            root.write(&*self.file)?;
+        }
+        self.write_pages(batch, pages)?;
+        #[cfg(test)]
+        let skip_sync = matches!(self.planted, Some(PlantedBug::MissingSync | PlantedBug::RootEarly));
+        #[cfg(not(test))]
+        let skip_sync = false;
+        if !skip_sync {
+            self.file.sync()?;
+        }
+        root.write(&*self.file)?;
+        self.file.sync()?;
+
+        for (key, page) in nodes {
+            self.pool.put(key, page);
+        }
+        *self.root.lock() = root;
+        self.accumulating.lock().early_in_flight.clear();
+        for (frame, _) in closed.images.values() {
+            frame.in_flight.store(false, Ordering::Release);
+        }
+        drop(building.pins);
+        let mut space = self.space.lock();
+        for physical in building.abandoned {
+            space.release(physical);
+        }
+        space.unreserve(closed.reserved);
+        Ok(())
+    }
+
+    /// Finds every object that the batch writes, gives each a place, and sets the entries of the page table.
+    fn build(&self, closed: &mut Closed, old: &Root) -> Result<Building> {
+        let mut building = Building {
+            batch: closed.batch,
+            depth: old.depth.max(1),
+            nodes: BTreeMap::new(),
+            pins: Vec::new(),
+            places: HashMap::new(),
+            unplaced: Vec::new(),
+            chunks: BTreeSet::new(),
+            abandoned: Vec::new(),
+        };
+        self.deepen(&mut building, old, closed.logical_end)?;
+        for &logical in closed.images.keys() {
+            self.touch(&mut building, old, PoolKey { level: 0, index: logical })?;
+        }
+        for (&logical, &entry) in &closed.early {
+            self.abandon(&mut building, old, PoolKey { level: 0, index: logical })?;
+            self.touch_node(&mut building, old, 1, table::node_base(1, logical))?;
+            self.set(&mut building, PoolKey { level: 0, index: logical }, entry);
+            let chunk = self.space_of(entry.physical, |space, page| space.reach(page))?;
+            building.chunks.insert(chunk);
+        }
+        for &logical in &closed.freed {
+            self.abandon(&mut building, old, PoolKey { level: 0, index: logical })?;
+            self.touch_node(&mut building, old, 1, table::node_base(1, logical))?;
+            self.set(&mut building, PoolKey { level: 0, index: logical }, PageEntry::default());
+        }
+        // Placing changes bitmaps, and a bitmap is an object to place: until nothing is left.
+        loop {
+            let bitmaps: Vec<u64> = building
+                .chunks
+                .iter()
+                .map(|chunk| chunk * CHUNK_PAGES)
+                .filter(|&index| {
+                    let key = PoolKey { level: 0, index };
+                    !building.places.contains_key(&key) && !building.unplaced.contains(&key)
+                })
+                .collect();
+            for index in bitmaps {
+                self.deepen(&mut building, old, index + 1)?;
+                self.touch(&mut building, old, PoolKey { level: 0, index })?;
+            }
+            let unplaced = std::mem::take(&mut building.unplaced);
+            if unplaced.is_empty() {
+                return Ok(building);
+            }
+            let places = self.take_space(unplaced.len() as u64, &mut closed.reserved)?;
+            for (key, physical) in unplaced.into_iter().zip(places) {
+                #[cfg(test)]
+                let physical = self.planted_place(&mut building, key, old, physical)?;
+                let chunk = self.space_of(physical, |space, page| space.reach(page))?;
+                building.chunks.insert(chunk);
+                building.places.insert(key, physical);
+                self.set(&mut building, key, PageEntry { physical, batch: closed.batch });
+            }
+        }
+    }
+
+    /// Adds levels to the page table until it maps `logical_end` pages.
+    fn deepen(&self, building: &mut Building, old: &Root, logical_end: u64) -> Result<()> {
+        while table::span(building.depth) < logical_end {
+            let below = PoolKey { level: building.depth, index: 0 };
+            building.depth += 1;
+            self.touch_node(building, old, building.depth, 0)?;
+            if let Some(&physical) = building.places.get(&below) {
+                self.set(building, below, PageEntry { physical, batch: building.batch });
+            } else if below.level == old.depth {
+                self.set(building, below, old.table);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that an object is written by this batch, and with it every node above it.
+    fn touch(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<()> {
+        building.unplaced.push(key);
+        self.abandon(building, old, key)?;
+        if key.level < building.depth {
+            self.touch_node(building, old, key.level + 1, table::node_base(key.level + 1, key.index))?;
+        }
+        Ok(())
+    }
+
+    fn touch_node(&self, building: &mut Building, old: &Root, level: u8, base: u64) -> Result<()> {
+        let key = PoolKey { level, index: base };
+        if building.nodes.contains_key(&key) {
+            return Ok(());
+        }
+        let node = match self.node(level, base)? {
+            Some(latch) => {
+                let page = Page::clone(&latch);
+                building.pins.extend(self.pool.get(key));
+                page
+            }
+            None => Page::new(PageKind::PageTable),
+        };
+        building.nodes.insert(key, node);
+        self.touch(building, old, key)
+    }
+
+    /// Notes that the old place of an object, if it has one, is given up.
+    fn abandon(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<()> {
+        // Beyond the old depth there are new nodes only.
+        if key.level > old.depth {
+            return Ok(());
+        }
+        if let Some(entry) = self.entry(key.level, key.index)? {
+            let chunk = self.space_of(entry.physical, |space, page| space.abandon(page))?;
+            building.chunks.insert(chunk);
+            building.abandoned.push(entry.physical);
+        }
+        Ok(())
+    }
+
+    /// Sets an object's entry in the new copy of the node above it.
+    fn set(&self, building: &mut Building, key: PoolKey, entry: PageEntry) {
+        if key.level == building.depth {
+            return;
+        }
+        let level = key.level + 1;
+        let above = PoolKey { level, index: table::node_base(level, key.index) };
+        let node =
+            building.nodes.get_mut(&above).expect("an object is touched together with the nodes above it");
+        table::set_entry(node, table::slot(level, key.index), entry);
+    }
+
+    fn space_of<T>(&self, page: u64, f: impl FnOnce(&mut super::Space, u64) -> T) -> Result<T> {
+        self.load_chunk(page / CHUNK_PAGES)?;
+        Ok(f(&mut self.space.lock(), page))
+    }
+
+    #[cfg(test)]
+    fn planted_place(&self, building: &mut Building, key: PoolKey, old: &Root, physical: u64) -> Result<u64> {
+        if self.planted == Some(PlantedBug::OverwriteInPlace)
+            && key.level == 0
+            && key.index % CHUNK_PAGES != 0
+            && old.depth > 0
+            && let Some(entry) = self.entry(0, key.index)?
+        {
+            building.abandoned.retain(|page| *page != entry.physical);
+            return Ok(entry.physical);
+        }
+        Ok(physical)
+    }
+}

@@ -1,0 +1,189 @@
+//! Who writes commit batches, and who is told: group commit by a leader.
+//!
+//! Whoever waits for a commit and finds nobody writing becomes the leader and writes the next batch, on its own
+//! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up; all whose
+//! commits the batch holds are woken, and one of the rest is woken to lead the next batch.
+
+use super::ShadowStore;
+use crate::{
+    Csn, Result,
+    sync::{Arc, Condvar, Mutex},
+};
+
+type Callback = Box<dyn FnOnce(Result<Csn>) + Send>;
+
+pub(super) struct Durability {
+    state: Mutex<State>,
+}
+
+struct State {
+    durable: Csn,
+    leading: bool,
+    failed: bool,
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    csn: Csn,
+    then: Then,
+}
+
+enum Then {
+    Wake(Arc<Sleeper>),
+    Call(Callback),
+}
+
+/// A thread that waits for a batch.
+#[derive(Default)]
+struct Sleeper {
+    woken: Mutex<bool>,
+    condvar: Condvar,
+}
+
+impl Sleeper {
+    fn sleep(&self) {
+        let mut woken = self.woken.lock();
+        while !*woken {
+            self.condvar.wait(&mut woken);
+        }
+    }
+
+    fn wake(&self) {
+        *self.woken.lock() = true;
+        self.condvar.notify_one();
+    }
+}
+
+impl Durability {
+    pub fn new(durable: Csn) -> Durability {
+        Durability {
+            state: Mutex::new(State { durable, leading: false, failed: false, waiting: Vec::new() }),
+        }
+    }
+
+    /// Tells those whose commits are durable now.
+    pub fn advance(&self, durable: Csn) {
+        let done: Vec<Waiting> = {
+            let mut state = self.state.lock();
+            state.durable = state.durable.max(durable);
+            state.waiting.extract_if(.., |waiting| waiting.csn <= durable).collect()
+        };
+        for waiting in done {
+            match waiting.then {
+                Then::Wake(sleeper) => sleeper.wake(),
+                Then::Call(call) => call(Ok(waiting.csn)),
+            }
+        }
+    }
+
+    /// Wakes everybody: the store is poisoned, and says so to whoever looks.
+    pub fn fail(&self) {
+        let waiting = {
+            let mut state = self.state.lock();
+            state.failed = true;
+            std::mem::take(&mut state.waiting)
+        };
+        for waiting in waiting {
+            match waiting.then {
+                Then::Wake(sleeper) => sleeper.wake(),
+                // The error itself is the store's; see `ShadowStore::when_durable`.
+                Then::Call(call) => call(Err(crate::Error::Closed)),
+            }
+        }
+    }
+}
+
+impl ShadowStore {
+    /// The newest durable commit.
+    pub fn durable_csn(&self) -> Csn {
+        self.durability.state.lock().durable
+    }
+
+    /// Waits until a commit is durable, writing commit batches if nobody else does.
+    pub fn wait_durable(&self, csn: Csn) -> Result<()> {
+        debug_assert!(csn <= self.last_csn());
+        loop {
+            let sleeper = {
+                let mut state = self.durability.state.lock();
+                self.check()?;
+                if state.durable >= csn {
+                    return Ok(());
+                }
+                if state.leading {
+                    let sleeper = Arc::new(Sleeper::default());
+                    state.waiting.push(Waiting { csn, then: Then::Wake(sleeper.clone()) });
+                    Some(sleeper)
+                } else {
+                    state.leading = true;
+                    None
+                }
+            };
+            match sleeper {
+                Some(sleeper) => sleeper.sleep(),
+                None => self.lead()?,
+            }
+        }
+    }
+
+    /// Makes everything durable that was changed by now, with or without a commit.
+    pub fn flush(&self) -> Result<()> {
+        loop {
+            let mut state = self.durability.state.lock();
+            self.check()?;
+            if state.leading {
+                let sleeper = Arc::new(Sleeper::default());
+                // Woken as the next leader at the latest: nothing reaches this CSN.
+                state.waiting.push(Waiting { csn: Csn(u64::MAX), then: Then::Wake(sleeper.clone()) });
+                drop(state);
+                sleeper.sleep();
+            } else {
+                state.leading = true;
+                drop(state);
+                return self.lead();
+            }
+        }
+    }
+
+    /// Calls `call` once a commit is durable or has failed: at once, or on the thread that writes its batch.
+    /// Somebody must write that batch: see [`ShadowStore::wait_durable`].
+    pub fn when_durable(self: &Arc<Self>, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
+        let store = Arc::downgrade(self);
+        let call = move |result: Result<Csn>| match (result, store.upgrade()) {
+            (Ok(csn), _) => call(Ok(csn)),
+            (Err(_), Some(store)) => call(store.check().map(|()| csn)),
+            (error, None) => call(error),
+        };
+        let mut state = self.durability.state.lock();
+        if state.durable < csn && !state.failed {
+            state.waiting.push(Waiting { csn, then: Then::Call(Box::new(call)) });
+            return;
+        }
+        let result = if state.durable >= csn { Ok(csn) } else { Err(crate::Error::Closed) };
+        drop(state);
+        call(result);
+    }
+
+    /// Writes a batch and hands the lead on. `leading` is set by the caller.
+    fn lead(&self) -> Result<()> {
+        let written = self.write_batch();
+        let next = {
+            let mut state = self.durability.state.lock();
+            state.leading = false;
+            let durable = *written.as_ref().unwrap_or(&state.durable);
+            let next = state.waiting.iter().position(|w| w.csn > durable && matches!(w.then, Then::Wake(_)));
+            next.map(|at| state.waiting.swap_remove(at))
+        };
+        if let Ok(durable) = written {
+            // The next leader first: its batch can begin while the others wake up.
+            if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next {
+                sleeper.wake();
+            }
+            self.durability.advance(durable);
+            return Ok(());
+        }
+        if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next {
+            sleeper.wake();
+        }
+        written.map(|_| ())
+    }
+}

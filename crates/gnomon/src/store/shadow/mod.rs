@@ -1,0 +1,748 @@
+//! The shadow store: pages are never overwritten; a new page table, then a new pointer to it, commits (Shadows,
+//! T. Ylönen 1995, sections 2 and 3). There is no log.
+//!
+//! A page is known by its logical number. The page table ([`table`]) maps it to a physical page, the root
+//! ([`root`]) points to the page table. Changed pages stay in the buffer pool, and many transactions become durable
+//! together in a commit batch ([`batch`]):
+//!
+//! 1. *Patching.* A transaction begins a [`PageTxn`], which holds the commit gate shared, takes its CSN, changes
+//!    pages under latches, and leaves the gate. Its changes are seen by others from then on.
+//! 2. *Closing.* A leader ([`durable`]) takes the gate exclusively for a moment and takes the images of all changed
+//!    pages. Whole transactions are inside, with all CSNs up to the last one taken (invariant 2), because a CSN is
+//!    taken and its changes are made within one passage through the gate.
+//! 3. *Building.* New places are allocated for the images and for new copies of the page table's nodes above them.
+//!    Others go on patching: they un-share an image before they change it.
+//! 4. *Writing.* Everything is written to free space in long runs, then synced; then the root is written, and
+//!    synced. Now the batch is durable.
+//! 5. *Publishing.* The new page table is what readers use, waiting transactions are told, and the pages that the
+//!    old state used are free.
+//!
+//! Invariants kept here: a page that the last durable root reaches is never overwritten (invariant 4: [`space`]
+//! hands out no page that is reachable, and `release` comes after the root's sync). A failure from closing on
+//! poisons the store (invariant 5). Durable winners are a prefix of CSN order (invariant 2).
+//!
+//! *Early writes.* When more than an eighth of the pool is changed, a page transaction writes some changed pages to
+//! free space before their batch is closed, and remembers the places. No root reaches them, so a crash forgets them.
+//! A page transaction can thus be larger than the pool.
+//!
+//! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
+//! method has its order among data pages; then a loader's, upward through the levels of the page table); `space` or
+//! `accumulating` or `root` or `logical`, each alone and never during I/O.
+//!
+//! Not done here: one sync a batch, a cleaner, mirrors, several page sizes, pinned snapshots.
+
+mod batch;
+mod durable;
+mod root;
+mod space;
+mod table;
+mod verify;
+
+use std::collections::{BTreeSet, HashMap};
+
+use self::{
+    durable::Durability,
+    root::{ROOT_PAGES, Root},
+    space::{CHUNK_PAGES, Space},
+    table::PageEntry,
+};
+use super::{PageGuard, PageRead, PageWrite};
+use crate::{
+    Csn, Error, Result,
+    disk::{Disk, File},
+    page::{
+        Identity, PAGE_BYTES, Page, PageId, PageKind,
+        pool::{Frame, Pin, Pool, PoolKey, ReadLatch, WriteLatch},
+    },
+    sync::{
+        Arc, Mutex, OnceLock, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+pub use verify::Finding;
+
+/// The file that holds all pages.
+pub const FILE: &str = "pages";
+
+/// What a frame, its page and its place in tables cost, beyond nothing: used to turn bytes into frames.
+const FRAME_BYTES: usize = PAGE_BYTES + 256;
+/// So many changed pages are written early at a time.
+const EARLY_PAGES: usize = 64;
+
+/// A store of pages in one file.
+pub struct ShadowStore {
+    file: Arc<dyn File>,
+    database: u64,
+    pool: Pool,
+    /// The changed pages beyond which a page transaction writes some early.
+    dirty_max: usize,
+    /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
+    gate: RwLock<()>,
+    accumulating: Mutex<Accumulating>,
+    /// One thread at a time writes early.
+    early: Mutex<()>,
+    space: Mutex<Space>,
+    /// The published root: durable, and what the page table in memory stands under.
+    root: Mutex<Root>,
+    logical: Mutex<Logical>,
+    /// The last CSN that was taken.
+    last_csn: AtomicU64,
+    durability: Durability,
+    poison: OnceLock<Arc<str>>,
+    read_only: bool,
+    /// Whether free pages were whole when the store was opened, and whether it has written since.
+    free_pages: Mutex<FreePages>,
+    #[cfg(test)]
+    pub(crate) planted: Option<PlantedBug>,
+}
+
+/// What goes into the next commit batch.
+#[derive(Default)]
+struct Accumulating {
+    /// The number of that batch.
+    batch: u64,
+    /// Changed pages, by logical number.
+    dirty: HashMap<u64, Arc<Frame>>,
+    /// Changed pages that were written early: where.
+    early: HashMap<u64, PageEntry>,
+    /// Those of the batch in flight, until the page table knows them.
+    early_in_flight: HashMap<u64, PageEntry>,
+    /// Logical pages given back.
+    freed: BTreeSet<u64>,
+    /// Space reserved by its page transactions.
+    reserved: u64,
+}
+
+/// The allocator of logical page numbers.
+struct Logical {
+    /// Numbers known to be free.
+    free: Vec<u64>,
+    /// All numbers from here on were never used.
+    end: u64,
+    /// Where looking for unused numbers in the page table goes on; nodes below were looked through.
+    scanned: u64,
+    /// Where that ends: numbers from here on were handed out in this run.
+    scan_end: u64,
+}
+
+/// What is known of free pages: see [`Root::free_pages_whole`].
+struct FreePages {
+    whole: bool,
+    written: bool,
+}
+
+/// Bugs that the crash sweep must catch.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlantedBug {
+    /// The root is written without syncing what it points to.
+    MissingSync,
+    /// A commit is acknowledged before its batch is synced.
+    SyncNotWaitedFor,
+    /// A page is written where its old version is.
+    OverwriteInPlace,
+    /// The root is written before what it points to.
+    RootEarly,
+    /// Checksums are not compared.
+    ChecksumUnchecked,
+}
+
+/// How much of the store is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Commit batches since the database was created.
+    pub batch: u64,
+    /// The newest durable commit.
+    pub durable_csn: Csn,
+    /// Pages of the file.
+    pub file_pages: u64,
+    /// Of these, pages that the durable state uses.
+    pub used_pages: u64,
+    /// Logical page numbers handed out so far.
+    pub logical_pages: u64,
+    /// Levels of the page table.
+    pub table_depth: u8,
+    /// Frames of the buffer pool in use, and at most.
+    pub pool_frames: (usize, usize),
+}
+
+impl ShadowStore {
+    /// Opens the store on a disk, or makes one if the disk has none and `database`, the new one's identity, is given.
+    /// Reads the root only, however large the store is.
+    pub fn open(
+        disk: &dyn Disk,
+        create: Option<u64>,
+        pool_bytes: usize,
+        read_only: bool,
+    ) -> Result<ShadowStore> {
+        let (file, root) = if disk.list()?.iter().any(|name| name == FILE) {
+            let file = disk.open(FILE, false)?;
+            match (file.len()?, create) {
+                // A crash while it was made: nothing was ever acknowledged.
+                (len, Some(database)) if len < ROOT_PAGES * PAGE_BYTES as u64 => {
+                    let root = Self::create(&*file, database)?;
+                    (file, root)
+                }
+                _ => {
+                    let copies = root::read_copies(&*file)?;
+                    let root = root::newest(&copies)?;
+                    if !read_only && copies.iter().any(Result::is_err) {
+                        root.write_all(&*file)?;
+                        file.sync()?;
+                    }
+                    (file, root)
+                }
+            }
+        } else if let Some(database) = create {
+            let file = disk.open(FILE, true)?;
+            let root = Self::create(&*file, database)?;
+            (file, root)
+        } else {
+            return Err(Error::NotADatabase {
+                path: String::new(),
+                detail: format!("it has no file '{FILE}'; create a database there first"),
+            });
+        };
+        let file_pages = file.len()? / PAGE_BYTES as u64;
+        if file_pages < root.physical_end {
+            return Err(Error::Corrupt {
+                file: FILE.into(),
+                page: file_pages,
+                detail: format!(
+                    "the file ends here, but should have {} pages: restore a backup",
+                    root.physical_end
+                ),
+            });
+        }
+        let pool = Pool::new(pool_bytes / FRAME_BYTES);
+        let mut space = Space::new(root.physical_end, root.used, root.cursor);
+        if root.depth == 0 {
+            space.load(0, None);
+            for page in 0..ROOT_PAGES {
+                space.take(page);
+                space.reach(page);
+            }
+        }
+        Ok(ShadowStore {
+            file,
+            database: root.database,
+            dirty_max: (pool.capacity() / 8).max(8),
+            pool,
+            gate: RwLock::new(()),
+            accumulating: Mutex::new(Accumulating { batch: root.batch + 2, ..Accumulating::default() }),
+            early: Mutex::new(()),
+            space: Mutex::new(space),
+            logical: Mutex::new(Logical {
+                free: Vec::new(),
+                end: root.logical_end,
+                scanned: 0,
+                scan_end: root.logical_end,
+            }),
+            last_csn: AtomicU64::new(root.csn.0),
+            durability: Durability::new(root.csn),
+            root: Mutex::new(root),
+            poison: OnceLock::new(),
+            read_only,
+            free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
+            #[cfg(test)]
+            planted: None,
+        })
+    }
+
+    fn create(file: &dyn File, database: u64) -> Result<Root> {
+        let root = Root {
+            database,
+            batch: 0,
+            csn: Csn(0),
+            // Number 0 is the first bitmap's.
+            logical_end: 1,
+            physical_end: ROOT_PAGES,
+            used: 0,
+            cursor: ROOT_PAGES,
+            depth: 0,
+            free_pages_whole: true,
+            table: PageEntry::default(),
+        };
+        file.allocate(ROOT_PAGES * PAGE_BYTES as u64)?;
+        root.write_all(file)?;
+        file.sync()?;
+        Ok(root)
+    }
+
+    /// The first page that a new store allocates: where the owner of the store finds what it keeps.
+    pub const FIRST_PAGE: PageId = PageId(1);
+
+    /// Whether nothing was ever committed to it.
+    pub fn is_new(&self) -> bool {
+        self.root.lock().depth == 0
+    }
+
+    /// Begins a page transaction that will change at most `pages` pages. Waits at the gate; reserves space, and fails
+    /// with [`Error::DiskFull`] if there is not enough.
+    pub fn begin(&self, pages: u64) -> Result<PageTxn<'_>> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let nodes = self.root.lock().logical_end / table::FANOUT + 2;
+        let mut space = self.space.lock();
+        // With the nodes of the page table above the pages, and the bitmaps that change.
+        let reserved = pages + pages.min(nodes) + u64::from(table::DEPTH_MAX) + space.chunk_count() + 8;
+        if let Some(end) = space.reserve(reserved) {
+            drop(space);
+            let grown = self.file.allocate(end * PAGE_BYTES as u64);
+            space = self.space.lock();
+            match grown {
+                Ok(()) => space.grown(end),
+                Err(_) if space.reservations_fit() => {}
+                Err(error) => {
+                    space.unreserve(reserved);
+                    return Err(error.into());
+                }
+            }
+        }
+        drop(space);
+        let gate = self.gate.read();
+        // From inside the gate: it belongs to the batch that closes next, and goes with it.
+        self.accumulating.lock().reserved += reserved;
+        self.check()?;
+        Ok(PageTxn { store: self, _gate: gate })
+    }
+
+    /// Fails if the store is poisoned.
+    pub fn check(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(cause) => Err(Error::Poisoned(cause.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the store: every later call fails with this cause (the first one counts).
+    pub fn poison(&self, cause: &Error) {
+        let _ = self.poison.set(match cause {
+            Error::Poisoned(cause) => cause.clone(),
+            other => other.to_string().into(),
+        });
+        self.durability.fail();
+    }
+
+    /// The last CSN that was taken.
+    pub fn last_csn(&self) -> Csn {
+        Csn(self.last_csn.load(Ordering::Acquire))
+    }
+
+    /// How much of the store is in use.
+    pub fn stats(&self) -> StoreStats {
+        let root = *self.root.lock();
+        StoreStats {
+            batch: root.batch,
+            durable_csn: root.csn,
+            file_pages: self.space.lock().end(),
+            used_pages: root.used,
+            logical_pages: self.logical.lock().end,
+            table_depth: root.depth,
+            pool_frames: (self.pool.len(), self.pool.capacity()),
+        }
+    }
+
+    /// Pages that a page transaction can find existing: an upper bound for what it changes.
+    pub fn logical_pages(&self) -> u64 {
+        self.logical.lock().end
+    }
+
+    /// The physical page of a logical one, as far as the page table can be read.
+    pub fn place_of(&self, page: PageId) -> Option<u64> {
+        Some(self.entry(0, page.0).ok()??.physical)
+    }
+
+    fn corrupt(&self, physical: u64, detail: impl Into<String>) -> Error {
+        Error::Corrupt { file: FILE.into(), page: physical, detail: detail.into() }
+    }
+
+    /// Reads the page at `entry`, which must be the one named.
+    fn read_page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Page> {
+        let mut block = [0; PAGE_BYTES];
+        let at = entry.physical;
+        self.file.read_at(at * PAGE_BYTES as u64, &mut block).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.corrupt(at, "it lies past the end of the file"),
+            _ => error.into(),
+        })?;
+        let expected = Identity { database: self.database, level, logical, batch: entry.batch };
+        #[cfg(test)]
+        if self.planted == Some(PlantedBug::ChecksumUnchecked) {
+            let sum = crc32c::crc32c(&block[4..]);
+            block[..4].copy_from_slice(&sum.to_le_bytes());
+        }
+        Page::unseal_expected(&block, expected)
+            .map_err(|detail| self.corrupt(at, format!("logical page {logical}, level {level}: {detail}")))
+    }
+
+    /// The page table's entry for the object of `level` over `logical`: a data page (0) or a node.
+    fn entry(&self, level: u8, logical: u64) -> Result<Option<PageEntry>> {
+        let root = *self.root.lock();
+        if root.depth == 0 || logical >= table::span(root.depth) || level > root.depth {
+            return Ok(None);
+        }
+        if level == root.depth {
+            return Ok(root.table.present());
+        }
+        let Some(node) = self.node(level + 1, table::node_base(level + 1, logical))? else {
+            return Ok(None);
+        };
+        Ok(table::entry(&node, table::slot(level + 1, logical)).present())
+    }
+
+    /// A node of the page table as published, if there is one.
+    fn node(&self, level: u8, base: u64) -> Result<Option<ReadLatch>> {
+        let key = PoolKey { level, index: base };
+        loop {
+            let pin = self.pool.fetch(key, || match self.entry(level, base)? {
+                Some(entry) => Ok(Some(self.read_page(level, base, entry)?)),
+                None => Ok(None),
+            })?;
+            let Some(pin) = pin else { return Ok(None) };
+            match pin.read() {
+                Some(latch) => return Ok(Some(latch)),
+                // Another thread's load failed: see for ourselves.
+                None => continue,
+            }
+        }
+    }
+
+    /// The frame of a data page.
+    fn data(&self, id: PageId) -> Result<Pin> {
+        self.pool
+            .fetch(PoolKey { level: 0, index: id.0 }, || {
+                let early = {
+                    let accumulating = self.accumulating.lock();
+                    accumulating.early.get(&id.0).or_else(|| accumulating.early_in_flight.get(&id.0)).copied()
+                };
+                let entry = match early {
+                    Some(entry) => Some(entry),
+                    None => self.entry(0, id.0)?,
+                };
+                Ok(match entry {
+                    Some(entry) => Some(self.read_page(0, id.0, entry)?),
+                    None => None,
+                })
+            })?
+            .ok_or_else(|| self.corrupt(0, format!("logical page {id} is pointed to, but does not exist")))
+    }
+
+    fn mark_dirty(&self, frame: &Arc<Frame>) {
+        if !frame.dirty.swap(true, Ordering::AcqRel) {
+            self.accumulating.lock().dirty.insert(frame.key.index, frame.clone());
+        }
+    }
+
+    /// Loads the bitmap of the chunk if it is not in memory.
+    fn load_chunk(&self, chunk: u64) -> Result<()> {
+        if self.space.lock().is_loaded(chunk) {
+            return Ok(());
+        }
+        let logical = chunk * CHUNK_PAGES;
+        let stored = match self.entry(0, logical)? {
+            Some(entry) => Some(self.read_page(0, logical, entry)?),
+            None => None,
+        };
+        let mut space = self.space.lock();
+        // Whoever loaded it meanwhile may have changed it already.
+        if !space.is_loaded(chunk) {
+            space.load(chunk, stored.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Takes `pages` physical pages in as few runs as there are, from what is left of `reserved`, a reservation that
+    /// covers them.
+    fn take_space(&self, mut pages: u64, reserved: &mut u64) -> Result<Vec<u64>> {
+        let mut taken: Vec<u64> = Vec::with_capacity(pages as usize);
+        let mut visited = 0;
+        while pages > 0 {
+            let chunk = self.space.lock().next_chunk();
+            self.load_chunk(chunk)?;
+            let mut space = self.space.lock();
+            if space.next_chunk() != chunk {
+                continue;
+            }
+            let rounds = visited / (space.chunk_count() + 1);
+            if rounds > 2 {
+                for page in taken {
+                    space.release(page);
+                }
+                return Err(Error::DiskFull);
+            }
+            match space.take_run(pages, rounds > 0) {
+                Some(run) => {
+                    taken.extend(run.start..run.start + run.len);
+                    pages -= run.len;
+                    let covered = run.len.min(*reserved);
+                    *reserved -= covered;
+                    space.unreserve(covered);
+                }
+                None => visited += 1,
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Notes in the root, before the first write of this run, that a crash can leave torn pages in free space.
+    fn before_writing(&self) -> Result<()> {
+        let mut free_pages = self.free_pages.lock();
+        if free_pages.whole && !free_pages.written {
+            let mut root = *self.root.lock();
+            // The number before the first batch of this run: see where `accumulating` is made.
+            root.batch += 1;
+            root.free_pages_whole = false;
+            root.write(&*self.file)?;
+            self.file.sync()?;
+            *self.root.lock() = root;
+        }
+        free_pages.written = true;
+        Ok(())
+    }
+
+    /// Makes everything durable and notes that no write was cut short. Nothing may be changed any more.
+    pub fn close(&self) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.flush()?;
+        let free_pages = self.free_pages.lock();
+        if free_pages.whole && free_pages.written {
+            let mut root = *self.root.lock();
+            root.batch += 1;
+            root.free_pages_whole = true;
+            root.write(&*self.file)?;
+            self.file.sync()?;
+            *self.root.lock() = root;
+        }
+        Ok(())
+    }
+
+    /// Writes pages to the places given, in long writes.
+    fn write_pages(&self, batch: u64, mut pages: Vec<(u64, PoolKey, Arc<Page>)>) -> Result<()> {
+        const WRITE_PAGES: usize = 256;
+        self.before_writing()?;
+        pages.sort_unstable_by_key(|(physical, ..)| *physical);
+        let mut buffer = Vec::with_capacity(pages.len().min(WRITE_PAGES) * PAGE_BYTES);
+        let mut start = 0;
+        for (physical, key, page) in pages {
+            let full = buffer.len() == WRITE_PAGES * PAGE_BYTES;
+            if !buffer.is_empty() && (full || start + (buffer.len() / PAGE_BYTES) as u64 != physical) {
+                self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
+                buffer.clear();
+            }
+            if buffer.is_empty() {
+                start = physical;
+            }
+            let at = buffer.len();
+            buffer.resize(at + PAGE_BYTES, 0);
+            let identity = Identity { database: self.database, level: key.level, logical: key.index, batch };
+            page.seal(identity, &mut buffer[at..]);
+        }
+        if !buffer.is_empty() {
+            self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes some changed pages before their batch is closed. The caller is inside the gate.
+    fn write_early(&self) -> Result<()> {
+        let Some(_one) = self.early.try_lock() else { return Ok(()) };
+        let mut chosen: Vec<(Arc<Frame>, ReadLatch)> = Vec::with_capacity(EARLY_PAGES);
+        let (batch, mut reserved) = {
+            let mut accumulating = self.accumulating.lock();
+            let mut frames: Vec<_> = accumulating.dirty.values().collect();
+            frames.sort_unstable_by_key(|frame| frame.key);
+            // A frame that somebody (perhaps this thread) holds exclusively is passed over, not waited for.
+            for frame in frames {
+                if chosen.len() == EARLY_PAGES {
+                    break;
+                }
+                if let Some(latch) = frame.try_read() {
+                    chosen.push((frame.clone(), latch));
+                }
+            }
+            let covered = accumulating.reserved.min(chosen.len() as u64);
+            accumulating.reserved -= covered;
+            (accumulating.batch, covered)
+        };
+        let places = self.take_space(chosen.len() as u64, &mut reserved);
+        self.accumulating.lock().reserved += reserved;
+        let places = match places {
+            // The batch itself has its reservation: only memory is short, for a while.
+            Err(Error::DiskFull) => return Ok(()),
+            places => places?,
+        };
+        let pages = chosen
+            .iter()
+            .zip(&places)
+            .map(|((frame, image), at)| (*at, frame.key, Arc::clone(image)))
+            .collect();
+        self.write_pages(batch, pages)?;
+        for ((frame, latch), physical) in chosen.into_iter().zip(places) {
+            let mut accumulating = self.accumulating.lock();
+            let before = accumulating.early.insert(frame.key.index, PageEntry { physical, batch });
+            accumulating.dirty.remove(&frame.key.index);
+            drop(accumulating);
+            frame.dirty.store(false, Ordering::Release);
+            drop(latch);
+            if let Some(before) = before {
+                self.space.lock().release(before.physical);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageRead for ShadowStore {
+    type ReadGuard = ReadLatch;
+
+    fn read(&self, id: PageId) -> Result<ReadLatch> {
+        self.check()?;
+        loop {
+            if let Some(latch) = self.data(id)?.read() {
+                return Ok(latch);
+            }
+        }
+    }
+}
+
+/// A page transaction: inside the commit gate from its beginning to its end (drop). What it changes goes into the
+/// next commit batch as a whole.
+pub struct PageTxn<'a> {
+    store: &'a ShadowStore,
+    _gate: RwLockReadGuard<'a, ()>,
+}
+
+impl PageTxn<'_> {
+    /// Takes the next CSN. Everything that this page transaction changes belongs to it.
+    pub fn take_csn(&mut self) -> Csn {
+        Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    fn make_room(&self) -> Result<()> {
+        self.store.check()?;
+        // An estimate read without waiting for anybody is good enough here.
+        let dirty = self.store.accumulating.lock().dirty.len();
+        if dirty > self.store.dirty_max { self.store.write_early() } else { Ok(()) }
+    }
+}
+
+impl PageRead for PageTxn<'_> {
+    type ReadGuard = ReadLatch;
+
+    fn read(&self, id: PageId) -> Result<ReadLatch> {
+        self.store.read(id)
+    }
+}
+
+impl<'a> PageWrite for PageTxn<'a> {
+    type WriteGuard = PageMut<'a>;
+
+    fn write(&self, id: PageId) -> Result<PageMut<'a>> {
+        self.make_room()?;
+        loop {
+            if let Some(latch) = self.store.data(id)?.write() {
+                return Ok(PageMut { store: self.store, latch });
+            }
+        }
+    }
+
+    fn allocate(&self, kind: PageKind) -> Result<PageMut<'a>> {
+        self.make_room()?;
+        let index = self.store.allocate_logical()?;
+        self.store.accumulating.lock().freed.remove(&index);
+        let pin = self.store.pool.put(PoolKey { level: 0, index }, Arc::new(Page::new(kind)));
+        let latch = pin.write().expect("it has just got an image");
+        self.store.mark_dirty(latch.frame());
+        Ok(PageMut { store: self.store, latch })
+    }
+
+    fn free(&self, guard: PageMut<'a>) -> Result<()> {
+        let frame = guard.latch.frame().clone();
+        let index = frame.key.index;
+        self.store.pool.remove(&frame);
+        let early = {
+            let mut accumulating = self.store.accumulating.lock();
+            accumulating.dirty.remove(&index);
+            accumulating.freed.insert(index);
+            accumulating.early.remove(&index)
+        };
+        frame.dirty.store(false, Ordering::Release);
+        if let Some(early) = early {
+            self.store.space.lock().release(early.physical);
+        }
+        drop(guard);
+        self.store.free_logical(index);
+        Ok(())
+    }
+}
+
+/// A page latched exclusively by a page transaction.
+pub struct PageMut<'a> {
+    store: &'a ShadowStore,
+    latch: WriteLatch,
+}
+
+impl std::ops::Deref for PageMut<'_> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        self.latch.page()
+    }
+}
+
+impl std::ops::DerefMut for PageMut<'_> {
+    fn deref_mut(&mut self) -> &mut Page {
+        self.store.mark_dirty(self.latch.frame());
+        self.latch.page_mut()
+    }
+}
+
+impl PageGuard for PageMut<'_> {
+    fn id(&self) -> PageId {
+        PageId(self.latch.frame().key.index)
+    }
+}
+
+impl ShadowStore {
+    /// A logical page number that is not in use: one given back, else one that the page table shows unused (each node
+    /// is looked through once after opening), else a new one.
+    fn allocate_logical(&self) -> Result<u64> {
+        let scan = {
+            let mut logical = self.logical.lock();
+            if let Some(number) = logical.free.pop() {
+                return Ok(number);
+            }
+            if logical.scanned >= logical.scan_end {
+                if logical.end % CHUNK_PAGES == 0 {
+                    logical.end += 1;
+                }
+                logical.end += 1;
+                return Ok(logical.end - 1);
+            }
+            let base = logical.scanned;
+            logical.scanned += table::FANOUT;
+            base..(base + table::FANOUT).min(logical.scan_end)
+        };
+        let node = self.node(1, scan.start)?;
+        let unused = |&number: &u64| {
+            number % CHUNK_PAGES != 0
+                && node
+                    .as_ref()
+                    .is_none_or(|node| table::entry(node, table::slot(1, number)).present().is_none())
+        };
+        let found: Vec<u64> = scan.rev().filter(unused).collect();
+        self.logical.lock().free.extend(found);
+        self.allocate_logical()
+    }
+
+    fn free_logical(&self, number: u64) {
+        let mut logical = self.logical.lock();
+        // A node still to be looked through will show it.
+        if number < logical.scanned || number >= logical.scan_end {
+            logical.free.push(number);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The page table: a tree that maps logical pages to physical ones.
+//!
+//! A node of level 1 maps [`FANOUT`] data pages, a node of level `l` maps `FANOUT` nodes of level `l - 1`; the node
+//! of level `l` for logical page `L` begins at [`node_base`]. The depth grows when a page number does not fit.
+//! (Shadows, section 2: "a tree structure with a fixed number N of slots in each node".)
+//!
+//! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second, of a mirror, is zero as yet),
+//! the 40-bit number of the commit batch that wrote the page, 4 bits of size (log2 of bytes, less 9), 4 bits of flags
+//! (zero as yet). Zero is "no such page".
+
+use crate::page::{BODY_BYTES, PAGE_BYTES, Page};
+
+/// The size of an entry in bytes.
+pub(crate) const ENTRY_BYTES: usize = 16;
+/// How many entries a node has.
+pub(crate) const FANOUT: u64 = (BODY_BYTES / ENTRY_BYTES) as u64;
+/// The deepest page table: `FANOUT` to this power exceeds 2^39 pages, 2 PiB.
+pub(crate) const DEPTH_MAX: u8 = 5;
+const FIELD_BITS: u32 = 40;
+const SIZE_CODE: u128 = PAGE_BYTES.trailing_zeros() as u128 - 9;
+
+/// Where a page is, and which batch wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageEntry {
+    pub physical: u64,
+    pub batch: u64,
+}
+
+impl PageEntry {
+    pub fn encode(self) -> [u8; ENTRY_BYTES] {
+        debug_assert!(self.physical < 1 << FIELD_BITS && self.batch < 1 << FIELD_BITS);
+        let word = u128::from(self.physical)
+            | u128::from(self.batch) << (2 * FIELD_BITS)
+            | if self.physical == 0 { 0 } else { SIZE_CODE << (3 * FIELD_BITS) };
+        word.to_le_bytes()
+    }
+
+    pub fn decode(bytes: &[u8]) -> PageEntry {
+        let word = u128::from_le_bytes(bytes.try_into().expect("16 bytes"));
+        let field = |index: u32| (word >> (index * FIELD_BITS)) as u64 & ((1 << FIELD_BITS) - 1);
+        PageEntry { physical: field(0), batch: field(2) }
+    }
+
+    /// The entry, unless it says that there is no page.
+    pub fn present(self) -> Option<PageEntry> {
+        (self.physical != 0).then_some(self)
+    }
+}
+
+/// How many logical pages a node of this level maps.
+pub(crate) fn span(level: u8) -> u64 {
+    FANOUT.pow(u32::from(level))
+}
+
+/// The first logical page that the node of this level over `logical` maps.
+pub(crate) fn node_base(level: u8, logical: u64) -> u64 {
+    logical - logical % span(level)
+}
+
+/// The slot, within its node of `level`, of the child over `logical`.
+pub(crate) fn slot(level: u8, logical: u64) -> usize {
+    (logical / span(level - 1) % FANOUT) as usize
+}
+
+/// The entry in a slot of a node.
+pub(crate) fn entry(node: &Page, slot: usize) -> PageEntry {
+    PageEntry::decode(&node.body()[slot * ENTRY_BYTES..][..ENTRY_BYTES])
+}
+
+/// Changes the entry in a slot of a node.
+pub(crate) fn set_entry(node: &mut Page, slot: usize, entry: PageEntry) {
+    node.body_mut()[slot * ENTRY_BYTES..][..ENTRY_BYTES].copy_from_slice(&entry.encode());
+}
+
+const _: () = assert!(FANOUT.pow(DEPTH_MAX as u32) > 1 << 39);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_round_trip() {
+        let far = PageEntry { physical: (1 << 40) - 1, batch: (1 << 40) - 2 };
+        assert_eq!(PageEntry::decode(&far.encode()), far);
+        assert_eq!(PageEntry::default().encode(), [0; ENTRY_BYTES]);
+    }
+
+    #[test]
+    fn a_page_has_one_path() {
+        let logical = 3 * FANOUT * FANOUT + 5 * FANOUT + 7;
+        assert_eq!((slot(1, logical), slot(2, logical), slot(3, logical)), (7, 5, 3));
+        assert_eq!(node_base(1, logical), logical - 7);
+        assert_eq!(node_base(2, logical), 3 * FANOUT * FANOUT);
+    }
+}

@@ -1,0 +1,193 @@
+//! Reading everything: what `gnomon verify` checks of a store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    FILE, ShadowStore,
+    root::{self, RootFault},
+    space::{self, CHUNK_PAGES},
+    table::{self, FANOUT, PageEntry},
+};
+use crate::{
+    Error, Result,
+    page::{PAGE_BYTES, Page, PageId, PageKind},
+};
+
+/// Something wrong with a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file's name within the database directory.
+    pub file: String,
+    /// The physical page number: its offset in the file is this times the page size.
+    pub page: u64,
+    /// What is wrong.
+    pub detail: String,
+    /// Whether data may be lost. Otherwise it is a trace of a crash in free space.
+    pub harmful: bool,
+}
+
+/// What a store holds, as found by reading all of it.
+#[derive(Clone, Debug, Default)]
+pub struct StoreReport {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Logical pages in use, without bitmaps: whoever owns the store accounts for each.
+    pub data_pages: BTreeSet<PageId>,
+    /// Physical pages read.
+    pub pages_read: u64,
+    /// Nodes of the page table.
+    pub table_pages: u64,
+    /// Pages of the file that are not in use.
+    pub free_pages: u64,
+}
+
+impl ShadowStore {
+    /// Reads every page of the file: checks the copies of the root, every page that it reaches, that the bitmaps say
+    /// the same, and that free pages are zero or whole. The store must not change meanwhile. `progress` is called
+    /// with pages read and pages in all.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<StoreReport> {
+        let mut walk =
+            Walk { store: self, report: StoreReport::default(), reached: BTreeMap::new(), progress };
+        walk.roots()?;
+        let root = *self.root.lock();
+        if let (Some(entry), 1..) = (root.table.present(), root.depth) {
+            walk.object(root.depth, 0, entry)?;
+        }
+        walk.space(root.physical_end, root.free_pages_whole)?;
+        Ok(walk.report)
+    }
+}
+
+struct Walk<'a> {
+    store: &'a ShadowStore,
+    report: StoreReport,
+    /// Every reached physical page, with its level and logical number.
+    reached: BTreeMap<u64, (u8, u64)>,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Walk<'_> {
+    fn find(&mut self, page: u64, detail: impl Into<String>, harmful: bool) {
+        self.report.findings.push(Finding { file: FILE.into(), page, detail: detail.into(), harmful });
+    }
+
+    fn roots(&mut self) -> Result<()> {
+        let newest = *self.store.root.lock();
+        for (place, copy) in root::read_copies(&*self.store.file)?.into_iter().enumerate() {
+            let place = place as u64;
+            self.reached.insert(place, (0, 0));
+            match copy {
+                Err(RootFault::Damaged(detail)) => {
+                    // The pair that the next batch writes can have been torn by a crash in it.
+                    let pair_of_newest = place / 2 == newest.batch % 2;
+                    self.find(
+                        place,
+                        format!("copy {place} of the page table pointer: {detail}"),
+                        pair_of_newest || newest.free_pages_whole,
+                    );
+                }
+                Err(RootFault::TooNew(found)) => {
+                    return Err(Error::TooNew { found, known: root::FORMAT_VERSION });
+                }
+                Ok(root) if root.database != newest.database => {
+                    self.find(place, "this copy of the page table pointer is another database's", true);
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a page and all below it.
+    fn object(&mut self, level: u8, logical: u64, entry: PageEntry) -> Result<()> {
+        if let Some((other_level, other)) = self.reached.insert(entry.physical, (level, logical)) {
+            self.find(
+                entry.physical,
+                format!("both page {other} of level {other_level} and page {logical} of level {level} are mapped to it"),
+                true,
+            );
+            return Ok(());
+        }
+        self.report.pages_read += 1;
+        (self.progress)(self.report.pages_read, self.store.root.lock().used);
+        let page = match self.store.read_page(level, logical, entry) {
+            Ok(page) => page,
+            Err(Error::Corrupt { page, detail, .. }) => {
+                self.find(page, detail, true);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let expected_table = level > 0;
+        if (page.kind() == PageKind::PageTable) != expected_table
+            || (level == 0 && (page.kind() == PageKind::SpaceMap) != (logical % CHUNK_PAGES == 0))
+        {
+            self.find(
+                entry.physical,
+                format!("page {logical} of level {level} is of kind {:?}", page.kind()),
+                true,
+            );
+            return Ok(());
+        }
+        if level == 0 {
+            if logical % CHUNK_PAGES != 0 {
+                self.report.data_pages.insert(PageId(logical));
+            }
+            return Ok(());
+        }
+        self.report.table_pages += 1;
+        for slot in 0..FANOUT {
+            if let Some(child) = table::entry(&page, slot as usize).present() {
+                self.object(level - 1, logical + slot * table::span(level - 1), child)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn space(&mut self, end: u64, free_pages_whole: bool) -> Result<()> {
+        let mut marked = BTreeSet::new();
+        for chunk in 0..end.div_ceil(CHUNK_PAGES) {
+            let logical = chunk * CHUNK_PAGES;
+            let Ok(Some(entry)) = self.store.entry(0, logical) else { continue };
+            // A damaged bitmap was reported when the page table was walked.
+            if let Ok(bitmap) = self.store.read_page(0, logical, entry) {
+                marked.extend(space::marked(&bitmap).map(|offset| logical + offset));
+            } else {
+                return Ok(());
+            }
+        }
+        if self.report.findings.iter().any(|finding| finding.harmful) {
+            // Below damage nothing was reached: differences would tell nothing new.
+            return Ok(());
+        }
+        let is_new = self.store.is_new();
+        let reached: BTreeSet<u64> = self.reached.keys().copied().collect();
+        for &page in marked.symmetric_difference(&reached) {
+            if is_new {
+                break;
+            }
+            let detail = match self.reached.get(&page) {
+                Some((level, logical)) => {
+                    format!("page {logical} of level {level} is here, but its bitmap says free")
+                }
+                None => "its bitmap says in use, but nothing points to it".to_owned(),
+            };
+            self.find(page, detail, true);
+        }
+        let file_end = self.store.file.len()? / PAGE_BYTES as u64;
+        let mut block = vec![0; PAGE_BYTES];
+        for page in (0..file_end).filter(|page| !reached.contains(page)) {
+            self.report.free_pages += 1;
+            self.report.pages_read += 1;
+            (self.progress)(self.report.pages_read, file_end);
+            self.store.file.read_at(page * PAGE_BYTES as u64, &mut block)?;
+            if block.iter().any(|&byte| byte != 0)
+                && let Err(detail) = Page::unseal(&block)
+            {
+                let detail = format!("this free page is damaged (it holds no data): {detail}");
+                self.find(page, detail, free_pages_whole);
+            }
+        }
+        Ok(())
+    }
+}
