@@ -25,17 +25,18 @@ pub mod env;
 mod error;
 mod id;
 pub mod lock;
-pub mod page;
-pub mod store;
+mod page;
+mod store;
 pub mod sync;
 mod txn;
 
 pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
+pub use store::shadow::Finding;
 pub use txn::{
-    Cursor, Database, Direction, Isolation, KeyRange, Options, RowLock, Ticket, Transaction, TreeLock,
-    TxnOptions,
+    Cursor, Database, Direction, Isolation, KeyRange, Options, RowLock, Stats, Ticket, Transaction, TreeLock,
+    TxnOptions, VerifiedTree, VerifyReport, verify,
 };
 
 /// The longest key of a tree, in bytes: at least three entries fit every page.

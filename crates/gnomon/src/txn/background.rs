@@ -1,0 +1,112 @@
+//! The background thread: makes tickets durable that nobody waits for, and gives back the pages of dropped trees.
+//! Started when there is first something to do.
+
+use super::database::Inner;
+use crate::{
+    Csn, Result,
+    sync::{Arc, Condvar, Mutex, thread},
+};
+
+/// Pages of dropped trees given back in one page transaction.
+const RECLAIM_PAGES: usize = 64;
+
+struct Work {
+    /// Commits up to this one are to be made durable.
+    durable: Csn,
+    reclaim: bool,
+    stop: bool,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+struct Shared {
+    work: Mutex<Work>,
+    changed: Condvar,
+}
+
+pub(super) struct Background {
+    shared: Arc<Shared>,
+    inner: Arc<Inner>,
+}
+
+impl Background {
+    pub fn new(inner: &Arc<Inner>) -> Background {
+        let work = Work { durable: Csn(0), reclaim: false, stop: false, thread: None };
+        let shared = Arc::new(Shared { work: Mutex::new(work), changed: Condvar::new() });
+        Background { shared, inner: inner.clone() }
+    }
+
+    /// Has a commit made durable soon.
+    pub fn make_durable(&self, csn: Csn) {
+        self.ask(|work| work.durable = work.durable.max(csn));
+    }
+
+    /// Has the pages of dropped trees given back.
+    pub fn reclaim(&self) {
+        self.ask(|work| work.reclaim = true);
+    }
+
+    fn ask(&self, what: impl FnOnce(&mut Work)) {
+        let mut work = self.shared.work.lock();
+        what(&mut work);
+        if work.thread.is_none() && !work.stop {
+            let (shared, inner) = (self.shared.clone(), self.inner.clone());
+            work.thread = Some(thread::spawn(move || run(&shared, &inner)));
+        }
+        drop(work);
+        self.shared.changed.notify_one();
+    }
+
+    /// Ends the thread, after what it is at.
+    pub fn stop(&self) {
+        let thread = {
+            let mut work = self.shared.work.lock();
+            work.stop = true;
+            work.thread.take()
+        };
+        self.shared.changed.notify_one();
+        if let Some(thread) = thread {
+            thread.join().expect("the background thread does not panic");
+        }
+    }
+}
+
+fn run(shared: &Shared, inner: &Inner) {
+    let mut work = shared.work.lock();
+    loop {
+        if work.stop {
+            return;
+        }
+        let durable = work.durable;
+        if durable > inner.store.durable_csn() {
+            drop(work);
+            // A failure poisons the store, which tells whoever asks.
+            let failed = inner.store.wait_durable(durable).is_err();
+            inner.prune();
+            work = shared.work.lock();
+            work.stop |= failed;
+        } else if work.reclaim {
+            drop(work);
+            let more = reclaim_some(inner);
+            work = shared.work.lock();
+            // On an error (a full disk, damage) the rest waits until the database is opened again.
+            work.reclaim = more.unwrap_or(false);
+        } else {
+            shared.changed.wait(&mut work);
+        }
+    }
+}
+
+/// Gives back some pages of a dropped tree; true if there may be more to do.
+fn reclaim_some(inner: &Inner) -> Result<bool> {
+    let Some((id, tree)) = inner.directory.dropped(&*inner.store)? else { return Ok(false) };
+    let pages = inner.store.begin(2 * RECLAIM_PAGES as u64)?;
+    let reclaimed = tree.reclaim(&pages, RECLAIM_PAGES).and_then(|all| {
+        if all {
+            inner.directory.remove(&pages, id)?;
+        }
+        Ok(())
+    });
+    // A page transaction has no way back.
+    reclaimed.inspect_err(|error| inner.store.poison(error))?;
+    Ok(true)
+}

@@ -1,0 +1,153 @@
+//! Commit: through the gate, into the trees, out of the locks; and the ticket for what remains, to become durable.
+
+use super::{
+    database::{Handle, Inner},
+    transaction::Transaction,
+    tree::TreeState,
+    writes::{TreeWrites, WriteSet},
+};
+use crate::{
+    Csn, Result, TreeId,
+    access::{Change, Tree},
+    page::BODY_BYTES,
+    store::shadow::PageTxn,
+    sync::Arc,
+};
+
+/// The promise that a commit will be durable.
+pub struct Ticket {
+    handle: Arc<Handle>,
+    csn: Csn,
+}
+
+impl Ticket {
+    /// The commit's place in the order of commits; of a transaction that wrote nothing, that of the newest commit
+    /// that it may have seen.
+    pub fn csn(&self) -> Csn {
+        self.csn
+    }
+
+    /// Waits until the commit is durable.
+    pub fn wait(self) -> Result<Csn> {
+        let inner = &self.handle.inner;
+        inner.store.wait_durable(self.csn)?;
+        inner.prune();
+        Ok(self.csn)
+    }
+
+    /// Whether the commit is durable by now; an error if it never will be.
+    pub fn is_durable(&self) -> Result<bool> {
+        if self.handle.inner.store.durable_csn() >= self.csn {
+            return Ok(true);
+        }
+        self.handle.inner.store.check().map(|()| false)
+    }
+
+    /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one.
+    /// `f` must not block.
+    pub fn on_durable(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
+        self.handle.inner.store.when_durable(self.csn, f);
+        self.hurry();
+    }
+
+    /// Has somebody else make it durable.
+    pub(super) fn hurry(&self) {
+        if self.handle.inner.store.durable_csn() < self.csn {
+            self.handle.background.make_durable(self.csn);
+        }
+    }
+}
+
+impl Transaction {
+    /// Orders and patches the transaction and releases its locks.
+    pub(super) fn finish(mut self) -> Result<Ticket> {
+        let handle = self.handle.clone();
+        self.end_statement();
+        self.check_committable()?;
+        if self.writes.is_empty() {
+            return Ok(Ticket { handle, csn: self.seen });
+        }
+        let writes = std::mem::take(&mut self.writes);
+        let inner = &handle.inner;
+        let mut pages = inner.store.begin(pages_changed(&writes, inner.store.logical_pages()))?;
+        // Inside the gate: who closes the database waits for it, and then makes everything durable.
+        inner.check_open()?;
+        let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
+        let csn = pages.take_csn();
+        let patched = patch(inner, &pages, csn, writes);
+        // A CSN that is taken must be patched as a whole; half of it cannot be taken back.
+        let changed = patched.inspect_err(|error| inner.store.poison(error))?;
+        inner.timeline.patched(csn, changed);
+        drop(pages);
+        self.release();
+        inner.prune();
+        if dropped {
+            handle.background.reclaim();
+        }
+        Ok(Ticket { handle, csn })
+    }
+
+    /// What can fail for this transaction alone fails here.
+    fn check_committable(&self) -> Result<()> {
+        self.inner().check_open()?;
+        self.inner().store.check()
+    }
+}
+
+/// Changes the pages. Returns the keys that have a new version.
+fn patch(
+    inner: &Arc<Inner>,
+    pages: &PageTxn<'_>,
+    csn: Csn,
+    writes: WriteSet,
+) -> Result<Vec<(Arc<TreeState>, Box<[u8]>)>> {
+    let mut changed = Vec::new();
+    for (id, writes) in writes.into_trees() {
+        match (writes.created, writes.dropped) {
+            (true, true) => {}
+            (true, false) => create(inner, pages, id, writes)?,
+            (false, true) => {
+                let state = inner.tree(id)?;
+                inner.directory.drop_tree(pages, id, state.tree.root())?;
+                inner.forget_tree(id);
+            }
+            (false, false) => {
+                let state = inner.tree(id)?;
+                for (key, value) in writes.keys {
+                    state.tree.update(pages, &key, &mut |old| {
+                        state.versions.publish(&key, csn, old);
+                        value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
+                    })?;
+                    changed.push((state.clone(), key));
+                }
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not know of the tree.
+fn create(inner: &Inner, pages: &PageTxn<'_>, id: TreeId, writes: TreeWrites) -> Result<()> {
+    let tree = Tree::create(pages)?;
+    for (key, value) in writes.keys {
+        if let Some(value) = value {
+            tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;
+        }
+    }
+    inner.directory.insert(pages, id, tree.root())
+}
+
+/// At most so many pages change when `writes` are patched into a store of `logical_pages`.
+fn pages_changed(writes: &WriteSet, logical_pages: u64) -> u64 {
+    let mut existing = 0;
+    let mut new = 0;
+    for (_, tree) in writes.trees() {
+        let keys = tree.keys.len() as u64;
+        let bytes: usize =
+            tree.keys.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len()) + 16).sum();
+        // A split leaves pages at least a quarter full, and one key splits at most once a level.
+        new += (bytes / (BODY_BYTES / 4)) as u64 + keys.min(8) + 2;
+        existing += 3 * keys + 4;
+    }
+    new + existing.min(logical_pages)
+}

@@ -1,0 +1,332 @@
+//! Scans: the entries of a range in order, as the transaction sees them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+};
+
+use super::{
+    range::{Direction, KeyRange},
+    transaction::{ReadAt, Transaction},
+    tree::TreeState,
+};
+use crate::{
+    Result, TreeId,
+    access::{LeafView, Seek, Value},
+    sync::Arc,
+};
+
+/// Under locks, a scan takes so many keys in its first step, and twice as many in each further one: a scan that ends
+/// early has not locked much more than it looked at.
+const LOCKED_AT_ONCE: (usize, usize) = (2, 64);
+
+/// A scan in progress. It lives within the statement that began it.
+pub struct Cursor {
+    tree: TreeId,
+    state: Option<Arc<TreeState>>,
+    direction: Direction,
+    /// What is still to come of the own writes, and of everything.
+    rest: KeyRange,
+    /// Entries of the tree that were read ahead.
+    ahead: VecDeque<(Box<[u8]>, Ahead)>,
+    /// What of the tree was not read yet; none at the end.
+    unread: Option<KeyRange>,
+    /// How many keys to lock in the next step.
+    step: usize,
+    /// A backward scan under locks begins with what is above its range.
+    edge_locked: bool,
+}
+
+enum Ahead {
+    Value(Box<[u8]>),
+    /// To be fetched when its turn comes.
+    Large,
+}
+
+impl Cursor {
+    pub(super) fn new(
+        tree: TreeId,
+        state: Option<Arc<TreeState>>,
+        range: KeyRange,
+        direction: Direction,
+    ) -> Cursor {
+        let unread = (state.is_some() && !range.is_empty()).then(|| range.clone());
+        let (step, edge_locked) = (LOCKED_AT_ONCE.0, direction == Direction::Forward);
+        Cursor { tree, state, direction, rest: range, ahead: VecDeque::new(), unread, step, edge_locked }
+    }
+
+    /// The next entry (key, value), or none at the end of the range. `txn` must be the one that began the scan.
+    #[expect(clippy::should_implement_trait, reason = "it borrows the transaction for each step")]
+    pub fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        loop {
+            while self.ahead.is_empty() && self.unread.is_some() {
+                self.read_ahead(txn)?;
+            }
+            let last = self.direction == Direction::Backward;
+            let own = txn.writes.edge(self.tree, self.rest.as_bounds(), last);
+            let stored = self.ahead.front().map(|(key, _)| &**key);
+            let take_own = match (own, stored) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (Some((own, _)), Some(stored)) if last => own >= stored,
+                (Some((own, _)), Some(stored)) => own <= stored,
+            };
+            if take_own {
+                let (key, value) = own.expect("chosen");
+                let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+                if stored == Some(&key) {
+                    self.ahead.pop_front();
+                }
+                self.pass(&key);
+                if let Some(value) = value {
+                    return Ok(Some((key, value)));
+                }
+            } else if let Some((key, value)) = self.ahead.pop_front() {
+                self.pass(&key);
+                let value = match value {
+                    Ahead::Value(value) => Some(value.into_vec()),
+                    Ahead::Large => self.large(txn, &key)?,
+                };
+                if let Some(value) = value {
+                    return Ok(Some((key.into_vec(), value)));
+                }
+            }
+        }
+    }
+
+    /// Shortens the rest to what is beyond `key`. Reuses the bound's buffer: this runs for every entry.
+    fn pass(&mut self, key: &[u8]) {
+        let bound = match self.direction {
+            Direction::Forward => &mut self.rest.start,
+            Direction::Backward => &mut self.rest.end,
+        };
+        if let Bound::Excluded(buffer) = bound {
+            buffer.clear();
+            buffer.extend_from_slice(key);
+        } else {
+            *bound = Bound::Excluded(key.to_vec());
+        }
+    }
+
+    fn large(&self, txn: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (at, _) = txn.scan_at(self.tree)?;
+        match &self.state {
+            Some(state) => txn.stored(state, key, at),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads the next leaf, or part of it, into `ahead`.
+    fn read_ahead(&mut self, txn: &mut Transaction) -> Result<()> {
+        let (Some(state), Some(unread)) = (self.state.clone(), self.unread.clone()) else { return Ok(()) };
+        let (at, locked) = txn.scan_at(self.tree)?;
+        if locked && !self.edge_locked {
+            self.lock_above(txn, &state, &unread)?;
+            self.edge_locked = true;
+        }
+        loop {
+            let view = state.tree.leaf(&*txn.inner().store, self.seek(&unread))?;
+            let mut part = Part::of(&view, &unread, self.direction);
+            if !locked {
+                self.take(&view, part, at, &state);
+                return Ok(());
+            }
+            let mut keys = existing(&view, &state, &part.range);
+            if self.direction == Direction::Backward {
+                keys.reverse();
+            }
+            if keys.len() > self.step {
+                keys.truncate(self.step);
+                part.cut_after(&keys[self.step - 1], self.direction);
+            }
+            for key in &keys {
+                txn.lock_scanned(self.tree, Some(key))?;
+            }
+            if part.is_last && self.direction == Direction::Forward {
+                self.lock_above(txn, &state, &unread)?;
+            }
+            // What was there before the locks were granted must be what is there now.
+            let again = state.tree.leaf(&*txn.inner().store, self.seek(&unread))?;
+            let mut now = existing(&again, &state, &part.range);
+            if self.direction == Direction::Backward {
+                now.reverse();
+            }
+            if now == keys && Part::of(&again, &unread, self.direction).covers(&part) {
+                self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
+                self.take(&again, part, at, &state);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Locks the first key beyond the range and the gap before it, which reaches into the range.
+    fn lock_above(&self, txn: &mut Transaction, state: &TreeState, range: &KeyRange) -> Result<()> {
+        let above = match &range.end {
+            Bound::Included(end) => Bound::Excluded(&**end),
+            Bound::Excluded(end) => Bound::Included(&**end),
+            Bound::Unbounded => return txn.lock_scanned(self.tree, None),
+        };
+        loop {
+            let key = state.next_key(&txn.inner().store, above)?;
+            txn.lock_scanned(self.tree, key.as_deref())?;
+            if state.next_key(&txn.inner().store, above)? == key {
+                return Ok(());
+            }
+        }
+    }
+
+    fn seek<'r>(&self, unread: &'r KeyRange) -> Seek<'r> {
+        match self.direction {
+            Direction::Forward => match &unread.start {
+                Bound::Included(key) | Bound::Excluded(key) => Seek::At(key),
+                Bound::Unbounded => Seek::First,
+            },
+            Direction::Backward => match &unread.end {
+                Bound::Included(key) => Seek::At(key),
+                Bound::Excluded(key) => Seek::Before(key),
+                Bound::Unbounded => Seek::Last,
+            },
+        }
+    }
+
+    /// Puts the entries of the part, as they are at `at`, into `ahead`, and notes what is unread after it.
+    fn take(&mut self, view: &LeafView, part: Part, at: ReadAt, state: &TreeState) {
+        // Looked up after the leaf was read: see the version store.
+        let mut changed = match at {
+            ReadAt::Snapshot(snapshot) => state.versions.changed(part.range.as_bounds(), snapshot),
+            ReadAt::Newest => BTreeMap::new(),
+        };
+        let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
+        for (key, value) in entries_in(view, &part.range) {
+            while let Some(first) = changed.first_entry()
+                && **first.key() < *key
+            {
+                let (key, before) = first.remove_entry();
+                entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
+            }
+            if let Some((key, before)) = changed.remove_entry(key) {
+                entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
+                continue;
+            }
+            entries.push((
+                key.into(),
+                match value {
+                    Value::Inline(value) => Ahead::Value(value.into()),
+                    Value::Large { .. } => Ahead::Large,
+                },
+            ));
+        }
+        for (key, before) in changed {
+            entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
+        }
+        if self.direction == Direction::Backward {
+            entries.reverse();
+        }
+        self.ahead.extend(entries);
+        self.unread = part.after(self.unread.take(), self.direction);
+    }
+}
+
+/// The keys that exist within a range of the leaf: in it or pending.
+fn existing(view: &LeafView, state: &TreeState, range: &KeyRange) -> Vec<Box<[u8]>> {
+    let mut keys: Vec<Box<[u8]>> = entries_in(view, range).map(|(key, _)| key.into()).collect();
+    let pending = state.pending(range.as_bounds());
+    if !pending.is_empty() {
+        keys.extend(pending);
+        keys.sort_unstable();
+        keys.dedup();
+    }
+    keys
+}
+
+fn entries_in<'v>(view: &'v LeafView, range: &'v KeyRange) -> impl Iterator<Item = (&'v [u8], Value<'v>)> {
+    let start = match &range.start {
+        Bound::Included(key) => view.search(key).unwrap_or_else(|index| index),
+        Bound::Excluded(key) => view.search(key).map_or_else(|index| index, |index| index + 1),
+        Bound::Unbounded => 0,
+    };
+    (start..view.len()).map_while(|index| view.entry(index)).take_while(|(key, _)| !range.is_above(key))
+}
+
+/// The part of a scan's range that one leaf covers.
+struct Part {
+    range: KeyRange,
+    /// Whether the scan ends with it.
+    is_last: bool,
+}
+
+impl Part {
+    fn of(view: &LeafView, unread: &KeyRange, direction: Direction) -> Part {
+        let mut range = unread.clone();
+        let is_last = match direction {
+            Direction::Forward => match view.upper() {
+                Some(upper) if !unread.is_above(upper) => {
+                    range.end = Bound::Excluded(upper.to_vec());
+                    false
+                }
+                _ => true,
+            },
+            Direction::Backward => match view.lower() {
+                Some(lower) if !unread.is_below(lower) => {
+                    range.start = Bound::Included(lower.to_vec());
+                    // An included start at the leaf's first key leaves nothing for the leaf before.
+                    matches!(&unread.start, Bound::Included(start) if **start == *lower)
+                }
+                _ => true,
+            },
+        };
+        Part { range, is_last }
+    }
+
+    /// Ends the part behind `key`.
+    fn cut_after(&mut self, key: &[u8], direction: Direction) {
+        match direction {
+            Direction::Forward => self.range.end = Bound::Included(key.to_vec()),
+            Direction::Backward => self.range.start = Bound::Included(key.to_vec()),
+        }
+        self.is_last = false;
+    }
+
+    /// Whether this part is as large as `other`, or larger.
+    fn covers(&self, other: &Part) -> bool {
+        use Bound::{Excluded, Included, Unbounded};
+        let starts = match (&self.range.start, &other.range.start) {
+            (Unbounded, _) => true,
+            (_, Unbounded) => false,
+            (Excluded(own), Included(others)) => own < others,
+            (Included(own) | Excluded(own), Included(others) | Excluded(others)) => own <= others,
+        };
+        let ends = match (&self.range.end, &other.range.end) {
+            (Unbounded, _) => true,
+            (_, Unbounded) => false,
+            (Excluded(own), Included(others)) => own > others,
+            (Included(own) | Excluded(own), Included(others) | Excluded(others)) => own >= others,
+        };
+        starts && ends
+    }
+
+    /// What of `unread` comes after it.
+    fn after(self, unread: Option<KeyRange>, direction: Direction) -> Option<KeyRange> {
+        if self.is_last {
+            return None;
+        }
+        let mut rest = unread?;
+        match direction {
+            Direction::Forward => rest.start = flip(self.range.end),
+            Direction::Backward => rest.end = flip(self.range.start),
+        }
+        (!rest.is_empty()).then_some(rest)
+    }
+}
+
+fn flip(bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    match bound {
+        Bound::Included(key) => Bound::Excluded(key),
+        Bound::Excluded(key) => Bound::Included(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}

@@ -1,0 +1,268 @@
+//! An open database: what its transactions share, opening and closing.
+
+use std::{collections::HashMap, path::Path, time::Duration};
+
+use super::{
+    background::Background,
+    transaction::{Transaction, TxnOptions},
+    tree::{Directory, TreeState},
+    versions::Timeline,
+};
+use crate::{
+    Csn, Error, Result, TreeId, TxnId,
+    disk::{Disk, FileDisk, MemDisk},
+    env::Rng,
+    lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
+    store::shadow::{ShadowStore, StoreStats},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// The lock table of whole trees.
+pub(super) const TREES: TableId = TableId::new(0);
+/// The lock table of keys.
+pub(super) const KEYS: TableId = TableId::new(1);
+/// The lock table of the gaps before keys.
+pub(super) const GAPS: TableId = TableId::new(2);
+
+/// The smallest buffer pool, in bytes.
+const POOL_BYTES_MIN: usize = 512 << 10;
+
+/// How a database is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Make the database if there is none at the path.
+    pub create: bool,
+    /// The buffer pool's size in bytes, at least 512 KiB.
+    pub pool_bytes: usize,
+    /// How long a transaction waits for a lock unless it says otherwise; none waits for ever.
+    pub lock_timeout: Option<Duration>,
+    /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
+    /// databases.
+    pub seed: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { create: true, pool_bytes: 64 << 20, lock_timeout: None, seed: None }
+    }
+}
+
+/// How much of a database is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Commit batches since the database was created.
+    pub batches: u64,
+    /// The newest durable commit.
+    pub durable_csn: Csn,
+    /// The file's length in pages of 4 KiB.
+    pub file_pages: u64,
+    /// Of these, pages that the durable state uses.
+    pub used_pages: u64,
+    /// Logical page numbers handed out so far.
+    pub logical_pages: u64,
+    /// Levels of the page table.
+    pub table_depth: u8,
+    /// Frames of the buffer pool in use.
+    pub pool_frames: usize,
+    /// Frames of the buffer pool.
+    pub pool_frames_max: usize,
+}
+
+impl From<StoreStats> for Stats {
+    fn from(stats: StoreStats) -> Stats {
+        Stats {
+            batches: stats.batch,
+            durable_csn: stats.durable_csn,
+            file_pages: stats.file_pages,
+            used_pages: stats.used_pages,
+            logical_pages: stats.logical_pages,
+            table_depth: stats.table_depth,
+            pool_frames: stats.pool_frames.0,
+            pool_frames_max: stats.pool_frames.1,
+        }
+    }
+}
+
+/// What the transactions of a database share.
+pub(super) struct Inner {
+    pub store: Arc<ShadowStore>,
+    pub locks: Arc<LockManager>,
+    pub timeline: Timeline,
+    pub directory: Directory,
+    trees: RwLock<HashMap<TreeId, Arc<TreeState>>>,
+    next_txn: AtomicU64,
+    next_tree: AtomicU64,
+    pub lock_timeout: Option<Duration>,
+    closed: AtomicBool,
+    /// Held open, so that nobody else opens it.
+    _disk: Arc<dyn Disk>,
+}
+
+impl Inner {
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub fn tree(&self, id: TreeId) -> Result<Arc<TreeState>> {
+        if let Some(tree) = self.trees.read().get(&id) {
+            return Ok(tree.clone());
+        }
+        let mut trees = self.trees.write();
+        if let Some(tree) = trees.get(&id) {
+            return Ok(tree.clone());
+        }
+        // Under the mutex: there is one state a tree, and none of one that is being dropped.
+        let tree = Arc::new(TreeState::new(self.directory.get(&*self.store, id)?));
+        trees.insert(id, tree.clone());
+        Ok(tree)
+    }
+
+    pub fn new_tree_id(&self) -> TreeId {
+        TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub fn forget_tree(&self, id: TreeId) {
+        self.trees.write().remove(&id);
+    }
+
+    pub fn prune(&self) {
+        self.timeline.prune(|| self.store.durable_csn());
+    }
+}
+
+/// What lives as long as handles or transactions do. The background thread holds [`Inner`] only, so that it cannot be
+/// the one to end itself.
+pub(super) struct Handle {
+    pub inner: Arc<Inner>,
+    pub background: Background,
+}
+
+impl Handle {
+    fn close(&self) -> Result<()> {
+        if self.inner.closed.swap(true, Ordering::AcqRel) {
+            return self.inner.store.check();
+        }
+        self.background.stop();
+        self.inner.store.close()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `Database::close`.
+        let _ = self.close();
+    }
+}
+
+/// An open database. Clones are handles of the same one; the last one closes it.
+#[derive(Clone)]
+pub struct Database(pub(super) Arc<Handle>);
+
+impl Database {
+    /// Opens the database in the directory `path`, recovering it if need be. No other process, and no other handle
+    /// that is not a clone of this one, can have it open ([`Error::InUse`]).
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let disk = FileDisk::open(&path, options.create)?;
+        Database::open_on(Arc::new(disk), options).map_err(|error| match error {
+            Error::NotADatabase { detail, .. } => {
+                Error::NotADatabase { path: path.as_ref().display().to_string(), detail }
+            }
+            error => error,
+        })
+    }
+
+    /// A database that lives in memory and ends with its last handle.
+    pub fn in_memory(options: Options) -> Result<Database> {
+        Database::open_on(Arc::new(MemDisk::new()), Options { create: true, ..options })
+    }
+
+    /// Opens the database on a disk.
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
+        Database::open_store(disk, options, |_| ())
+    }
+
+    pub(crate) fn open_store(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        prepare: impl FnOnce(&mut ShadowStore),
+    ) -> Result<Database> {
+        if options.pool_bytes < POOL_BYTES_MIN {
+            return Err(Error::BadOption(format!(
+                "a buffer pool of {} bytes is too small: give it at least {POOL_BYTES_MIN}",
+                options.pool_bytes
+            )));
+        }
+        let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
+        let identity = options.create.then(|| rng.next_u64());
+        let mut store = ShadowStore::open(&*disk, identity, options.pool_bytes, false)?;
+        prepare(&mut store);
+        let directory = if store.is_new() {
+            let pages = store.begin(1)?;
+            let directory = Directory::create(&pages)?;
+            drop(pages);
+            store.flush()?;
+            directory
+        } else {
+            Directory::open()
+        };
+        let last_tree = directory.last(&store)?;
+        let inner = Arc::new(Inner {
+            timeline: Timeline::new(store.last_csn()),
+            store: Arc::new(store),
+            locks: LockManager::new([
+                LockTable { name: "tree", modes: TREE_MODES },
+                LockTable { name: "key", modes: KEY_MODES },
+                LockTable { name: "gap", modes: GAP_MODES },
+            ]),
+            directory,
+            trees: RwLock::default(),
+            next_txn: AtomicU64::new(1),
+            next_tree: AtomicU64::new(last_tree.0 + 1),
+            lock_timeout: options.lock_timeout,
+            closed: AtomicBool::new(false),
+            _disk: disk,
+        });
+        let background = Background::new(&inner);
+        if inner.directory.dropped(&*inner.store)?.is_some() {
+            background.reclaim();
+        }
+        Ok(Database(Arc::new(Handle { inner, background })))
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&self, options: TxnOptions) -> Result<Transaction> {
+        self.0.inner.check_open()?;
+        self.0.inner.store.check()?;
+        let id = TxnId(self.0.inner.next_txn.fetch_add(1, Ordering::Relaxed));
+        Ok(Transaction::new(self.0.clone(), id, options))
+    }
+
+    /// The newest durable commit.
+    pub fn durable_csn(&self) -> Csn {
+        self.0.inner.store.durable_csn()
+    }
+
+    /// Waits until a commit is durable.
+    pub fn wait_durable(&self, csn: Csn) -> Result<()> {
+        self.0.inner.store.wait_durable(csn.min(self.0.inner.store.last_csn()))
+    }
+
+    /// How much of the database is in use.
+    pub fn stats(&self) -> Stats {
+        self.0.inner.store.stats().into()
+    }
+
+    /// Every lock that is held or awaited.
+    pub fn locks(&self) -> Vec<LockInfo> {
+        self.0.inner.locks.snapshot()
+    }
+
+    /// Makes all commits durable, then closes the database. Transactions that are still open fail from here on, but
+    /// are to be dropped before the files can be opened again.
+    pub fn close(&self) -> Result<()> {
+        self.0.close()
+    }
+}

@@ -1,0 +1,495 @@
+use std::{collections::BTreeMap, ops::Bound, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Csn, Error, Result, TreeId,
+    disk::MemDisk,
+    env::Rng,
+    sync::{Arc, thread},
+};
+
+fn database() -> Database {
+    Database::in_memory(Options { pool_bytes: 1 << 20, seed: Some(1), ..Options::default() }).unwrap()
+}
+
+fn begin(db: &Database) -> Transaction {
+    db.begin(TxnOptions::default()).unwrap()
+}
+
+fn serializable(db: &Database) -> Transaction {
+    db.begin(TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() }).unwrap()
+}
+
+/// Fails instead of waiting.
+fn impatient(db: &Database, isolation: Isolation) -> Transaction {
+    let lock_timeout = Some(Duration::ZERO);
+    db.begin(TxnOptions { isolation, lock_timeout, ..TxnOptions::default() }).unwrap()
+}
+
+fn tree_with(db: &Database, keys: &[(&str, &str)]) -> TreeId {
+    let mut txn = begin(db);
+    let tree = txn.create_tree().unwrap();
+    for (key, value) in keys {
+        txn.put(tree, key.as_bytes(), value.as_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    tree
+}
+
+fn get(txn: &mut Transaction, tree: TreeId, key: &str) -> Option<String> {
+    txn.get(tree, key.as_bytes()).unwrap().map(|value| String::from_utf8(value).unwrap())
+}
+
+fn collect(
+    txn: &mut Transaction,
+    tree: TreeId,
+    range: KeyRange,
+    direction: Direction,
+) -> Result<Vec<String>> {
+    let mut cursor = txn.scan(tree, range, direction)?;
+    let mut found = Vec::new();
+    while let Some((key, value)) = cursor.next(txn)? {
+        found.push(format!("{}={}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value)));
+    }
+    Ok(found)
+}
+
+fn all(txn: &mut Transaction, tree: TreeId) -> Vec<String> {
+    collect(txn, tree, KeyRange::all(), Direction::Forward).unwrap()
+}
+
+fn between(start: &str, end: &str) -> KeyRange {
+    KeyRange { start: Bound::Included(start.into()), end: Bound::Included(end.into()) }
+}
+
+#[test]
+fn a_transaction_sees_its_own_writes_and_others_do_not_until_it_commits() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", "1"), ("b", "2"), ("c", "3")]);
+    let mut writer = begin(&db);
+    writer.put(tree, b"b", b"20").unwrap();
+    assert!(writer.delete(tree, b"c").unwrap());
+    writer.insert(tree, b"d", b"4").unwrap();
+    assert_eq!(all(&mut writer, tree), ["a=1", "b=20", "d=4"]);
+    let mut reader = begin(&db);
+    assert_eq!(all(&mut reader, tree), ["a=1", "b=2", "c=3"]);
+    writer.commit().unwrap();
+    assert_eq!(all(&mut reader, tree), ["a=1", "b=2", "c=3"], "the statement goes on with its snapshot");
+    reader.start_statement().unwrap();
+    assert_eq!(all(&mut reader, tree), ["a=1", "b=20", "d=4"]);
+}
+
+#[test]
+fn rolled_back_writes_are_gone_with_their_locks() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", "1")]);
+    let mut txn = begin(&db);
+    txn.put(tree, b"a", b"2").unwrap();
+    txn.insert(tree, b"b", b"2").unwrap();
+    txn.rollback();
+    assert_eq!(all(&mut impatient(&db, Isolation::Serializable), tree), ["a=1"]);
+    assert!(db.locks().is_empty());
+}
+
+#[test]
+fn an_insert_of_a_present_key_fails_and_the_transaction_goes_on() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", "1")]);
+    let mut txn = begin(&db);
+    assert!(matches!(txn.insert(tree, b"a", b"2"), Err(Error::KeyExists)));
+    txn.insert(tree, b"b", b"2").unwrap();
+    assert!(matches!(txn.insert(tree, b"b", b"3"), Err(Error::KeyExists)));
+    txn.delete(tree, b"b").unwrap();
+    txn.insert(tree, b"b", b"4").unwrap();
+    txn.commit().unwrap();
+    assert_eq!(all(&mut begin(&db), tree), ["a=1", "b=4"]);
+}
+
+#[test]
+fn limits_are_errors() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let mut txn = begin(&db);
+    assert!(matches!(txn.put(tree, &[0; 1025], b""), Err(Error::KeyTooLong { bytes: 1025 })));
+    assert!(matches!(txn.put(tree, b"k", &vec![0; (16 << 20) + 1]), Err(Error::ValueTooLong { .. })));
+    assert!(matches!(txn.get(TreeId(99), b"k"), Err(Error::NoSuchTree(TreeId(99)))));
+    let mut reader = db.begin(TxnOptions { read_only: true, ..TxnOptions::default() }).unwrap();
+    assert!(matches!(reader.put(tree, b"k", b"v"), Err(Error::ReadOnly)));
+    assert!(matches!(
+        Database::in_memory(Options { pool_bytes: 1000, ..Options::default() }),
+        Err(Error::BadOption(_))
+    ));
+}
+
+#[test]
+fn values_of_every_size_come_back() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    for size in [0, 1, 1000, 4000, 5000, 100_000, 16 << 20] {
+        let value: Vec<u8> = (0..size).map(|at: usize| (at * 31 % 251) as u8).collect();
+        let mut txn = begin(&db);
+        txn.put(tree, b"large", &value).unwrap();
+        assert_eq!(txn.get(tree, b"large").unwrap().as_ref(), Some(&value));
+        txn.commit().unwrap();
+        let mut txn = begin(&db);
+        assert_eq!(txn.get(tree, b"large").unwrap(), Some(value.clone()));
+        let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Backward).unwrap();
+        assert_eq!(cursor.next(&mut txn).unwrap(), Some((b"large".to_vec(), value)));
+    }
+}
+
+#[test]
+fn behind_a_lock_the_newest_value_counts() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", "1")]);
+    let mut txn = begin(&db);
+    txn.start_statement().unwrap();
+    assert_eq!(get(&mut txn, tree, "a").as_deref(), Some("1"));
+    let mut other = begin(&db);
+    other.put(tree, b"a", b"2").unwrap();
+    other.commit().unwrap();
+    assert_eq!(get(&mut txn, tree, "a").as_deref(), Some("1"));
+    assert_eq!(txn.get_locked(tree, b"a", RowLock::Exclusive).unwrap().as_deref(), Some(&b"2"[..]));
+}
+
+#[test]
+fn serializable_scans_lock_out_phantoms_and_nothing_else() {
+    let db = database();
+    let tree = tree_with(&db, &[("10", ""), ("20", ""), ("30", ""), ("40", "")]);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut scanner = serializable(&db);
+        assert_eq!(collect(&mut scanner, tree, between("15", "25"), direction).unwrap(), ["20="]);
+        let may = |key: &str| impatient(&db, Isolation::ReadCommitted).put(tree, key.as_bytes(), b"").is_ok();
+        for locked in ["15", "18", "20", "22", "25"] {
+            assert!(!may(locked), "{locked} is in the scanned range");
+        }
+        for free in ["05", "10", "35", "40", "45"] {
+            assert!(may(free), "{free} is beyond the range and its neighbours");
+        }
+        drop(scanner);
+        assert!(may("18"));
+    }
+}
+
+#[test]
+fn a_serializable_scan_waits_for_pending_inserts_in_its_range() {
+    let db = database();
+    let tree = tree_with(&db, &[("10", ""), ("40", "")]);
+    let mut inserter = begin(&db);
+    inserter.insert(tree, b"20", b"").unwrap();
+    let mut far = impatient(&db, Isolation::Serializable);
+    assert_eq!(collect(&mut far, tree, between("00", "05"), Direction::Forward).unwrap().len(), 0);
+    let mut near = impatient(&db, Isolation::Serializable);
+    assert!(matches!(
+        collect(&mut near, tree, between("15", "25"), Direction::Forward),
+        Err(Error::LockTimeout)
+    ));
+    drop(near);
+    inserter.commit().unwrap();
+    assert_eq!(
+        collect(&mut serializable(&db), tree, between("15", "25"), Direction::Backward).unwrap(),
+        ["20="]
+    );
+}
+
+#[test]
+fn a_scan_and_an_insert_of_the_same_transaction_keep_the_gap_locked_on_both_sides() {
+    let db = database();
+    let tree = tree_with(&db, &[("10", ""), ("40", "")]);
+    let mut txn = serializable(&db);
+    assert_eq!(collect(&mut txn, tree, between("10", "40"), Direction::Forward).unwrap().len(), 2);
+    txn.insert(tree, b"25", b"").unwrap();
+    for key in ["20", "30"] {
+        let result = impatient(&db, Isolation::ReadCommitted).put(tree, key.as_bytes(), b"");
+        assert!(matches!(result, Err(Error::LockTimeout)), "{key}");
+    }
+}
+
+#[test]
+fn an_absent_key_that_was_read_stays_absent() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let mut reader = serializable(&db);
+    assert_eq!(reader.get(tree, b"k").unwrap(), None);
+    let result = impatient(&db, Isolation::ReadCommitted).insert(tree, b"k", b"");
+    assert!(matches!(result, Err(Error::LockTimeout)));
+}
+
+#[test]
+fn a_deadlock_has_one_victim() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", ""), ("b", "")]);
+    let barrier = std::sync::Barrier::new(2);
+    let victims: usize = thread::scope(|scope| {
+        let run = |first: &'static [u8], second: &'static [u8]| {
+            let (db, barrier) = (&db, &barrier);
+            scope.spawn(move || {
+                let mut txn = begin(db);
+                txn.put(tree, first, b"x").unwrap();
+                barrier.wait();
+                let result = txn.put(tree, second, b"x");
+                assert!(matches!(result, Ok(()) | Err(Error::Deadlock)), "{result:?}");
+                usize::from(result.is_err())
+            })
+        };
+        let (one, two) = (run(b"a", b"b"), run(b"b", b"a"));
+        one.join().unwrap() + two.join().unwrap()
+    });
+    assert_eq!(victims, 1);
+}
+
+#[test]
+fn trees_come_and_go_with_their_transactions() {
+    let disk = Arc::new(MemDisk::new());
+    let open = || Database::open_on(disk.clone(), Options { seed: Some(1), ..Options::default() }).unwrap();
+    let db = open();
+    let mut txn = begin(&db);
+    let tree = txn.create_tree().unwrap();
+    assert_eq!(tree, TreeId(1));
+    txn.rollback();
+    assert!(matches!(begin(&db).get(tree, b"k"), Err(Error::NoSuchTree(_))));
+    let kept = tree_with(&db, &[("a", "1")]);
+    let dropped = tree_with(&db, &[("a", "1")]);
+    let used = {
+        let mut txn = begin(&db);
+        let value = vec![7; 1000];
+        for key in 0..2000u32 {
+            txn.put(dropped, &key.to_be_bytes(), &value).unwrap();
+        }
+        txn.commit().unwrap();
+        db.stats().used_pages
+    };
+    let mut txn = begin(&db);
+    txn.drop_tree(dropped).unwrap();
+    assert!(matches!(txn.get(dropped, b"a"), Err(Error::NoSuchTree(_))));
+    txn.commit().unwrap();
+    assert!(matches!(begin(&db).get(dropped, b"a"), Err(Error::NoSuchTree(_))));
+    db.close().unwrap();
+    drop(db);
+    let db = open();
+    for _ in 0..500 {
+        let mut txn = begin(&db);
+        txn.put(kept, b"a", b"2").unwrap();
+        txn.commit().unwrap();
+        if db.stats().used_pages < used / 4 {
+            assert_eq!(all(&mut begin(&db), kept), ["a=2"]);
+            return;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    panic!("{} of {used} pages are still in use", db.stats().used_pages);
+}
+
+#[test]
+fn what_was_committed_is_there_after_reopening() {
+    let disk = Arc::new(MemDisk::new());
+    let open = || Database::open_on(disk.clone(), Options { seed: Some(1), ..Options::default() }).unwrap();
+    let db = open();
+    let tree = tree_with(&db, &[("a", "1")]);
+    let mut txn = begin(&db);
+    txn.put(tree, b"b", b"2").unwrap();
+    let csn = txn.commit_ticket().unwrap().csn();
+    db.close().unwrap();
+    assert!(matches!(db.begin(TxnOptions::default()), Err(Error::Closed)));
+    drop(db);
+    let db = open();
+    assert_eq!(db.durable_csn(), csn);
+    assert_eq!(all(&mut begin(&db), tree), ["a=1", "b=2"]);
+}
+
+#[test]
+fn tickets_are_fulfilled_without_anybody_waiting() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let mut txn = begin(&db);
+    txn.put(tree, b"a", b"1").unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let ticket = txn.commit_ticket().unwrap();
+    let csn = ticket.csn();
+    ticket.on_durable(move |result| sender.send(result.unwrap()).unwrap());
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).unwrap(), csn);
+    assert!(db.durable_csn() >= csn);
+}
+
+#[test]
+fn a_read_only_transaction_sees_its_sessions_commits() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let mut txn = begin(&db);
+    txn.put(tree, b"a", b"1").unwrap();
+    let after = txn.commit_ticket().unwrap().csn();
+    let mut reader = db.begin(TxnOptions { read_only: true, after, ..TxnOptions::default() }).unwrap();
+    assert_eq!(all(&mut reader, tree), ["a=1"]);
+    assert!(reader.commit().unwrap() >= after);
+}
+
+#[test]
+fn concurrent_transfers_keep_the_sum_in_every_snapshot() {
+    const ACCOUNTS: u64 = 20;
+    const TRANSFERS: usize = 300;
+    let db = database();
+    let mut txn = begin(&db);
+    let tree = txn.create_tree().unwrap();
+    for account in 0..ACCOUNTS {
+        txn.put(tree, &account.to_be_bytes(), &100i64.to_be_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    let sum = |txn: &mut Transaction, direction| {
+        let mut cursor = txn.scan(tree, KeyRange::all(), direction).unwrap();
+        let mut sum = 0;
+        while let Some((_, value)) = cursor.next(txn)? {
+            sum += i64::from_be_bytes(value.try_into().unwrap());
+        }
+        Result::Ok(sum)
+    };
+    thread::scope(|scope| {
+        for seed in 0..4 {
+            let db = &db;
+            scope.spawn(move || {
+                let mut rng = Rng::from_seed(seed);
+                let mut done = 0;
+                while done < TRANSFERS {
+                    let mut txn = if rng.chance(1, 2) { begin(db) } else { serializable(db) };
+                    let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
+                    let mut transfer = || {
+                        for (account, amount) in [(from, -1), (to, 1)] {
+                            let key = account.to_be_bytes();
+                            let old = txn.get_locked(tree, &key, RowLock::Exclusive)?.expect("it exists");
+                            let new = i64::from_be_bytes(old.try_into().unwrap()) + amount;
+                            txn.put(tree, &key, &new.to_be_bytes())?;
+                        }
+                        Result::Ok(())
+                    };
+                    match transfer() {
+                        Ok(()) => {
+                            txn.commit().unwrap();
+                            done += 1;
+                        }
+                        Err(Error::Deadlock) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        for seed in 10..12 {
+            let (db, sum) = (&db, &sum);
+            scope.spawn(move || {
+                let mut rng = Rng::from_seed(seed);
+                for _ in 0..200 {
+                    let direction = if rng.chance(1, 2) { Direction::Forward } else { Direction::Backward };
+                    let read_only = rng.chance(1, 2);
+                    let mut txn = db.begin(TxnOptions { read_only, ..TxnOptions::default() }).unwrap();
+                    assert_eq!(sum(&mut txn, direction).unwrap(), 100 * ACCOUNTS as i64);
+                    let mut txn = serializable(db);
+                    match sum(&mut txn, direction) {
+                        Ok(sum) => assert_eq!(sum, 100 * ACCOUNTS as i64),
+                        Err(error) => assert!(matches!(error, Error::Deadlock), "{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert!(db.locks().is_empty());
+    assert_eq!(sum(&mut begin(&db), Direction::Forward).unwrap(), 100 * ACCOUNTS as i64);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, u16),
+    Delete(u8),
+    Commit,
+    Rollback,
+    Reopen,
+    Scan { from: u8, to: u8, backward: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (any::<u8>(), 0..3000u16).prop_map(|(key, size)| Step::Put(key, size)),
+        4 => any::<u8>().prop_map(Step::Delete),
+        3 => Just(Step::Commit),
+        1 => Just(Step::Rollback),
+        1 => Just(Step::Reopen),
+        3 => (any::<u8>(), any::<u8>(), any::<bool>())
+            .prop_map(|(from, to, backward)| Step::Scan { from, to, backward }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// One transaction after another does what a map does, in every isolation, over reopening.
+    #[test]
+    fn behaves_as_a_map(steps in prop::collection::vec(step(), 1..200), strict: bool) {
+        let disk = Arc::new(MemDisk::new());
+        let open = || Database::open_on(disk.clone(), Options { pool_bytes: 512 << 10, seed: Some(1), ..Options::default() }).unwrap();
+        let begin = |db: &Database| if strict { serializable(db) } else { begin(db) };
+        let mut db = open();
+        let tree = tree_with(&db, &[]);
+        let mut committed = BTreeMap::new();
+        let mut current = committed.clone();
+        let mut txn = begin(&db);
+        for step in steps {
+            match step {
+                Step::Put(key, size) => {
+                    let value = vec![key; size as usize];
+                    txn.put(tree, &[key], &value).unwrap();
+                    current.insert(vec![key], value);
+                }
+                Step::Delete(key) => {
+                    let was = current.remove(&vec![key]).is_some();
+                    prop_assert_eq!(txn.delete(tree, &[key]).unwrap(), was);
+                }
+                Step::Commit => {
+                    txn.commit().unwrap();
+                    committed = current.clone();
+                    txn = begin(&db);
+                }
+                Step::Rollback => {
+                    txn.rollback();
+                    current = committed.clone();
+                    txn = begin(&db);
+                }
+                Step::Reopen => {
+                    drop(txn);
+                    drop(db);
+                    current = committed.clone();
+                    db = open();
+                    txn = begin(&db);
+                }
+                Step::Scan { from, to, backward } => {
+                    let range = KeyRange { start: Bound::Included(vec![from]), end: Bound::Excluded(vec![to]) };
+                    let direction = if backward { Direction::Backward } else { Direction::Forward };
+                    let mut cursor = txn.scan(tree, range, direction).unwrap();
+                    let mut found = Vec::new();
+                    while let Some(entry) = cursor.next(&mut txn).unwrap() {
+                        found.push(entry);
+                    }
+                    let mut expected: Vec<_> = current.iter()
+                        .filter(|(key, _)| key[0] >= from && key[0] < to)
+                        .map(|(key, value)| (key.clone(), value.clone())).collect();
+                    if backward {
+                        expected.reverse();
+                    }
+                    prop_assert_eq!(found, expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn csns_order_commits() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let mut last = Csn(0);
+    for value in 0..10u8 {
+        let mut txn = begin(&db);
+        txn.put(tree, b"k", &[value]).unwrap();
+        let csn = txn.commit().unwrap();
+        assert!(csn > last);
+        last = csn;
+    }
+}

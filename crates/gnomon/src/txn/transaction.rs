@@ -1,0 +1,507 @@
+//! Transactions: operations, their locks, and what they see.
+
+use std::{ops::Bound, time::Duration};
+
+use super::{
+    commit::Ticket,
+    cursor::Cursor,
+    database::{GAPS, Handle, Inner, KEYS, TREES},
+    range::{Direction, KeyRange},
+    tree::TreeState,
+    writes::WriteSet,
+};
+use crate::{
+    Csn, Error, Interrupt, KEY_BYTES_MAX, Result, TreeId, TxnId, VALUE_BYTES_MAX,
+    lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
+    sync::Arc,
+};
+
+/// What a transaction sees of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// Each statement sees what was committed when it began.
+    #[default]
+    ReadCommitted,
+    /// As if transactions ran one after another, in the order of their commits (two-phase, next-key locks).
+    Serializable,
+}
+
+/// How a transaction begins.
+#[derive(Clone, Debug, Default)]
+pub struct TxnOptions {
+    /// What it sees of others.
+    pub isolation: Isolation,
+    /// It promises to write nothing. Under READ COMMITTED it then sees only durable commits (and at least
+    /// `after`), and its own commit waits for nothing.
+    pub read_only: bool,
+    /// Its snapshots include at least this commit: a session passes the last one that it was told of.
+    pub after: Csn,
+    /// Its lock timeout; none takes the database's. Zero fails instead of waiting.
+    pub lock_timeout: Option<Duration>,
+    /// Ends its waits and scans from elsewhere.
+    pub interrupt: Option<Arc<Interrupt>>,
+}
+
+/// The strength of a lock on one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// Nobody changes it until this transaction ends (FOR SHARE).
+    Share,
+    /// As share, and at most one holder: who means to change it (no conversion deadlock).
+    Update,
+    /// Nobody else reads it under a lock (FOR UPDATE).
+    Exclusive,
+}
+
+impl RowLock {
+    fn mode(self) -> Mode {
+        match self {
+            RowLock::Share => key_mode::S,
+            RowLock::Update => key_mode::U,
+            RowLock::Exclusive => key_mode::X,
+        }
+    }
+}
+
+/// The strength of a lock on a whole tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeLock {
+    /// Intention to read or lock single keys shared. Taken by every read, until EOT.
+    IntentionShared,
+    /// Intention to write single keys. Taken by every write, until EOT.
+    IntentionExclusive,
+    /// Nobody writes.
+    Shared,
+    /// Nobody else does anything (DROP, TRUNCATE, index build).
+    Exclusive,
+}
+
+impl TreeLock {
+    fn mode(self) -> Mode {
+        match self {
+            TreeLock::IntentionShared => tree_mode::IS,
+            TreeLock::IntentionExclusive => tree_mode::IX,
+            TreeLock::Shared => tree_mode::S,
+            TreeLock::Exclusive => tree_mode::X,
+        }
+    }
+}
+
+/// What a lock on the whole tree makes of locks on its keys.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Covered {
+    /// Keys are to be locked.
+    Nothing,
+    /// Nobody writes.
+    Reads,
+    /// Nobody reads.
+    Writes,
+}
+
+/// A tree that the transaction has used.
+#[derive(Clone)]
+struct Used {
+    id: TreeId,
+    /// None if this transaction created it: it has no pages yet, and nobody else can know it.
+    state: Option<Arc<TreeState>>,
+    mode: Mode,
+}
+
+impl Used {
+    fn covered(&self) -> Covered {
+        match self.mode {
+            _ if self.state.is_none() => Covered::Writes,
+            tree_mode::X => Covered::Writes,
+            tree_mode::S | tree_mode::U | tree_mode::SIX => Covered::Reads,
+            _ => Covered::Nothing,
+        }
+    }
+}
+
+/// A transaction. Dropped without commit, it is rolled back.
+///
+/// After [`Error::Deadlock`], [`Error::Serialization`] or any other error than [`Error::KeyExists`],
+/// [`Error::LockTimeout`], [`Error::Interrupted`] and those of bad input, only rolling back makes sense; the caller
+/// does it. What failed has then changed nothing.
+pub struct Transaction {
+    pub(super) handle: Arc<Handle>,
+    id: TxnId,
+    options: TxnOptions,
+    pub(super) locks: LockOwner,
+    pub(super) writes: WriteSet,
+    used: Vec<Used>,
+    /// The snapshot of the statement under way, which the timeline knows of.
+    snapshot: Option<Csn>,
+    /// The newest commit that it may have seen.
+    pub(super) seen: Csn,
+    /// Keys that it made pending.
+    pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+}
+
+/// Where a read stands in time.
+#[derive(Clone, Copy)]
+pub(super) enum ReadAt {
+    /// At a snapshot.
+    Snapshot(Csn),
+    /// At the newest committed value: behind a lock.
+    Newest,
+}
+
+impl Transaction {
+    pub(super) fn new(handle: Arc<Handle>, id: TxnId, options: TxnOptions) -> Transaction {
+        let locks = handle.inner.locks.owner(id);
+        Transaction {
+            handle,
+            id,
+            options,
+            locks,
+            writes: WriteSet::default(),
+            used: Vec::new(),
+            snapshot: None,
+            seen: Csn(0),
+            pending: Vec::new(),
+        }
+    }
+
+    /// The transaction's number among those running.
+    pub fn id(&self) -> TxnId {
+        self.id
+    }
+
+    /// How it was begun.
+    pub fn options(&self) -> &TxnOptions {
+        &self.options
+    }
+
+    /// Changes the time that it waits for a lock from now on; none takes the database's, zero fails instead of
+    /// waiting.
+    pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.lock_timeout = timeout;
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.handle.inner
+    }
+
+    /// Begins a statement: under READ COMMITTED, later reads see what is committed now. Writes of this
+    /// transaction are seen at once, by the statement that makes them too. Cursors of earlier statements end.
+    pub fn start_statement(&mut self) -> Result<()> {
+        self.end_statement();
+        self.check()?;
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.take_snapshot();
+        }
+        Ok(())
+    }
+
+    /// Ends the statement: a transaction that waits for its client keeps no old versions alive.
+    pub fn end_statement(&mut self) {
+        if let Some(snapshot) = self.snapshot.take() {
+            self.inner().timeline.release_snapshot(snapshot);
+        }
+    }
+
+    fn take_snapshot(&mut self) -> Csn {
+        let inner = self.handle.inner.clone();
+        // A session that holds a ticket may be ahead of somebody else's patch.
+        let after = self.options.after.min(inner.store.last_csn());
+        inner.timeline.wait_for(after);
+        let snapshot = inner.timeline.take_snapshot(|| match self.options.read_only {
+            true => inner.store.durable_csn().max(after),
+            false => inner.timeline.watermark(),
+        });
+        self.seen = self.seen.max(snapshot);
+        self.snapshot = Some(snapshot);
+        snapshot
+    }
+
+    /// Fails if the transaction cannot go on.
+    pub(super) fn check(&self) -> Result<()> {
+        if let Some(interrupt) = &self.options.interrupt {
+            interrupt.check()?;
+        }
+        self.inner().check_open()?;
+        self.inner().store.check()
+    }
+
+    fn check_write(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.options.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Error::KeyTooLong { bytes: key.len() });
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Error::ValueTooLong { bytes: value.len() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn lock(&mut self, name: LockName<'_>, mode: Mode) -> Result<()> {
+        let timeout = self.options.lock_timeout.or(self.handle.inner.lock_timeout);
+        let options = WaitOptions {
+            timeout,
+            interrupt: self.options.interrupt.as_deref(),
+            nowait: timeout == Some(Duration::ZERO),
+        };
+        self.locks.lock(name, mode, &options)
+    }
+
+    /// The tree, locked as a whole in at least `mode`.
+    fn use_tree(&mut self, id: TreeId, mode: Mode) -> Result<Used> {
+        let modes = self.handle.inner.locks.modes(TREES);
+        let at = self.used.iter().position(|used| used.id == id);
+        if let Some(at) = at {
+            let held = self.used[at].mode;
+            let wanted = modes.supremum(held, mode);
+            if wanted != held {
+                if self.used[at].state.is_some() {
+                    self.lock(LockName::whole(TREES, id.0), wanted)?;
+                }
+                self.used[at].mode = wanted;
+            }
+            return Ok(self.used[at].clone());
+        }
+        if self.writes.tree(id).is_some_and(|writes| writes.dropped) {
+            return Err(Error::NoSuchTree(id));
+        }
+        self.check()?;
+        self.lock(LockName::whole(TREES, id.0), mode)?;
+        // After the lock: whoever dropped the tree held it exclusively.
+        let used = Used { id, state: Some(self.inner().tree(id)?), mode };
+        self.used.push(used.clone());
+        Ok(used)
+    }
+
+    /// Makes a new, empty tree, which exists for others when this transaction has committed. The first tree of a
+    /// database is number 1.
+    pub fn create_tree(&mut self) -> Result<TreeId> {
+        self.check_write(&[], &[])?;
+        let id = self.inner().new_tree_id();
+        self.writes.tree_mut(id).created = true;
+        self.used.push(Used { id, state: None, mode: tree_mode::X });
+        Ok(id)
+    }
+
+    /// Drops a tree with all that it holds, when this transaction commits. Locks it exclusively.
+    pub fn drop_tree(&mut self, tree: TreeId) -> Result<()> {
+        self.check_write(&[], &[])?;
+        self.use_tree(tree, tree_mode::X)?;
+        let writes = self.writes.tree_mut(tree);
+        writes.dropped = true;
+        writes.keys.clear();
+        self.used.retain(|used| used.id != tree);
+        Ok(())
+    }
+
+    /// Locks a whole tree until the transaction ends.
+    pub fn lock_tree(&mut self, tree: TreeId, lock: TreeLock) -> Result<()> {
+        self.use_tree(tree, lock.mode()).map(|_| ())
+    }
+
+    /// Where a plain read stands, after taking the lock that its isolation asks for.
+    fn read_at(&mut self, used: &Used, key: &[u8]) -> Result<ReadAt> {
+        if self.options.isolation == Isolation::ReadCommitted {
+            return Ok(ReadAt::Snapshot(self.snapshot.unwrap_or_else(|| self.take_snapshot())));
+        }
+        if used.covered() < Covered::Reads {
+            self.lock(LockName::key(KEYS, used.id.0, key), key_mode::S)?;
+        }
+        Ok(self.newest())
+    }
+
+    fn newest(&mut self) -> ReadAt {
+        self.seen = self.seen.max(self.inner().timeline.watermark());
+        ReadAt::Newest
+    }
+
+    /// What the tree holds, without the own writes.
+    pub(super) fn stored(&self, tree: &TreeState, key: &[u8], at: ReadAt) -> Result<Option<Vec<u8>>> {
+        let newest = tree.tree.get(&*self.inner().store, key)?;
+        if let ReadAt::Snapshot(snapshot) = at
+            && let Some(before) = tree.versions.before(key, snapshot)
+        {
+            return Ok(before.map(|before| before.to_vec()));
+        }
+        Ok(newest)
+    }
+
+    /// The value of a key as this transaction sees it: its own write, else by its isolation.
+    pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let used = self.use_tree(tree, tree_mode::IS)?;
+        if let Some(own) = self.writes.get(tree, key) {
+            return Ok(own.map(<[u8]>::to_vec));
+        }
+        let Some(state) = &used.state else { return Ok(None) };
+        let at = self.read_at(&used, key)?;
+        self.stored(state, key, at)
+    }
+
+    /// Locks a key until the transaction ends, then returns its own write or the newest committed value (which may
+    /// be newer than the statement's snapshot). A key that is absent is locked too: nobody inserts it.
+    pub fn get_locked(&mut self, tree: TreeId, key: &[u8], lock: RowLock) -> Result<Option<Vec<u8>>> {
+        let intention = if lock == RowLock::Share { tree_mode::IS } else { tree_mode::IX };
+        let used = self.use_tree(tree, intention)?;
+        if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
+            self.lock(LockName::key(KEYS, tree.0, key), lock.mode())?;
+        }
+        if let Some(own) = self.writes.get(tree, key) {
+            return Ok(own.map(<[u8]>::to_vec));
+        }
+        let Some(state) = &used.state else { return Ok(None) };
+        let at = self.newest();
+        self.stored(state, key, at)
+    }
+
+    /// Writes a key that must be absent; [`Error::KeyExists`] otherwise, and then nothing is written and the
+    /// transaction can go on. Waits for others that write the key, and looks at what they committed.
+    pub fn insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_write(key, value)?;
+        match self.write(tree, key, Some(value), true)? {
+            true => Err(Error::KeyExists),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a key, present or not.
+    pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_write(key, value)?;
+        self.write(tree, key, Some(value), false).map(|_| ())
+    }
+
+    /// Deletes a key; false if it was absent.
+    pub fn delete(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
+        self.check_write(key, &[])?;
+        self.write(tree, key, None, false)
+    }
+
+    /// Locks a key and writes it, unless it is present and must not be; tells whether it was.
+    fn write(
+        &mut self,
+        tree: TreeId,
+        key: &[u8],
+        value: Option<&[u8]>,
+        must_be_absent: bool,
+    ) -> Result<bool> {
+        let used = self.use_tree(tree, tree_mode::IX)?;
+        if used.covered() < Covered::Writes {
+            self.lock(LockName::key(KEYS, tree.0, key), key_mode::X)?;
+        }
+        let own = self.writes.get(tree, key).map(|own| own.is_some());
+        let present = match (own, &used.state) {
+            (Some(present), _) => present,
+            (None, None) => false,
+            (None, Some(state)) => {
+                let stored = self.is_stored(state, key)?;
+                self.newest();
+                // A key of its own that becomes visible to others: where scans must notice it.
+                if !stored && value.is_some() && used.covered() < Covered::Writes {
+                    self.make_pending(tree, state, key)?;
+                }
+                stored
+            }
+        };
+        if present && must_be_absent {
+            return Ok(true);
+        }
+        // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
+        if present || value.is_some() || own.is_some() {
+            self.writes.put(tree, key, value);
+        }
+        Ok(present)
+    }
+
+    fn is_stored(&self, state: &TreeState, key: &[u8]) -> Result<bool> {
+        let view = state.tree.leaf(&*self.inner().store, crate::access::Seek::At(key))?;
+        Ok(view.search(key).is_ok())
+    }
+
+    /// Makes a new key known to scans, waiting for those whose range it falls into.
+    fn make_pending(&mut self, tree: TreeId, state: &Arc<TreeState>, key: &[u8]) -> Result<()> {
+        loop {
+            let next = state.next_key(&self.inner().store, Bound::Excluded(key))?;
+            let gap = gap_name(tree, next.as_deref());
+            // A scan of its own has locked the gap; both parts of it stay locked.
+            if self.locks.held_mode(gap) == Some(gap_mode::SCAN) {
+                self.lock(LockName::key(GAPS, tree.0, key), gap_mode::SCAN)?;
+            }
+            let mark = self.locks.mark();
+            self.lock(gap, gap_mode::INSERT)?;
+            if state.next_key(&self.inner().store, Bound::Excluded(key))? == next {
+                state.add_pending(key);
+                self.pending.push((state.clone(), key.into()));
+                self.locks.release_since(mark);
+                return Ok(());
+            }
+            self.locks.release_since(mark);
+        }
+    }
+
+    /// Begins a scan; entries come by [`Cursor::next`], which borrows the transaction only for the call, so that
+    /// it can write between two entries. The scan sees the transaction's own writes.
+    pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
+        let used = self.use_tree(tree, tree_mode::IS)?;
+        if self.options.isolation == Isolation::ReadCommitted && self.snapshot.is_none() {
+            self.take_snapshot();
+        }
+        Ok(Cursor::new(tree, used.state, range, direction))
+    }
+
+    /// Where a scan's next step reads: a snapshot, or the newest values, with whether their keys are to be locked.
+    pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
+        self.check()?;
+        if self.options.isolation == Isolation::ReadCommitted {
+            let snapshot = self.snapshot.unwrap_or_else(|| self.take_snapshot());
+            return Ok((ReadAt::Snapshot(snapshot), false));
+        }
+        let used = self.use_tree(tree, tree_mode::IS)?;
+        Ok((self.newest(), used.covered() < Covered::Reads))
+    }
+
+    /// Locks an existing key and the gap before it against others' writes; with none, what is after the last key.
+    pub(super) fn lock_scanned(&mut self, tree: TreeId, key: Option<&[u8]>) -> Result<()> {
+        if let Some(key) = key {
+            self.lock(LockName::key(KEYS, tree.0, key), key_mode::S)?;
+        }
+        self.lock(gap_name(tree, key), gap_mode::SCAN)
+    }
+
+    /// Commits, and returns when the commit is durable. A transaction that wrote nothing returns when all that
+    /// it read is durable.
+    pub fn commit(self) -> Result<Csn> {
+        self.finish()?.wait()
+    }
+
+    /// Commits and returns at once; the ticket tells when the commit is durable, which it soon is, waited for or not.
+    /// Locks are released already.
+    pub fn commit_ticket(self) -> Result<Ticket> {
+        let ticket = self.finish()?;
+        ticket.hurry();
+        Ok(ticket)
+    }
+
+    /// Undoes everything. The same as dropping it.
+    pub fn rollback(self) {}
+
+    /// Ends the transaction for others: its pending keys are in the trees by now, or will never be.
+    pub(super) fn release(&mut self) {
+        for (tree, key) in self.pending.drain(..) {
+            tree.remove_pending(&key);
+        }
+        self.locks.release_all();
+    }
+}
+
+fn gap_name(tree: TreeId, before: Option<&[u8]>) -> LockName<'_> {
+    match before {
+        Some(key) => LockName::key(GAPS, tree.0, key),
+        None => LockName::end(GAPS, tree.0),
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.end_statement();
+        self.release();
+    }
+}

@@ -1,0 +1,186 @@
+//! What a running database knows of a tree beside its pages, and the directory of trees.
+
+use std::{collections::BTreeSet, ops::Bound};
+
+use super::versions::Versions;
+use crate::{
+    Error, PageId, Result, TreeId,
+    access::{Change, Seek, Tree},
+    store::{PageRead, PageWrite, shadow::ShadowStore},
+    sync::Mutex,
+};
+
+/// A tree and its state in memory.
+pub(super) struct TreeState {
+    pub tree: Tree,
+    pub versions: Versions,
+    /// Keys that running transactions are about to insert and that are not in the tree.
+    pending: Mutex<BTreeSet<Box<[u8]>>>,
+}
+
+impl TreeState {
+    pub fn new(tree: Tree) -> TreeState {
+        TreeState { tree, versions: Versions::default(), pending: Mutex::default() }
+    }
+
+    pub fn add_pending(&self, key: &[u8]) {
+        self.pending.lock().insert(key.into());
+    }
+
+    pub fn remove_pending(&self, key: &[u8]) {
+        self.pending.lock().remove(key);
+    }
+
+    /// The pending keys within bounds.
+    pub fn pending(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<Box<[u8]>> {
+        let pending = self.pending.lock();
+        if pending.is_empty() { Vec::new() } else { pending.range::<[u8], _>(bounds).cloned().collect() }
+    }
+
+    /// The first existing key (in the tree or pending) after `bound`, which is included or excluded.
+    pub fn next_key(&self, store: &ShadowStore, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
+        // The tree last: a key becomes pending before, and stops to be pending after, it is in the tree.
+        let pending = self.pending.lock().range::<[u8], _>((bound, Bound::Unbounded)).next().cloned();
+        let stored = first_key(&self.tree, store, bound)?;
+        Ok(match (pending, stored) {
+            (Some(pending), Some(stored)) => Some(pending.min(stored)),
+            (pending, stored) => pending.or(stored),
+        })
+    }
+}
+
+/// The first key in the tree after `bound`.
+fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
+    let mut view = match bound {
+        Bound::Included(key) | Bound::Excluded(key) => tree.leaf(pages, Seek::At(key))?,
+        Bound::Unbounded => tree.leaf(pages, Seek::First)?,
+    };
+    let mut index = match bound {
+        Bound::Included(key) => view.search(key).unwrap_or_else(|index| index),
+        Bound::Excluded(key) => view.search(key).map_or_else(|index| index, |index| index + 1),
+        Bound::Unbounded => 0,
+    };
+    loop {
+        if let Some((key, _)) = view.entry(index) {
+            return Ok(Some(key.into()));
+        }
+        let Some(upper) = view.upper() else { return Ok(None) };
+        view = tree.leaf(pages, Seek::At(upper))?;
+        index = 0;
+    }
+}
+
+/// The directory of trees: a tree of its own, whose root is the store's first page.
+///
+/// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
+/// bytes, little-endian). A dropped tree stays until its pages are given back.
+pub(super) struct Directory(Tree);
+
+const LIVE: u8 = 1;
+const DROPPED: u8 = 2;
+
+fn directory_key(state: u8, tree: TreeId) -> [u8; 9] {
+    let mut key = [state; 9];
+    key[1..].copy_from_slice(&tree.0.to_be_bytes());
+    key
+}
+
+fn put(root: PageId) -> impl FnMut(Option<&[u8]>) -> Change<'static> {
+    move |_| Change::Put(root.0.to_le_bytes().to_vec().into())
+}
+
+fn delete(_: Option<&[u8]>) -> Change<'static> {
+    Change::Delete
+}
+
+impl Directory {
+    pub fn create(pages: &impl PageWrite) -> Result<Directory> {
+        let tree = Tree::create(pages)?;
+        assert_eq!(tree.root(), ShadowStore::FIRST_PAGE, "the directory is the first thing in a store");
+        Ok(Directory(tree))
+    }
+
+    pub fn open() -> Directory {
+        Directory(Tree::open(ShadowStore::FIRST_PAGE))
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.0
+    }
+
+    pub fn get(&self, pages: &impl PageRead, tree: TreeId) -> Result<Tree> {
+        match self.0.get(pages, &directory_key(LIVE, tree))? {
+            Some(root) => Ok(Tree::open(decode_root(&root)?)),
+            None => Err(Error::NoSuchTree(tree)),
+        }
+    }
+
+    pub fn insert(&self, pages: &impl PageWrite, tree: TreeId, root: PageId) -> Result<()> {
+        self.0.update(pages, &directory_key(LIVE, tree), &mut put(root))
+    }
+
+    /// Notes that a tree is dropped and its pages are to be given back.
+    pub fn drop_tree(&self, pages: &impl PageWrite, tree: TreeId, root: PageId) -> Result<()> {
+        self.0.update(pages, &directory_key(LIVE, tree), &mut delete)?;
+        self.0.update(pages, &directory_key(DROPPED, tree), &mut put(root))
+    }
+
+    /// Forgets a dropped tree.
+    pub fn remove(&self, pages: &impl PageWrite, tree: TreeId) -> Result<()> {
+        self.0.update(pages, &directory_key(DROPPED, tree), &mut delete)
+    }
+
+    /// The number of the live tree with the largest, or zero.
+    pub fn last(&self, pages: &impl PageRead) -> Result<TreeId> {
+        let mut before = directory_key(DROPPED, TreeId(0)).to_vec();
+        loop {
+            let view = self.0.leaf(pages, Seek::Before(&before))?;
+            let index = view.search(&before).unwrap_or_else(|index| index);
+            if let Some((key, _)) = index.checked_sub(1).and_then(|index| view.entry(index)) {
+                return Ok(decode_key(key)?.1);
+            }
+            match view.lower() {
+                Some(lower) => before = lower.to_vec(),
+                None => return Ok(TreeId(0)),
+            }
+        }
+    }
+
+    /// Some dropped tree, if there is one.
+    pub fn dropped(&self, pages: &impl PageRead) -> Result<Option<(TreeId, Tree)>> {
+        let from = directory_key(DROPPED, TreeId(0));
+        let Some(key) = first_key(&self.0, pages, Bound::Included(&from))? else { return Ok(None) };
+        let root = self.0.get(pages, &key)?;
+        Ok(Some((decode_key(&key)?.1, Tree::open(decode_root(root.as_deref().unwrap_or_default())?))))
+    }
+
+    /// Every tree, live and dropped.
+    pub fn all(&self, pages: &impl PageRead) -> Result<Vec<(TreeId, Tree, bool)>> {
+        let mut found = Vec::new();
+        let mut from = Bound::Unbounded;
+        while let Some(key) = first_key(&self.0, pages, from.as_ref().map(|key: &Box<[u8]>| &**key))? {
+            let (state, id) = decode_key(&key)?;
+            let root = self.0.get(pages, &key)?;
+            found.push((id, Tree::open(decode_root(root.as_deref().unwrap_or_default())?), state == LIVE));
+            from = Bound::Excluded(key);
+        }
+        Ok(found)
+    }
+}
+
+fn malformed() -> Error {
+    Error::Corrupt {
+        file: crate::store::shadow::FILE.into(),
+        page: 0,
+        detail: "the directory of trees has a malformed entry".into(),
+    }
+}
+
+fn decode_root(value: &[u8]) -> Result<PageId> {
+    value.try_into().map(|bytes| PageId(u64::from_le_bytes(bytes))).map_err(|_| malformed())
+}
+
+fn decode_key(key: &[u8]) -> Result<(u8, TreeId)> {
+    let [state @ (LIVE | DROPPED), number @ ..] = key else { return Err(malformed()) };
+    number.try_into().map(|bytes| (*state, TreeId(u64::from_be_bytes(bytes)))).map_err(|_| malformed())
+}

@@ -1,0 +1,216 @@
+//! Verification: reads everything that a database has and says what is wrong with it.
+
+use std::collections::BTreeSet;
+
+use super::tree::Directory;
+use crate::{
+    Csn, Error, PageId, Result, TreeId,
+    access::Tree,
+    disk::Disk,
+    store::shadow::{FILE, Finding, ShadowStore},
+};
+
+/// Frames for reading: verification reads each page about twice.
+const POOL_BYTES: usize = 16 << 20;
+
+/// A tree, as verification found it.
+#[derive(Clone, Debug)]
+pub struct VerifiedTree {
+    /// Its number.
+    pub tree: TreeId,
+    /// How many entries it has.
+    pub entries: u64,
+    /// How many pages it has, of all kinds.
+    pub pages: u64,
+    /// How many nodes there are from its root to a leaf, both included.
+    pub height: u32,
+    /// How full its leaves are, on average: 1 is full.
+    pub leaf_fill: f64,
+    /// Whether it is dropped and its pages are being given back.
+    pub dropped: bool,
+}
+
+/// What verification found.
+#[derive(Clone, Debug)]
+pub struct VerifyReport {
+    /// The newest commit.
+    pub csn: Csn,
+    /// Pages read.
+    pub pages_read: u64,
+    /// Pages of the file that are not in use.
+    pub free_pages: u64,
+    /// Pages of the page table.
+    pub table_pages: u64,
+    /// The trees.
+    pub trees: Vec<VerifiedTree>,
+    /// What is wrong. A finding that is not harmful is a trace of a crash where no data is.
+    pub findings: Vec<Finding>,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        !self.findings.iter().any(|finding| finding.harmful)
+    }
+}
+
+/// Reads everything on the disk and checks it: each page's checksum, version and identity, the page table, the map of
+/// space, and every tree's structure. Changes nothing. Nobody else may have the database open.
+///
+/// `progress` is called with the pages read and, as far as it is known, the pages to read.
+///
+/// # Errors
+/// Of opening and reading. Damage is no error but a finding, unless there is no state of the database to check.
+pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+    let store = ShadowStore::open(disk, None, POOL_BYTES, true)?;
+    let found = store.verify(progress)?;
+    let mut check =
+        Check { store: &store, owned: BTreeSet::new(), findings: found.findings, trees: Vec::new() };
+    if !store.is_new() {
+        let directory = Directory::open();
+        check.tree(directory.tree(), None)?;
+        // What a damaged directory leads to would be guessed.
+        if !check.findings.iter().any(|finding| finding.harmful) {
+            for (id, tree, live) in directory.all(&store)? {
+                check.tree(&tree, Some((id, !live)))?;
+            }
+            let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
+            for page in lost {
+                check.find(page, "no tree has it, but it is not free".into());
+            }
+        }
+    }
+    Ok(VerifyReport {
+        csn: store.last_csn(),
+        pages_read: found.pages_read,
+        free_pages: found.free_pages,
+        table_pages: found.table_pages,
+        trees: check.trees,
+        findings: check.findings,
+    })
+}
+
+struct Check<'a> {
+    store: &'a ShadowStore,
+    /// Pages that a tree has.
+    owned: BTreeSet<PageId>,
+    findings: Vec<Finding>,
+    trees: Vec<VerifiedTree>,
+}
+
+impl Check<'_> {
+    fn find(&mut self, page: PageId, detail: String) {
+        let physical = self.store.place_of(page).unwrap_or_default();
+        // The page itself was found damaged already, and that is why nothing can be read from it.
+        if self.findings.iter().any(|finding| finding.page == physical) {
+            return;
+        }
+        let detail = format!("logical page {page}: {detail}");
+        self.findings.push(Finding { file: FILE.into(), page: physical, detail, harmful: true });
+    }
+
+    fn tree(&mut self, tree: &Tree, id: Option<(TreeId, bool)>) -> Result<()> {
+        let mut shared = Vec::new();
+        let owned = &mut self.owned;
+        let report = tree.check(self.store, &mut |page| {
+            if !owned.insert(page) {
+                shared.push(page);
+            }
+        })?;
+        for page in shared {
+            self.find(page, "two trees have it".into());
+        }
+        for damage in report.damage {
+            match damage {
+                Error::Corrupt { page, detail, .. } => self.find(PageId(page), detail),
+                error => return Err(error),
+            }
+        }
+        if let Some((tree, dropped)) = id {
+            self.trees.push(VerifiedTree {
+                tree,
+                entries: report.entries,
+                pages: report.leaf_pages + report.inner_pages + report.overflow_pages,
+                height: report.height,
+                leaf_fill: report.leaf_fill,
+                dropped,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, KeyRange, Options, TxnOptions, disk::SimDisk, sync::Arc};
+
+    const OPTIONS: Options = Options { create: true, pool_bytes: 1 << 20, lock_timeout: None, seed: Some(1) };
+
+    fn filled() -> (SimDisk, TreeId) {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(Arc::new(disk.clone()), OPTIONS).unwrap();
+        let mut tree = TreeId(0);
+        for round in 0..20u32 {
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            if round == 0 {
+                tree = txn.create_tree().unwrap();
+            }
+            for key in 0..50u32 {
+                let value = vec![key as u8; (key * 11 % 300) as usize];
+                txn.put(tree, &(round * 37 % 400 + key).to_be_bytes(), &value).unwrap();
+            }
+            txn.put(tree, b"large", &vec![1; 20_000]).unwrap();
+            txn.commit().unwrap();
+        }
+        db.close().unwrap();
+        (disk, tree)
+    }
+
+    fn run(disk: &SimDisk) -> Result<VerifyReport> {
+        verify(disk, &mut |_, _| ())
+    }
+
+    #[test]
+    fn a_database_in_order_has_no_findings() {
+        let (disk, tree) = filled();
+        let report = run(&disk).unwrap();
+        assert_eq!(report.findings, []);
+        assert_eq!(report.trees[0].tree, tree);
+        assert!(report.trees[0].entries > 400 / 37);
+        assert!(report.free_pages > 0);
+    }
+
+    /// Every byte of every page in turn would take minutes: a stride that is prime to the page size meets every offset.
+    #[test]
+    fn every_flipped_byte_is_found_and_no_wrong_value_is_read() {
+        let (disk, tree) = filled();
+        let entries = |disk: &SimDisk| -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+            let db = Database::open_on(Arc::new(disk.clone()), Options { create: false, ..OPTIONS })?;
+            let mut txn = db.begin(TxnOptions::default())?;
+            let mut cursor = txn.scan(tree, KeyRange::all(), crate::Direction::Forward)?;
+            let mut found = Vec::new();
+            while let Some(entry) = cursor.next(&mut txn)? {
+                found.push(entry);
+            }
+            Ok(found)
+        };
+        let right = entries(&disk.crash_image_synced()).unwrap();
+        let len = disk.open(FILE, false).unwrap().len().unwrap();
+        let stride = std::env::var("GNOMON_FLIP_STRIDE").map_or(1009, |stride| stride.parse().unwrap());
+        for offset in (0..len).step_by(stride) {
+            let damaged = disk.crash_image_synced();
+            assert!(damaged.flip_bit(FILE, offset, (offset % 8) as u8));
+            let report = run(&damaged).unwrap();
+            assert!(!report.is_sound(), "byte {offset} was flipped and not found");
+            assert!(
+                report.findings.iter().any(|finding| finding.page == offset / 4096),
+                "byte {offset}: {:?}",
+                report.findings
+            );
+            if let Ok(found) = entries(&damaged) {
+                assert_eq!(found, right, "byte {offset} was flipped");
+            }
+        }
+    }
+}

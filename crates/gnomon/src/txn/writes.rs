@@ -1,0 +1,69 @@
+//! The write set: what a transaction will change, in the order of trees and keys.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use crate::TreeId;
+
+/// What a transaction writes.
+#[derive(Default)]
+pub(super) struct WriteSet {
+    trees: BTreeMap<TreeId, TreeWrites>,
+}
+
+/// What it writes of one tree.
+#[derive(Default)]
+pub(super) struct TreeWrites {
+    /// The new value of each key; none deletes it.
+    pub keys: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    /// The tree is new with this transaction.
+    pub created: bool,
+    /// The tree ends with this transaction.
+    pub dropped: bool,
+}
+
+impl WriteSet {
+    pub fn is_empty(&self) -> bool {
+        self.trees.values().all(|tree| tree.keys.is_empty() && tree.created == tree.dropped)
+    }
+
+    pub fn tree(&self, tree: TreeId) -> Option<&TreeWrites> {
+        self.trees.get(&tree)
+    }
+
+    pub fn tree_mut(&mut self, tree: TreeId) -> &mut TreeWrites {
+        self.trees.entry(tree).or_default()
+    }
+
+    pub fn trees(&self) -> impl Iterator<Item = (TreeId, &TreeWrites)> {
+        self.trees.iter().map(|(id, writes)| (*id, writes))
+    }
+
+    pub fn into_trees(self) -> impl Iterator<Item = (TreeId, TreeWrites)> {
+        self.trees.into_iter()
+    }
+
+    /// What it says of a key: nothing, deleted, or its value.
+    pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.trees.get(&tree)?.keys.get(key).map(Option::as_deref)
+    }
+
+    pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
+        self.tree_mut(tree).keys.insert(key.into(), value.map(Box::from));
+    }
+
+    /// The first (or last) write within bounds.
+    pub fn edge(
+        &self,
+        tree: TreeId,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        last: bool,
+    ) -> Option<(&[u8], Option<&[u8]>)> {
+        let keys = &self.trees.get(&tree)?.keys;
+        if keys.is_empty() {
+            return None;
+        }
+        let mut range = keys.range::<[u8], _>(bounds);
+        let (key, value) = if last { range.next_back() } else { range.next() }?;
+        Some((key, value.as_deref()))
+    }
+}
