@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     Error, Result, TxnId,
+    env::Clock,
     sync::{Arc, Mutex},
 };
 
@@ -32,6 +33,8 @@ pub struct LockManager {
     tables: Box<[LockTable]>,
     shards: Box<[Line<Mutex<Shard>>]>,
     detector: Detector,
+    /// Stamps waits, and nothing else.
+    clock: Arc<dyn Clock>,
     #[cfg(test)]
     pub(super) planted: Option<Planted>,
 }
@@ -63,7 +66,7 @@ pub struct WaitOptions<'a> {
 }
 
 /// A lock that is held or awaited, as [`LockManager::snapshot`] shows it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockInfo {
     /// The lock table's name.
     pub table: &'static str,
@@ -71,23 +74,25 @@ pub struct LockInfo {
     pub space: u64,
     /// The part of the space: empty for the whole, an escaped key, or `<end>`.
     pub part: String,
-    /// Whether the owner waits for it.
-    pub waiting: bool,
     /// Who holds or awaits it.
     pub txn: TxnId,
     /// The mode that is held, or that will be when the wait is over.
     pub mode: &'static str,
+    /// Since when the owner waits, by the manager's clock; none if it holds the lock.
+    pub waiting_since: Option<Duration>,
 }
 
 impl LockManager {
-    /// A manager of the given tables; a [`TableId`] is a place in the list.
-    pub fn new(tables: impl Into<Box<[LockTable]>>) -> Arc<LockManager> {
-        Arc::new(LockManager::build(tables.into()))
+    /// A manager of the given tables; a [`TableId`] is a place in the list. The clock stamps waits for
+    /// [`snapshot`](LockManager::snapshot).
+    pub fn new(tables: impl Into<Box<[LockTable]>>, clock: Arc<dyn Clock>) -> Arc<LockManager> {
+        Arc::new(LockManager::build(tables.into(), clock))
     }
 
-    pub(super) fn build(tables: Box<[LockTable]>) -> LockManager {
+    pub(super) fn build(tables: Box<[LockTable]>, clock: Arc<dyn Clock>) -> LockManager {
         LockManager {
             tables,
+            clock,
             shards: std::iter::repeat_with(Line::default).take(1 << SHARDS_BITS).collect(),
             detector: Detector::default(),
             #[cfg(test)]
@@ -126,9 +131,9 @@ impl LockManager {
                     table: table.name,
                     space: name.space,
                     part: name.part.to_string(),
-                    waiting: waiter.is_some(),
                     txn,
                     mode: table.modes.name(mode),
+                    waiting_since: waiter.map(|w| w.since),
                 });
             });
         }
@@ -349,10 +354,10 @@ impl LockOwner {
         parking.reset();
         self.wait_count += 1;
         let number = self.wait_count;
-        let conversion = before.is_some();
+        let (conversion, since) = (before.is_some(), manager.clock.now());
         shard.enqueue(
             slot,
-            Waiter { txn: self.txn, number, mode: target, conversion, parking: parking.clone() },
+            Waiter { txn: self.txn, number, mode: target, conversion, since, parking: parking.clone() },
         );
         drop(shard);
         let weight = self.weight.saturating_add(self.held_count);

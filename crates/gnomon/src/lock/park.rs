@@ -3,6 +3,10 @@
 //! Whoever takes a request out of its queue owes its owner exactly one [`Outcome`], and the owner does not go on
 //! before it has got it (or has taken the request out itself). So an outcome never reaches a later wait of the
 //! same owner.
+//!
+//! A sleeper does not spin first. Queues are fair, so what it waits for is a chain of others who need the cores
+//! that it would spin on: with 8 and 32 threads on 2 cores and one hot lock held for 0 to 10 us, spinning for 1 to
+//! 5 us cost between a quarter and nine tenths of the throughput; with 2 threads it made no difference.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@
 //! 2. In a queue, conversions stand before new requests.
 //! 3. Nobody waits who could be granted; so a lock that is awaited is held.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use super::{
     LockName, LockTable, Mode, Modes, Part,
@@ -41,6 +41,7 @@ pub(super) struct Waiter {
     pub(super) mode: Mode,
     /// The owner holds the lock already, in a weaker mode.
     pub(super) conversion: bool,
+    pub(super) since: Duration,
     pub(super) parking: Arc<Parking>,
 }
 

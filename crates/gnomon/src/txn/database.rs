@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
     disk::{Disk, FileDisk, MemDisk},
-    env::Rng,
+    env::{Rng, SystemClock},
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
     store::shadow::{ShadowStore, StoreStats},
     sync::{
@@ -212,11 +212,14 @@ impl Database {
         let inner = Arc::new(Inner {
             timeline: Timeline::new(store.last_csn()),
             store: Arc::new(store),
-            locks: LockManager::new([
-                LockTable { name: "tree", modes: TREE_MODES },
-                LockTable { name: "key", modes: KEY_MODES },
-                LockTable { name: "gap", modes: GAP_MODES },
-            ]),
+            locks: LockManager::new(
+                [
+                    LockTable { name: "tree", modes: TREE_MODES },
+                    LockTable { name: "key", modes: KEY_MODES },
+                    LockTable { name: "gap", modes: GAP_MODES },
+                ],
+                Arc::new(SystemClock::new()),
+            ),
             directory,
             trees: RwLock::default(),
             next_txn: AtomicU64::new(1),

@@ -4,11 +4,12 @@
 use super::*;
 use crate::{
     Result,
+    env::SystemClock,
     lock::manager::{Requested, Wait},
 };
 
 pub(super) fn manager() -> Arc<LockManager> {
-    LockManager::new(tables())
+    LockManager::new(tables(), Arc::new(SystemClock::new()))
 }
 
 /// An owner and its wait, if it waits.

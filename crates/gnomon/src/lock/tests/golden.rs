@@ -72,7 +72,7 @@ impl goldenscript::Runner for Script {
         let mut out = String::new();
         if let Command::Show = command {
             for lock in self.manager.snapshot() {
-                let state = if lock.waiting { "waits for" } else { "holds" };
+                let state = if lock.waiting_since.is_some() { "waits for" } else { "holds" };
                 let place = [lock.space.to_string(), lock.part].join(" ");
                 writeln!(out, "t{} {state} {} {} {}", lock.txn, lock.table, lock.mode, place.trim_end())?;
             }

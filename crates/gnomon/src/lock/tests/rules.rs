@@ -1,6 +1,9 @@
 //! Single rules, each by a small example.
 
+use std::time::Duration;
+
 use super::*;
+use crate::env::ManualClock;
 
 #[test]
 fn a_mode_set_that_does_not_fit_is_refused() {
@@ -190,4 +193,26 @@ fn one_request_may_need_two_victims() {
         t[reader].owner.release_all();
     }
     assert!(matches!(t[3].poll(), Some(Ok(()))));
+}
+
+#[test]
+fn a_snapshot_shows_holders_then_the_queue_and_since_when() {
+    let clock = Arc::new(ManualClock::default());
+    let manager = LockManager::new(tables(), clock.clone());
+    let mut t: Vec<_> = (0..3).map(|txn| Actor::new(&manager, txn)).collect();
+    for actor in t.iter_mut().rev() {
+        clock.advance(Duration::from_secs(1));
+        actor.ask(LockName::key(GAPS, 9, b"\xffz"), gap_mode::SCAN_INSERT).unwrap();
+    }
+    let lock = |txn, waiting_since: Option<u64>| LockInfo {
+        table: "gap",
+        space: 9,
+        part: "\\xffz".to_owned(),
+        txn: TxnId(txn),
+        mode: "ScanInsert",
+        waiting_since: waiting_since.map(Duration::from_secs),
+    };
+    assert_eq!(manager.snapshot(), [lock(2, None), lock(1, Some(2)), lock(0, Some(3))]);
+    assert!(t[0].give_up());
+    assert!(t[1].give_up());
 }

@@ -7,6 +7,7 @@ use shuttle::rand::{Rng, thread_rng};
 
 use super::*;
 use crate::{
+    env::ManualClock,
     lock::manager::Planted,
     sync::{Mutex, check_random, find_failing_seed, run_seed, thread},
 };
@@ -45,7 +46,7 @@ impl Ledger {
 }
 
 fn planted(fault: Option<Planted>) -> Arc<LockManager> {
-    let mut manager = LockManager::build(tables().into());
+    let mut manager = LockManager::build(tables().into(), Arc::new(ManualClock::default()));
     manager.planted = fault;
     Arc::new(manager)
 }

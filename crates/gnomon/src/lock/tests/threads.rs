@@ -9,7 +9,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until `count` requests stand in queues.
 fn until_waiting(manager: &LockManager, count: usize) {
-    while manager.snapshot().iter().filter(|lock| lock.waiting).count() != count {
+    while manager.snapshot().iter().filter(|lock| lock.waiting_since.is_some()).count() != count {
         thread::yield_now();
     }
 }
