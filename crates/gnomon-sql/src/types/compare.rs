@@ -4,7 +4,8 @@
 //! bytes (collation "C"); char(n) without its trailing blanks; intervals by length, a month taken as 30 days;
 //! arrays element by element, then by length. NULL comes last, which is what `NULLS LAST` of ascending order means;
 //! for SQL's `=` and `<` the caller keeps NULLs away. Values of different types are not compared in SQL (the binder
-//! casts); here they are ordered by type, so that the order stays total.
+//! casts); here integers of all widths and both floats are compared by value, and anything else is ordered by type,
+//! so that the order stays total.
 
 use std::{
     cmp::Ordering,
@@ -26,6 +27,8 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Bpchar(a), Datum::Bpchar(b)) => trim_blanks(a).cmp(trim_blanks(b)),
         (Datum::Float4(a), Datum::Float4(b)) => compare_floats(f64::from(*a), f64::from(*b)),
         (Datum::Float8(a), Datum::Float8(b)) => compare_floats(*a, *b),
+        (Datum::Float4(a), Datum::Float8(b)) => compare_floats(f64::from(*a), *b),
+        (Datum::Float8(a), Datum::Float4(b)) => compare_floats(*a, f64::from(*b)),
         (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
         (Datum::Bytea(a), Datum::Bytea(b)) => a.cmp(b),
         (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
@@ -82,8 +85,7 @@ fn rank(datum: &Datum) -> u8 {
         Datum::Bool(_) => 0,
         // One rank for all: they are compared by value.
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => 1,
-        Datum::Float4(_) => 2,
-        Datum::Float8(_) => 3,
+        Datum::Float4(_) | Datum::Float8(_) => 2,
         Datum::Numeric(_) => 4,
         Datum::Text(_) => 5,
         Datum::Bpchar(_) => 6,

@@ -9,6 +9,7 @@
 
 mod array;
 pub mod binary;
+pub mod cast;
 pub mod compare;
 mod context;
 pub mod datetime;
