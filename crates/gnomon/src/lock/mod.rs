@@ -14,21 +14,21 @@
 //! - A deadlock is broken as soon as it is complete, in the thread of the request that completes it. The victim
 //!   is the owner of the cycle that holds the fewest locks (plus [`LockOwner::set_weight`]), the youngest among
 //!   equals, whether it is the one that asks or one that sleeps. A cycle of given owners always ends the same way.
-//! - A wait ends at once when its [`Interrupt`] is raised. A request that failed, however, has left its queue, and
-//!   those behind it were granted if they can be.
+//! - A wait ends at once when its [`Interrupt`] is raised. A request that failed, for whatever reason, has left its
+//!   queue, and those behind it were granted if they can be.
 //!
 //! Not here: lock escalation, the amounts of escrow (a table of increment modes beside them is), locks that survive
 //! a crash, and which names contain which others.
 //!
 //! # How it works
 //!
-//! Names are spread over shards by hash. A shard ([`shard`]) is plain data under one mutex: lock heads in slots,
+//! Names are spread over shards by hash. A shard (`shard.rs`) is plain data under one mutex: lock heads in slots,
 //! each with its holders and its queue. A request that finds nobody in its way takes that mutex once and
 //! allocates nothing in the steady state; the owner's log remembers shard and slot, so that a release does not
 //! look the name up. A log entry holds the mode from before, which is all that savepoints need.
 //!
 //! A request that is blocked enters the queue under the same hold of the shard's mutex that found it blocked,
-//! registers with the detector, looks for a deadlock, then sleeps ([`park`]). Whoever takes it out of the queue
+//! registers with the detector, looks for a deadlock, then sleeps (`park.rs`). Whoever takes it out of the queue
 //! owes it one outcome. Only the owner itself (timeout, interrupt), a releaser or a detector do; the mutex of the
 //! shard decides which is first.
 //!
@@ -39,11 +39,11 @@
 //!
 //! 1. An owner waits for at most one request. In a cycle all owners wait.
 //! 2. An edge A → B (A waits, B is in its way) arises when A enters the queue, when B enters it ahead of A (a
-//!    conversion), or when B is granted a conversion while A waits. It does not arise when B is granted from the
-//!    queue or passes A as a new request: the first was an edge before, the second happens only between modes that
-//!    admit each other. In each case either A or B was running then, and if B was, B has yet to register for the
-//!    wait that makes it part of a cycle. So every edge of a cycle is there before the later of its two owners
-//!    registers.
+//!    conversion), or when B is granted a conversion while A waits. It does not arise when B is granted a new
+//!    request, from the queue or at once: either A was behind B in the queue, and the edge is old, or B passed A,
+//!    which happens only between modes that admit each other. In each case A or B was running then, and if it was
+//!    B, it has yet to register for the wait that makes it part of a cycle. So every edge of a cycle is there
+//!    before the later of its two owners registers.
 //! 3. Therefore the owner of the cycle that registers last finds all edges and all other owners registered.
 //!
 //! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number,
