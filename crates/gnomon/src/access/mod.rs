@@ -152,12 +152,26 @@ impl Tree {
                 Seek::At(key) => inner.covering(key)?,
                 Seek::Before(key) => inner.covering_before(key)?,
             };
-            if index > 0 {
-                set_fence(&mut lower, inner.separator(index)?);
+            let child_lower = if index > 0 { Some(inner.separator(index)?) } else { None };
+            let child_upper =
+                if index + 1 < inner.count() { Some(inner.separator(index + 1)?) } else { None };
+            // A search may be led astray in a damaged page; a scan must advance even then.
+            let covers = match seek {
+                Seek::First | Seek::Last => true,
+                Seek::At(key) => {
+                    child_lower.is_none_or(|lower| lower <= key)
+                        && child_upper.is_none_or(|upper| key < upper)
+                }
+                Seek::Before(key) => {
+                    child_lower.is_none_or(|lower| lower < key)
+                        && child_upper.is_none_or(|upper| key <= upper)
+                }
+            };
+            if !covers {
+                return Err(Flaw::Order);
             }
-            if index + 1 < inner.count() {
-                set_fence(&mut upper, inner.separator(index + 1)?);
-            }
+            child_lower.inspect(|key| set_fence(&mut lower, key));
+            child_upper.inspect(|key| set_fence(&mut upper, key));
             Ok(index)
         })?;
         let leaf = parse_leaf(&guard).at(leaf_id)?;
