@@ -97,7 +97,7 @@ fn run(shared: &Shared, inner: &Inner) {
 }
 
 /// Gives back some pages of a dropped tree; true if there may be more to do.
-fn reclaim_some(inner: &Inner) -> Result<bool> {
+pub(super) fn reclaim_some(inner: &Inner) -> Result<bool> {
     let Some((id, tree)) = inner.directory.dropped(&*inner.store)? else { return Ok(false) };
     let pages = inner.store.begin(2 * RECLAIM_PAGES as u64)?;
     let reclaimed = tree.reclaim(&pages, RECLAIM_PAGES).and_then(|all| {
@@ -107,6 +107,6 @@ fn reclaim_some(inner: &Inner) -> Result<bool> {
         Ok(())
     });
     // A page transaction has no way back.
-    reclaimed.inspect_err(|error| inner.store.poison(error))?;
+    reclaimed.map_err(|error| inner.store.poison(&error))?;
     Ok(true)
 }

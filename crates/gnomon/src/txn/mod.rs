@@ -32,10 +32,12 @@
 
 mod background;
 mod commit;
+#[cfg(all(test, not(shuttle)))]
+mod crash_sweep;
 mod cursor;
 mod database;
 mod range;
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 mod transaction;
 mod tree;

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-#[cfg(test)]
-use super::PlantedBug;
 use super::{
-    ShadowStore,
+    PlantedBug, ShadowStore,
     root::Root,
     space::CHUNK_PAGES,
     table::{self, PageEntry},
@@ -62,11 +60,7 @@ impl ShadowStore {
             return Ok(self.root.lock().csn);
         };
         let csn = closed.csn;
-        #[cfg(test)]
-        if self.planted == Some(PlantedBug::SyncNotWaitedFor) {
-            self.durability.advance(csn);
-        }
-        self.build_and_write(closed).inspect_err(|error| self.poison(error))?;
+        self.build_and_write(closed).map_err(|error| self.poison(&error))?;
         Ok(csn)
     }
 
@@ -154,15 +148,13 @@ impl ShadowStore {
             root.write(&*self.file)?;
         }
         self.write_pages(batch, pages)?;
-        #[cfg(test)]
-        let skip_sync = matches!(self.planted, Some(PlantedBug::MissingSync | PlantedBug::RootEarly));
-        #[cfg(not(test))]
-        let skip_sync = false;
-        if !skip_sync {
+        if !self.skips_sync(&[PlantedBug::MissingSync, PlantedBug::RootEarly]) {
             self.file.sync()?;
         }
         root.write(&*self.file)?;
-        self.file.sync()?;
+        if !self.skips_sync(&[PlantedBug::SyncNotWaitedFor]) {
+            self.file.sync()?;
+        }
 
         for (key, page) in nodes {
             self.pool.put(key, page);
@@ -311,6 +303,16 @@ impl ShadowStore {
     fn space_of<T>(&self, page: u64, f: impl FnOnce(&mut super::Space, u64) -> T) -> Result<T> {
         self.load_chunk(page / CHUNK_PAGES)?;
         Ok(f(&mut self.space.lock(), page))
+    }
+
+    #[cfg(test)]
+    fn skips_sync(&self, bugs: &[PlantedBug]) -> bool {
+        self.planted.is_some_and(|planted| bugs.contains(&planted))
+    }
+
+    #[cfg(not(test))]
+    fn skips_sync(&self, _: &[PlantedBug]) -> bool {
+        false
     }
 
     #[cfg(test)]

@@ -76,7 +76,7 @@ pub struct ShadowStore {
     database: u64,
     pool: Pool,
     /// The changed pages beyond which a page transaction writes some early.
-    dirty_max: usize,
+    pub(crate) dirty_max: usize,
     /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
     gate: RwLock<()>,
     accumulating: Mutex<Accumulating>,
@@ -133,12 +133,12 @@ struct FreePages {
 }
 
 /// Bugs that the crash sweep must catch.
-#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(test), expect(dead_code, reason = "planted by tests only"))]
 pub(crate) enum PlantedBug {
     /// The root is written without syncing what it points to.
     MissingSync,
-    /// A commit is acknowledged before its batch is synced.
+    /// A batch counts as durable without its last sync.
     SyncNotWaitedFor,
     /// A page is written where its old version is.
     OverwriteInPlace,
@@ -178,22 +178,24 @@ impl ShadowStore {
     ) -> Result<ShadowStore> {
         let (file, root) = if disk.list()?.iter().any(|name| name == FILE) {
             let file = disk.open(FILE, false)?;
-            match (file.len()?, create) {
-                // A crash while it was made: nothing was ever acknowledged.
-                (len, Some(database)) if len < ROOT_PAGES * PAGE_BYTES as u64 => {
-                    let root = Self::create(&*file, database)?;
-                    (file, root)
+            let copies = root::read_copies(&*file)?;
+            let root = match (root::newest(&copies), create) {
+                // A crash while it was made: the file grows beyond its roots only after these are durable.
+                (Err(Error::Corrupt { .. }), Some(database))
+                    if file.len()? <= ROOT_PAGES * PAGE_BYTES as u64 =>
+                {
+                    Self::create(&*file, database)?
                 }
-                _ => {
-                    let copies = root::read_copies(&*file)?;
-                    let root = root::newest(&copies)?;
+                (root, _) => {
+                    let root = root?;
                     if !read_only && copies.iter().any(Result::is_err) {
                         root.write_all(&*file)?;
                         file.sync()?;
                     }
-                    (file, root)
+                    root
                 }
-            }
+            };
+            (file, root)
         } else if let Some(database) = create {
             let file = disk.open(FILE, true)?;
             let root = Self::create(&*file, database)?;
@@ -317,13 +319,14 @@ impl ShadowStore {
         }
     }
 
-    /// Stops the store: every later call fails with this cause (the first one counts).
-    pub fn poison(&self, cause: &Error) {
+    /// Stops the store: every later call fails with this cause (the first one counts), in the error returned.
+    pub fn poison(&self, cause: &Error) -> Error {
         let _ = self.poison.set(match cause {
             Error::Poisoned(cause) => cause.clone(),
             other => other.to_string().into(),
         });
         self.durability.fail();
+        self.check().err().unwrap_or(Error::Closed)
     }
 
     /// The last CSN that was taken.

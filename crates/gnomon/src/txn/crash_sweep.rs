@@ -1,0 +1,287 @@
+//! The crash sweep: a mixed workload is stopped at every write, sync and allocation of a simulated disk; from each
+//! stop several images of what may be left are opened, and each must hold exactly the state of one commit, no older
+//! than the last one acknowledged (invariants 2, 3, 4 and 6). Bugs planted in the store show that it would tell.
+//!
+//! `GNOMON_SWEEP_SEEDS` sets how many workloads are swept.
+
+use std::collections::BTreeMap;
+
+use super::{Database, Direction, Isolation, KeyRange, Options, TxnOptions, background, verify};
+use crate::{
+    Csn, Error, Result, TreeId,
+    disk::{Disk, SimDisk},
+    env::Rng,
+    store::shadow::{FILE, PlantedBug},
+    sync::Arc,
+};
+
+type Contents = BTreeMap<TreeId, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// What a run did.
+struct History {
+    /// The contents after each commit, acknowledged or under way, by CSN.
+    states: BTreeMap<Csn, Contents>,
+    acknowledged: Csn,
+    /// Why it ended early.
+    error: Option<Error>,
+}
+
+const TRANSACTIONS: usize = 24;
+/// So few changed pages are kept that transactions of the workload write some of theirs early.
+const DIRTY_PAGES: usize = 6;
+
+fn open(disk: &SimDisk, planted: Option<PlantedBug>) -> Result<Database> {
+    let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
+    let db = Database::open_store(Arc::new(disk.open_exclusive()?), options, |store| {
+        store.dirty_max = DIRTY_PAGES;
+        store.planted = planted;
+    })?;
+    // What it does is done by the workload, at moments that the seed decides.
+    db.0.background.stop();
+    Ok(db)
+}
+
+/// Runs a workload on top of what the disk holds, until its end or the first error.
+fn run(
+    disk: &SimDisk,
+    seed: u64,
+    transactions: usize,
+    start: &Contents,
+    planted: Option<PlantedBug>,
+) -> History {
+    let mut history =
+        History { states: BTreeMap::from([(Csn(0), start.clone())]), acknowledged: Csn(0), error: None };
+    history.error = work(disk, seed, transactions, planted, &mut history).err();
+    history
+}
+
+fn work(
+    disk: &SimDisk,
+    seed: u64,
+    transactions: usize,
+    planted: Option<PlantedBug>,
+    history: &mut History,
+) -> Result<()> {
+    let mut rng = Rng::from_seed(seed);
+    let mut current = history.states[&Csn(0)].clone();
+    let db = open(disk, planted)?;
+    let mut last = db.durable_csn();
+    history.states = BTreeMap::from([(last, current.clone())]);
+    history.acknowledged = last;
+    for _ in 0..transactions {
+        if rng.chance(1, 4) {
+            background::reclaim_some(&db.0.inner)?;
+        }
+        let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
+        let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
+        let mut next = current.clone();
+        for _ in 0..1 + rng.below(8) {
+            let trees: Vec<TreeId> = next.keys().copied().collect();
+            let tree = (!trees.is_empty()).then(|| trees[rng.below(trees.len() as u64) as usize]);
+            let key = vec![b'k'; 1 + rng.below(3) as usize * 40]
+                .into_iter()
+                .chain([rng.below(60) as u8])
+                .collect::<Vec<u8>>();
+            match (rng.below(20), tree) {
+                (0, _) | (_, None) => {
+                    next.insert(txn.create_tree()?, BTreeMap::new());
+                }
+                (1, Some(tree)) if trees.len() > 2 => {
+                    txn.drop_tree(tree)?;
+                    next.remove(&tree);
+                }
+                (2..7, Some(tree)) => {
+                    let was = next.get_mut(&tree).expect("chosen").remove(&key).is_some();
+                    assert_eq!(txn.delete(tree, &key)?, was);
+                }
+                (_, Some(tree)) => {
+                    let len = [10, 100, 900, 3000, 20_000][rng.below(5).min(rng.below(5)) as usize];
+                    let value = vec![rng.below(256) as u8; rng.below(len) as usize];
+                    txn.put(tree, &key, &value)?;
+                    next.get_mut(&tree).expect("chosen").insert(key, value);
+                }
+            }
+        }
+        if rng.chance(1, 10) {
+            txn.rollback();
+            continue;
+        }
+        let expected = Csn(last.0 + 1);
+        history.states.insert(expected, next.clone());
+        // A third of the commits nobody waits for.
+        let ticket = txn.finish()?;
+        if ticket.csn() == last {
+            // It wrote nothing.
+            history.states.remove(&expected);
+            continue;
+        }
+        assert_eq!(ticket.csn(), expected);
+        if rng.chance(2, 3) {
+            history.acknowledged = ticket.wait()?;
+        }
+        (current, last) = (next, expected);
+    }
+    db.close()?;
+    history.acknowledged = last;
+    Ok(())
+}
+
+fn contents(db: &Database) -> Result<Contents> {
+    let inner = &db.0.inner;
+    let mut found = Contents::new();
+    for (id, _, live) in inner.directory.all(&*inner.store)? {
+        if live {
+            let mut txn = db.begin(TxnOptions::default())?;
+            let mut cursor = txn.scan(id, KeyRange::all(), Direction::Forward)?;
+            let entries = found.entry(id).or_default();
+            while let Some((key, value)) = cursor.next(&mut txn)? {
+                entries.insert(key, value);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Opens what a crash left and compares it with what may be there. The text says what is wrong.
+fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<Contents, String> {
+    let (csn, found) = {
+        let db = open(image, planted).map_err(|error| format!("cannot be opened: {error}"))?;
+        (db.durable_csn(), contents(&db).map_err(|error| format!("cannot be read: {error}"))?)
+    };
+    if csn < history.acknowledged {
+        return Err(format!("holds commits up to {csn}, but {} was acknowledged", history.acknowledged));
+    }
+    match history.states.get(&csn) {
+        None => return Err(format!("says that it holds commits up to {csn}, of which there is none")),
+        Some(state) if *state != found => return Err(format!("does not hold the state of commit {csn}")),
+        Some(_) => {}
+    }
+    let report = verify(image, &mut |_, _| ()).map_err(|error| format!("cannot be verified: {error}"))?;
+    if !report.is_sound() {
+        return Err(format!("has findings: {:?}", report.findings));
+    }
+    Ok(found)
+}
+
+/// Sweeps one workload; returns how many images it checked, or what was wrong with one.
+fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<u64, String> {
+    let whole = SimDisk::new(seed);
+    let history = run(&whole, seed, TRANSACTIONS, &Contents::new(), planted);
+    if let Some(error) = history.error {
+        return Err(format!("seed {seed}: without a crash: {error}"));
+    }
+    let mut images = 0;
+    for event in 0..whole.events() {
+        let disk = SimDisk::new(seed);
+        disk.crash_at(event);
+        let history = run(&disk, seed, TRANSACTIONS, &Contents::new(), planted);
+        for (number, image) in disk.crash_images(3).enumerate() {
+            images += 1;
+            let place = || format!("seed {seed}, crash at event {event}, image {number}");
+            let found = check(&image, &history, planted)
+                .map_err(|wrong| format!("{}: {wrong}\n{}", place(), disk.history()))?;
+            // Life goes on from there, and crashes again.
+            if (event + number as u64) % 5 == 0 {
+                image.crash_at(image.events() + 3 + event % 17);
+                let history = run(&image, seed + event, 4, &found, planted);
+                let again = image.crash_image(event);
+                images += 1;
+                check(&again, &history, planted)
+                    .map_err(|wrong| format!("{}, and again: {wrong}\n{}", place(), image.history()))?;
+            }
+        }
+    }
+    Ok(images)
+}
+
+fn seeds() -> u64 {
+    std::env::var("GNOMON_SWEEP_SEEDS").map_or(2, |seeds| seeds.parse().expect("a number"))
+}
+
+#[test]
+fn every_crash_leaves_a_state_that_is_allowed() {
+    let mut images = 0;
+    for seed in 1..=seeds() {
+        images += sweep(seed, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    println!("{images} crash images were opened and compared, {} workloads", seeds());
+    assert!(images > 300 * seeds());
+}
+
+#[test]
+fn planted_bugs_are_caught() {
+    for bug in [
+        PlantedBug::MissingSync,
+        PlantedBug::SyncNotWaitedFor,
+        PlantedBug::OverwriteInPlace,
+        PlantedBug::RootEarly,
+    ] {
+        let caught = (1..10).find_map(|seed| sweep(seed, Some(bug)).err());
+        let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
+        println!("{bug:?}: {}", caught.lines().next().unwrap_or_default());
+    }
+}
+
+#[test]
+fn a_checksum_that_is_not_checked_is_caught() {
+    let disk = SimDisk::new(3);
+    let history = run(&disk, 3, TRANSACTIONS, &Contents::new(), None);
+    let right = history.states.values().last().expect("it committed");
+    let wrong_values = |planted| {
+        let len = disk.open(FILE, false).unwrap().len().unwrap();
+        (0..len).step_by(97).any(|offset| {
+            let image = disk.crash_image_synced();
+            image.flip_bit(FILE, offset, 3);
+            let read = open(&image, planted).and_then(|db| contents(&db));
+            read.is_ok_and(|found| found != *right)
+        })
+    };
+    assert!(!wrong_values(None));
+    assert!(wrong_values(Some(PlantedBug::ChecksumUnchecked)));
+}
+
+/// An error of the disk during a commit stops the database; what was acknowledged is there after opening it again.
+#[test]
+fn a_failing_write_or_sync_poisons_and_loses_nothing() {
+    let whole = SimDisk::new(5);
+    run(&whole, 5, TRANSACTIONS, &Contents::new(), None);
+    let mut poisoned = 0;
+    for event in 0..whole.events() {
+        let disk = SimDisk::new(5);
+        disk.fail_event(event);
+        let history = run(&disk, 5, TRANSACTIONS, &Contents::new(), None);
+        poisoned += u64::from(matches!(history.error, Some(Error::Poisoned(_))));
+        for image in [disk.crash_image_synced(), disk.crash_image_everything(), disk.crash_image(event)] {
+            check(&image, &history, None)
+                .unwrap_or_else(|wrong| panic!("event {event} failed: {wrong}\n{}", disk.history()));
+        }
+    }
+    assert!(poisoned > 50, "{poisoned}");
+}
+
+/// A full disk fails the transaction that finds it; the others go on.
+#[test]
+fn a_full_disk_fails_one_transaction() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk, None).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let tree = txn.create_tree().unwrap();
+    txn.put(tree, b"small", b"1").unwrap();
+    txn.commit().unwrap();
+    disk.full_after(Some(1 << 20));
+    let large = |value: u8| {
+        let mut txn = db.begin(TxnOptions::default())?;
+        txn.put(tree, &[value], &vec![value; 4 << 20])?;
+        txn.commit()
+    };
+    assert!(matches!(large(1), Err(Error::DiskFull)));
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(tree, b"small", b"2").unwrap();
+    txn.commit().unwrap();
+    disk.full_after(None);
+    large(2).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    assert_eq!(txn.get(tree, b"small").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(txn.get(tree, &[2]).unwrap().map(|value| value.len()), Some(4 << 20));
+    assert_eq!(txn.get(tree, &[1]).unwrap(), None);
+}
