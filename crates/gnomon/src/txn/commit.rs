@@ -3,7 +3,7 @@
 use super::{
     database::{Handle, Inner},
     transaction::Transaction,
-    tree::TreeState,
+    versions::ChangedKey,
     writes::{TreeWrites, WriteSet},
 };
 use crate::{
@@ -95,12 +95,7 @@ impl Transaction {
 }
 
 /// Changes the pages. Returns the keys that have a new version.
-fn patch(
-    inner: &Arc<Inner>,
-    pages: &PageTxn<'_>,
-    csn: Csn,
-    writes: WriteSet,
-) -> Result<Vec<(Arc<TreeState>, Box<[u8]>)>> {
+fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Result<Vec<ChangedKey>> {
     let mut changed = Vec::new();
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {

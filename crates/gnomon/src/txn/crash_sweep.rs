@@ -181,7 +181,7 @@ fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<u64, String> {
             let found = check(&image, &history, planted)
                 .map_err(|wrong| format!("{}: {wrong}\n{}", place(), disk.history()))?;
             // Life goes on from there, and crashes again.
-            if (event + number as u64) % 5 == 0 {
+            if (event + number as u64).is_multiple_of(5) {
                 image.crash_at(image.events() + 3 + event % 17);
                 let history = run(&image, seed + event, 4, &found, planted);
                 let again = image.crash_image(event);

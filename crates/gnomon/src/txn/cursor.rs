@@ -56,7 +56,6 @@ impl Cursor {
     }
 
     /// The next entry (key, value), or none at the end of the range. `txn` must be the one that began the scan.
-    #[expect(clippy::should_implement_trait, reason = "it borrows the transaction for each step")]
     pub fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if self.rest.is_empty() {
             return Ok(None);

@@ -157,12 +157,14 @@ impl Directory {
     /// Every tree, live and dropped.
     pub fn all(&self, pages: &impl PageRead) -> Result<Vec<(TreeId, Tree, bool)>> {
         let mut found = Vec::new();
-        let mut from = Bound::Unbounded;
-        while let Some(key) = first_key(&self.0, pages, from.as_ref().map(|key: &Box<[u8]>| &**key))? {
+        let mut last: Option<Box<[u8]>> = None;
+        while let Some(key) =
+            first_key(&self.0, pages, last.as_deref().map_or(Bound::Unbounded, Bound::Excluded))?
+        {
             let (state, id) = decode_key(&key)?;
             let root = self.0.get(pages, &key)?;
             found.push((id, Tree::open(decode_root(root.as_deref().unwrap_or_default())?), state == LIVE));
-            from = Bound::Excluded(key);
+            last = Some(key);
         }
         Ok(found)
     }

@@ -18,11 +18,15 @@ use crate::{
 };
 
 type Before = Option<Arc<[u8]>>;
+/// Each changed key's versions, in the order of CSNs.
+type ByKey = BTreeMap<Box<[u8]>, Vec<(Csn, Before)>>;
+/// A changed key.
+pub(super) type ChangedKey = (Arc<TreeState>, Box<[u8]>);
 
 /// The versions of one tree's keys.
 #[derive(Default)]
 pub(super) struct Versions {
-    keys: Mutex<BTreeMap<Box<[u8]>, Vec<(Csn, Before)>>>,
+    keys: Mutex<ByKey>,
     /// How many keys there are, to pass by a tree without any.
     len: AtomicUsize,
 }
@@ -114,7 +118,7 @@ impl Timeline {
     }
 
     /// Notes that a commit is patched; its changed keys are pruned later.
-    pub fn patched(&self, csn: Csn, changed: Vec<(Arc<TreeState>, Box<[u8]>)>) {
+    pub fn patched(&self, csn: Csn, changed: Vec<ChangedKey>) {
         self.outdated.lock().extend(changed.into_iter().map(|(tree, key)| (csn, tree, key)));
         // Out of order for as long as an earlier commit is still patching; few at a time.
         let mut patched = self.patched.lock();

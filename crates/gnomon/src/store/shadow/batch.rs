@@ -319,7 +319,7 @@ impl ShadowStore {
     fn planted_place(&self, building: &mut Building, key: PoolKey, old: &Root, physical: u64) -> Result<u64> {
         if self.planted == Some(PlantedBug::OverwriteInPlace)
             && key.level == 0
-            && key.index % CHUNK_PAGES != 0
+            && !key.index.is_multiple_of(CHUNK_PAGES)
             && old.depth > 0
             && let Some(entry) = self.entry(0, key.index)?
         {

@@ -719,7 +719,7 @@ impl ShadowStore {
                 return Ok(number);
             }
             if logical.scanned >= logical.scan_end {
-                if logical.end % CHUNK_PAGES == 0 {
+                if logical.end.is_multiple_of(CHUNK_PAGES) {
                     logical.end += 1;
                 }
                 logical.end += 1;

@@ -120,7 +120,7 @@ impl Walk<'_> {
         };
         let expected_table = level > 0;
         if (page.kind() == PageKind::PageTable) != expected_table
-            || (level == 0 && (page.kind() == PageKind::SpaceMap) != (logical % CHUNK_PAGES == 0))
+            || (level == 0 && (page.kind() == PageKind::SpaceMap) != logical.is_multiple_of(CHUNK_PAGES))
         {
             self.find(
                 entry.physical,
@@ -130,7 +130,7 @@ impl Walk<'_> {
             return Ok(());
         }
         if level == 0 {
-            if logical % CHUNK_PAGES != 0 {
+            if !logical.is_multiple_of(CHUNK_PAGES) {
                 self.report.data_pages.insert(PageId(logical));
             }
             return Ok(());
