@@ -14,7 +14,6 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use crate::interim::TypeOid as _;
 use gnomon::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,

@@ -36,7 +36,6 @@
 //! LISTEN and NOTIFY, FunctionCall.
 
 mod connection;
-mod interim;
 mod message;
 mod metrics;
 mod options;

@@ -6,7 +6,6 @@
 //! (a statement may read more messages while it runs), parameter values are borrowed. Encoding appends to a byte
 //! buffer and patches the length in afterwards, so that a message is never built apart and copied.
 
-use crate::interim::TypeOid as _;
 use gnomon_sql::{
     Severity, SqlError, SqlState,
     session::{Format, ResultColumn, TransactionStatus},
@@ -371,7 +370,7 @@ pub fn put_row_description(out: &mut Vec<u8>, columns: &[ResultColumn], formats:
             out.extend_from_slice(&column.table.to_be_bytes());
             out.extend_from_slice(&column.attribute.to_be_bytes());
             out.extend_from_slice(&column.ty.ty.oid().to_be_bytes());
-            out.extend_from_slice(&column.ty.ty.size().to_be_bytes());
+            out.extend_from_slice(&column.ty.ty.info().length.to_be_bytes());
             out.extend_from_slice(&column.ty.modifier.to_be_bytes());
             put_format(out, format_of(formats, index));
         }

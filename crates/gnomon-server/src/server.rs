@@ -18,11 +18,12 @@ use std::{
         unix::net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use gnomon::{
     Interrupt, InterruptReason,
+    env::{Clock, SystemClock},
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU8, Ordering},
@@ -53,14 +54,6 @@ const STARTING_MAX: usize = 64;
 /// Address space for a connection's stack: expressions nest, and the system gives memory only as it is touched.
 const STACK_BYTES: usize = 16 << 20;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "timeouts of remote clients run in real time; no data depends on them"
-)]
-fn now() -> Instant {
-    Instant::now()
-}
-
 /// A server that listens; [`Server::run`] serves.
 pub struct Server {
     shared: Arc<Shared>,
@@ -80,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) counters: Counters,
+    /// Timeouts of remote clients run in real time: no data depends on them.
+    clock: SystemClock,
     peers: Mutex<Peers>,
     stopping: AtomicBool,
     wake: PipeWriter,
@@ -99,7 +94,8 @@ pub(crate) struct Peer {
     /// What a cancel request must know beside it.
     pub(crate) secret: [u8; 4],
     socket: Socket,
-    accepted: Instant,
+    /// When, by the server's clock.
+    accepted: Duration,
     phase: AtomicU8,
     /// Set once there is a session.
     pub(crate) interrupt: OnceLock<Arc<Interrupt>>,
@@ -227,6 +223,7 @@ impl Server {
             options,
             tls,
             counters: Counters::default(),
+            clock: SystemClock::new(),
             peers: Mutex::new(Peers::default()),
             stopping: AtomicBool::new(false),
             wake,
@@ -259,14 +256,15 @@ impl Server {
     }
 
     fn serve(&self) -> io::Result<()> {
-        let mut last_look = now();
+        let mut last_look = Duration::ZERO;
         let mut may_accept = true;
         while !self.shared.is_stopping() {
             let alone = self.shared.peers.lock().by_id.is_empty();
             self.wait(may_accept, (!alone || !may_accept).then_some(TICK))?;
             may_accept = self.accept_all();
-            if now().duration_since(last_look) >= TICK {
-                last_look = now();
+            let now = self.shared.clock.now();
+            if now.saturating_sub(last_look) >= TICK {
+                last_look = now;
                 look_around(&self.shared)?;
             }
         }
@@ -330,7 +328,7 @@ impl Server {
                 id,
                 secret,
                 socket: socket.try_clone()?,
-                accepted: now(),
+                accepted: self.shared.clock.now(),
                 phase: AtomicU8::new(Phase::Starting as u8),
                 interrupt: OnceLock::new(),
             });
@@ -392,9 +390,9 @@ fn poll_fds(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()>
 /// Ends connections that do not authenticate in time, and statements whose client is gone.
 fn look_around(shared: &Shared) -> io::Result<()> {
     let peers: Vec<Arc<Peer>> = shared.peers.lock().by_id.values().cloned().collect();
-    let now = now();
+    let now = shared.clock.now();
     let late = |peer: &&Arc<Peer>| {
-        peer.is(Phase::Starting) && now.duration_since(peer.accepted) >= shared.options.auth_timeout
+        peer.is(Phase::Starting) && now.saturating_sub(peer.accepted) >= shared.options.auth_timeout
     };
     for peer in peers.iter().filter(late) {
         peer.socket.shutdown(Shutdown::Both);
@@ -423,13 +421,13 @@ fn look_around(shared: &Shared) -> io::Result<()> {
 
 /// Ends every session, then closes the database.
 fn stop(shared: &Shared) -> Result<(), ServerError> {
-    let begun = now();
+    let begun = shared.clock.now();
     loop {
         let peers: Vec<Arc<Peer>> = shared.peers.lock().by_id.values().cloned().collect();
         if peers.is_empty() {
             break;
         }
-        let waited = now().duration_since(begun);
+        let waited = shared.clock.now().saturating_sub(begun);
         if waited >= shared.options.shutdown_timeout {
             return Err(ServerError::StillRunning(peers.len()));
         }

@@ -4,7 +4,7 @@ use gnomon::Interrupt;
 use gnomon_sql::{
     Notice, Result, SqlError, SqlState,
     session::{CopySource, Format, ResultColumn, Sink},
-    types::{Datum, Type},
+    types::{Context, Datum, Type, binary, text},
 };
 
 use crate::{
@@ -27,6 +27,8 @@ pub(crate) struct WireSink<'a> {
     /// The columns' formats as Bind gives them; empty is all text.
     formats: &'a [Format],
     types: Vec<Type>,
+    /// Where a value's text is written before it goes out; kept for its memory.
+    text: String,
     /// Why the connection cannot go on, once it cannot.
     pub(crate) end: Option<End>,
 }
@@ -34,7 +36,16 @@ pub(crate) struct WireSink<'a> {
 impl<'a> WireSink<'a> {
     /// As a simple query has it: with row descriptions, all text.
     pub(crate) fn new(wire: &'a mut Wire, options: &'a ServerOptions, interrupt: &'a Interrupt) -> Self {
-        WireSink { wire, options, interrupt, describes: true, formats: &[], types: Vec::new(), end: None }
+        WireSink {
+            wire,
+            options,
+            interrupt,
+            describes: true,
+            formats: &[],
+            types: Vec::new(),
+            text: String::new(),
+            end: None,
+        }
     }
 
     /// As Execute has it: without row descriptions, in the portal's formats.
@@ -74,31 +85,31 @@ impl Sink for WireSink<'_> {
         Ok(())
     }
 
-    fn row(&mut self, row: &[Datum]) -> Result<()> {
+    fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
         let out = self.wire.output();
         let start = out.len();
         out.extend_from_slice(b"D\0\0\0\0");
         out.extend_from_slice(&u16::try_from(row.len()).unwrap_or(u16::MAX).to_be_bytes());
         for (index, datum) in row.iter().enumerate() {
             let at = out.len();
-            if matches!(datum, Datum::Null) {
+            if datum.is_null() {
                 out.extend_from_slice(&(-1i32).to_be_bytes());
                 continue;
             }
             out.extend_from_slice(&[0; 4]);
             let ty = self.types.get(index).copied().unwrap_or(Type::Text);
-            let written = match format_of(self.formats, index) {
-                Format::Text => crate::interim::write(out, datum, ty),
-                Format::Binary => crate::interim::write(out, datum, ty),
-            };
-            if let Err(error) = written {
-                out.truncate(start); // a row goes out whole or not at all
-                return Err(error);
+            match format_of(self.formats, index) {
+                Format::Text => {
+                    self.text.clear();
+                    text::write(context, datum, ty, &mut self.text);
+                    out.extend_from_slice(self.text.as_bytes());
+                }
+                Format::Binary => binary::send(datum, ty, out),
             }
             let length = i32::try_from(out.len() - at - 4).unwrap_or(i32::MAX);
             out[at..at + 4].copy_from_slice(&length.to_be_bytes());
             if out.len() - start > ROW_BYTES_MAX {
-                out.truncate(start);
+                out.truncate(start); // a row goes out whole or not at all
                 return Err(SqlError::new(
                     SqlState::PROGRAM_LIMIT_EXCEEDED,
                     format!("a row exceeds the limit of {ROW_BYTES_MAX} bytes"),

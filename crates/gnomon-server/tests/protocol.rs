@@ -11,6 +11,10 @@ use std::{
 };
 
 use common::*;
+use gnomon::{
+    env::{Clock, Rng, SystemClock},
+    sync::thread,
+};
 use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::SqlDatabase;
 
@@ -324,7 +328,7 @@ fn no_more_connections_than_allowed() {
             break;
         }
         assert!(attempt < 1000);
-        gnomon::sync::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
     assert!(server.handle.metrics().connections_refused >= 1);
 }
@@ -333,15 +337,15 @@ fn no_more_connections_than_allowed() {
 fn clients_that_do_not_authenticate_in_time_are_closed() {
     let timeout = Duration::from_millis(200);
     let server = TestServer::start(ServerOptions { auth_timeout: timeout, ..options() });
-    let begun = now();
+    let clock = SystemClock::new();
     let mut silent = Raw::connect(server.addr);
     let mut slow = Raw::connect(server.addr);
     slow.bytes(b"\0\0");
     let mut authenticated = server.raw();
     assert!(silent.until_closed().is_empty());
     assert!(slow.until_closed().is_empty());
-    assert!(now().duration_since(begun) >= timeout / 2);
-    assert!(now().duration_since(begun) < Duration::from_secs(5));
+    assert!(clock.now() >= timeout / 2);
+    assert!(clock.now() < Duration::from_secs(5));
     assert_eq!(authenticated.query("BEGIN"), "CZT");
 }
 
@@ -479,13 +483,13 @@ fn random_bytes_harm_nobody() {
     let server = TestServer::start(options());
     let mut witness = server.raw();
     for seed in 0..rounds() {
-        let mut random = Random(seed);
+        let mut random = Rng::from_seed(seed);
         let mut raw = Raw::connect(server.addr);
-        if random.below(2) == 0 {
+        if random.chance(1, 2) {
             raw.start("tester");
         }
-        let count = random.below(2000);
-        raw.bytes(&random.bytes(count));
+        let count = below(&mut random, 2000);
+        raw.bytes(&random_bytes(&mut random, count));
         let _ = raw.stream.shutdown(Shutdown::Write);
         let mut rest = Vec::new();
         let _ = raw.stream.read_to_end(&mut rest);
@@ -499,18 +503,18 @@ fn damaged_messages_harm_nobody() {
     let server = TestServer::start(options());
     let mut witness = server.raw();
     for seed in 0..rounds() {
-        let mut random = Random(seed);
+        let mut random = Rng::from_seed(seed);
         let mut bytes = Vec::new();
         for _ in 0..random.below(12) {
-            let name = ["", "a", "b"][random.below(3)];
+            let [name, other] = [(); 2].map(|()| any(&mut random, &["", "a", "b"]));
             bytes.extend(match random.below(9) {
-                0 => parse(name, ["BEGIN", "COMMIT", "SHOW TimeZone", "SELEKT"][random.below(4)]),
-                1 => bind(name, ["", "a", "b"][random.below(3)], &[Some("1"), None][..random.below(3)], 1),
-                2 => describe(['S', 'P'][random.below(2)], name),
-                3 => execute(name, random.below(3) as i32),
+                0 => parse(name, any(&mut random, &["BEGIN", "COMMIT", "SHOW TimeZone", "SELEKT"])),
+                1 => bind(name, other, any(&mut random, &[&[], &[Some("1")], &[Some("1"), None]]), 1),
+                2 => describe(any(&mut random, &['S', 'P']), name),
+                3 => execute(name, below(&mut random, 3) as i32),
                 4 => frame(b'C', format!("S{name}\0").as_bytes()),
                 5 => frame(b'Q', b"BEGIN; ROLLBACK\0"),
-                6 => frame([b'd', b'c', b'H'][random.below(3)], b""),
+                6 => frame(any(&mut random, b"dcH"), b""),
                 7 => frame(b'f', b"why\0"),
                 _ => sync(),
             });
@@ -519,11 +523,11 @@ fn damaged_messages_harm_nobody() {
             if bytes.is_empty() {
                 break;
             }
-            let at = random.below(bytes.len());
+            let at = below(&mut random, bytes.len());
             match random.below(3) {
-                0 => bytes[at] = random.next() as u8,
-                1 => drop(bytes.drain(at..(at + random.below(5)).min(bytes.len()))),
-                _ => drop(bytes.splice(at..at, random.bytes(3))),
+                0 => bytes[at] = random.next_u64() as u8,
+                1 => drop(bytes.drain(at..(at + below(&mut random, 5)).min(bytes.len()))),
+                _ => drop(bytes.splice(at..at, random_bytes(&mut random, 3))),
             }
         }
         let mut raw = server.raw();
@@ -546,10 +550,24 @@ fn a_message_in_single_bytes_and_many_messages_at_once() {
     assert_eq!(kinds(&raw.until_ready()), "CZT");
     let many: Vec<u8> = (0..5000).flat_map(|_| frame(b'Q', b"SET TimeZone = 'UTC'\0")).collect();
     let mut writer = raw.stream.try_clone().unwrap();
-    #[allow(clippy::disallowed_methods, reason = "a test's own thread")]
-    let writer = std::thread::spawn(move || writer.write_all(&many).unwrap());
+    let writer = thread::spawn(move || writer.write_all(&many).unwrap());
     for _ in 0..5000 {
         assert!(kinds(&raw.until_ready()).ends_with("CZT"));
     }
     writer.join().unwrap();
+}
+
+#[test]
+fn rows_in_both_protocols() {
+    let server = TestServer::start(options());
+    let mut raw = server.raw();
+    let messages = raw.query_messages("SET TimeZone = 'UTC'; SHOW TimeZone");
+    assert!(kinds(&messages).ends_with("CTDCZI"));
+    assert_eq!(rows(&messages), [[Some("UTC".to_owned())]]);
+    let messages = server.client().simple_query("SHOW client_encoding").unwrap();
+    let value = messages.iter().find_map(|message| match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    assert_eq!(value, Some("UTF8"));
 }

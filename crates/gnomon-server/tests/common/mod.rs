@@ -3,9 +3,10 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use gnomon::env::Rng;
 use gnomon_server::{Server, ServerError, ServerHandle, ServerOptions};
 use gnomon_sql::session::SqlDatabase;
 
@@ -13,7 +14,7 @@ use gnomon_sql::session::SqlDatabase;
 pub struct TestServer {
     pub addr: SocketAddr,
     pub handle: ServerHandle,
-    thread: Option<std::thread::JoinHandle<Result<(), ServerError>>>,
+    thread: Option<gnomon::sync::thread::JoinHandle<Result<(), ServerError>>>,
 }
 
 /// Options for tests: a free port.
@@ -21,18 +22,12 @@ pub fn options() -> ServerOptions {
     ServerOptions { listen: "127.0.0.1:0".parse().unwrap(), ..ServerOptions::default() }
 }
 
-#[allow(clippy::disallowed_methods, reason = "tests of timeouts of remote clients run in real time")]
-pub fn now() -> Instant {
-    Instant::now()
-}
-
 impl TestServer {
     pub fn start(options: ServerOptions) -> TestServer {
         let engine = gnomon::Database::in_memory(gnomon::Options::default()).unwrap();
         let server = Server::bind(SqlDatabase::open(engine).unwrap(), options).unwrap();
         let (addr, handle) = (server.local_addr(), server.handle());
-        #[allow(clippy::disallowed_methods, reason = "a test's own thread")]
-        let thread = std::thread::spawn(move || server.run());
+        let thread = gnomon::sync::thread::spawn(move || server.run());
         TestServer { addr, handle, thread: Some(thread) }
     }
 
@@ -260,22 +255,16 @@ pub fn rows(messages: &[RawMessage]) -> Vec<Vec<Option<String>>> {
     messages.iter().filter(|(kind, _)| *kind == b'D').map(|(_, body)| row(body)).collect()
 }
 
-/// Numbers from a seed (SplitMix64).
-pub struct Random(pub u64);
+/// Random bytes.
+pub fn random_bytes(random: &mut Rng, count: usize) -> Vec<u8> {
+    (0..count).map(|_| random.next_u64() as u8).collect()
+}
 
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
+/// One of these.
+pub fn any<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
+    choices[below(random, choices.len())]
+}
 
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
+pub fn below(random: &mut Rng, end: usize) -> usize {
+    random.below(end as u64) as usize
 }

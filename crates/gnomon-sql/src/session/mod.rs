@@ -20,7 +20,7 @@ pub use database::{SessionOptions, SqlDatabase};
 use crate::{
     Notice, Result,
     catalog::model::Oid,
-    types::{ColumnType, Datum, Type},
+    types::{ColumnType, Context, Datum, Type},
 };
 
 /// PostgreSQL's transaction states, as ReadyForQuery reports them.
@@ -51,8 +51,8 @@ pub struct ResultColumn {
 pub trait Sink {
     /// The rows that follow have these columns. Not called for statements that return no rows.
     fn columns(&mut self, columns: &[ResultColumn]) -> Result<()>;
-    /// One row.
-    fn row(&mut self, row: &[Datum]) -> Result<()>;
+    /// One row. Its values' text depends on the context: the time zone, the names of catalog objects.
+    fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()>;
     /// The statement is done: its command tag, such as `INSERT 0 3`.
     fn complete(&mut self, tag: &str) -> Result<()>;
     /// An empty statement.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
-    types::{ColumnType, Datum, Type},
+    types::{ColumnType, Context, Datum, FixedEnvironment, Type},
 };
 
 fn text_column(name: &str) -> ResultColumn {
@@ -66,16 +66,20 @@ impl Session {
                 tag("RESET")
             }
             Command::Show(name) => {
+                // Text is written alike in every context.
+                let environment = FixedEnvironment::default();
+                let context = Context::new(&environment);
                 match name {
                     Some(name) => {
                         let (name, value) = self.settings.show(name)?;
                         sink.columns(&[text_column(name)])?;
-                        sink.row(&[Datum::Text(value.into())])?;
+                        sink.row(&context, &[Datum::Text(value.into())])?;
                     }
                     None => {
                         sink.columns(&["name", "setting", "description"].map(text_column))?;
                         for (name, value, description) in self.settings.show_all() {
                             sink.row(
+                                &context,
                                 &[name.to_owned(), value, description.to_owned()]
                                     .map(|text| Datum::Text(text.into())),
                             )?;
