@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs everything that must pass: formatting, lints, dependency audit, tests, the shuttle tests, documentation, a real
+# psql and pgbench. Installs what that needs and is absent. Sizes of the long runs come from the environment:
+#   GNOMON_SWEEP_SEEDS, GNOMON_SHUTTLE_SEEDS, GNOMON_KILLS, GNOMON_STRESS, PROPTEST_CASES.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+step() { printf '\n== %s\n' "$*"; }
+
+install() { # install COMMAND PACKAGE
+  command -v "$1" >/dev/null && return
+  step "installing $2"
+  local sudo=""
+  [ "$(id -u)" = 0 ] || sudo="sudo"
+  $sudo apt-get update -qq
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$2"
+}
+
+command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.90 or newer" >&2; exit 1; }
+install cc gcc
+install psql postgresql-client
+install pgbench postgresql-contrib
+install python3 python3
+
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
+
+step "formatting"
+cargo fmt --all --check
+
+step "lints"
+cargo clippy --locked --workspace --all-targets -- -D warnings
+
+step "dependency audit"
+python3 tools/audit.py
+
+step "tests"
+cargo test --locked --workspace
+
+step "seeded schedules"
+RUSTFLAGS="--cfg shuttle" cargo test --locked -p gnomon --lib --target-dir target/shuttle shuttle_
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+step "all passed"
