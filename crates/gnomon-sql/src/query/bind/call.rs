@@ -1,0 +1,346 @@
+//! Function calls: plain functions, aggregates, window functions, sets; and the constructs that look like functions.
+
+use sqlparser::ast::{
+    self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    ObjectName,
+};
+
+use super::{
+    Binder, Clause, Place, name_parts,
+    query::{plain_argument, sort_key},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    functions::{
+        AggregateRef, is_aggregate, is_set_function, resolve_aggregate, resolve_function,
+        resolve_set_function,
+    },
+    query::{
+        Expr,
+        expr::{ExprKind, Subquery, SubqueryKind},
+        plan::{AggregateCall, RowsFrom, WindowCall, WindowFunction},
+    },
+    types::{ColumnType, Datum, Type},
+};
+
+impl Binder<'_> {
+    /// The name of a function, which may only be qualified by the system's schemas.
+    pub(super) fn function_name(&self, name: &ObjectName) -> Result<String> {
+        let parts = name_parts(name)?;
+        match &parts[..] {
+            [name] => Ok(name.clone()),
+            [schema, name] if matches!(schema.as_str(), "pg_catalog" | "information_schema") => {
+                Ok(name.clone())
+            }
+            _ => Err(SqlError::new(
+                SqlState::UNDEFINED_FUNCTION,
+                format!("function {} does not exist", parts.join(".")),
+            )),
+        }
+    }
+
+    /// Calls a function by its name.
+    pub(super) fn call(&mut self, name: &str, args: Vec<Expr>) -> Result<Expr> {
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
+        let function = resolve_function(name, &types)?;
+        let args = self.arguments(args, function.arguments())?;
+        self.apply(function, args)
+    }
+
+    /// A function in FROM, with the names and types of its columns.
+    pub(super) fn rows_from(
+        &mut self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> Result<(RowsFrom, Vec<(String, ColumnType)>)> {
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
+        if is_set_function(name) {
+            let function = resolve_set_function(name, &types)?;
+            let args = self.arguments(args, function.arguments())?;
+            let columns = function.columns().to_vec();
+            let width = columns.len();
+            return Ok((RowsFrom::Set { function, args, width }, columns));
+        }
+        if is_aggregate(name) {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate functions are not allowed in functions in FROM",
+            ));
+        }
+        let expr = self.call(name, args)?;
+        let ty = expr.ty;
+        Ok((RowsFrom::Scalar(expr), vec![(name.to_owned(), ty)]))
+    }
+
+    /// A call as the statement has it.
+    pub(super) fn function_call(&mut self, function: &ast::Function, place: Place<'_>) -> Result<Expr> {
+        if !function.within_group.is_empty() {
+            return Err(SqlError::unsupported("WITHIN GROUP"));
+        }
+        if !matches!(function.parameters, FunctionArguments::None) {
+            return Err(SqlError::unsupported("a parameterised function"));
+        }
+        let name = self.function_name(&function.name)?;
+        let list = match &function.args {
+            FunctionArguments::None => return self.keyword_function(&name),
+            FunctionArguments::Subquery(query) => return self.subquery_function(&name, query, place),
+            FunctionArguments::List(list) => list,
+        };
+        if function.name.0.len() == 1
+            && let Some(bound) = self.construct(&name, &list.args, place)?
+        {
+            return Ok(bound);
+        }
+        let distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+        let mut order = &[][..];
+        for clause in &list.clauses {
+            match clause {
+                FunctionArgumentClause::OrderBy(items) => order = items,
+                other => return Err(SqlError::unsupported(format!("{other} in a function call"))),
+            }
+        }
+        let star = matches!(&list.args[..], [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
+        let inside = match (&function.over, is_aggregate(&name)) {
+            (Some(_), _) => Place { in_window: true, ..place },
+            (None, true) => Place { in_aggregate: true, ..place },
+            (None, false) => place,
+        };
+        let mut args = Vec::with_capacity(list.args.len());
+        if !star {
+            for arg in &list.args {
+                match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(relation)) => {
+                        let (schema, relation) = self.relation_name(relation)?;
+                        let columns = place
+                            .scope
+                            .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
+                            .ok_or_else(|| place.scope.missing_relation(&relation))?;
+                        args.push(self.row(columns.into_iter().map(|column| column.expr).collect())?);
+                    }
+                    arg => args.push(self.bind(plain_argument(arg)?, inside)?),
+                }
+            }
+        }
+        let filter = match &function.filter {
+            Some(filter) => Some(self.bind_condition(filter, Place { clause: Clause::Filter, ..inside })?),
+            None => None,
+        };
+        if let Some(over) = &function.over {
+            if distinct {
+                return Err(SqlError::unsupported("DISTINCT for window functions"));
+            }
+            let window = self.bind_window(over, place)?;
+            let (function, args, ty) = match self.window_function(&name, args.clone())? {
+                Some(found) => found,
+                None => {
+                    let (aggregate, args, ty) = self.aggregate(&name, args, star, false)?;
+                    (WindowFunction::Aggregate(aggregate), args, ty)
+                }
+            };
+            let call = WindowCall {
+                function,
+                args,
+                filter,
+                partition_by: window.partition_by,
+                order_by: window.order_by,
+                whole_partition: window.whole_partition,
+                rows: window.rows,
+                ty: ty.into(),
+            };
+            return self.add_window_call(call, place);
+        }
+        if is_aggregate(&name) {
+            return self.aggregate_call(&name, args, star, distinct, order, filter, place);
+        }
+        if distinct || !order.is_empty() || filter.is_some() || star {
+            let what = match (distinct, star, filter.is_some()) {
+                (true, ..) => "DISTINCT specified, but",
+                (_, true, _) => "(*) specified, but",
+                (.., true) => "FILTER specified, but",
+                _ => "ORDER BY specified, but",
+            };
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("{what} {name} is not an aggregate function"),
+            ));
+        }
+        if is_set_function(&name) {
+            if place.calls.is_none() || !matches!(place.clause, Clause::Select | Clause::OrderBy) {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    format!("set-returning functions are not allowed in {}", place.clause.name()),
+                ));
+            }
+            let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
+            let function = resolve_set_function(&name, &types)?;
+            let args = self.arguments(args, function.arguments())?;
+            let [(_, ty)] = function.columns()[..] else {
+                return Err(SqlError::unsupported(format!("the function {name} in a select list")));
+            };
+            return Ok(Expr { kind: ExprKind::SetCall { function, args }, ty });
+        }
+        self.call(&name, args)
+    }
+
+    /// An aggregate by its name: its descriptor, converted arguments, and the type of its value.
+    fn aggregate(
+        &mut self,
+        name: &str,
+        args: Vec<Expr>,
+        star: bool,
+        distinct: bool,
+    ) -> Result<(AggregateRef, Vec<Expr>, Type)> {
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
+        if args.is_empty() && !star {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("{name}(*) must be used to call a parameterless aggregate function"),
+            ));
+        }
+        if !is_aggregate(name) {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("OVER specified, but {name} is not a window function nor an aggregate function"),
+            ));
+        }
+        let function = resolve_aggregate(name, &types, distinct)?;
+        let args = self.arguments(args, function.arguments())?;
+        let ty = function.returns();
+        Ok((function, args, ty))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of an aggregate call")]
+    fn aggregate_call(
+        &mut self,
+        name: &str,
+        args: Vec<Expr>,
+        star: bool,
+        distinct: bool,
+        order: &[ast::OrderByExpr],
+        filter: Option<Expr>,
+        place: Place<'_>,
+    ) -> Result<Expr> {
+        let refused = |message: String| SqlError::new(SqlState::GROUPING_ERROR, message);
+        let Some(calls) = place.calls else {
+            return Err(refused(format!("aggregate functions are not allowed in {}", place.clause.name())));
+        };
+        if place.in_aggregate {
+            return Err(refused("aggregate function calls cannot be nested".to_owned()));
+        }
+        if place.clause == Clause::Filter {
+            return Err(refused("aggregate functions are not allowed in FILTER".to_owned()));
+        }
+        let inside = Place { in_aggregate: true, ..place };
+        let (function, args, ty) = self.aggregate(name, args, star, distinct)?;
+        let mut order_by = Vec::with_capacity(order.len());
+        for item in order {
+            let expr = self.bind(&item.expr, inside)?;
+            let expr = self.known(expr)?;
+            if distinct && !args.iter().any(|arg| arg.same(&expr)) {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                ));
+            }
+            order_by.push(sort_key(expr, item)?);
+        }
+        let ty: ColumnType = ty.into();
+        let mut calls = calls.borrow_mut();
+        let alike = calls.aggregates.iter().position(|call: &AggregateCall| {
+            call.function == function
+                && call.distinct == distinct
+                && call.args.len() == args.len()
+                && call.args.iter().zip(&args).all(|(a, b)| a.same(b))
+                && call.order_by.is_empty()
+                && order_by.is_empty()
+                && call.filter.is_none()
+                && filter.is_none()
+        });
+        let number = alike.unwrap_or(calls.aggregates.len());
+        if alike.is_none() {
+            calls.aggregates.push(AggregateCall { function, args, distinct, order_by, filter, ty });
+        }
+        Ok(Expr { kind: ExprKind::Aggregate(number), ty })
+    }
+
+    /// A function without parentheses: CURRENT_DATE and its like.
+    fn keyword_function(&mut self, name: &str) -> Result<Expr> {
+        let now = |binder: &mut Self, ty: Type| {
+            let now = binder.call("now", Vec::new())?;
+            binder.explicit(now, ty.into())
+        };
+        match name {
+            "current_timestamp" => self.call("now", Vec::new()),
+            "current_date" => now(self, Type::Date),
+            "localtimestamp" => now(self, Type::Timestamp),
+            "localtime" => now(self, Type::Time),
+            "current_user" | "user" | "current_role" => self.call("current_user", Vec::new()),
+            "session_user" => self.call("session_user", Vec::new()),
+            "current_catalog" => self.call("current_database", Vec::new()),
+            "current_schema" => self.call("current_schema", Vec::new()),
+            _ => Err(SqlError::unsupported(name.to_uppercase())),
+        }
+    }
+
+    /// `ARRAY(SELECT ...)`.
+    fn subquery_function(&mut self, name: &str, query: &ast::Query, place: Place<'_>) -> Result<Expr> {
+        if name != "array" {
+            return Err(SqlError::unsupported(format!("a subquery as the argument of {name}")));
+        }
+        let (bound, columns) = self.subquery(query, place)?;
+        let [column] = columns[..] else {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column"));
+        };
+        let Some(scalar) = column.ty.scalar() else {
+            return Err(SqlError::unsupported(format!("an array of {}", self.type_name(column.ty))));
+        };
+        let kind = ExprKind::Subquery(Box::new(Subquery { kind: SubqueryKind::Array(scalar), ..bound }));
+        Ok(Expr::new(kind, Type::Array(scalar)))
+    }
+
+    /// What SQL writes like a function and PostgreSQL has as syntax.
+    fn construct(&mut self, name: &str, args: &[FunctionArg], place: Place<'_>) -> Result<Option<Expr>> {
+        if !matches!(name, "coalesce" | "nullif" | "greatest" | "least" | "row" | "grouping") {
+            return Ok(None);
+        }
+        if name == "grouping" {
+            return Err(SqlError::unsupported("GROUPING"));
+        }
+        let args =
+            args.iter().map(|arg| self.bind(plain_argument(arg)?, place)).collect::<Result<Vec<_>>>()?;
+        let what = name.to_uppercase();
+        Ok(Some(match name {
+            "row" => self.row(args)?,
+            "nullif" => {
+                let Ok([left, right]) = <[Expr; 2]>::try_from(args) else {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "NULLIF takes two arguments"));
+                };
+                self.with_value(left, |binder, left| {
+                    let equal = binder.operator("=", vec![left.clone(), right])?;
+                    let left = binder.known(left)?;
+                    let null = Expr { kind: ExprKind::Const(Datum::Null), ty: left.ty };
+                    let ty = left.ty;
+                    Ok(Expr {
+                        kind: ExprKind::Case { arms: vec![(equal, null)], otherwise: Box::new(left) },
+                        ty,
+                    })
+                })?
+            }
+            _ if args.is_empty() => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{what} needs an argument")));
+            }
+            "coalesce" => {
+                let ty = self.common_type(&args, &what)?;
+                let args = self.all_to(args, ty, &what)?;
+                Expr::new(ExprKind::Coalesce(args), ty)
+            }
+            _ => {
+                let ty = self.common_type(&args, &what)?;
+                let args = self.all_to(args, ty, &what)?;
+                let sample = Expr::new(ExprKind::Slot(usize::MAX), ty);
+                let (less, _) = self.comparison("<", sample.clone(), sample)?;
+                Expr::new(ExprKind::Extreme { less, greatest: name == "greatest", args }, ty)
+            }
+        }))
+    }
+}

@@ -1,0 +1,355 @@
+//! Binding: from syntax trees to typed expressions and queries, by PostgreSQL's rules.
+//!
+//! One [`Binder`] serves a statement: the types of its parameters are settled where they are first used, and slots
+//! and subqueries are numbered through it. Query levels are [`Scope`]s.
+
+mod call;
+mod expr;
+mod from;
+mod group;
+mod query;
+mod resolve;
+mod scope;
+mod window;
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
+
+use super::{
+    CatalogView, Expr,
+    plan::{AggregateCall, Plan, WindowCall},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Oid, Table},
+    session::ResultColumn,
+    types::{ColumnType, Context, Type, cast::CastContext},
+};
+
+pub(super) use from::{FromItem, FromKind, JoinTree};
+pub(super) use query::{BoundSelect, OutputOrder};
+pub use scope::{Scope, ScopeColumn, ScopeRelation};
+
+/// How deep expressions and queries may nest, views included.
+const NESTING_MAX: usize = 1200;
+
+/// The most columns that a result may have.
+const COLUMNS_MAX: usize = 1664;
+
+/// Binds the expressions and queries of one statement.
+pub struct Binder<'a> {
+    catalog: &'a dyn CatalogView,
+    types: &'a Context<'a>,
+    params: Vec<Type>,
+    numbers: Numbers,
+    depth: usize,
+    /// Common table expressions in reach, innermost last.
+    ctes: Vec<CteName>,
+    /// How many references to common table expressions whose rows change were bound so far.
+    changing_references: usize,
+    /// Whether the select list being bound is an arm of a set operation, which gives its literals their types.
+    keep_unknown: bool,
+}
+
+/// What is numbered through a statement.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// The next slot.
+    pub slots: usize,
+    /// The next subquery.
+    pub subqueries: usize,
+    /// The next common table expression.
+    pub tables: usize,
+}
+
+/// A common table expression by its name.
+#[derive(Clone)]
+struct CteName {
+    name: String,
+    table: usize,
+    columns: Vec<ResultColumn>,
+    /// Whether its rows change while the statement runs: they depend on a row around it, or it is a recursive one seen
+    /// from its own recursive part.
+    changes: bool,
+}
+
+/// Where an expression stands.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'s> {
+    /// The names that it may use.
+    pub scope: &'s Scope<'s>,
+    /// The clause, for messages.
+    pub clause: Clause,
+    /// Where aggregates and window functions of the level are collected; none where they may not stand.
+    pub calls: Option<&'s std::cell::RefCell<Calls>>,
+    /// Whether it stands within an aggregate's arguments.
+    pub in_aggregate: bool,
+    /// Whether it stands within a window function's arguments.
+    pub in_window: bool,
+}
+
+/// The aggregates and window functions of a query level.
+#[derive(Default)]
+pub(super) struct Calls {
+    pub aggregates: Vec<AggregateCall>,
+    pub windows: Vec<WindowCall>,
+    /// WINDOW name AS (...).
+    pub named_windows: Vec<(String, ast::WindowSpec)>,
+}
+
+/// The clauses that messages name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clause {
+    Select,
+    Where,
+    JoinOn,
+    GroupBy,
+    Having,
+    OrderBy,
+    Limit,
+    Offset,
+    From,
+    Values,
+    Default,
+    Check,
+    Returning,
+    Update,
+    Filter,
+    Window,
+}
+
+impl Clause {
+    /// PostgreSQL's words for it.
+    fn name(self) -> &'static str {
+        match self {
+            Clause::Select => "SELECT",
+            Clause::Where => "WHERE",
+            Clause::JoinOn => "JOIN conditions",
+            Clause::GroupBy => "GROUP BY",
+            Clause::Having => "HAVING",
+            Clause::OrderBy => "ORDER BY",
+            Clause::Limit => "LIMIT",
+            Clause::Offset => "OFFSET",
+            Clause::From => "functions in FROM",
+            Clause::Values => "VALUES",
+            Clause::Default => "DEFAULT expressions",
+            Clause::Check => "check constraints",
+            Clause::Returning => "RETURNING",
+            Clause::Update => "UPDATE",
+            Clause::Filter => "FILTER",
+            Clause::Window => "window definitions",
+        }
+    }
+}
+
+impl<'s> Place<'s> {
+    fn new(scope: &'s Scope<'s>, clause: Clause) -> Place<'s> {
+        Place { scope, clause, calls: None, in_aggregate: false, in_window: false }
+    }
+}
+
+impl<'a> Binder<'a> {
+    /// A binder for one statement. `params` are the types of its parameters as far as they are declared.
+    pub fn new(catalog: &'a dyn CatalogView, types: &'a Context<'a>, params: &[Type]) -> Binder<'a> {
+        Binder {
+            catalog,
+            types,
+            params: params.to_vec(),
+            numbers: Numbers::default(),
+            depth: 0,
+            ctes: Vec::new(),
+            changing_references: 0,
+            keep_unknown: false,
+        }
+    }
+
+    /// The types of all parameters, once everything is bound; 42P18 if one is not determined.
+    pub fn parameters(&self) -> Result<Vec<Type>> {
+        match self.params.iter().position(|ty| *ty == Type::Unknown) {
+            Some(position) => Err(SqlError::new(
+                SqlState::INDETERMINATE_DATATYPE,
+                format!("could not determine data type of parameter ${}", position + 1),
+            )),
+            None => Ok(self.params.clone()),
+        }
+    }
+
+    /// Binds a query and plans it.
+    pub fn query(&mut self, query: &ast::Query) -> Result<(Plan, Vec<ResultColumn>)> {
+        let scope = Scope::empty();
+        self.bind_query(query, &scope, None)
+    }
+
+    /// Binds a query whose columns are assigned to columns of a table (INSERT ... SELECT, INSERT ... VALUES): where a
+    /// the cells of VALUES are converted to their targets; in a select list, parameters and literals of unknown type
+    /// take the type of theirs, and the caller converts the rest ([`Binder::assigned`]).
+    pub fn query_for(
+        &mut self,
+        query: &ast::Query,
+        targets: &[(&str, ColumnType)],
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let scope = Scope::empty();
+        self.bind_query(query, &scope, Some(targets))
+    }
+
+    /// Binds an expression whose type is its own (an untyped literal or parameter becomes text).
+    pub fn expr(&mut self, expr: &ast::Expr, scope: &Scope<'_>) -> Result<Expr> {
+        let bound = self.bind(expr, Place::new(scope, Clause::Update))?;
+        self.known(bound)
+    }
+
+    /// Binds an expression that is assigned to a column: DEFAULT, SET, VALUES. 42804 if its type does not fit.
+    pub fn assign(
+        &mut self,
+        expr: &ast::Expr,
+        scope: &Scope<'_>,
+        column: &str,
+        target: ColumnType,
+    ) -> Result<Expr> {
+        let clause = if scope.relations.is_empty() { Clause::Default } else { Clause::Update };
+        let bound = self.bind(expr, Place::new(scope, clause))?;
+        self.assigned(bound, column, target)
+    }
+
+    /// Casts a bound expression to a column that it is assigned to.
+    pub fn assigned(&mut self, expr: Expr, column: &str, target: ColumnType) -> Result<Expr> {
+        let (from, to) = (expr.ty.ty, target.ty);
+        match self.coerce(expr, target, CastContext::Assignment)? {
+            Some(expr) => Ok(expr),
+            None => Err(SqlError::new(
+                SqlState::DATATYPE_MISMATCH,
+                format!(
+                    "column \"{column}\" is of type {} but expression is of type {}",
+                    self.type_name(to),
+                    self.type_name(from)
+                ),
+            )
+            .hint("You will need to rewrite or cast the expression.")),
+        }
+    }
+
+    /// Binds a condition: WHERE of UPDATE and DELETE, or with `check` a CHECK constraint.
+    pub fn condition(&mut self, expr: &ast::Expr, scope: &Scope<'_>, check: bool) -> Result<Expr> {
+        let clause = if check { Clause::Check } else { Clause::Where };
+        self.bind_condition(expr, Place::new(scope, clause))
+    }
+
+    /// Binds a RETURNING list.
+    pub fn returning(
+        &mut self,
+        items: &[ast::SelectItem],
+        scope: &Scope<'_>,
+    ) -> Result<(Vec<Expr>, Vec<ResultColumn>)> {
+        let place = Place::new(scope, Clause::Returning);
+        let mut exprs = Vec::new();
+        let mut columns = Vec::new();
+        for item in self.select_list(items, place)? {
+            let expr = self.known(item.expr)?;
+            columns.push(ResultColumn {
+                name: item.name,
+                ty: expr.ty,
+                table: item.table,
+                attribute: item.attribute,
+            });
+            exprs.push(expr);
+        }
+        Ok((exprs, columns))
+    }
+
+    /// The target table of UPDATE or DELETE, or of INSERT, by its name in the statement.
+    pub fn target_table(&self, name: &ObjectName) -> Result<Arc<Table>> {
+        let (schema, name) = self.relation_name(name)?;
+        match self.catalog.relation(schema.as_deref(), &name)? {
+            Some(super::Relation::Table(table)) => Ok(table),
+            Some(super::Relation::View(_)) => Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cannot change view \"{name}\""),
+            )
+            .detail("Views cannot be updated.")),
+            Some(super::Relation::Virtual(_)) => Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied: \"{name}\" is a system catalog"),
+            )),
+            None => Err(missing_table(schema.as_deref(), &name)),
+        }
+    }
+
+    /// The statement's numbers, for the planner.
+    pub(super) fn numbers(&mut self) -> &mut Numbers {
+        &mut self.numbers
+    }
+
+    /// Counts a level of nesting; every call is paired with [`Binder::leave`] unless the statement fails.
+    fn enter(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > NESTING_MAX {
+            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+                .hint("Nest the statement less deeply."));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn relation_name(&self, name: &ObjectName) -> Result<(Option<String>, String)> {
+        let parts = name_parts(name)?;
+        match &parts[..] {
+            [name] => Ok((None, name.clone())),
+            [schema, name] => Ok((Some(schema.clone()), name.clone())),
+            [database, schema, name] if database == self.catalog.database() => {
+                Ok((Some(schema.clone()), name.clone()))
+            }
+            [_, _, _] => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("cross-database references are not implemented: \"{}\"", parts.join(".")),
+            )),
+            _ => Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("improper relation name (too many dotted names): {}", parts.join(".")),
+            )),
+        }
+    }
+
+    fn type_name(&self, ty: Type) -> String {
+        crate::types::format_type(ty, None)
+    }
+}
+
+/// An item of a select list, bound.
+pub(super) struct SelectItem {
+    pub expr: Expr,
+    pub name: String,
+    pub table: Oid,
+    pub attribute: i16,
+}
+
+/// An identifier's name: in lower case unless it was quoted.
+pub(super) fn name_of(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The parts of a dotted name.
+pub(super) fn name_parts(name: &ObjectName) -> Result<Vec<String>> {
+    name.0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) => Ok(name_of(ident)),
+            ObjectNamePart::Function(_) => Err(SqlError::unsupported("a function call in a name")),
+        })
+        .collect()
+}
+
+/// The error for a relation that does not exist.
+pub(super) fn missing_table(schema: Option<&str>, name: &str) -> SqlError {
+    let name = match schema {
+        Some(schema) => format!("{schema}.{name}"),
+        None => name.to_owned(),
+    };
+    SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}

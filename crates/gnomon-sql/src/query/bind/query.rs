@@ -1,0 +1,1020 @@
+//! Queries: SELECT, VALUES, set operations, ORDER BY, LIMIT, row locks.
+
+use std::{cell::RefCell, sync::Arc};
+
+use gnomon::RowLock;
+use sqlparser::ast::{
+    self, FunctionArg, FunctionArgExpr, GroupByExpr, LimitClause, LockType, NonBlock, OrderByKind,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+};
+
+use super::{
+    Binder, COLUMNS_MAX, Calls, Clause, Place, Scope, SelectItem,
+    expr::{trim_function, unnested},
+    from::{FromItem, FromKind, JoinTree},
+    group::Grouping,
+    name_of, name_parts,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    query::{
+        Expr,
+        expr::ExprKind,
+        plan::{
+            self, AggregateCall, JoinKind, LockWait, Plan, SortKey, WindowCall, finish_query, plan_select,
+            plan_set_operation,
+        },
+    },
+    session::ResultColumn,
+    types::{ColumnType, Datum, Type, cast::CastContext},
+};
+
+/// A SELECT, bound: what the planner works from.
+///
+/// Column numbers mean FROM's columns; once grouped, the keys and then the aggregates; windows follow either.
+pub(in crate::query) struct BoundSelect {
+    /// FROM.
+    pub from: Option<JoinTree>,
+    /// How many numbers FROM's columns take.
+    pub width: usize,
+    /// WHERE, in terms of FROM's columns.
+    pub filter: Vec<Expr>,
+    /// GROUP BY, if there is one or there are aggregates.
+    pub grouping: Option<Grouping>,
+    /// The aggregates, in terms of FROM's columns.
+    pub aggregates: Vec<AggregateCall>,
+    /// HAVING.
+    pub having: Vec<Expr>,
+    /// Window functions.
+    pub windows: Vec<WindowCall>,
+    /// The select list.
+    pub columns: Vec<Expr>,
+    /// DISTINCT: all columns, or of DISTINCT ON these.
+    pub distinct: Option<Option<Vec<OutputOrder>>>,
+    /// ORDER BY.
+    pub order: Vec<OutputOrder>,
+    /// LIMIT.
+    pub limit: Option<Expr>,
+    /// OFFSET.
+    pub offset: Option<Expr>,
+    /// FOR UPDATE and its like: for each table that is locked, the number of its first column.
+    pub locks: Vec<(usize, RowLock, LockWait)>,
+}
+
+/// What an order goes by: a column of the output, or an expression of the row beneath.
+#[derive(Clone, Debug)]
+pub(in crate::query) struct OutputOrder {
+    /// The position in the select list, if it is there.
+    pub output: Option<usize>,
+    /// The key; its expression is in terms of the row beneath the select list.
+    pub key: SortKey,
+}
+
+/// ORDER BY, LIMIT and what else follows the body of a query.
+struct Tail<'q> {
+    order: &'q [ast::OrderByExpr],
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+    locks: &'q [ast::LockClause],
+}
+
+/// The targets of INSERT: names and types of columns.
+pub(super) type Targets<'t> = Option<&'t [(&'t str, ColumnType)]>;
+
+impl Binder<'_> {
+    /// Binds and plans a query within `level`, an otherwise unused scope that collects what it takes from around.
+    pub(super) fn bind_query(
+        &mut self,
+        query: &ast::Query,
+        level: &Scope<'_>,
+        targets: Targets<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        self.enter()?;
+        if query.for_clause.is_some() || query.settings.is_some() || !query.pipe_operators.is_empty() {
+            return Err(SqlError::unsupported("this clause of a query"));
+        }
+        let outer_ctes = self.ctes.len();
+        let ctes = match &query.with {
+            Some(with) => self.bind_with(with, level)?,
+            None => Vec::new(),
+        };
+        let (limit, offset) = self.bind_limit(query, level)?;
+        let order = match &query.order_by {
+            None => &[][..],
+            Some(ast::OrderBy { kind: OrderByKind::Expressions(exprs), interpolate: None }) => exprs,
+            Some(_) => return Err(SqlError::unsupported("ORDER BY ALL")),
+        };
+        let tail = Tail { order, limit, offset, locks: &query.locks };
+        let (body, columns) = match &*query.body {
+            SetExpr::Select(select) => self.bind_select(select, tail, level, targets)?,
+            body => self.bind_body(body, tail, level, targets)?,
+        };
+        self.ctes.truncate(outer_ctes);
+        self.leave();
+        let plan = match ctes.is_empty() {
+            true => body,
+            false => Plan::With(Arc::new(plan::With { tables: ctes, body })),
+        };
+        Ok((plan, columns))
+    }
+
+    fn bind_limit(&mut self, query: &ast::Query, level: &Scope<'_>) -> Result<(Option<Expr>, Option<Expr>)> {
+        let (limit, offset) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(_) => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported")
+                    .hint("Use separate LIMIT and OFFSET clauses."));
+            }
+        };
+        let mut bind = |expr: Option<&ast::Expr>, clause| -> Result<Option<Expr>> {
+            let Some(expr) = expr else { return Ok(None) };
+            // A scope of its own: LIMIT sees no column of its own query, but those around it.
+            let bound = self.bind(expr, Place::new(level, clause))?;
+            let ty = bound.ty.ty;
+            let name = clause.name();
+            if bound.has_columns() {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    format!("argument of {name} must not contain variables"),
+                ));
+            }
+            let bound = self.coerce(bound, Type::Int8.into(), CastContext::Assignment)?.ok_or_else(|| {
+                SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!("argument of {name} must be type bigint, not type {}", self.type_name(ty)),
+                )
+            })?;
+            Ok(Some(bound))
+        };
+        let mut limit = bind(limit, Clause::Limit)?;
+        let offset = bind(offset, Clause::Offset)?;
+        if let Some(fetch) = &query.fetch {
+            if fetch.with_ties || fetch.percent {
+                return Err(SqlError::unsupported("FETCH ... WITH TIES or PERCENT"));
+            }
+            limit = match &fetch.quantity {
+                Some(quantity) => bind(Some(quantity), Clause::Limit)?,
+                None => Some(Expr::constant(Datum::Int8(1), Type::Int8)),
+            };
+        }
+        // LIMIT ALL and LIMIT NULL are no limit.
+        let limit = limit.filter(|limit| !matches!(limit.kind, ExprKind::Const(Datum::Null)));
+        Ok((limit, offset))
+    }
+
+    /// A body that is no SELECT, with what follows it.
+    fn bind_body(
+        &mut self,
+        body: &SetExpr,
+        tail: Tail<'_>,
+        level: &Scope<'_>,
+        targets: Targets<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let (plan, columns) = self.bind_set_expr(body, level, targets)?;
+        if let Some(lock) = tail.locks.first() {
+            let what = if matches!(body, SetExpr::Values(_)) { "VALUES" } else { "UNION/INTERSECT/EXCEPT" };
+            return Err(not_allowed(lock, &format!("with {what}")));
+        }
+        let mut keys = Vec::with_capacity(tail.order.len());
+        for item in tail.order {
+            let column = match unnested(&item.expr) {
+                ast::Expr::Identifier(ident) => {
+                    let name = name_of(ident);
+                    columns.iter().position(|column| column.name == name).ok_or_else(|| {
+                        SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
+                    })?
+                }
+                expr => ordinal(expr, columns.len(), "ORDER BY")?.ok_or_else(|| {
+                    SqlError::new(
+                        SqlState::FEATURE_NOT_SUPPORTED,
+                        "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                    )
+                    .detail("Only result column names can be used, not expressions or functions.")
+                    .hint(
+                        "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
+                    )
+                })?,
+            };
+            let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
+            keys.push(sort_key(expr, item)?);
+        }
+        Ok((finish_query(plan, keys, tail.limit, tail.offset), columns))
+    }
+
+    /// Binds the body of a query.
+    pub(super) fn bind_set_expr(
+        &mut self,
+        body: &SetExpr,
+        level: &Scope<'_>,
+        targets: Targets<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        self.enter()?;
+        let bound = match body {
+            SetExpr::Select(select) => {
+                let tail = Tail { order: &[], limit: None, offset: None, locks: &[] };
+                self.bind_select(select, tail, level, targets)
+            }
+            SetExpr::Query(query) => self.bind_query(query, level, targets),
+            SetExpr::Values(values) => self.bind_values(values, level, targets),
+            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                self.bind_set_operation(left, *op, *set_quantifier, right, level)
+            }
+            SetExpr::Table(table) => {
+                let name = table.table_name.clone().unwrap_or_default();
+                let mut parts: Vec<ast::Ident> = table.schema_name.iter().map(ast::Ident::new).collect();
+                parts.push(ast::Ident::new(name));
+                self.bind_table_command(parts.into(), level)
+            }
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                Err(SqlError::unsupported("a data-modifying statement in WITH"))
+            }
+        }?;
+        self.leave();
+        Ok(bound)
+    }
+
+    /// `TABLE name`, which is `SELECT * FROM name`.
+    fn bind_table_command(
+        &mut self,
+        name: ast::ObjectName,
+        level: &Scope<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let factor = ast::TableFactor::Table {
+            name,
+            alias: None,
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        let from = [ast::TableWithJoins { relation: factor, joins: Vec::new() }];
+        let (from, scope, width) = self.bind_from(&from, level)?;
+        let items = scope.columns.iter().map(|column| SelectItem {
+            expr: column.expr.clone(),
+            name: column.name.clone(),
+            table: column.table,
+            attribute: column.attribute,
+        });
+        let (columns, exprs) = output_columns(items.collect());
+        let select = BoundSelect {
+            from,
+            width,
+            filter: Vec::new(),
+            grouping: None,
+            aggregates: Vec::new(),
+            having: Vec::new(),
+            windows: Vec::new(),
+            columns: exprs,
+            distinct: None,
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+            locks: Vec::new(),
+        };
+        Ok((plan_select(select, &mut self.numbers)?, columns))
+    }
+
+    fn bind_values(
+        &mut self,
+        values: &ast::Values,
+        level: &Scope<'_>,
+        targets: Targets<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let place = Place::new(level, Clause::Values);
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for row in &values.rows {
+            if row.content.len() != width {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
+            }
+            let mut cells = Vec::with_capacity(width);
+            for (position, cell) in row.content.iter().enumerate() {
+                let mut cell = self.bind(cell, place)?;
+                if let Some((column, ty)) = targets.and_then(|targets| targets.get(position)) {
+                    cell = self.assigned(cell, column, *ty)?;
+                }
+                cells.push(cell);
+            }
+            rows.push(cells);
+        }
+        let mut columns = Vec::with_capacity(width);
+        for position in 0..width {
+            let target = targets.and_then(|targets| targets.get(position));
+            let ty = match target {
+                Some((_, ty)) => *ty,
+                None => {
+                    let cells: Vec<Expr> = rows.iter().map(|row: &Vec<Expr>| row[position].clone()).collect();
+                    let ty = self.common_type(&cells, "VALUES")?;
+                    for (row, cell) in rows.iter_mut().zip(self.all_to(cells, ty, "VALUES")?) {
+                        row[position] = cell;
+                    }
+                    let modifier = rows[0][position].ty.modifier;
+                    let same = rows.iter().all(|row| row[position].ty == ColumnType { ty, modifier });
+                    ColumnType { ty, modifier: if same { modifier } else { -1 } }
+                }
+            };
+            let name = format!("column{}", position + 1);
+            columns.push(ResultColumn { name, ty, table: 0, attribute: 0 });
+        }
+        Ok((Plan::Values(Arc::new(plan::Values { rows })), columns))
+    }
+
+    fn bind_set_operation(
+        &mut self,
+        left: &SetExpr,
+        op: SetOperator,
+        quantifier: SetQuantifier,
+        right: &SetExpr,
+        level: &Scope<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let all = match quantifier {
+            SetQuantifier::All => true,
+            SetQuantifier::None | SetQuantifier::Distinct => false,
+            _ => return Err(SqlError::unsupported("BY NAME")),
+        };
+        let name = match op {
+            SetOperator::Union => "UNION",
+            SetOperator::Intersect => "INTERSECT",
+            SetOperator::Except => "EXCEPT",
+            SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
+        };
+        let (mut left, mut columns) = self.bind_arm(left, level)?;
+        let (mut right, others) = self.bind_arm(right, level)?;
+        if columns.len() != others.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("each {name} query must have the same number of columns"),
+            ));
+        }
+        let (mut left_exprs, mut right_exprs) = (Vec::new(), Vec::new());
+        for (position, (a, b)) in columns.iter_mut().zip(&others).enumerate() {
+            let (x, y) = (arm_column(&left, position, a.ty), arm_column(&right, position, b.ty));
+            let pair = [x, y];
+            let ty = self.common_type(&pair, name)?;
+            let mut pair = self.all_to(pair.into(), ty, name)?;
+            right_exprs.extend(pair.pop());
+            left_exprs.extend(pair.pop());
+            let modifier = if a.ty == b.ty && a.ty.ty == ty { a.ty.modifier } else { -1 };
+            a.ty = ColumnType { ty, modifier };
+            (a.table, a.attribute) = (0, 0);
+        }
+        left = projected(left, left_exprs);
+        right = projected(right, right_exprs);
+        let types = columns.iter().map(|column| column.ty.ty).collect();
+        Ok((plan_set_operation(op, all, left, right, types), columns))
+    }
+
+    /// An arm of a set operation: literals of unknown type stay so until both arms are known.
+    fn bind_arm(&mut self, arm: &SetExpr, level: &Scope<'_>) -> Result<(Plan, Vec<ResultColumn>)> {
+        let unresolved = std::mem::replace(&mut self.keep_unknown, true);
+        let bound = self.bind_set_expr(arm, level, None);
+        self.keep_unknown = unresolved;
+        bound
+    }
+
+    fn bind_select(
+        &mut self,
+        select: &ast::Select,
+        tail: Tail<'_>,
+        level: &Scope<'_>,
+        targets: Targets<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let keep_unknown = std::mem::replace(&mut self.keep_unknown, false);
+        reject_clauses(select)?;
+        let (from, scope, width) = self.bind_from(&select.from, level)?;
+        let mut filter = Vec::new();
+        if let Some(selection) = &select.selection {
+            self.bind_condition(selection, Place::new(&scope, Clause::Where))?.split_and(&mut filter);
+        }
+        let calls = RefCell::new(Calls::default());
+        calls.borrow_mut().named_windows = named_windows(select)?;
+        let place = |clause| Place {
+            scope: &scope,
+            clause,
+            calls: Some(&calls),
+            in_aggregate: false,
+            in_window: false,
+        };
+        let mut items = self.select_list(&select.projection, place(Clause::Select))?;
+        if items.len() > COLUMNS_MAX {
+            return Err(SqlError::new(
+                SqlState::TOO_MANY_COLUMNS,
+                format!("target lists can have at most {COLUMNS_MAX} entries"),
+            ));
+        }
+        for (position, item) in items.iter_mut().enumerate() {
+            let expr = std::mem::replace(&mut item.expr, Expr::bool(true));
+            let target = targets.and_then(|targets| targets.get(position));
+            item.expr = match target {
+                Some((column, ty)) if expr.ty.ty == Type::Unknown => self.assigned(expr, column, *ty)?,
+                _ if keep_unknown && matches!(expr.kind, ExprKind::Const(_)) => expr,
+                _ => self.known(expr)?,
+            };
+        }
+        let grouping = self.bind_group_by(&select.group_by, &items, &scope)?;
+        let mut having = Vec::new();
+        if let Some(condition) = &select.having {
+            self.bind_condition(condition, place(Clause::Having))?.split_and(&mut having);
+        }
+        let mut order = Vec::with_capacity(tail.order.len());
+        for item in tail.order {
+            order.push(self.bind_order(item, &items, place(Clause::OrderBy))?);
+        }
+        let distinct = match &select.distinct {
+            None | Some(ast::Distinct::All) => None,
+            Some(ast::Distinct::Distinct) => Some(None),
+            Some(ast::Distinct::On(exprs)) => {
+                let mut keys = Vec::with_capacity(exprs.len());
+                for expr in exprs {
+                    let item = ast::OrderByExpr {
+                        expr: expr.clone(),
+                        options: ast::OrderByOptions { sort: None, nulls_first: None },
+                        with_fill: None,
+                    };
+                    keys.push(self.bind_order(&item, &items, place(Clause::OrderBy))?);
+                }
+                Some(Some(keys))
+            }
+        };
+        check_distinct(distinct.as_ref(), &order)?;
+
+        let calls = calls.into_inner();
+        let grouped = grouping.is_some() || !calls.aggregates.is_empty() || select.having.is_some();
+        let locks = self.bind_locks(tail.locks, from.as_ref(), grouped, select.distinct.is_some())?;
+        let (columns, exprs) = output_columns(items);
+        let mut bound = BoundSelect {
+            from,
+            width,
+            filter,
+            grouping: None,
+            aggregates: calls.aggregates,
+            having,
+            windows: calls.windows,
+            columns: exprs,
+            distinct,
+            order,
+            limit: tail.limit,
+            offset: tail.offset,
+            locks,
+        };
+        if grouped {
+            let grouping = grouping.unwrap_or_default();
+            self.apply_grouping(&mut bound, grouping, &scope)?;
+        }
+        bound.number_windows();
+        Ok((plan_select(bound, &mut self.numbers)?, columns))
+    }
+
+    /// Binds the items of a select list or of RETURNING.
+    pub(super) fn select_list(
+        &mut self,
+        items: &[ast::SelectItem],
+        place: Place<'_>,
+    ) -> Result<Vec<SelectItem>> {
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                ast::SelectItem::UnnamedExpr(expr) => {
+                    let name = figure_name(expr);
+                    out.push(self.select_item(expr, name, place)?);
+                }
+                ast::SelectItem::ExprWithAlias { expr, alias } => {
+                    out.push(self.select_item(expr, name_of(alias), place)?);
+                }
+                ast::SelectItem::Wildcard(options) => {
+                    plain_wildcard(options)?;
+                    if place.scope.relations.is_empty() {
+                        return Err(SqlError::new(
+                            SqlState::SYNTAX_ERROR,
+                            "SELECT * with no tables specified is not valid",
+                        ));
+                    }
+                    out.extend(place.scope.columns.iter().map(|column| SelectItem {
+                        expr: column.expr.clone(),
+                        name: column.name.clone(),
+                        table: column.table,
+                        attribute: column.attribute,
+                    }));
+                }
+                ast::SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    options,
+                ) => {
+                    plain_wildcard(options)?;
+                    let (schema, relation) = self.relation_name(name)?;
+                    let columns = place
+                        .scope
+                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
+                        .ok_or_else(|| place.scope.missing_relation(&relation))?;
+                    out.extend(columns.into_iter().map(|column| SelectItem {
+                        expr: column.expr,
+                        name: column.name,
+                        table: column.table,
+                        attribute: column.attribute,
+                    }));
+                }
+                other => return Err(SqlError::unsupported(format!("the select item {other}"))),
+            }
+        }
+        Ok(out)
+    }
+
+    fn select_item(&mut self, expr: &ast::Expr, name: String, place: Place<'_>) -> Result<SelectItem> {
+        let (table, attribute) = self.origin(expr, place)?;
+        Ok(SelectItem { expr: self.bind(expr, place)?, name, table, attribute })
+    }
+    /// The table and column number that an expression names, or zeroes.
+    fn origin(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<(u32, i16)> {
+        let slots = &mut self.numbers.slots;
+        let column = match unnested(expr) {
+            ast::Expr::Identifier(ident) => place.scope.column(ident, slots)?,
+            ast::Expr::CompoundIdentifier(idents) => match &idents[..] {
+                [relation, column] => {
+                    place.scope.qualified(None, &name_of(relation), &name_of(column), slots)?
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(column.map_or((0, 0), |column| (column.table, column.attribute)))
+    }
+
+    fn bind_order(
+        &mut self,
+        item: &ast::OrderByExpr,
+        items: &[SelectItem],
+        place: Place<'_>,
+    ) -> Result<OutputOrder> {
+        let named = |name: &str| -> Result<Option<usize>> {
+            let mut matching = items.iter().enumerate().filter(|(_, item)| item.name == name);
+            let Some((first, item)) = matching.next() else { return Ok(None) };
+            if matching.any(|(_, other)| !other.expr.same(&item.expr)) {
+                return Err(SqlError::new(
+                    SqlState::AMBIGUOUS_COLUMN,
+                    format!("ORDER BY \"{name}\" is ambiguous"),
+                ));
+            }
+            Ok(Some(first))
+        };
+        // SQL-92's rule first: the name or the number of an output column. Then any expression.
+        let output = match unnested(&item.expr) {
+            ast::Expr::Identifier(ident) => named(&name_of(ident))?,
+            expr => ordinal(expr, items.len(), "ORDER BY")?,
+        };
+        let (output, expr) = match output {
+            Some(position) => (Some(position), items[position].expr.clone()),
+            None => {
+                let expr = self.bind(&item.expr, place)?;
+                let expr = self.known(expr)?;
+                (items.iter().position(|item| item.expr.same(&expr)), expr)
+            }
+        };
+        Ok(OutputOrder { output, key: sort_key(expr, item)? })
+    }
+
+    /// GROUP BY: its keys in terms of FROM's columns, and the grouping sets over them.
+    fn bind_group_by(
+        &mut self,
+        group_by: &GroupByExpr,
+        items: &[SelectItem],
+        scope: &Scope<'_>,
+    ) -> Result<Option<Grouping>> {
+        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
+            return Err(SqlError::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(SqlError::unsupported("this form of GROUP BY"));
+        }
+        if exprs.is_empty() {
+            return Ok(None);
+        }
+        let mut grouping = Grouping::default();
+        // Each item contributes alternatives; the grouping sets are their product.
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut plain = true;
+        for expr in exprs {
+            let alternatives: Vec<Vec<usize>> = match expr {
+                ast::Expr::GroupingSets(lists) => {
+                    plain = false;
+                    lists
+                        .iter()
+                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
+                        .collect::<Result<_>>()?
+                }
+                ast::Expr::Rollup(lists) => {
+                    plain = false;
+                    let lists: Vec<Vec<usize>> = lists
+                        .iter()
+                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
+                        .collect::<Result<_>>()?;
+                    (0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()
+                }
+                ast::Expr::Cube(lists) => {
+                    plain = false;
+                    if lists.len() > 12 {
+                        return Err(SqlError::new(
+                            SqlState::TOO_MANY_COLUMNS,
+                            "CUBE is limited to 12 elements",
+                        ));
+                    }
+                    let lists: Vec<Vec<usize>> = lists
+                        .iter()
+                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
+                        .collect::<Result<_>>()?;
+                    (0..1_usize << lists.len())
+                        .rev()
+                        .map(|mask| {
+                            let chosen =
+                                (0..lists.len()).filter(|bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
+                            chosen.flat_map(|bit| lists[bit].iter().copied()).collect()
+                        })
+                        .collect()
+                }
+                ast::Expr::Tuple(list) => vec![self.group_keys(list, items, scope, &mut grouping)?],
+                expr => vec![self.group_keys(std::slice::from_ref(expr), items, scope, &mut grouping)?],
+            };
+            if sets.len().saturating_mul(alternatives.len()) > 4096 {
+                return Err(SqlError::new(
+                    SqlState::STATEMENT_TOO_COMPLEX,
+                    "too many grouping sets present (maximum 4096)",
+                ));
+            }
+            sets = sets
+                .iter()
+                .flat_map(|set| alternatives.iter().map(move |more| [&set[..], more].concat()))
+                .collect();
+        }
+        if !plain {
+            grouping.sets = Some(sets);
+        }
+        Ok(Some(grouping))
+    }
+
+    /// Adds keys of GROUP BY; returns their positions among all keys.
+    fn group_keys(
+        &mut self,
+        exprs: &[ast::Expr],
+        items: &[SelectItem],
+        scope: &Scope<'_>,
+        grouping: &mut Grouping,
+    ) -> Result<Vec<usize>> {
+        let mut positions = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let bound = match ordinal(expr, items.len(), "GROUP BY")? {
+                Some(position) => items[position].expr.clone(),
+                None => {
+                    // A column of the input goes before one of the output.
+                    let output = match unnested(expr) {
+                        ast::Expr::Identifier(ident)
+                            if scope.column(ident, &mut self.numbers.slots)?.is_none() =>
+                        {
+                            let name = name_of(ident);
+                            items.iter().find(|item| item.name == name).map(|item| item.expr.clone())
+                        }
+                        _ => None,
+                    };
+                    match output {
+                        Some(expr) => expr,
+                        None => {
+                            let bound = self.bind(expr, Place::new(scope, Clause::GroupBy))?;
+                            self.known(bound)?
+                        }
+                    }
+                }
+            };
+            if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
+                return Err(SqlError::new(
+                    SqlState::GROUPING_ERROR,
+                    "aggregate functions are not allowed in GROUP BY",
+                ));
+            }
+            if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
+                return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
+            }
+            let position = match grouping.keys.iter().position(|key| key.same(&bound)) {
+                Some(position) => position,
+                None => {
+                    grouping.keys.push(bound);
+                    grouping.keys.len() - 1
+                }
+            };
+            positions.push(position);
+        }
+        Ok(positions)
+    }
+
+    fn bind_locks(
+        &mut self,
+        locks: &[ast::LockClause],
+        from: Option<&JoinTree>,
+        grouped: bool,
+        distinct: bool,
+    ) -> Result<Vec<(usize, RowLock, LockWait)>> {
+        let mut out: Vec<(usize, RowLock, LockWait)> = Vec::new();
+        for clause in locks {
+            if distinct {
+                return Err(not_allowed(clause, "with DISTINCT clause"));
+            }
+            if grouped {
+                return Err(not_allowed(clause, "with GROUP BY clause or aggregate functions"));
+            }
+            let lock = match clause.lock_type {
+                LockType::Share => RowLock::Share,
+                LockType::Update => RowLock::Exclusive,
+            };
+            let wait = match clause.nonblock {
+                None => LockWait::Block,
+                Some(NonBlock::Nowait) => LockWait::Error,
+                Some(NonBlock::SkipLocked) => LockWait::Skip,
+            };
+            let of = match &clause.of {
+                Some(name) => name_parts(name)?.pop(),
+                None => None,
+            };
+            let mut items = Vec::new();
+            if let Some(from) = from {
+                collect_items(from, false, &mut items);
+            }
+            let mut found = of.is_none();
+            for (item, nullable) in items {
+                if of.as_ref().is_some_and(|of| *of != item.alias) {
+                    continue;
+                }
+                found = true;
+                match &item.kind {
+                    FromKind::Table(_) if nullable => {
+                        return Err(not_allowed_words(
+                            clause,
+                            "cannot be applied to the nullable side of an outer join",
+                        ));
+                    }
+                    FromKind::Table(_) => match out.iter_mut().find(|(base, ..)| *base == item.base) {
+                        // Of several clauses for a table the strongest lock and the least patience count.
+                        Some((_, strongest, patience)) => {
+                            if lock == RowLock::Exclusive {
+                                *strongest = lock;
+                            }
+                            if wait != LockWait::Block && *patience != LockWait::Error {
+                                *patience = wait;
+                            }
+                        }
+                        None => out.push((item.base, lock, wait)),
+                    },
+                    FromKind::Plan(plan) if !matches!(plan, Plan::CteScan(_)) => {
+                        return Err(SqlError::unsupported(
+                            "locking the rows of a view or of a subquery in FROM",
+                        ));
+                    }
+                    FromKind::Plan(_) | FromKind::Virtual(_) | FromKind::Functions { .. } => {}
+                }
+            }
+            if let (false, Some(of)) = (found, of) {
+                return Err(SqlError::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("relation \"{of}\" in {} clause not found in FROM clause", lock_words(clause)),
+                ));
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn collect_items<'t>(tree: &'t JoinTree, nullable: bool, out: &mut Vec<(&'t FromItem, bool)>) {
+    match tree {
+        JoinTree::Item(item) => out.push((item, nullable)),
+        JoinTree::Join { kind, left, right, .. } => {
+            collect_items(left, nullable || matches!(kind, JoinKind::Right | JoinKind::Full), out);
+            collect_items(right, nullable || matches!(kind, JoinKind::Left | JoinKind::Full), out);
+        }
+    }
+}
+
+fn lock_words(clause: &ast::LockClause) -> &'static str {
+    match clause.lock_type {
+        LockType::Share => "FOR SHARE",
+        LockType::Update => "FOR UPDATE",
+    }
+}
+
+fn not_allowed_words(clause: &ast::LockClause, what: &str) -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} {what}", lock_words(clause)))
+}
+
+fn not_allowed(clause: &ast::LockClause, what: &str) -> SqlError {
+    not_allowed_words(clause, &format!("is not allowed {what}"))
+}
+
+fn reject_clauses(select: &ast::Select) -> Result<()> {
+    if select.into.is_some() {
+        return Err(SqlError::unsupported("SELECT INTO"));
+    }
+    let others = select.top.is_some()
+        || select.exclude.is_some()
+        || !select.lateral_views.is_empty()
+        || select.prewhere.is_some()
+        || !select.connect_by.is_empty()
+        || !select.cluster_by.is_empty()
+        || !select.distribute_by.is_empty()
+        || !select.sort_by.is_empty()
+        || select.qualify.is_some()
+        || select.value_table_mode.is_some();
+    match others {
+        true => Err(SqlError::unsupported("this clause of SELECT")),
+        false => Ok(()),
+    }
+}
+
+fn named_windows(select: &ast::Select) -> Result<Vec<(String, ast::WindowSpec)>> {
+    let mut out = Vec::with_capacity(select.named_window.len());
+    for ast::NamedWindowDefinition(name, definition) in &select.named_window {
+        match definition {
+            ast::NamedWindowExpr::WindowSpec(spec) => out.push((name_of(name), spec.clone())),
+            ast::NamedWindowExpr::NamedWindow(_) => return Err(SqlError::unsupported("WINDOW name AS name")),
+        }
+    }
+    Ok(out)
+}
+
+fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
+    let plain = options.opt_ilike.is_none()
+        && options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none();
+    if plain { Ok(()) } else { Err(SqlError::unsupported("an option of *")) }
+}
+
+/// The position that a bare integer in ORDER BY or GROUP BY means. Other bare literals mean nothing there.
+fn ordinal(expr: &ast::Expr, columns: usize, clause: &str) -> Result<Option<usize>> {
+    let ast::Expr::Value(value) = unnested(expr) else { return Ok(None) };
+    let digits = match &value.value {
+        ast::Value::Number(digits, _) => digits,
+        ast::Value::Placeholder(_) => return Ok(None),
+        _ => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")));
+        }
+    };
+    let Ok(position) = digits.parse::<i32>() else {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}")));
+    };
+    usize::try_from(position).ok().filter(|position| (1..=columns).contains(position)).map_or_else(
+        || {
+            Err(SqlError::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!("{clause} position {position} is not in select list"),
+            ))
+        },
+        |position| Ok(Some(position - 1)),
+    )
+}
+
+/// A key with its direction; NULLs come last, or first if it descends, unless the statement says otherwise.
+pub(super) fn sort_key(expr: Expr, item: &ast::OrderByExpr) -> Result<SortKey> {
+    let descending = match &item.options.sort {
+        None | Some(ast::OrderBySort::Asc) => false,
+        Some(ast::OrderBySort::Desc) => true,
+        Some(_) => return Err(SqlError::unsupported("ORDER BY ... USING")),
+    };
+    Ok(SortKey { expr, descending, nulls_first: item.options.nulls_first.unwrap_or(descending) })
+}
+
+fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOrder]) -> Result<()> {
+    match distinct {
+        None => Ok(()),
+        Some(None) => match order.iter().all(|key| key.output.is_some()) {
+            true => Ok(()),
+            false => Err(SqlError::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+            )),
+        },
+        // The keys of DISTINCT ON must be the first of ORDER BY, in any order.
+        Some(Some(keys)) => {
+            let is_key = |order: &OutputOrder| keys.iter().any(|key| key.key.expr.same(&order.key.expr));
+            let leading = order.iter().take_while(|order| is_key(order)).count();
+            let covered = keys
+                .iter()
+                .all(|key| order[..leading].iter().any(|order| order.key.expr.same(&key.key.expr)));
+            match covered || leading == order.len() {
+                true => Ok(()),
+                false => Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
+                )),
+            }
+        }
+    }
+}
+
+fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) {
+    items
+        .into_iter()
+        .map(|item| {
+            let column = ResultColumn {
+                name: item.name,
+                ty: item.expr.ty,
+                table: item.table,
+                attribute: item.attribute,
+            };
+            (column, item.expr)
+        })
+        .unzip()
+}
+
+/// The column of an arm of a set operation; a literal shows itself, so that it can take the other arm's type.
+fn arm_column(plan: &Plan, position: usize, ty: ColumnType) -> Expr {
+    if ty.ty == Type::Unknown
+        && let Plan::Project(project) = plan
+        && let Some(expr) = project.columns.get(position)
+        && let ExprKind::Const(_) = expr.kind
+    {
+        return expr.clone();
+    }
+    Expr::column(position, "?column?", ty)
+}
+
+/// A plan whose columns are these expressions of its own; itself if nothing changes.
+fn projected(plan: Plan, columns: Vec<Expr>) -> Plan {
+    let unchanged = columns.iter().enumerate().all(|(position, column)| column.as_column() == Some(position));
+    match unchanged {
+        true => plan,
+        false => Plan::Project(Arc::new(plan::Project { input: plan, columns })),
+    }
+}
+
+/// The name that an unnamed output column gets, as PostgreSQL makes it up.
+fn figure_name(expr: &ast::Expr) -> String {
+    figured(expr).0.unwrap_or_else(|| "?column?".to_owned())
+}
+
+/// The name, and whether it is a good one (of a column or a function) rather than a type's.
+fn figured(expr: &ast::Expr) -> (Option<String>, bool) {
+    use ast::Expr as E;
+    let good = |name: &str| (Some(name.to_owned()), true);
+    match expr {
+        E::Identifier(ident) => (Some(name_of(ident)), true),
+        E::CompoundIdentifier(idents) => (idents.last().map(name_of), true),
+        E::Nested(inner) => figured(inner),
+        E::Collate { expr, .. } => figured(expr),
+        E::CompoundFieldAccess { root, .. } => figured(root),
+        E::Function(function) => match function.name.0.last().and_then(|part| part.as_ident()) {
+            Some(ident) => (Some(name_of(ident)), true),
+            None => (None, false),
+        },
+        E::Cast { expr, data_type, .. } => match figured(expr) {
+            (name, true) => (name, true),
+            _ => (type_figure(data_type), false),
+        },
+        E::TypedString(ast::TypedString { data_type, .. }) => (type_figure(data_type), false),
+        E::Interval(_) => (Some("interval".to_owned()), false),
+        E::Case { else_result, .. } => match else_result.as_deref().map(figured) {
+            Some((name, true)) => (name, true),
+            _ => (Some("case".to_owned()), false),
+        },
+        E::Array(_) => good("array"),
+        E::Tuple(_) => good("row"),
+        E::Exists { negated: false, .. } => good("exists"),
+        E::Subquery(query) => match &*query.body {
+            SetExpr::Select(select) => match select.projection.first() {
+                Some(ast::SelectItem::UnnamedExpr(expr)) => figured(expr),
+                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => (Some(name_of(alias)), true),
+                _ => (None, false),
+            },
+            SetExpr::Values(_) => good("column1"),
+            _ => (None, false),
+        },
+        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => (Some("bool".to_owned()), false),
+        E::Extract { .. } => good("extract"),
+        E::Position { .. } => good("position"),
+        E::Substring { .. } => good("substring"),
+        E::Trim { trim_where, .. } => good(trim_function(trim_where.as_ref())),
+        E::Overlay { .. } => good("overlay"),
+        E::Ceil { .. } => good("ceil"),
+        E::Floor { .. } => good("floor"),
+        E::AtTimeZone { .. } => good("timezone"),
+        _ => (None, false),
+    }
+}
+
+/// The internal name of a type.
+fn type_figure(data_type: &ast::DataType) -> Option<String> {
+    crate::types::column_type(data_type).ok().map(|column| column.ty.info().typname.to_owned())
+}
+
+/// The only argument of a call, if it is an expression.
+pub(super) fn plain_argument(arg: &FunctionArg) -> Result<&ast::Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr),
+        other => Err(SqlError::unsupported(format!("the argument {other}"))),
+    }
+}

@@ -1,0 +1,275 @@
+//! Names: which relations and columns an expression can refer to, at its own query level and at those around it.
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+
+use sqlparser::{ast::Ident, tokenizer::Span};
+
+use super::name_of;
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Oid, Table},
+    query::{Expr, expr::ExprKind},
+};
+
+/// A column that can be named.
+#[derive(Clone, Debug)]
+pub struct ScopeColumn {
+    /// Its name.
+    pub name: String,
+    /// What it is: a column, or of a full join with USING the first of two that is not NULL.
+    pub expr: Expr,
+    /// The table that it comes from, or 0.
+    pub table: Oid,
+    /// Its number in that table, from 1, or 0.
+    pub attribute: i16,
+}
+
+/// A relation that can be named.
+#[derive(Clone, Debug)]
+pub struct ScopeRelation {
+    /// Its schema, if it goes by its own name.
+    pub schema: Option<String>,
+    /// The name that it goes by.
+    pub name: String,
+    /// Its own name, if it goes by an alias.
+    pub aliased: Option<String>,
+    /// Its columns.
+    pub columns: Vec<ScopeColumn>,
+    /// Whether only LATERAL items after it, not those in the same join's other side, may refer to it.
+    pub stored: Option<Arc<Table>>,
+}
+
+/// What the expressions of a query level can refer to.
+#[derive(Debug, Default)]
+pub struct Scope<'p> {
+    /// The level around it.
+    parent: Option<&'p Scope<'p>>,
+    /// Relations, in the order of FROM.
+    pub relations: Vec<ScopeRelation>,
+    /// Columns that can be named without their relation, in the order of `*`.
+    pub columns: Vec<ScopeColumn>,
+    /// Values of the parent's row that this level uses: slot, and expression in the parent's terms.
+    captures: RefCell<Vec<(usize, Expr)>>,
+    /// Whether it uses values of any level around it.
+    correlated: Cell<bool>,
+}
+
+/// What a name was found to be.
+enum Found {
+    Here(ScopeColumn),
+    Outside(ScopeColumn),
+}
+
+impl<'p> Scope<'p> {
+    /// A scope without names.
+    pub fn empty() -> Scope<'static> {
+        Scope::default()
+    }
+
+    /// The scope of a query within `parent`'s expressions.
+    pub fn within(parent: &'p Scope<'p>) -> Scope<'p> {
+        Scope { parent: Some(parent), ..Scope::default() }
+    }
+
+    /// The scope of one table's row, whose column `i` is column `i` of the row: dropped columns are there but have no
+    /// name.
+    pub fn of_table(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
+        let mut scope = Scope::empty();
+        scope.push(ScopeRelation::of_table(table, alias, 0));
+        scope
+    }
+
+    /// Adds a relation whose columns can be named with and without it.
+    pub fn push(&mut self, relation: ScopeRelation) {
+        self.columns.extend(relation.columns.iter().cloned());
+        self.relations.push(relation);
+    }
+
+    /// What this level takes from the one around it, and whether it depends on any level around it.
+    pub(super) fn into_captures(self) -> (Vec<(usize, Expr)>, bool) {
+        (self.captures.into_inner(), self.correlated.get())
+    }
+
+    /// Whether it depends on any level around it.
+    pub(super) fn is_correlated(&self) -> bool {
+        self.correlated.get()
+    }
+
+    /// The column `name`, in this level or the next one around it that has it.
+    pub(super) fn column(&self, name: &Ident, slots: &mut usize) -> Result<Option<ScopeColumn>> {
+        let key = name_of(name);
+        let mut matching = self.columns.iter().filter(|column| column.name == key);
+        let found = match (matching.next(), matching.next()) {
+            (Some(column), None) => Some(Found::Here(column.clone())),
+            (Some(_), Some(_)) => {
+                return Err(SqlError::new(
+                    SqlState::AMBIGUOUS_COLUMN,
+                    format!("column reference \"{key}\" is ambiguous"),
+                ));
+            }
+            (None, _) => match self.parent {
+                Some(parent) => parent.column(name, slots)?.map(Found::Outside),
+                None => None,
+            },
+        };
+        Ok(found.map(|found| self.reach(found, slots)))
+    }
+
+    /// The column `relation.name`.
+    pub(super) fn qualified(
+        &self,
+        schema: Option<&str>,
+        relation: &str,
+        name: &str,
+        slots: &mut usize,
+    ) -> Result<Option<ScopeColumn>> {
+        let found = match self.relation(schema, relation)? {
+            Some(found) => {
+                let mut matching = found.columns.iter().filter(|column| column.name == name);
+                match (matching.next(), matching.next()) {
+                    (Some(column), None) => Found::Here(column.clone()),
+                    (Some(_), Some(_)) => {
+                        return Err(SqlError::new(
+                            SqlState::AMBIGUOUS_COLUMN,
+                            format!("column reference \"{name}\" is ambiguous"),
+                        ));
+                    }
+                    (None, _) => {
+                        return Err(SqlError::new(
+                            SqlState::UNDEFINED_COLUMN,
+                            format!("column {relation}.{name} does not exist"),
+                        ));
+                    }
+                }
+            }
+            None => match self.parent {
+                Some(parent) => match parent.qualified(schema, relation, name, slots)? {
+                    Some(column) => Found::Outside(column),
+                    None => return Ok(None),
+                },
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(self.reach(found, slots)))
+    }
+
+    /// The relation of this name at this level.
+    pub(super) fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<&ScopeRelation>> {
+        let mut matching = self.relations.iter().filter(|relation| {
+            relation.name == name && (schema.is_none() || relation.schema.as_deref() == schema)
+        });
+        let first = matching.next();
+        if matching.next().is_some() {
+            return Err(SqlError::new(SqlState("42P09"), format!("table reference \"{name}\" is ambiguous")));
+        }
+        Ok(first)
+    }
+
+    /// The columns of a relation here or around, as values of this level's row.
+    pub(super) fn whole_relation(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        slots: &mut usize,
+    ) -> Result<Option<Vec<ScopeColumn>>> {
+        if let Some(relation) = self.relation(schema, name)? {
+            return Ok(Some(relation.columns.clone()));
+        }
+        let Some(parent) = self.parent else { return Ok(None) };
+        let columns = parent.whole_relation(schema, name, slots)?;
+        Ok(columns.map(|columns| {
+            columns.into_iter().map(|column| self.reach(Found::Outside(column), slots)).collect()
+        }))
+    }
+
+    /// The alias under which a relation of this own name can be reached, here or around.
+    fn alias_of(&self, name: &str) -> Option<&str> {
+        self.relations
+            .iter()
+            .find(|relation| relation.aliased.as_deref() == Some(name))
+            .map(|relation| relation.name.as_str())
+            .or_else(|| self.parent.and_then(|parent| parent.alias_of(name)))
+    }
+
+    /// The error for a relation that no level has.
+    pub(super) fn missing_relation(&self, name: &str) -> SqlError {
+        match self.alias_of(name) {
+            Some(alias) => SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("invalid reference to FROM-clause entry for table \"{name}\""),
+            )
+            .hint(format!("Perhaps you meant to reference the table alias \"{alias}\".")),
+            None => SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("missing FROM-clause entry for table \"{name}\""),
+            ),
+        }
+    }
+
+    /// A column found around this level becomes a slot, which whoever opens this level's plan sets.
+    fn reach(&self, found: Found, slots: &mut usize) -> ScopeColumn {
+        let mut column = match found {
+            Found::Here(column) => return column,
+            Found::Outside(column) => column,
+        };
+        self.correlated.set(true);
+        column.expr = self.capture(column.expr, slots);
+        column
+    }
+
+    fn capture(&self, expr: Expr, slots: &mut usize) -> Expr {
+        // A slot was set further out and stays set here.
+        if matches!(expr.kind, ExprKind::Slot(_)) {
+            return expr;
+        }
+        let mut captures = self.captures.borrow_mut();
+        let slot = match captures.iter().find(|(_, captured)| captured.same(&expr)) {
+            Some((slot, _)) => *slot,
+            None => {
+                let slot = *slots;
+                *slots += 1;
+                captures.push((slot, expr.clone()));
+                slot
+            }
+        };
+        Expr { kind: ExprKind::Slot(slot), ty: expr.ty }
+    }
+}
+
+impl ScopeRelation {
+    /// A stored table whose column `i` has number `base + i`.
+    pub fn of_table(table: &Arc<Table>, alias: Option<&str>, base: usize) -> ScopeRelation {
+        let name = alias.unwrap_or(&table.name);
+        let columns = table
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| !column.dropped)
+            .map(|(position, column)| ScopeColumn {
+                name: column.name.clone(),
+                expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
+                table: table.oid,
+                attribute: i16::try_from(position + 1).unwrap_or(0),
+            })
+            .collect();
+        ScopeRelation {
+            schema: alias.is_none().then(|| table.schema.clone()),
+            name: name.to_owned(),
+            aliased: alias.map(|_| table.name.clone()),
+            columns,
+            stored: Some(table.clone()),
+        }
+    }
+}
+
+/// With the position in the statement where `span` begins: the parser counts lines and columns, PostgreSQL
+/// characters, so that only the first line's are known.
+pub(super) fn at(error: SqlError, span: Span) -> SqlError {
+    match (error.report().position, span.start.line) {
+        (None, 1) => error.position(span.start.column as usize),
+        _ => error,
+    }
+}

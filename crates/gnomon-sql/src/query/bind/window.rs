@@ -1,0 +1,191 @@
+//! Window functions.
+
+use sqlparser::ast::{self, WindowFrameBound, WindowFrameUnits, WindowType};
+
+use super::{
+    Binder, Clause, Place, name_of,
+    query::{BoundSelect, sort_key},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    query::{
+        Expr,
+        expr::ExprKind,
+        plan::{WindowCall, WindowFunction},
+    },
+    types::{Datum, Type},
+};
+
+/// A window's definition, bound.
+pub(super) struct BoundWindow {
+    pub partition_by: Vec<Expr>,
+    pub order_by: Vec<crate::query::plan::SortKey>,
+    pub whole_partition: bool,
+    pub rows: bool,
+}
+
+impl Binder<'_> {
+    /// Binds what stands after OVER.
+    pub(super) fn bind_window(&mut self, window: &WindowType, place: Place<'_>) -> Result<BoundWindow> {
+        let Some(calls) = place.calls else { return Err(not_here(place.clause)) };
+        let named = |name: &ast::Ident| {
+            let name = name_of(name);
+            let calls = calls.borrow();
+            let found = calls.named_windows.iter().find(|(other, _)| *other == name);
+            found.map(|(_, spec)| spec.clone()).ok_or_else(|| {
+                SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
+            })
+        };
+        let spec = match window {
+            WindowType::NamedWindow(name) => named(name)?,
+            WindowType::WindowSpec(spec) => match &spec.window_name {
+                None => spec.clone(),
+                Some(name) => {
+                    let base = named(name)?;
+                    ast::WindowSpec {
+                        window_name: None,
+                        partition_by: base.partition_by,
+                        order_by: if base.order_by.is_empty() {
+                            spec.order_by.clone()
+                        } else {
+                            base.order_by
+                        },
+                        window_frame: spec.window_frame.clone(),
+                    }
+                }
+            },
+        };
+        let place = Place { clause: Clause::Window, in_window: true, ..place };
+        let mut partition_by = Vec::with_capacity(spec.partition_by.len());
+        for expr in &spec.partition_by {
+            let expr = self.bind(expr, place)?;
+            partition_by.push(self.known(expr)?);
+        }
+        let mut order_by = Vec::with_capacity(spec.order_by.len());
+        for item in &spec.order_by {
+            let expr = self.bind(&item.expr, place)?;
+            let expr = self.known(expr)?;
+            order_by.push(sort_key(expr, item)?);
+        }
+        let (whole_partition, rows) = match &spec.window_frame {
+            None => (order_by.is_empty(), false),
+            Some(frame) => {
+                let rows = match frame.units {
+                    WindowFrameUnits::Rows => true,
+                    WindowFrameUnits::Range => false,
+                    WindowFrameUnits::Groups => return Err(SqlError::unsupported("a frame of GROUPS")),
+                };
+                let from_start = matches!(frame.start_bound, WindowFrameBound::Preceding(None));
+                match (from_start, &frame.end_bound) {
+                    (true, Some(WindowFrameBound::Following(None))) => (true, rows),
+                    (true, None | Some(WindowFrameBound::CurrentRow)) => (false, rows),
+                    _ => {
+                        return Err(SqlError::unsupported(
+                            "a window frame that does not begin at its partition's start",
+                        ));
+                    }
+                }
+            }
+        };
+        Ok(BoundWindow { partition_by, order_by, whole_partition, rows })
+    }
+
+    /// The window function of this name, if there is one, with its arguments and the type of its value.
+    pub(super) fn window_function(
+        &mut self,
+        name: &str,
+        mut args: Vec<Expr>,
+    ) -> Result<Option<(WindowFunction, Vec<Expr>, Type)>> {
+        use WindowFunction as F;
+        let (function, arity, ty) = match name {
+            "row_number" => (F::RowNumber, 0..=0, Some(Type::Int8)),
+            "rank" => (F::Rank, 0..=0, Some(Type::Int8)),
+            "dense_rank" => (F::DenseRank, 0..=0, Some(Type::Int8)),
+            "percent_rank" => (F::PercentRank, 0..=0, Some(Type::Float8)),
+            "cume_dist" => (F::CumeDist, 0..=0, Some(Type::Float8)),
+            "ntile" => (F::Ntile, 1..=1, Some(Type::Int4)),
+            "lag" => (F::Lag, 1..=3, None),
+            "lead" => (F::Lead, 1..=3, None),
+            "first_value" => (F::FirstValue, 1..=1, None),
+            "last_value" => (F::LastValue, 1..=1, None),
+            "nth_value" => (F::NthValue, 2..=2, None),
+            _ => return Ok(None),
+        };
+        if !arity.contains(&args.len()) {
+            return Ok(None);
+        }
+        // Counts are integers; the value, and the default of lag and lead, share a type.
+        let count = if matches!(function, F::Ntile) { 0 } else { 1 };
+        if args.len() > count {
+            let arg = std::mem::replace(&mut args[count], Expr::constant(Datum::Null, Type::Int4));
+            args[count] = self.explicit(arg, Type::Int4.into())?;
+        }
+        let ty = match ty {
+            Some(ty) => ty,
+            None => {
+                let mut values = vec![args[0].clone()];
+                values.extend(args.get(2).cloned());
+                let ty = self.common_type(&values, name)?;
+                for (position, value) in [0, 2].into_iter().zip(self.all_to(values, ty, name)?) {
+                    args[position] = value;
+                }
+                ty
+            }
+        };
+        Ok(Some((function, args, ty)))
+    }
+
+    /// Adds a window call to its level; the expression that stands for its value.
+    pub(super) fn add_window_call(&mut self, call: WindowCall, place: Place<'_>) -> Result<Expr> {
+        let Some(calls) = place.calls else { return Err(not_here(place.clause)) };
+        if place.in_window {
+            return Err(SqlError::new(SqlState("42P20"), "window function calls cannot be nested"));
+        }
+        if place.in_aggregate {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate function calls cannot contain window function calls",
+            ));
+        }
+        if !matches!(place.clause, Clause::Select | Clause::OrderBy) {
+            return Err(not_here(place.clause));
+        }
+        let ty = call.ty;
+        let mut calls = calls.borrow_mut();
+        calls.windows.push(call);
+        Ok(Expr { kind: ExprKind::Window(calls.windows.len() - 1), ty })
+    }
+}
+
+fn not_here(clause: Clause) -> SqlError {
+    SqlError::new(SqlState("42P20"), format!("window functions are not allowed in {}", clause.name()))
+}
+
+impl BoundSelect {
+    /// Gives window calls the columns after those of the row that they are computed on.
+    pub(super) fn number_windows(&mut self) {
+        if self.windows.is_empty() {
+            return;
+        }
+        let base = self.row_width();
+        let number = |expr: &mut Expr| {
+            expr.replace(&mut |e| match e.kind {
+                ExprKind::Window(number) => Some(Expr::column(base + number, "?column?", e.ty)),
+                _ => None,
+            });
+        };
+        self.columns.iter_mut().for_each(number);
+        self.order.iter_mut().for_each(|order| number(&mut order.key.expr));
+        if let Some(Some(keys)) = &mut self.distinct {
+            keys.iter_mut().for_each(|order| number(&mut order.key.expr));
+        }
+    }
+
+    /// How many numbers the columns take over which window functions and the select list are computed.
+    pub(in crate::query) fn row_width(&self) -> usize {
+        match &self.grouping {
+            Some(grouping) => grouping.keys.len() + self.aggregates.len(),
+            None => self.width,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What an execution has at hand: the transaction, parameters, settings, and its own state.
+
+use std::collections::HashMap;
+
+use gnomon::Transaction;
+
+use crate::{
+    Result, SqlError, SqlState,
+    query::exec::{CachedRows, SubqueryResult},
+    types::{Context, Datum},
+};
+
+/// The memory that the sorts and hashes of one statement may take together, in bytes, unless
+/// [`ExecContext::memory_bytes_max`] is set otherwise.
+pub const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// How many rows pass between two looks at the interrupt.
+const ROWS_BETWEEN_CHECKS: u32 = 256;
+
+/// What plans and expressions are evaluated with. Make a new one for each statement: it keeps the results of
+/// subqueries that are evaluated once.
+pub struct ExecContext<'a> {
+    /// The transaction; its interrupt is looked at every few hundred rows.
+    pub txn: &'a mut Transaction,
+    /// The values of the statement's parameters, of the types that were bound.
+    pub params: &'a [Datum],
+    /// Settings, times, and the layers above functions.
+    pub types: &'a Context<'a>,
+    /// The memory that sorts and hashes may take together, in bytes.
+    pub memory_bytes_max: usize,
+    pub(super) state: ExecState,
+}
+
+/// What an execution keeps from row to row.
+#[derive(Default)]
+pub(super) struct ExecState {
+    slots: Vec<Datum>,
+    /// Results of subqueries that depend on no row, by the number that the binder gave them.
+    pub(super) subqueries: HashMap<usize, SubqueryResult>,
+    /// Rows of common table expressions, by their number.
+    pub(super) tables: HashMap<usize, CachedRows>,
+    memory_bytes: usize,
+    rows_since_check: u32,
+}
+
+impl<'a> ExecContext<'a> {
+    /// A context for one statement.
+    pub fn new(txn: &'a mut Transaction, params: &'a [Datum], types: &'a Context<'a>) -> ExecContext<'a> {
+        ExecContext { txn, params, types, memory_bytes_max: MEMORY_BYTES_MAX, state: ExecState::default() }
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> &Datum {
+        self.state.slots.get(slot).unwrap_or(&Datum::Null)
+    }
+
+    pub(super) fn set_slot(&mut self, slot: usize, value: Datum) {
+        if self.state.slots.len() <= slot {
+            self.state.slots.resize(slot + 1, Datum::Null);
+        }
+        self.state.slots[slot] = value;
+    }
+
+    /// Called for every row: looks at the interrupt now and then.
+    pub(super) fn tick(&mut self) -> Result<()> {
+        self.state.rows_since_check += 1;
+        if self.state.rows_since_check >= ROWS_BETWEEN_CHECKS {
+            self.state.rows_since_check = 0;
+            if let Some(interrupt) = &self.txn.options().interrupt {
+                interrupt.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes memory for rows that are kept; [`ExecContext::release`] gives it back.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.state.memory_bytes += bytes;
+        if self.state.memory_bytes > self.memory_bytes_max {
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(format!(
+                "The statement's sorts and hashes would take more than {} MiB.",
+                self.memory_bytes_max >> 20
+            )));
+        }
+        Ok(())
+    }
+
+    /// Gives back what [`ExecContext::reserve`] took.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.state.memory_bytes = self.state.memory_bytes.saturating_sub(bytes);
+    }
+}
+
+/// About how much memory a row takes, in bytes.
+pub(super) fn row_bytes(row: &[Datum]) -> usize {
+    24 + row.iter().map(datum_bytes).sum::<usize>()
+}
+
+/// About how much memory a value takes, in bytes.
+pub(super) fn datum_bytes(value: &Datum) -> usize {
+    size_of::<Datum>()
+        + match value {
+            Datum::Text(text) => text.len(),
+            Datum::Bytea(bytes) => bytes.len(),
+            Datum::Numeric(_) => 32,
+            Datum::Array(_, items) | Datum::Record(items) => row_bytes(items),
+            _ => 0,
+        }
+}

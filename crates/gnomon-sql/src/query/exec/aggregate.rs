@@ -1,0 +1,149 @@
+//! Groups by hash, in the order in which they first appear, and their aggregates.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{
+    HashKey, RowSource, eval_all,
+    join::OptionalCondition,
+    keys::{row_key, sort_key},
+    open,
+};
+use crate::{
+    Result,
+    functions::Accumulator,
+    query::{
+        context::{ExecContext, row_bytes},
+        plan::{self, AggregateCall},
+    },
+    types::{Datum, Row},
+};
+
+/// What an aggregate has seen of a group.
+pub(super) struct State {
+    accumulator: Box<dyn Accumulator>,
+    /// For DISTINCT: the arguments seen.
+    seen: HashSet<HashKey>,
+    /// For ORDER BY: the arguments to be fed, with their places.
+    waiting: Vec<(Box<[u8]>, Row)>,
+}
+
+impl State {
+    pub(super) fn new(call: &AggregateCall) -> State {
+        State { accumulator: call.function.start(), seen: HashSet::new(), waiting: Vec::new() }
+    }
+
+    fn add(&mut self, call: &AggregateCall, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<()> {
+        if !call.filter.as_ref().is_none_or_true(row, ctx)? {
+            return Ok(());
+        }
+        // The common shapes need no list of their own.
+        if call.args.is_empty() {
+            return self.accumulator.add(ctx.types, &[]);
+        }
+        if let ([arg], false, true) = (&call.args[..], call.distinct, call.order_by.is_empty()) {
+            let value = [arg.eval(row, ctx)?];
+            return self.accumulator.add(ctx.types, &value);
+        }
+        let args = eval_all(&call.args, row, ctx)?;
+        if call.distinct {
+            let key = row_key(&args);
+            let bytes = key.len() + 48;
+            if !self.seen.insert(key) {
+                return Ok(());
+            }
+            ctx.reserve(bytes)?;
+        }
+        if call.order_by.is_empty() {
+            return self.accumulator.add(ctx.types, &args);
+        }
+        let place = sort_key(&call.order_by, row, ctx)?;
+        ctx.reserve(place.len() + row_bytes(&args))?;
+        self.waiting.push((place, args));
+        Ok(())
+    }
+
+    fn finish(mut self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
+        self.waiting.sort_by(|a, b| a.0.cmp(&b.0));
+        for (_, args) in &self.waiting {
+            self.accumulator.add(ctx.types, args)?;
+        }
+        self.accumulator.value(ctx.types)
+    }
+}
+
+/// A group: its keys' values and its aggregates' states.
+type Group = (Row, Vec<State>);
+
+/// Groups rows.
+pub(super) struct AggregateSource {
+    node: Arc<plan::Aggregate>,
+    groups: Option<std::vec::IntoIter<Group>>,
+}
+
+impl AggregateSource {
+    pub(super) fn new(node: Arc<plan::Aggregate>) -> Self {
+        AggregateSource { node, groups: None }
+    }
+
+    fn group(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Group>> {
+        let node = &self.node;
+        let states = || node.calls.iter().map(State::new).collect::<Vec<_>>();
+        let mut input = open(&node.input);
+        let all: Vec<usize> = (0..node.keys.len()).collect();
+        let sets = node.sets.as_deref().unwrap_or(std::slice::from_ref(&all));
+        let mut groups: Vec<Group> = Vec::new();
+        let mut found: HashMap<(usize, HashKey), usize> = HashMap::new();
+        // The empty grouping set is there even without rows.
+        for (number, set) in sets.iter().enumerate().filter(|(_, set)| set.is_empty()) {
+            debug_assert!(set.is_empty());
+            found.insert((number, HashKey::default()), groups.len());
+            groups.push((vec![Datum::Null; node.keys.len()], states()));
+        }
+        while let Some(row) = input.next(ctx)? {
+            ctx.tick()?;
+            let values = eval_all(&node.keys, &row, ctx)?;
+            for (number, set) in sets.iter().enumerate() {
+                let group = if set.is_empty() {
+                    found.get(&(number, HashKey::default())).copied()
+                } else {
+                    let mut keys = vec![Datum::Null; values.len()];
+                    set.iter().for_each(|key| keys[*key].clone_from(&values[*key]));
+                    let key = row_key(&keys);
+                    Some(match found.entry((number, key)) {
+                        std::collections::hash_map::Entry::Occupied(entry) => *entry.get(),
+                        std::collections::hash_map::Entry::Vacant(entry) => {
+                            ctx.reserve(
+                                entry.key().1.len() + row_bytes(&keys) + 96 * (1 + node.calls.len()),
+                            )?;
+                            entry.insert(groups.len());
+                            groups.push((keys, states()));
+                            groups.len() - 1
+                        }
+                    })
+                };
+                if let Some((_, states)) = group.and_then(|group| groups.get_mut(group)) {
+                    for (call, state) in node.calls.iter().zip(states) {
+                        state.add(call, &row, ctx)?;
+                    }
+                }
+            }
+        }
+        Ok(groups)
+    }
+}
+
+impl RowSource for AggregateSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        if self.groups.is_none() {
+            self.groups = Some(self.group(ctx)?.into_iter());
+        }
+        let Some((mut row, states)) = self.groups.as_mut().and_then(Iterator::next) else { return Ok(None) };
+        for state in states {
+            row.push(state.finish(ctx)?);
+        }
+        Ok(Some(row))
+    }
+}

@@ -1,0 +1,255 @@
+//! Execution: rows pulled through a plan.
+//!
+//! Each node of a plan opens as a [`RowSource`], which holds where it stands and borrows the transaction only for
+//! the call. What can stream does; sorts, hashes and the kept side of a join hold their rows in memory, counted
+//! against the statement's limit.
+
+mod aggregate;
+mod join;
+mod keys;
+mod lock;
+mod scan;
+mod set;
+mod sort;
+mod window;
+
+use std::{mem, sync::Arc};
+
+use super::{
+    Expr,
+    context::{ExecContext, ExecState, row_bytes},
+    plan::{self, Plan},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Datum, Row},
+};
+
+pub(super) use keys::{HashKey, hash_key};
+pub(super) use lock::{Locked, lock_row};
+pub(super) use scan::{Ranges, RowReader, key_ranges};
+
+/// A source of rows.
+pub trait RowSource: Send {
+    /// The next row, or none at the end (and from then on).
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>>;
+}
+
+/// A query under way: what a portal holds between two fetches.
+pub struct Execution {
+    source: Box<dyn RowSource>,
+    state: ExecState,
+}
+
+impl Execution {
+    pub(super) fn new(plan: &Plan) -> Execution {
+        Execution { source: open(plan), state: ExecState::default() }
+    }
+
+    /// The next row, or none at the end. `ctx` must have the transaction and the parameters of the first call.
+    pub fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        mem::swap(&mut self.state, &mut ctx.state);
+        let row = self.source.next(ctx);
+        mem::swap(&mut self.state, &mut ctx.state);
+        row
+    }
+}
+
+/// Rows kept by the execution, shared by those who read them.
+pub(super) type CachedRows = Arc<Vec<Row>>;
+
+/// What is kept of a subquery that depends on no row.
+#[derive(Clone)]
+pub(super) enum SubqueryResult {
+    /// A value (EXISTS, scalar, ARRAY).
+    Value(Datum),
+    /// Its rows.
+    Rows(CachedRows),
+    /// Its rows by hash.
+    Hash(Arc<HashedRows>),
+}
+
+/// The rows of a subquery for `IN`.
+pub(super) struct HashedRows {
+    /// The rows without a NULL.
+    pub rows: std::collections::HashSet<HashKey>,
+    /// The rows with one, for which the comparison may be NULL.
+    pub with_null: Vec<Row>,
+    /// Whether there is no row at all.
+    pub empty: bool,
+    /// All rows, if they have several columns.
+    pub all: Vec<Row>,
+}
+
+/// Opens a plan.
+pub(super) fn open(plan: &Plan) -> Box<dyn RowSource> {
+    match plan {
+        Plan::Values(node) => Box::new(ValuesSource { node: node.clone(), next: 0 }),
+        Plan::TableScan(node) => scan::table(node),
+        Plan::VirtualScan(node) => Box::new(scan::VirtualSource::new(node.clone())),
+        Plan::FunctionScan(node) => Box::new(scan::FunctionSource::new(node.clone())),
+        Plan::CteScan(node) => Box::new(set::CteSource::new(node.clone())),
+        Plan::Filter(node) => Box::new(FilterSource { input: open(&node.input), node: node.clone() }),
+        Plan::Project(node) => Box::new(ProjectSource { input: open(&node.input), node: node.clone() }),
+        Plan::ProjectSet(node) => Box::new(scan::ProjectSetSource::new(node.clone())),
+        Plan::NestedLoop(node) => Box::new(join::NestedLoopSource::new(node.clone())),
+        Plan::HashJoin(node) => Box::new(join::HashJoinSource::new(node.clone())),
+        Plan::Sort(node) => Box::new(sort::SortSource::new(node.clone())),
+        Plan::Limit(node) => {
+            Box::new(LimitSource { input: open(&node.input), node: node.clone(), left: None })
+        }
+        Plan::Aggregate(node) => Box::new(aggregate::AggregateSource::new(node.clone())),
+        Plan::Window(node) => Box::new(window::WindowSource::new(node.clone())),
+        Plan::Distinct(node) => Box::new(set::DistinctSource::new(node.clone())),
+        Plan::Append(inputs) => Box::new(AppendSource { inputs: inputs.clone(), next: 0, input: None }),
+        Plan::SetOperation(node) => Box::new(set::SetOperationSource::new(node.clone())),
+        Plan::LockRows(node) => Box::new(lock::LockRowsSource::new(node.clone())),
+        Plan::With(node) => Box::new(set::WithSource::new(node.clone())),
+    }
+}
+
+/// Evaluates expressions to a row.
+pub(super) fn eval_all(exprs: &[Expr], row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Row> {
+    let mut out = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        out.push(expr.eval(row, ctx)?);
+    }
+    Ok(out)
+}
+
+/// All rows of a source, with the memory they were counted for.
+pub(super) fn collect(source: &mut dyn RowSource, ctx: &mut ExecContext<'_>) -> Result<(Vec<Row>, usize)> {
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = source.next(ctx)? {
+        let size = row_bytes(&row);
+        ctx.reserve(size)?;
+        bytes += size;
+        rows.push(row);
+    }
+    Ok((rows, bytes))
+}
+
+struct ValuesSource {
+    node: Arc<plan::Values>,
+    next: usize,
+}
+
+impl RowSource for ValuesSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        ctx.tick()?;
+        let Some(row) = self.node.rows.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        eval_all(row, &[], ctx).map(Some)
+    }
+}
+
+struct FilterSource {
+    node: Arc<plan::Filter>,
+    input: Box<dyn RowSource>,
+}
+
+impl RowSource for FilterSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        while let Some(row) = self.input.next(ctx)? {
+            if self.node.condition.is_true(&row, ctx)? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct ProjectSource {
+    node: Arc<plan::Project>,
+    input: Box<dyn RowSource>,
+}
+
+impl RowSource for ProjectSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        match self.input.next(ctx)? {
+            Some(row) => eval_all(&self.node.columns, &row, ctx).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+struct LimitSource {
+    node: Arc<plan::Limit>,
+    input: Box<dyn RowSource>,
+    /// How many rows are still to be returned, once that is known.
+    left: Option<u64>,
+}
+
+/// The value of LIMIT (none for all of them) and of OFFSET.
+pub(super) fn limit_and_offset(
+    limit: Option<&Expr>,
+    offset: Option<&Expr>,
+    ctx: &mut ExecContext<'_>,
+) -> Result<(Option<u64>, u64)> {
+    let mut count = |expr: Option<&Expr>, state, what| match expr {
+        None => Ok(None),
+        Some(expr) => match expr.eval(&[], ctx)? {
+            Datum::Int8(n) => match u64::try_from(n) {
+                Ok(n) => Ok(Some(n)),
+                Err(_) => Err(SqlError::new(state, format!("{what} must not be negative"))),
+            },
+            _ => Ok(None),
+        },
+    };
+    let limit = count(limit, SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "LIMIT")?;
+    let offset = count(offset, SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE, "OFFSET")?;
+    Ok((limit, offset.unwrap_or(0)))
+}
+
+impl RowSource for LimitSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let left = match &mut self.left {
+            Some(left) => left,
+            left => {
+                let (limit, offset) =
+                    limit_and_offset(self.node.limit.as_ref(), self.node.offset.as_ref(), ctx)?;
+                let limit = left.insert(limit.unwrap_or(u64::MAX));
+                if *limit > 0 {
+                    for _ in 0..offset {
+                        if self.input.next(ctx)?.is_none() {
+                            *limit = 0;
+                            break;
+                        }
+                    }
+                }
+                limit
+            }
+        };
+        if *left == 0 {
+            return Ok(None);
+        }
+        *left -= 1;
+        let row = self.input.next(ctx)?;
+        if row.is_none() {
+            *left = 0;
+        }
+        Ok(row)
+    }
+}
+
+struct AppendSource {
+    inputs: Arc<Vec<Plan>>,
+    next: usize,
+    input: Option<Box<dyn RowSource>>,
+}
+
+impl RowSource for AppendSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        loop {
+            if let Some(input) = &mut self.input {
+                if let Some(row) = input.next(ctx)? {
+                    return Ok(Some(row));
+                }
+                self.input = None;
+            }
+            let Some(plan) = self.inputs.get(self.next) else { return Ok(None) };
+            self.next += 1;
+            self.input = Some(open(plan));
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Sources at the leaves: stored tables by point, ranges or whole; computed tables; functions.
+
+use std::{ops::Bound, sync::Arc};
+
+use gnomon::{Cursor, Direction, KeyRange};
+
+use super::{RowSource, eval_all, join::OptionalCondition};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Index, Table},
+    query::{
+        context::ExecContext,
+        plan::{self, Access, KeyAccess, KeyPart, RowsFrom},
+    },
+    types::{ColumnType, Datum, Row, Type, keys, rows},
+};
+
+/// Reads columns of stored rows, with room for a whole row that is used again.
+pub(in crate::query) struct RowReader {
+    buffer: Row,
+}
+
+impl RowReader {
+    pub(in crate::query) fn new(types: &[ColumnType]) -> RowReader {
+        RowReader { buffer: vec![Datum::Null; types.len()] }
+    }
+
+    /// The columns at the ascending positions `wanted`. Those that the table got after the row was stored are NULL.
+    pub(in crate::query) fn read(
+        &mut self,
+        types: &[ColumnType],
+        wanted: &[usize],
+        stored: &[u8],
+    ) -> Result<Row> {
+        rows::decode_columns(stored, types, wanted, &mut self.buffer)?;
+        Ok(wanted.iter().map(|column| std::mem::replace(&mut self.buffer[*column], Datum::Null)).collect())
+    }
+}
+
+/// Where the keys that begin with `prefix` end.
+fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
+    keys::prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded)
+}
+
+/// A value as a column of the key can hold it.
+enum Fit {
+    Value(Datum),
+    /// Smaller than every value of the column's type.
+    Below,
+    /// Larger than every one.
+    Above,
+    /// NULL, to which nothing compares as true.
+    Null,
+}
+
+/// Integers compare across their types, so a key of one may be looked up by another.
+fn fit(value: Datum, ty: Type) -> Fit {
+    let wide = match (&value, ty) {
+        (Datum::Null, _) => return Fit::Null,
+        (Datum::Int2(_), Type::Int2) | (Datum::Int4(_), Type::Int4) | (Datum::Int8(_), Type::Int8) => {
+            return Fit::Value(value);
+        }
+        (Datum::Int2(n), Type::Int4 | Type::Int8) => i64::from(*n),
+        (Datum::Int4(n), Type::Int2 | Type::Int8) => i64::from(*n),
+        (Datum::Int8(n), Type::Int2 | Type::Int4) => *n,
+        _ => return Fit::Value(value),
+    };
+    let narrowed = match ty {
+        Type::Int2 => i16::try_from(wide).map(Datum::Int2),
+        Type::Int4 => i32::try_from(wide).map(Datum::Int4),
+        _ => return Fit::Value(Datum::Int8(wide)),
+    };
+    match narrowed {
+        Ok(value) => Fit::Value(value),
+        Err(_) if wide < 0 => Fit::Below,
+        Err(_) => Fit::Above,
+    }
+}
+
+fn push_key(index: &Index, position: usize, value: &Datum, out: &mut Vec<u8>) {
+    keys::encode(out, value, index.descending[position], index.nulls_first[position]);
+}
+
+/// Where an access looks: ranges in the order in which a scan of that direction passes them.
+pub(in crate::query) enum Ranges {
+    /// Single keys of a unique index, whole.
+    Points(Vec<Vec<u8>>),
+    /// Ranges.
+    Ranges(Vec<KeyRange>),
+}
+
+/// The key ranges of an access, its values computed.
+pub(in crate::query) fn key_ranges(
+    table: &Table,
+    access: &KeyAccess,
+    ctx: &mut ExecContext<'_>,
+) -> Result<Ranges> {
+    let index = access.index(table);
+    let nothing = Ranges::Points(Vec::new());
+    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    for (position, part) in access.equal.iter().enumerate() {
+        let ty = table.columns[index.columns[position]].ty.ty;
+        match part {
+            KeyPart::Equal(expr) => {
+                let Fit::Value(value) = fit(expr.eval(&[], ctx)?, ty) else { return Ok(nothing) };
+                for prefix in &mut prefixes {
+                    push_key(index, position, &value, prefix);
+                }
+            }
+            KeyPart::Any(array) => {
+                let Datum::Array(_, items) = array.eval(&[], ctx)? else { return Ok(nothing) };
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    if let Fit::Value(value) = fit(item, ty) {
+                        let mut key = Vec::new();
+                        push_key(index, position, &value, &mut key);
+                        values.push(key);
+                    }
+                }
+                values.sort_unstable();
+                values.dedup();
+                ctx.reserve(prefixes.len().saturating_mul(values.len()).saturating_mul(48))?;
+                prefixes = prefixes
+                    .iter()
+                    .flat_map(|prefix| values.iter().map(move |value| [&prefix[..], value].concat()))
+                    .collect();
+            }
+        }
+    }
+    if access.direction == Direction::Backward {
+        prefixes.reverse();
+    }
+    if access.point {
+        return Ok(Ranges::Points(prefixes));
+    }
+    let Some(range) = &access.range else {
+        return Ok(Ranges::Ranges(
+            prefixes
+                .into_iter()
+                .map(|prefix| KeyRange { end: after_prefix(&prefix), start: Bound::Included(prefix) })
+                .collect(),
+        ));
+    };
+    let position = access.equal.len();
+    let ty = table.columns[index.columns[position]].ty.ty;
+    let mut bound =
+        |part: &Option<(plan::KeyBound, bool)>, below: bool| -> Result<Option<Option<(Vec<u8>, bool)>>> {
+            let Some((expr, inclusive)) = part else { return Ok(Some(None)) };
+            Ok(match fit(expr.eval(&[], ctx)?, ty) {
+                Fit::Value(value) => {
+                    let mut key = Vec::new();
+                    push_key(index, position, &value, &mut key);
+                    Some(Some((key, *inclusive)))
+                }
+                Fit::Below if below => Some(None),
+                Fit::Above if !below => Some(None),
+                Fit::Below | Fit::Above | Fit::Null => None,
+            })
+        };
+    let Some(low) = bound(&range.low, true)? else { return Ok(nothing) };
+    let Some(high) = bound(&range.high, false)? else { return Ok(nothing) };
+    // In a descending column the high value comes first.
+    let (first, last) = if index.descending[position] { (high, low) } else { (low, high) };
+    let ranges = prefixes.into_iter().map(|prefix| {
+        let start = match &first {
+            Some((key, true)) => Bound::Included([&prefix[..], key].concat()),
+            Some((key, false)) => match after_prefix(&[&prefix[..], key].concat()) {
+                Bound::Excluded(key) => Bound::Included(key),
+                other => other,
+            },
+            None => Bound::Included(prefix.clone()),
+        };
+        let end = match &last {
+            Some((key, true)) => after_prefix(&[&prefix[..], key].concat()),
+            Some((key, false)) => Bound::Excluded([&prefix[..], key].concat()),
+            None => after_prefix(&prefix),
+        };
+        KeyRange { start, end }
+    });
+    Ok(Ranges::Ranges(ranges.filter(|range| !is_empty(range)).collect()))
+}
+
+fn is_empty(range: &KeyRange) -> bool {
+    match (&range.start, &range.end) {
+        (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
+        _ => false,
+    }
+}
+
+/// Opens a scan of a stored table.
+pub(super) fn table(node: &Arc<plan::TableScan>) -> Box<dyn RowSource> {
+    Box::new(TableSource { reader: RowReader::new(&node.types), node: node.clone(), state: TableState::New })
+}
+
+struct TableSource {
+    node: Arc<plan::TableScan>,
+    reader: RowReader,
+    state: TableState,
+}
+
+enum TableState {
+    New,
+    Points(std::vec::IntoIter<Vec<u8>>),
+    Ranges(std::vec::IntoIter<KeyRange>, Option<Cursor>),
+}
+
+impl TableSource {
+    fn start(&self, ctx: &mut ExecContext<'_>) -> Result<TableState> {
+        Ok(match &self.node.access {
+            Access::Full(_) => TableState::Ranges(vec![KeyRange::all()].into_iter(), None),
+            Access::Key(access) => match key_ranges(&self.node.table, access, ctx)? {
+                Ranges::Points(keys) => TableState::Points(keys.into_iter()),
+                Ranges::Ranges(ranges) => TableState::Ranges(ranges.into_iter(), None),
+            },
+        })
+    }
+
+    /// The next candidate: its row key and its stored row.
+    fn candidate(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        if matches!(self.state, TableState::New) {
+            self.state = self.start(ctx)?;
+        }
+        let table = &self.node.table;
+        let (index, direction) = match &self.node.access {
+            Access::Full(direction) => (None, *direction),
+            Access::Key(access) => (access.secondary(table), access.direction),
+        };
+        match &mut self.state {
+            TableState::New => Ok(None),
+            TableState::Points(keys) => {
+                for key in keys {
+                    ctx.tick()?;
+                    let key = match index {
+                        None => key,
+                        Some(index) => match ctx.txn.get(index.tree, &key)? {
+                            Some(key) => key,
+                            None => continue,
+                        },
+                    };
+                    if let Some(value) = ctx.txn.get(table.tree, &key)? {
+                        return Ok(Some((key, value)));
+                    }
+                }
+                Ok(None)
+            }
+            TableState::Ranges(ranges, cursor) => {
+                while let Some((key, value)) =
+                    read_range(ranges, cursor, index.map_or(table.tree, |index| index.tree), direction, ctx)?
+                {
+                    ctx.tick()?;
+                    if index.is_none() {
+                        return Ok(Some((key, value)));
+                    }
+                    // A cursor may outlive a deletion by its own transaction; then the entry's row is gone.
+                    if let Some(row) = ctx.txn.get(table.tree, &value)? {
+                        return Ok(Some((value, row)));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The next entry of a tree's ranges.
+pub(in crate::query) fn read_range(
+    ranges: &mut std::vec::IntoIter<KeyRange>,
+    cursor: &mut Option<Cursor>,
+    tree: gnomon::TreeId,
+    direction: Direction,
+    ctx: &mut ExecContext<'_>,
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    loop {
+        if let Some(open) = cursor {
+            if let Some(entry) = open.next(ctx.txn)? {
+                return Ok(Some(entry));
+            }
+            *cursor = None;
+        }
+        let Some(range) = ranges.next() else { return Ok(None) };
+        *cursor = Some(ctx.txn.scan(tree, range, direction)?);
+    }
+}
+
+impl RowSource for TableSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        while let Some((key, value)) = self.candidate(ctx)? {
+            let mut row = self.reader.read(&self.node.types, &self.node.columns, &value)?;
+            if self.node.with_key {
+                row.push(Datum::Bytea(key.into()));
+            }
+            if self.node.filter.as_ref().is_none_or_true(&row, ctx)? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A computed table.
+pub(super) struct VirtualSource {
+    node: Arc<plan::VirtualScan>,
+    rows: Option<std::vec::IntoIter<Row>>,
+}
+
+impl VirtualSource {
+    pub(super) fn new(node: Arc<plan::VirtualScan>) -> Self {
+        VirtualSource { node, rows: None }
+    }
+}
+
+impl RowSource for VirtualSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        if self.rows.is_none() {
+            self.rows = Some(self.node.table.rows(ctx)?.into_iter());
+        }
+        let Some(rows) = &mut self.rows else { return Ok(None) };
+        for mut row in rows {
+            ctx.tick()?;
+            let picked = self.node.columns.iter().map(|column| match row.get_mut(*column) {
+                Some(value) => Ok(std::mem::replace(value, Datum::Null)),
+                None => Err(SqlError::new(
+                    SqlState::INTERNAL_ERROR,
+                    format!("table {} has a row of wrong width", self.node.table.name()),
+                )),
+            });
+            let row = picked.collect::<Result<Row>>()?;
+            if self.node.filter.as_ref().is_none_or_true(&row, ctx)? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Rows of several sets side by side, the shorter ones filled up with NULL.
+struct SetRows {
+    sets: Vec<std::vec::IntoIter<Row>>,
+}
+
+impl SetRows {
+    fn start(functions: &[RowsFrom], row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<SetRows> {
+        let mut sets = Vec::with_capacity(functions.len());
+        for function in functions {
+            let rows = match function {
+                RowsFrom::Scalar(expr) => vec![vec![expr.eval(row, ctx)?]],
+                RowsFrom::Set { function, args, .. } => {
+                    let args = eval_all(args, row, ctx)?;
+                    function.rows(ctx.types, &args)?
+                }
+            };
+            let bytes = rows.iter().map(|row| crate::query::context::row_bytes(row)).sum();
+            ctx.reserve(bytes)?;
+            sets.push(rows.into_iter());
+        }
+        Ok(SetRows { sets })
+    }
+
+    fn next(&mut self, functions: &[RowsFrom]) -> Option<Row> {
+        let mut out = Vec::new();
+        let mut more = false;
+        for (set, function) in self.sets.iter_mut().zip(functions) {
+            match set.next() {
+                Some(row) => {
+                    more = true;
+                    out.extend(row);
+                }
+                None => out.extend(std::iter::repeat_n(Datum::Null, function.width())),
+            }
+        }
+        more.then_some(out)
+    }
+}
+
+/// Functions in FROM.
+pub(super) struct FunctionSource {
+    node: Arc<plan::FunctionScan>,
+    rows: Option<SetRows>,
+    ordinal: i64,
+}
+
+impl FunctionSource {
+    pub(super) fn new(node: Arc<plan::FunctionScan>) -> Self {
+        FunctionSource { node, rows: None, ordinal: 0 }
+    }
+}
+
+impl RowSource for FunctionSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        ctx.tick()?;
+        if self.rows.is_none() {
+            self.rows = Some(SetRows::start(&self.node.functions, &[], ctx)?);
+        }
+        let Some(mut row) = self.rows.as_mut().and_then(|rows| rows.next(&self.node.functions)) else {
+            return Ok(None);
+        };
+        self.ordinal += 1;
+        if self.node.ordinality {
+            row.push(Datum::Int8(self.ordinal));
+        }
+        Ok(Some(row))
+    }
+}
+
+/// Set-returning functions in a select list: as many rows as the longest set has.
+pub(super) struct ProjectSetSource {
+    node: Arc<plan::ProjectSet>,
+    input: Box<dyn RowSource>,
+    sets: Option<(Row, SetRows)>,
+}
+
+impl ProjectSetSource {
+    pub(super) fn new(node: Arc<plan::ProjectSet>) -> Self {
+        ProjectSetSource { input: super::open(&node.input), node, sets: None }
+    }
+}
+
+impl RowSource for ProjectSetSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        loop {
+            if let Some((row, sets)) = &mut self.sets {
+                ctx.tick()?;
+                if let Some(values) = sets.next(&self.node.sets) {
+                    return Ok(Some(row.iter().cloned().chain(values).collect()));
+                }
+                self.sets = None;
+            }
+            let Some(row) = self.input.next(ctx)? else { return Ok(None) };
+            let sets = SetRows::start(&self.node.sets, &row, ctx)?;
+            self.sets = Some((row, sets));
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! EXPLAIN: a plan as lines of text, in PostgreSQL's manner.
+
+use std::collections::BTreeSet;
+
+use gnomon::Direction;
+
+use super::{Access, JoinKind, Plan, RowsFrom, SortKey, TableScan};
+use crate::query::{
+    Expr,
+    expr::{DisplayExpr, ExprKind, Subquery},
+};
+
+/// The lines of a plan.
+pub fn explain(plan: &Plan) -> Vec<String> {
+    let mut relations = 0;
+    count_relations(plan, &mut relations);
+    let mut printer = Printer { lines: Vec::new(), qualified: relations > 1, printed: BTreeSet::new() };
+    printer.plan(plan, 0, None);
+    printer.lines
+}
+
+fn count_relations(plan: &Plan, count: &mut usize) {
+    if matches!(plan, Plan::TableScan(_) | Plan::VirtualScan(_) | Plan::FunctionScan(_) | Plan::CteScan(_)) {
+        *count += 1;
+    }
+    plan.inputs().into_iter().for_each(|input| count_relations(input, count));
+}
+
+struct Printer {
+    lines: Vec<String>,
+    qualified: bool,
+    /// The subqueries that were printed, by number.
+    printed: BTreeSet<usize>,
+}
+
+impl Printer {
+    fn text(&self, expr: &Expr) -> String {
+        let text = DisplayExpr { expr, qualified: self.qualified }.to_string();
+        // Operators bring their parentheses.
+        if text.starts_with('(') { text } else { format!("({text})") }
+    }
+
+    fn list<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> String {
+        let texts = exprs.into_iter().map(|expr| DisplayExpr { expr, qualified: self.qualified }.to_string());
+        texts.collect::<Vec<_>>().join(", ")
+    }
+
+    fn keys(&self, keys: &[SortKey]) -> String {
+        let texts = keys.iter().map(|key| {
+            let mut text = DisplayExpr { expr: &key.expr, qualified: self.qualified }.to_string();
+            if key.descending {
+                text.push_str(" DESC");
+            }
+            if key.nulls_first != key.descending {
+                text.push_str(if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" });
+            }
+            text
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Prints a plan `depth` levels below the top; `role` stands before it (a subquery, a table expression).
+    fn plan(&mut self, plan: &Plan, depth: usize, role: Option<String>) {
+        let (name, details, subplans) = self.node(plan);
+        let indent = depth * 6;
+        if let Some(role) = role {
+            self.lines.push(format!("{:1$}{role}", "", indent.saturating_sub(4)));
+        }
+        match depth {
+            0 => self.lines.push(name),
+            _ => self.lines.push(format!("{:1$}->  {name}", "", indent - 4)),
+        }
+        for (label, value) in details {
+            self.lines.push(format!("{:1$}{label}: {value}", "", indent + 2));
+        }
+        if let Plan::With(node) = plan {
+            for cte in &node.tables {
+                self.plan(&cte.plan, depth + 1, Some(format!("CTE {}", cte.name)));
+                if let Some((recursive, _)) = &cte.recursive {
+                    self.plan(recursive, depth + 1, Some(format!("CTE {} (recursive)", cte.name)));
+                }
+            }
+            self.plan(&node.body, depth + 1, None);
+        } else {
+            plan.inputs().into_iter().for_each(|input| self.plan(input, depth + 1, None));
+        }
+        for subquery in subplans {
+            if self.printed.insert(subquery.id) {
+                let name = if subquery.correlated { "SubPlan" } else { "InitPlan" };
+                self.plan(&subquery.plan, depth + 1, Some(format!("{name} {}", subquery.id + 1)));
+            }
+        }
+    }
+
+    /// A node's name, what is said of it, and the subqueries in its expressions.
+    fn node<'p>(&self, plan: &'p Plan) -> (String, Vec<(&'static str, String)>, Vec<&'p Subquery>) {
+        let mut details = Vec::new();
+        let mut subqueries = Vec::new();
+        let filter = |details: &mut Vec<_>, condition: Option<&Expr>| {
+            if let Some(condition) = condition {
+                details.push(("Filter", self.text(condition)));
+            }
+        };
+        let name = match plan {
+            Plan::Values(node) => {
+                node.rows.iter().flatten().for_each(|expr| find_subqueries(expr, &mut subqueries));
+                if node.rows.len() == 1 { "Result".to_owned() } else { "Values Scan".to_owned() }
+            }
+            Plan::TableScan(node) => {
+                filter(&mut details, node.filter.as_ref());
+                node.filter.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
+                let (name, condition) = scan_name(node);
+                if let Some(condition) = condition {
+                    details.insert(0, ("Index Cond", self.text(&condition)));
+                }
+                name
+            }
+            Plan::VirtualScan(node) => {
+                filter(&mut details, node.filter.as_ref());
+                node.filter.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
+                on("Seq Scan on", node.table.name(), &node.alias)
+            }
+            Plan::FunctionScan(node) => {
+                let names: Vec<&str> = node
+                    .functions
+                    .iter()
+                    .map(|function| match function {
+                        RowsFrom::Set { function, .. } => function.name(),
+                        RowsFrom::Scalar(_) => node.alias.as_str(),
+                    })
+                    .collect();
+                on("Function Scan on", &names.join(", "), &node.alias)
+            }
+            Plan::CteScan(node) => format!("CTE Scan on {}", node.name),
+            Plan::Filter(node) => {
+                filter(&mut details, Some(&node.condition));
+                find_subqueries(&node.condition, &mut subqueries);
+                "Filter".to_owned()
+            }
+            Plan::Project(node) => {
+                node.columns.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
+                details.push(("Output", self.list(&node.columns)));
+                "Project".to_owned()
+            }
+            Plan::ProjectSet(_) => "ProjectSet".to_owned(),
+            Plan::NestedLoop(node) => {
+                if let Some(condition) = &node.condition {
+                    details.push(("Join Filter", self.text(condition)));
+                    find_subqueries(condition, &mut subqueries);
+                }
+                join_name("Nested Loop", "Nested Loop", node.kind)
+            }
+            Plan::HashJoin(node) => {
+                let mut equal = Vec::new();
+                for (left, right) in &node.keys {
+                    equal.push(format!("({} = {})", self.list([left]), self.list([right])));
+                }
+                let text = equal.join(" AND ");
+                details.push(("Hash Cond", if equal.len() > 1 { format!("({text})") } else { text }));
+                if let Some(condition) = &node.condition {
+                    details.push(("Join Filter", self.text(condition)));
+                    find_subqueries(condition, &mut subqueries);
+                }
+                join_name("Hash Join", "Hash", node.kind)
+            }
+            Plan::Sort(node) => {
+                details.push(("Sort Key", self.keys(&node.keys)));
+                "Sort".to_owned()
+            }
+            Plan::Limit(_) => "Limit".to_owned(),
+            Plan::Aggregate(node) => {
+                if !node.keys.is_empty() {
+                    details.push(("Group Key", self.list(&node.keys)));
+                }
+                if node.keys.is_empty() { "Aggregate".to_owned() } else { "HashAggregate".to_owned() }
+            }
+            Plan::Window(_) => "WindowAgg".to_owned(),
+            Plan::Distinct(_) => "Unique".to_owned(),
+            Plan::Append(_) => "Append".to_owned(),
+            Plan::SetOperation(node) => {
+                let all = if node.all { " All" } else { "" };
+                format!("HashSetOp {}{all}", if node.except { "Except" } else { "Intersect" })
+            }
+            Plan::LockRows(_) => "LockRows".to_owned(),
+            Plan::With(_) => "With".to_owned(),
+        };
+        (name, details, subqueries)
+    }
+}
+
+fn find_subqueries<'e>(expr: &'e Expr, out: &mut Vec<&'e Subquery>) {
+    if let ExprKind::Subquery(subquery) = &expr.kind {
+        out.push(subquery);
+    }
+    expr.children(&mut |child| find_subqueries(child, out));
+}
+
+fn on(what: &str, name: &str, alias: &str) -> String {
+    match name == alias {
+        true => format!("{what} {name}"),
+        false => format!("{what} {name} {alias}"),
+    }
+}
+
+fn join_name(inner: &str, stem: &str, kind: JoinKind) -> String {
+    match kind {
+        JoinKind::Inner => inner.to_owned(),
+        JoinKind::Left => format!("{stem} Left Join"),
+        JoinKind::Right => format!("{stem} Right Join"),
+        JoinKind::Full => format!("{stem} Full Join"),
+    }
+}
+
+/// A scan's name, and the condition that its key stands for.
+pub(in crate::query) fn scan_name(node: &TableScan) -> (String, Option<Expr>) {
+    let table = &node.table;
+    match &node.access {
+        Access::Full(Direction::Forward) => (on("Seq Scan on", &table.name, &node.alias), None),
+        Access::Full(Direction::Backward) => (on("Seq Scan Backward on", &table.name, &node.alias), None),
+        Access::Key(access) => {
+            let backward = if access.direction == Direction::Backward { "Backward " } else { "" };
+            let what = format!("Index Scan {backward}using {} on", access.index(table).name);
+            let condition = (!access.conditions.is_empty()).then(|| Expr::and(access.conditions.clone()));
+            (on(&what, &table.name, &node.alias), condition)
+        }
+    }
+}

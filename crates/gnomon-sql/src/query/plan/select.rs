@@ -1,0 +1,403 @@
+//! What stands above FROM: groups, windows, sets, order, locks, DISTINCT, LIMIT, the select list.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sqlparser::ast::SetOperator;
+
+use super::{
+    Aggregate, AggregateCall, Distinct, Limit, LockRows, LockedTable, Plan, Project, ProjectSet, RowsFrom,
+    SetOperation, Sort, SortKey, Window, WindowCall,
+    from::{Planned, Wishes, place, plan_from},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    query::{
+        Expr,
+        bind::{BoundSelect, FromItem, FromKind, JoinTree, Numbers, OutputOrder},
+        expr::ExprKind,
+        plan::JoinKind,
+    },
+    types::Type,
+};
+
+/// Plans a SELECT.
+pub(in crate::query) fn plan_select(mut select: BoundSelect, numbers: &mut Numbers) -> Result<Plan> {
+    let needed = needed_columns(&select);
+    let plain = select.grouping.is_none() && select.windows.is_empty() && !has_sets(&select);
+    // An order by something that must not be computed twice is made after the select list.
+    let late = select.order.iter().any(|order| {
+        order.output.is_some() && (order.key.expr.is_volatile() || order.key.expr.has_subquery())
+    });
+    let order: Vec<SortKey> = select.order.iter().map(|order| order.key.clone()).collect();
+    let wishes = Wishes {
+        needed,
+        order: if plain && !late { &order } else { &[] },
+        limited: select.limit.is_some() && select.distinct.is_none(),
+        keys: select.locks.iter().map(|(base, ..)| *base).collect(),
+    };
+    let filter = std::mem::take(&mut select.filter);
+    let mut recheck = Vec::new();
+    let mut locked = Vec::new();
+    if !select.locks.is_empty()
+        && let Some(from) = &select.from
+    {
+        recheck.extend(filter.iter().cloned());
+        inner_conditions(from, &mut recheck);
+        locked_tables(from, &select, &mut locked);
+    }
+    let Planned { mut plan, mut layout, ordered, .. } = match select.from.take() {
+        Some(from) => plan_from(from, filter, &wishes, numbers),
+        None => Planned::nothing(filter),
+    };
+    let ordered = ordered && plain && !late;
+    let base = select.row_width();
+
+    if let Some(grouping) = select.grouping.take() {
+        let keys: Vec<Expr> = grouping.keys.into_iter().map(|key| place(key, &layout)).collect();
+        let calls: Vec<AggregateCall> = std::mem::take(&mut select.aggregates)
+            .into_iter()
+            .map(|call| place_call(call, &layout))
+            .collect();
+        layout = (0..keys.len() + calls.len()).collect();
+        plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, calls, sets: grouping.sets }));
+        plan = plan.filtered(Expr::and(std::mem::take(&mut select.having)));
+    }
+    (plan, layout) = add_windows(plan, layout, std::mem::take(&mut select.windows), base);
+    (plan, layout) = add_sets(plan, layout, &mut select)?;
+
+    if !late && !ordered && !order.is_empty() {
+        let bound = match (&select.limit, select.distinct.is_none() && locked.is_empty()) {
+            (Some(limit), true) => Some((limit.clone(), select.offset.clone())),
+            _ => None,
+        };
+        let keys = select.order.iter().map(|order| placed_key(order.key.clone(), &layout)).collect();
+        plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
+    }
+    if !locked.is_empty() {
+        let tables =
+            locked.into_iter().map(|(item, lock, wait)| locked_table(&item, lock, wait, &layout)).collect();
+        let condition = (!recheck.is_empty()).then(|| place(Expr::and(recheck), &layout));
+        plan = Plan::LockRows(Arc::new(LockRows { input: plan, tables, condition }));
+    }
+    if let Some(Some(keys)) = &select.distinct {
+        let keys = keys.iter().map(|key| place(key.key.expr.clone(), &layout)).collect();
+        plan = Plan::Distinct(Arc::new(Distinct { input: plan, keys }));
+    }
+    let all_distinct = matches!(select.distinct, Some(None));
+    let columns: Vec<Expr> = select.columns.iter().map(|column| place(column.clone(), &layout)).collect();
+    let types: Vec<Type> = columns.iter().map(|column| column.ty.ty).collect();
+    let limit = (select.limit.take(), select.offset.take());
+    if late {
+        return Ok(finish_late(plan, columns, &select.order, &layout, all_distinct, limit));
+    }
+    if !all_distinct {
+        plan = limited(plan, limit);
+        return Ok(project(plan, columns, layout.len()));
+    }
+    plan = project(plan, columns, layout.len());
+    plan = distinct(plan, &types);
+    Ok(limited(plan, limit))
+}
+
+/// Select list, DISTINCT, order and LIMIT when the order goes by computed columns.
+fn finish_late(
+    plan: Plan,
+    mut columns: Vec<Expr>,
+    order: &[OutputOrder],
+    layout: &[usize],
+    all_distinct: bool,
+    limit: (Option<Expr>, Option<Expr>),
+) -> Plan {
+    let width = columns.len();
+    let mut keys = Vec::with_capacity(order.len());
+    for order in order {
+        let position = order.output.unwrap_or_else(|| {
+            columns.push(place(order.key.expr.clone(), layout));
+            columns.len() - 1
+        });
+        let expr = Expr::column(position, "?column?", order.key.expr.ty);
+        keys.push(SortKey { expr, ..order.key.clone() });
+    }
+    let full = columns.len();
+    let visible: Vec<Expr> = columns[..width]
+        .iter()
+        .enumerate()
+        .map(|(i, column)| Expr::column(i, "?column?", column.ty))
+        .collect();
+    let types: Vec<Type> = visible.iter().map(|column| column.ty.ty).collect();
+    let mut plan = project(plan, columns, layout.len());
+    if all_distinct {
+        plan = distinct(plan, &types);
+    }
+    plan = finish_query(plan, keys, limit.0, limit.1);
+    project(plan, visible, full)
+}
+
+/// ORDER BY and LIMIT over a finished body.
+pub(in crate::query) fn finish_query(
+    plan: Plan,
+    keys: Vec<SortKey>,
+    limit: Option<Expr>,
+    offset: Option<Expr>,
+) -> Plan {
+    let mut plan = plan;
+    if !keys.is_empty() {
+        let bound = limit.clone().map(|limit| (limit, offset.clone()));
+        plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
+    }
+    limited(plan, (limit, offset))
+}
+
+/// UNION, INTERSECT, EXCEPT.
+pub(in crate::query) fn plan_set_operation(
+    op: SetOperator,
+    all: bool,
+    left: Plan,
+    right: Plan,
+    types: Vec<Type>,
+) -> Plan {
+    match op {
+        SetOperator::Union => {
+            let mut inputs = Vec::new();
+            for arm in [left, right] {
+                match arm {
+                    Plan::Append(arms) => inputs.extend(arms.iter().cloned()),
+                    arm => inputs.push(arm),
+                }
+            }
+            let plan = Plan::Append(Arc::new(inputs));
+            if all { plan } else { distinct(plan, &types) }
+        }
+        SetOperator::Intersect | SetOperator::Except | SetOperator::Minus => {
+            let except = op != SetOperator::Intersect;
+            Plan::SetOperation(Arc::new(SetOperation { left, right, except, all }))
+        }
+    }
+}
+
+fn limited(plan: Plan, (limit, offset): (Option<Expr>, Option<Expr>)) -> Plan {
+    match (limit, offset) {
+        (None, None) => plan,
+        (limit, offset) => Plan::Limit(Arc::new(Limit { input: plan, limit, offset })),
+    }
+}
+
+fn project(plan: Plan, columns: Vec<Expr>, width: usize) -> Plan {
+    let identity = columns.len() == width
+        && columns.iter().enumerate().all(|(position, column)| column.as_column() == Some(position));
+    match (identity, plan) {
+        (true, plan) => plan,
+        // Expressions over nothing need no row to be made first.
+        (false, Plan::Values(values)) if values.rows.len() == 1 && values.rows[0].is_empty() => {
+            Plan::Values(Arc::new(super::Values { rows: vec![columns] }))
+        }
+        (false, plan) => Plan::Project(Arc::new(Project { input: plan, columns })),
+    }
+}
+
+fn distinct(plan: Plan, types: &[Type]) -> Plan {
+    let column = |(position, ty): (usize, &Type)| Expr::column(position, "?column?", (*ty).into());
+    let keys = types.iter().enumerate().map(column).collect();
+    Plan::Distinct(Arc::new(Distinct { input: plan, keys }))
+}
+
+fn placed_key(key: SortKey, layout: &[usize]) -> SortKey {
+    SortKey { expr: place(key.expr, layout), ..key }
+}
+
+fn place_call(call: AggregateCall, layout: &[usize]) -> AggregateCall {
+    AggregateCall {
+        args: call.args.into_iter().map(|arg| place(arg, layout)).collect(),
+        order_by: call.order_by.into_iter().map(|key| placed_key(key, layout)).collect(),
+        filter: call.filter.map(|filter| place(filter, layout)),
+        ..call
+    }
+}
+
+/// The numbers of FROM's columns that are used above WHERE.
+fn needed_columns(select: &BoundSelect) -> BTreeSet<usize> {
+    let mut needed = BTreeSet::new();
+    let mut add = |expr: &Expr| expr.collect_columns(&mut needed);
+    match &select.grouping {
+        Some(grouping) => {
+            grouping.keys.iter().for_each(&mut add);
+            for call in &select.aggregates {
+                call.args.iter().chain(&call.filter).for_each(&mut add);
+                call.order_by.iter().for_each(|key| add(&key.expr));
+            }
+        }
+        None => {
+            select.columns.iter().for_each(&mut add);
+            select.order.iter().for_each(|order| add(&order.key.expr));
+            select.distinct.iter().flatten().flatten().for_each(|order| add(&order.key.expr));
+            for call in &select.windows {
+                call.args.iter().chain(&call.filter).chain(&call.partition_by).for_each(&mut add);
+                call.order_by.iter().for_each(|key| add(&key.expr));
+            }
+        }
+    }
+    needed
+}
+
+fn is_set(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::SetCall { .. })
+}
+
+fn has_sets(select: &BoundSelect) -> bool {
+    select.columns.iter().any(|column| column.any(&is_set))
+        || select.order.iter().any(|order| order.key.expr.any(&is_set))
+}
+
+/// Window calls of one partition and order are computed together.
+fn add_windows(
+    mut plan: Plan,
+    mut layout: Vec<usize>,
+    windows: Vec<WindowCall>,
+    base: usize,
+) -> (Plan, Vec<usize>) {
+    let mut rest: Vec<(usize, WindowCall)> = windows.into_iter().enumerate().collect();
+    while let Some((_, first)) = rest.first().cloned() {
+        let together: Vec<(usize, WindowCall)>;
+        (together, rest) = rest.into_iter().partition(|(_, call)| same_window(call, &first));
+        let mut calls = Vec::with_capacity(together.len());
+        let mut numbers = Vec::with_capacity(together.len());
+        for (number, call) in together {
+            numbers.push(base + number);
+            calls.push(WindowCall {
+                args: call.args.into_iter().map(|arg| place(arg, &layout)).collect(),
+                filter: call.filter.map(|filter| place(filter, &layout)),
+                partition_by: call.partition_by.into_iter().map(|key| place(key, &layout)).collect(),
+                order_by: call.order_by.into_iter().map(|key| placed_key(key, &layout)).collect(),
+                ..call
+            });
+        }
+        layout.extend(numbers);
+        plan = Plan::Window(Arc::new(Window { input: plan, calls }));
+    }
+    (plan, layout)
+}
+
+fn same_window(a: &WindowCall, b: &WindowCall) -> bool {
+    a.partition_by.len() == b.partition_by.len()
+        && a.order_by.len() == b.order_by.len()
+        && a.partition_by.iter().zip(&b.partition_by).all(|(a, b)| a.same(b))
+        && a.order_by.iter().zip(&b.order_by).all(|(a, b)| {
+            a.expr.same(&b.expr) && a.descending == b.descending && a.nulls_first == b.nulls_first
+        })
+}
+
+/// Computes the sets of the select list beneath it; their values become columns.
+fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Result<(Plan, Vec<usize>)> {
+    let mut next = layout.iter().max().map_or(0, |number| number + 1);
+    let mut sets = Vec::new();
+    let mut nested = false;
+    let mut found: Vec<(Expr, usize)> = Vec::new();
+    let mut take = |expr: &mut Expr| {
+        expr.replace(&mut |e| {
+            let ExprKind::SetCall { function, args } = &e.kind else { return None };
+            nested |= args.iter().any(|arg| arg.any(&is_set));
+            let number = match found.iter().find(|(other, _)| other.same(e)) {
+                Some((_, number)) => *number,
+                None => {
+                    let number = next;
+                    next += 1;
+                    let args = args.iter().map(|arg| place(arg.clone(), &layout)).collect();
+                    sets.push(RowsFrom::Set { function: function.clone(), args, width: 1 });
+                    layout.push(number);
+                    found.push((e.clone(), number));
+                    number
+                }
+            };
+            Some(Expr::column(number, "?column?", e.ty))
+        });
+    };
+    select.columns.iter_mut().for_each(&mut take);
+    select.order.iter_mut().for_each(|order| take(&mut order.key.expr));
+    if nested {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "set-returning functions as arguments of each other are not supported in a select list",
+        ));
+    }
+    match sets.is_empty() {
+        true => Ok((plan, layout)),
+        false => Ok((Plan::ProjectSet(Arc::new(ProjectSet { input: plan, sets })), layout)),
+    }
+}
+
+type Locked = (LockedItem, gnomon::RowLock, super::LockWait);
+
+/// A table to lock, with where its columns' numbers begin.
+struct LockedItem {
+    table: Arc<crate::catalog::model::Table>,
+    base: usize,
+}
+
+fn locked_tables(tree: &JoinTree, select: &BoundSelect, out: &mut Vec<Locked>) {
+    match tree {
+        JoinTree::Item(item) => {
+            let FromItem { kind: FromKind::Table(table), base, .. } = &**item else { return };
+            if let Some((_, lock, wait)) = select.locks.iter().find(|(locked, ..)| locked == base) {
+                out.push((LockedItem { table: table.clone(), base: *base }, *lock, *wait));
+            }
+        }
+        JoinTree::Join { left, right, .. } => {
+            locked_tables(left, select, out);
+            locked_tables(right, select, out);
+        }
+    }
+}
+
+fn locked_table(
+    item: &LockedItem,
+    lock: gnomon::RowLock,
+    wait: super::LockWait,
+    layout: &[usize],
+) -> LockedTable {
+    let width = item.table.columns.len();
+    let position = |number: usize| layout.iter().position(|other| *other == number);
+    LockedTable {
+        table: item.table.clone(),
+        types: item.table.columns.iter().map(|column| column.ty).collect(),
+        key: position(item.base + width).unwrap_or(usize::MAX),
+        columns: (0..width).filter_map(|column| Some((position(item.base + column)?, column))).collect(),
+        lock,
+        wait,
+    }
+}
+
+/// Conditions of inner joins, which a row must still meet when it has changed.
+fn inner_conditions(tree: &JoinTree, out: &mut Vec<Expr>) {
+    if let JoinTree::Join { kind: JoinKind::Inner, left, right, condition } = tree {
+        out.extend(condition.iter().cloned());
+        inner_conditions(left, out);
+        inner_conditions(right, out);
+    }
+}
+
+impl Planned {
+    /// One row without columns, if the conditions hold.
+    fn nothing(filter: Vec<Expr>) -> Planned {
+        Planned {
+            plan: Plan::one_row().filtered(Expr::and(filter)),
+            layout: Vec::new(),
+            params: Vec::new(),
+            ordered: true,
+            rank: super::access::Rank::Point,
+        }
+    }
+}
+
+/// Plans the rows of UPDATE and DELETE: table 0 of the tree with its row key, and with `width` all columns, else only
+/// those that the conditions need. Returns the numbers of the plan's columns too.
+pub(in crate::query) fn plan_targets(
+    tree: JoinTree,
+    conditions: Vec<Expr>,
+    width: Option<usize>,
+    numbers: &mut Numbers,
+) -> (Plan, Vec<usize>) {
+    let wishes =
+        Wishes { needed: (0..width.unwrap_or(0)).collect(), order: &[], limited: false, keys: vec![0] };
+    let planned = plan_from(tree, conditions, &wishes, numbers);
+    (planned.plan, planned.layout)
+}

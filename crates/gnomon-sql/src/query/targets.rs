@@ -1,0 +1,261 @@
+//! The rows that UPDATE and DELETE change.
+//!
+//! Rows are found on the statement's snapshot, all of them before the first is returned: a statement does not see
+//! what it changes itself. Each row's key is then locked in the table's tree, which yields the newest committed row;
+//! the conditions are tested again on that (READ COMMITTED as PostgreSQL has it): a row that was deleted or no longer
+//! qualifies is left out. A row whose primary key was changed meanwhile counts as deleted. With the whole primary key
+//! given there is nothing to find: the key is locked at once.
+
+use std::{collections::HashSet, sync::Arc};
+
+use gnomon::RowLock;
+use sqlparser::ast::{self, TableWithJoins};
+
+use super::{
+    Expr,
+    bind::{Binder, FromItem, FromKind, JoinTree, Scope, ScopeRelation},
+    context::ExecContext,
+    exec::{Locked, Ranges, RowReader, key_ranges, lock_row, open},
+    plan::{Access, JoinKind, KeyAccess, LockWait, Plan, Project, plan_targets},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Table,
+    types::{ColumnType, Datum, Row, compare},
+};
+
+/// How the rows of an UPDATE or DELETE are found. Immutable, as a plan is.
+#[derive(Debug)]
+pub struct TargetScan {
+    table: Arc<Table>,
+    types: Vec<ColumnType>,
+    lock: RowLock,
+    find: Find,
+    /// What a row is tested for once it is locked.
+    condition: Option<Expr>,
+    /// Whether the condition may give another result on the same row, so that it is tested once.
+    volatile: bool,
+}
+
+#[derive(Debug)]
+enum Find {
+    /// By the whole primary key.
+    Key(KeyAccess),
+    /// By a scan whose rows are the columns that the condition needs, and the row key.
+    Scan(Plan),
+    /// By a join whose rows are those of [`Target::row`].
+    Join(Plan),
+}
+
+/// A row to be changed, locked.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its key in the table's tree.
+    pub key: Vec<u8>,
+    /// Its values as they are now, column `i` of the table at `i`; with other tables in UPDATE ... FROM or DELETE ...
+    /// USING, then its key, then their columns.
+    pub row: Row,
+}
+
+impl Binder<'_> {
+    /// Plans which rows of `table` a statement changes: those for which `selection` holds, joined with `from`. The
+    /// scope returned is that of [`Target::row`], for SET and RETURNING.
+    pub fn targets(
+        &mut self,
+        table: &Arc<Table>,
+        alias: Option<&str>,
+        from: &[TableWithJoins],
+        selection: Option<&ast::Expr>,
+        lock: RowLock,
+    ) -> Result<(TargetScan, Scope<'static>)> {
+        let outer = Scope::empty();
+        let target = ScopeRelation::of_table(table, alias, 0);
+        let item = FromItem {
+            alias: target.name.clone(),
+            kind: FromKind::Table(table.clone()),
+            base: 0,
+            width: table.columns.len() + 1,
+            params: Vec::new(),
+        };
+        let mut scope = Scope::empty();
+        scope.push(target);
+        let mut tree = JoinTree::Item(Box::new(item));
+        let mut width = table.columns.len() + 1;
+        if !from.is_empty() {
+            let (others, other_scope, next) = self.bind_from_after(from, &outer, &scope, width)?;
+            scope.relations.extend(other_scope.relations);
+            scope.columns.extend(other_scope.columns);
+            width = next;
+            if let Some(others) = others {
+                tree = JoinTree::Join {
+                    kind: JoinKind::Inner,
+                    left: Box::new(tree),
+                    right: Box::new(others),
+                    condition: Vec::new(),
+                };
+            }
+        }
+        let mut conditions = Vec::new();
+        if let Some(selection) = selection {
+            self.condition(selection, &scope, false)?.split_and(&mut conditions);
+        }
+        let all = Expr::and(conditions.clone());
+        let volatile = all.is_volatile();
+        let condition = (!conditions.is_empty()).then_some(all);
+        let (plan, layout) =
+            plan_targets(tree, conditions, (!from.is_empty()).then_some(width), self.numbers());
+        let find = match plan {
+            Plan::TableScan(scan) if from.is_empty() => match &scan.access {
+                Access::Key(access) if access.is_whole_key() => Find::Key(access.clone()),
+                _ => Find::Scan(Plan::TableScan(scan)),
+            },
+            plan => {
+                let column = |number: usize| match layout.iter().position(|other| *other == number) {
+                    Some(position) => Expr::column(position, "?column?", crate::types::Type::Unknown.into()),
+                    None => Expr::constant(Datum::Null, crate::types::Type::Unknown),
+                };
+                let columns = (0..width).map(column).collect();
+                Find::Join(Plan::Project(Arc::new(Project { input: plan, columns })))
+            }
+        };
+        let types = table.columns.iter().map(|column| column.ty).collect();
+        Ok((TargetScan { table: table.clone(), types, lock, find, condition, volatile }, scope))
+    }
+}
+
+impl TargetScan {
+    /// Starts looking. Nothing is read before [`Targets::next`].
+    pub fn open(self: &Arc<Self>) -> Targets {
+        Targets { reader: RowReader::new(&self.types), scan: self.clone(), found: None }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// How the rows are found, as EXPLAIN prints it.
+    pub fn explain(&self) -> Vec<String> {
+        match &self.find {
+            Find::Key(access) => {
+                let index = access.index(&self.table);
+                let mut lines = vec![format!("Index Scan using {} on {}", index.name, self.table.name)];
+                if let Some(condition) = &self.condition {
+                    let text = super::expr::DisplayExpr { expr: condition, qualified: false };
+                    lines.push(format!("  Index Cond: {text}"));
+                }
+                lines
+            }
+            Find::Scan(plan) => super::plan::explain(plan),
+            Find::Join(plan) => plan.inputs().into_iter().flat_map(super::plan::explain).collect(),
+        }
+    }
+}
+
+/// The rows of an UPDATE or DELETE under way.
+pub struct Targets {
+    scan: Arc<TargetScan>,
+    reader: RowReader,
+    found: Option<std::vec::IntoIter<Candidate>>,
+}
+
+/// A row that was found.
+struct Candidate {
+    key: Vec<u8>,
+    /// Of a join: the whole row. Of a scan with a volatile condition: the columns that were seen.
+    row: Row,
+}
+
+impl Targets {
+    /// The next row, locked, or none at the end.
+    pub fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
+        if self.found.is_none() {
+            self.found = Some(self.find(ctx)?.into_iter());
+        }
+        while let Some(candidate) = self.found.as_mut().and_then(Iterator::next) {
+            ctx.tick()?;
+            if let Some(target) = self.lock(candidate, ctx)? {
+                return Ok(Some(target));
+            }
+        }
+        Ok(None)
+    }
+
+    fn find(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Candidate>> {
+        let plan = match &self.scan.find {
+            Find::Key(access) => {
+                return match key_ranges(&self.scan.table, access, ctx)? {
+                    Ranges::Points(keys) => {
+                        Ok(keys.into_iter().map(|key| Candidate { key, row: Row::new() }).collect())
+                    }
+                    Ranges::Ranges(_) => Err(misplanned()),
+                };
+            }
+            Find::Scan(plan) | Find::Join(plan) => plan,
+        };
+        let joined = matches!(self.scan.find, Find::Join(_));
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        let mut source = open(plan);
+        while let Some(mut row) = source.next(ctx)? {
+            let key = match joined {
+                false => row.pop(),
+                true => row.get(self.scan.table.columns.len()).cloned(),
+            };
+            let Some(Datum::Bytea(key)) = key else { return Err(misplanned()) };
+            let key = key.into_vec();
+            // Of several partners of a row in a join the first counts.
+            if joined && !seen.insert(key.clone()) {
+                continue;
+            }
+            let row = if joined || self.scan.volatile { row } else { Row::new() };
+            ctx.reserve(key.len() + 48 + super::context::row_bytes(&row))?;
+            found.push(Candidate { key, row });
+        }
+        Ok(found)
+    }
+
+    fn lock(&mut self, candidate: Candidate, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
+        let scan = &self.scan;
+        let Candidate { key, row: mut found } = candidate;
+        let Locked::Row(Some(stored)) = lock_row(&scan.table, &key, scan.lock, LockWait::Block, ctx)? else {
+            return Ok(None);
+        };
+        let width = scan.types.len();
+        let wanted: Vec<usize> = (0..width).collect();
+        let now = self.reader.read(&scan.types, &wanted, &stored)?;
+        let (row, changed) = match &scan.find {
+            Find::Key(_) => (now, true),
+            Find::Scan(plan) => {
+                // A condition that is tested once is not tested again on a row that is as it was seen.
+                let changed = !scan.volatile || differs(plan, &found, &now);
+                (now, changed)
+            }
+            Find::Join(_) => {
+                let changed = found.iter().zip(&now).any(|(old, new)| !compare::same(old, new));
+                found.splice(..width.min(found.len()), now);
+                (found, changed || !scan.volatile)
+            }
+        };
+        if changed
+            && let Some(condition) = &scan.condition
+            && !condition.is_true(&row, ctx)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(Target { key, row }))
+    }
+}
+
+/// Whether the columns that a scan saw are others now.
+fn differs(plan: &Plan, seen: &[Datum], now: &[Datum]) -> bool {
+    let Plan::TableScan(scan) = plan else { return true };
+    scan.columns
+        .iter()
+        .zip(seen)
+        .any(|(column, old)| now.get(*column).is_none_or(|new| !compare::same(old, new)))
+}
+
+fn misplanned() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "the rows of a statement were planned without their keys")
+}
