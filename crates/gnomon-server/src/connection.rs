@@ -33,9 +33,9 @@ use crate::{
 /// Serves a client until it or the server has had enough.
 pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket) {
     let mut wire = Wire::new(socket);
-    let end = match catch_unwind(AssertUnwindSafe(|| run(shared, &mut registered, &mut wire))) {
-        Ok(Err(end)) => end,
-        Err(_) => {
+    let end = match contain(|| run(shared, &mut registered, &mut wire)) {
+        Some(Err(end)) => end,
+        None => {
             count(&shared.counters.panics);
             // A message may have been under construction.
             wire.output().clear();
@@ -49,6 +49,11 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
         End::Fatal(error) => report(shared, &mut wire, &error),
     }
     wire.close();
+}
+
+/// Runs `f`; none if it panics. What it borrows may then be half changed: here the buffers, which are emptied.
+fn contain<T>(f: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(f)).ok()
 }
 
 fn fatal(state: SqlState, message: &str) -> SqlError {
@@ -73,7 +78,7 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
     let session = open_session(shared, startup, peer.id)?;
     let interrupt = session.interrupt();
     peer.interrupt.get_or_init(|| interrupt.clone());
-    peer.set_phase(Phase::Idle);
+    peer.enter(Phase::Idle);
     wire.set_idle_timeout(shared.options.idle_timeout)?;
     let mut connection = Connection {
         shared,
@@ -141,9 +146,11 @@ impl Connection<'_> {
             if self.shared.is_stopping() {
                 return Err(End::Fatal(shutdown_notice()));
             }
-            self.peer.set_phase(Phase::Busy);
+            self.peer.enter(Phase::Busy);
             self.take(&frame)?;
-            self.peer.set_phase(Phase::Idle);
+            if self.peer.enter(Phase::Idle) {
+                return Err(End::Gone);
+            }
         }
     }
 
@@ -357,4 +364,15 @@ fn parameters(bind: &Bind<'_>) -> gnomon_sql::Result<Parameters> {
         value.map(|value| (format_of(&bind.parameter_formats, index), value.to_vec()))
     };
     Ok(bind.parameters.iter().enumerate().map(with_format).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_goes_no_further() {
+        assert_eq!(contain(|| 1), Some(1));
+        assert_eq!(contain(|| -> u8 { panic!("on purpose") }), None);
+    }
 }

@@ -19,9 +19,11 @@
 //!
 //! The engine is synchronous: a statement waits for locks and for the disk. So each connection has a thread of its
 //! own, which reads from a blocking socket, runs the session, and writes. A request wakes one thread, once; behind
-//! an async runtime it would be handed over twice more (to a thread that may block, and back), and a wake-up on
-//! another core costs as much as a point query. A few hundred connections are a few hundred stacks, which take
-//! memory only where they are touched; for more, put a pooler in front.
+//! an async runtime it is handed over once or twice more, and a wake-up on another core costs as much as a point
+//! query. Measured by pgbench with 8 and 32 clients on two cores against servers that do nothing but answer a query
+//! with the same row: a thread for each connection answers 1.6 to 2.2 times as many as tokio with `spawn_blocking`,
+//! and 2 to 2.5 times as many as with `block_in_place`. A few hundred connections are a few hundred stacks, which
+//! take memory only where they are touched; for more, put a pooler in front.
 //!
 //! # Why the messages are decoded here
 //!

@@ -116,8 +116,9 @@ pub(crate) enum Phase {
 }
 
 impl Peer {
-    pub(crate) fn set_phase(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Release);
+    /// Enters another phase; returns whether the client was found gone in the present one.
+    pub(crate) fn enter(&self, phase: Phase) -> bool {
+        self.phase.swap(phase as u8, Ordering::AcqRel) == Phase::Lost as u8
     }
 
     fn is(&self, phase: Phase) -> bool {

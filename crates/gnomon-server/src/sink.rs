@@ -213,3 +213,143 @@ impl CopySource for WireCopySource<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+    };
+
+    use gnomon::{InterruptReason, sync::thread};
+    use gnomon_sql::types::{ColumnType, FixedEnvironment};
+
+    use super::*;
+    use crate::wire::Socket;
+
+    /// A connection and its client's end.
+    fn pair() -> (Wire, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Wire::new(Socket::Unix(ours)), theirs)
+    }
+
+    fn columns(types: &[Type]) -> Vec<ResultColumn> {
+        let column = |ty: &Type| ResultColumn {
+            name: "c".into(),
+            ty: ColumnType { ty: *ty, modifier: -1 },
+            table: 0,
+            attribute: 0,
+        };
+        types.iter().map(column).collect()
+    }
+
+    #[test]
+    fn rows_in_text_and_binary() {
+        let (mut wire, _client) = pair();
+        let (options, interrupt, environment) = <(ServerOptions, Interrupt, FixedEnvironment)>::default();
+        let context = Context::new(&environment);
+        let formats = [Format::Text, Format::Binary, Format::Text];
+        let mut sink = WireSink::new(&mut wire, &options, &interrupt).undescribed(&formats);
+        sink.columns(&columns(&[Type::Int4, Type::Int4, Type::Text])).unwrap();
+        sink.row(&context, &[Datum::Int4(-7), Datum::Int4(-7), Datum::Null]).unwrap();
+        sink.complete("SELECT 1").unwrap();
+        assert_eq!(
+            wire.output(),
+            b"D\0\0\0\x18\0\x03\0\0\0\x02-7\0\0\0\x04\xff\xff\xff\xf9\xff\xff\xff\xff\
+              C\0\0\0\x0dSELECT 1\0"
+        );
+    }
+
+    #[test]
+    fn a_result_of_any_size_passes_through_a_bounded_buffer() {
+        const ROWS: usize = 10_000;
+        let (mut wire, mut client) = pair();
+        let reader = thread::spawn(move || {
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).unwrap();
+            received.len()
+        });
+        let (options, interrupt, environment) = <(ServerOptions, Interrupt, FixedEnvironment)>::default();
+        let context = Context::new(&environment);
+        let row = [Datum::text("x".repeat(1000))];
+        let mut sink = WireSink::new(&mut wire, &options, &interrupt);
+        sink.columns(&columns(&[Type::Text])).unwrap();
+        for _ in 0..ROWS {
+            sink.row(&context, &row).unwrap();
+            assert!(sink.wire.output().len() < 64 << 10);
+        }
+        drop(sink);
+        wire.close();
+        let description = 1 + 4 + 2 + 2 + 18;
+        assert_eq!(reader.join().unwrap(), description + ROWS * (1 + 4 + 2 + 4 + 1000));
+    }
+
+    #[test]
+    fn a_client_that_is_gone_ends_the_statement() {
+        let (mut wire, client) = pair();
+        drop(client);
+        let (options, interrupt) = <(ServerOptions, Interrupt)>::default();
+        let mut sink = WireSink::new(&mut wire, &options, &interrupt);
+        sink.copy_out(false, 1).unwrap();
+        let error = sink.copy_data(&[b'x'; 100_000]).unwrap_err();
+        assert_eq!(error.state(), SqlState::CONNECTION_FAILURE);
+        assert!(matches!(sink.end, Some(End::Gone)));
+    }
+
+    /// What a COPY sees whose client sends `messages`: its pieces, its end, and whether the connection ends.
+    fn copy(messages: &[u8]) -> (Vec<u8>, Result<()>, bool) {
+        let (mut wire, mut client) = pair();
+        client.write_all(messages).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let (options, interrupt) = <(ServerOptions, Interrupt)>::default();
+        let mut sink = WireSink::new(&mut wire, &options, &interrupt);
+        let mut data = Vec::new();
+        let mut source = sink.copy_in(false, 2).unwrap();
+        let end = loop {
+            match source.next() {
+                Ok(Some(piece)) => data.extend(piece),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        drop(source);
+        let closes = sink.end.is_some();
+        let mut response = [0; 12];
+        client.read_exact(&mut response).unwrap();
+        assert_eq!(&response, b"G\0\0\0\x0b\0\0\x02\0\0\0\0");
+        (data, end, closes)
+    }
+
+    #[test]
+    fn copy_data_and_their_ends() {
+        let (data, end, closes) = copy(b"d\0\0\0\x06abH\0\0\0\x04S\0\0\0\x04d\0\0\0\x05cc\0\0\0\x04");
+        assert!(data == b"abc" && end.is_ok() && !closes);
+        let (data, end, closes) = copy(b"d\0\0\0\x05af\0\0\0\x08why\0");
+        let error = end.unwrap_err();
+        assert!(data == b"a" && !closes);
+        assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+        assert_eq!(error.to_string(), "COPY from stdin failed: why");
+        for (messages, state) in [
+            (&b"Q\0\0\0\x05\0"[..], SqlState::PROTOCOL_VIOLATION),
+            (b"?\0\0\0\x04", SqlState::PROTOCOL_VIOLATION),
+            (b"d\xff\xff\xff\xff", SqlState::PROTOCOL_VIOLATION),
+            (b"X\0\0\0\x04", SqlState::CONNECTION_FAILURE),
+            (b"d\0\0\0\x09cut", SqlState::CONNECTION_FAILURE),
+        ] {
+            let (_, end, closes) = copy(messages);
+            assert!(closes);
+            assert_eq!(end.unwrap_err().state(), state, "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_waits_for_data_can_be_cancelled() {
+        let (mut wire, _client) = pair();
+        let (options, interrupt) = <(ServerOptions, Interrupt)>::default();
+        interrupt.raise(InterruptReason::Cancel);
+        let mut sink = WireSink::new(&mut wire, &options, &interrupt);
+        let error = sink.copy_in(false, 1).unwrap().next().unwrap_err();
+        assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+        assert!(sink.end.is_none());
+    }
+}
