@@ -269,14 +269,20 @@ impl Pool {
     /// The frame of a page whose image is given: in place of the one in memory, if there is one.
     pub fn put(&self, key: PoolKey, page: Arc<Page>) -> Pin {
         let mut shard = self.shard(key).lock();
-        let frame = match shard.get(key) {
-            Some(frame) => frame.clone(),
-            None => shard.insert(key, self.shard_capacity),
-        };
-        let pin = Pin::new(&frame);
-        drop(shard);
-        pin.replace(page);
-        pin
+        match shard.get(key) {
+            Some(frame) => {
+                let pin = Pin::new(frame);
+                drop(shard);
+                pin.replace(page);
+                pin
+            }
+            None => {
+                let pin = Pin::new(&shard.insert(key, self.shard_capacity));
+                // Before anybody else finds the frame: nobody can hold its latch yet.
+                pin.replace(page);
+                pin
+            }
+        }
     }
 
     /// Takes a frame out of the table: its page is no more. Whoever holds the frame keeps it to himself.
