@@ -25,7 +25,7 @@ struct Closed {
     /// Changed pages: their frames, and their images as they were at closing.
     images: BTreeMap<u64, (Arc<Frame>, Arc<Page>)>,
     /// Pages written early and unchanged since.
-    early: HashMap<u64, PageEntry>,
+    early: BTreeMap<u64, PageEntry>,
     /// Early places of pages that changed again.
     early_outdated: Vec<u64>,
     freed: BTreeSet<u64>,
@@ -56,7 +56,7 @@ impl ShadowStore {
     /// Returns the CSN up to which commits are durable.
     pub(super) fn write_batch(&self) -> Result<Csn> {
         self.check()?;
-        let Some(closed) = self.close_batch() else {
+        let Some(closed) = self.close_batch()? else {
             return Ok(self.root.lock().csn);
         };
         let csn = closed.csn;
@@ -64,8 +64,10 @@ impl ShadowStore {
         Ok(csn)
     }
 
-    fn close_batch(&self) -> Option<Closed> {
+    fn close_batch(&self) -> Result<Option<Closed>> {
         let _gate = self.gate.write();
+        // Inside the gate: whoever poisoned the store in it has left half of a transaction behind.
+        self.check()?;
         let mut accumulating = self.accumulating.lock();
         let csn = self.last_csn();
         if accumulating.dirty.is_empty()
@@ -76,7 +78,7 @@ impl ShadowStore {
             let reserved = std::mem::take(&mut accumulating.reserved);
             drop(accumulating);
             self.space.lock().unreserve(reserved);
-            return None;
+            return Ok(None);
         }
         let batch = accumulating.batch;
         accumulating.batch += 1;
@@ -100,7 +102,7 @@ impl ShadowStore {
             })
             .collect();
         let logical_end = self.logical.lock().end;
-        Some(Closed { batch, csn, logical_end, images, early, early_outdated, freed, reserved })
+        Ok(Some(Closed { batch, csn, logical_end, images, early, early_outdated, freed, reserved }))
     }
 
     fn build_and_write(&self, mut closed: Closed) -> Result<()> {

@@ -38,7 +38,7 @@ mod space;
 mod table;
 mod verify;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::{
     durable::Durability,
@@ -103,11 +103,11 @@ struct Accumulating {
     /// The number of that batch.
     batch: u64,
     /// Changed pages, by logical number.
-    dirty: HashMap<u64, Arc<Frame>>,
+    dirty: BTreeMap<u64, Arc<Frame>>,
     /// Changed pages that were written early: where.
-    early: HashMap<u64, PageEntry>,
+    early: BTreeMap<u64, PageEntry>,
     /// Those of the batch in flight, until the page table knows them.
-    early_in_flight: HashMap<u64, PageEntry>,
+    early_in_flight: BTreeMap<u64, PageEntry>,
     /// Logical pages given back.
     freed: BTreeSet<u64>,
     /// Space reserved by its page transactions.
@@ -445,13 +445,14 @@ impl ShadowStore {
         }
         let logical = chunk * CHUNK_PAGES;
         let stored = match self.entry(0, logical)? {
-            Some(entry) => Some(self.read_page(0, logical, entry)?),
-            None => None,
+            Some(entry) => self.read_page(0, logical, entry).map(Some),
+            None => Ok(None),
         };
         let mut space = self.space.lock();
-        // Whoever loaded it meanwhile may have changed it already.
+        // Whoever loaded it meanwhile may have changed it already, and written it elsewhere: what was read counts for
+        // nothing then, not even an error.
         if !space.is_loaded(chunk) {
-            space.load(chunk, stored.as_ref());
+            space.load(chunk, stored?.as_ref());
         }
         Ok(())
     }
@@ -556,10 +557,8 @@ impl ShadowStore {
         let mut chosen: Vec<(Arc<Frame>, ReadLatch)> = Vec::with_capacity(EARLY_PAGES);
         let (batch, mut reserved) = {
             let mut accumulating = self.accumulating.lock();
-            let mut frames: Vec<_> = accumulating.dirty.values().collect();
-            frames.sort_unstable_by_key(|frame| frame.key);
             // A frame that somebody (perhaps this thread) holds exclusively is passed over, not waited for.
-            for frame in frames {
+            for frame in accumulating.dirty.values() {
                 if chosen.len() == EARLY_PAGES {
                     break;
                 }
