@@ -134,7 +134,7 @@ impl Cursor {
                 self.take(&view, part, at, &state);
                 return Ok(());
             }
-            let mut keys = existing(&view, &state, &part.range);
+            let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()));
             if self.direction == Direction::Backward {
                 keys.reverse();
             }
@@ -148,14 +148,17 @@ impl Cursor {
             if part.is_last && self.direction == Direction::Forward {
                 self.lock_above(txn, &state, &unread)?;
             }
-            // What was there before the locks were granted must be what is there now.
+            // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
+            // pending after it is in the tree.
+            let pending = state.pending(part.range.as_bounds());
             let again = state.tree.leaf(&*txn.inner().store, self.seek(&unread))?;
-            let mut now = existing(&again, &state, &part.range);
+            let mut now = existing(&again, &part.range, pending);
             if self.direction == Direction::Backward {
                 now.reverse();
             }
             if now == keys && Part::of(&again, &unread, self.direction).covers(&part) {
                 self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
+                let at = txn.newest();
                 self.take(&again, part, at, &state);
                 return Ok(());
             }
@@ -231,9 +234,8 @@ impl Cursor {
 }
 
 /// The keys that exist within a range of the leaf: in it or pending.
-fn existing(view: &LeafView, state: &TreeState, range: &KeyRange) -> Vec<Box<[u8]>> {
+fn existing(view: &LeafView, range: &KeyRange, pending: Vec<Box<[u8]>>) -> Vec<Box<[u8]>> {
     let mut keys: Vec<Box<[u8]>> = entries_in(view, range).map(|(key, _)| key.into()).collect();
-    let pending = state.pending(range.as_bounds());
     if !pending.is_empty() {
         keys.extend(pending);
         keys.sort_unstable();
