@@ -64,7 +64,10 @@ impl Background {
             work.thread.take()
         };
         self.shared.changed.notify_one();
-        if let Some(thread) = thread {
+        // The last handle may be dropped by a callback on that very thread.
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
             thread.join().expect("the background thread does not panic");
         }
     }
