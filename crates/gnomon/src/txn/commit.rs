@@ -76,7 +76,11 @@ impl Transaction {
         let csn = pages.take_csn();
         let patched = patch(inner, &pages, csn, writes);
         // A CSN that is taken must be patched as a whole; half of it cannot be taken back.
-        let changed = patched.map_err(|error| inner.store.poison(&error))?;
+        let changed = patched.map_err(|error| {
+            let error = inner.store.poison(&error);
+            inner.timeline.failed();
+            error
+        })?;
         inner.timeline.patched(csn, changed);
         drop(pages);
         self.release();

@@ -189,7 +189,7 @@ impl Transaction {
         self.end_statement();
         self.check()?;
         if self.options.isolation == Isolation::ReadCommitted {
-            self.take_snapshot();
+            self.take_snapshot()?;
         }
         Ok(())
     }
@@ -201,18 +201,22 @@ impl Transaction {
         }
     }
 
-    fn take_snapshot(&mut self) -> Csn {
+    fn take_snapshot(&mut self) -> Result<Csn> {
         let inner = self.handle.inner.clone();
         // A session that holds a ticket may be ahead of somebody else's patch.
         let after = self.options.after.min(inner.store.last_csn());
-        inner.timeline.wait_for(after);
+        inner.timeline.wait_for(after, || inner.store.check())?;
         let snapshot = inner.timeline.take_snapshot(|| match self.options.read_only {
             true => inner.store.durable_csn().max(after),
             false => inner.timeline.watermark(),
         });
         self.seen = self.seen.max(snapshot);
         self.snapshot = Some(snapshot);
-        snapshot
+        Ok(snapshot)
+    }
+
+    fn statement_snapshot(&mut self) -> Result<Csn> {
+        self.snapshot.map_or_else(|| self.take_snapshot(), Ok)
     }
 
     /// Fails if the transaction cannot go on.
@@ -302,7 +306,7 @@ impl Transaction {
     /// Where a plain read stands, after taking the lock that its isolation asks for.
     fn read_at(&mut self, used: &Used, key: &[u8]) -> Result<ReadAt> {
         if self.options.isolation == Isolation::ReadCommitted {
-            return Ok(ReadAt::Snapshot(self.snapshot.unwrap_or_else(|| self.take_snapshot())));
+            return Ok(ReadAt::Snapshot(self.statement_snapshot()?));
         }
         if used.covered() < Covered::Reads {
             self.lock(LockName::key(KEYS, used.id.0, key), key_mode::S)?;
@@ -310,8 +314,10 @@ impl Transaction {
         Ok(self.newest())
     }
 
-    fn newest(&mut self) -> ReadAt {
-        self.seen = self.seen.max(self.inner().timeline.watermark());
+    /// The newest value, to be read behind a lock. Call it when the lock is granted: whoever wrote the value has taken
+    /// its CSN before. The watermark may still be below that, held up by another commit.
+    pub(super) fn newest(&mut self) -> ReadAt {
+        self.seen = self.seen.max(self.inner().store.last_csn());
         ReadAt::Newest
     }
 
@@ -442,7 +448,7 @@ impl Transaction {
     pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
         let used = self.use_tree(tree, tree_mode::IS)?;
         if self.options.isolation == Isolation::ReadCommitted && self.snapshot.is_none() {
-            self.take_snapshot();
+            self.take_snapshot()?;
         }
         Ok(Cursor::new(tree, used.state, range, direction))
     }
@@ -451,8 +457,7 @@ impl Transaction {
     pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
         self.check()?;
         if self.options.isolation == Isolation::ReadCommitted {
-            let snapshot = self.snapshot.unwrap_or_else(|| self.take_snapshot());
-            return Ok((ReadAt::Snapshot(snapshot), false));
+            return Ok((ReadAt::Snapshot(self.statement_snapshot()?), false));
         }
         let used = self.use_tree(tree, tree_mode::IS)?;
         Ok((self.newest(), used.covered() < Covered::Reads))

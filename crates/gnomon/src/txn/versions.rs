@@ -10,7 +10,7 @@ use std::{
 
 use super::tree::TreeState;
 use crate::{
-    Csn,
+    Csn, Result,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -132,15 +132,23 @@ impl Timeline {
         self.advanced.notify_all();
     }
 
-    /// Waits until every commit up to `csn` is patched: the time of a patch at most.
-    pub fn wait_for(&self, csn: Csn) {
+    /// Wakes those who wait for a commit that will never be patched: `check` of [`Timeline::wait_for`] fails by now.
+    pub fn failed(&self) {
+        drop(self.patched.lock());
+        self.advanced.notify_all();
+    }
+
+    /// Waits until every commit up to `csn` is patched: the time of a patch at most. Gives up when `check` fails.
+    pub fn wait_for(&self, csn: Csn, check: impl Fn() -> Result<()>) -> Result<()> {
         if self.watermark() >= csn {
-            return;
+            return Ok(());
         }
         let mut patched = self.patched.lock();
         while self.watermark() < csn {
+            check()?;
             self.advanced.wait(&mut patched);
         }
+        Ok(())
     }
 
     /// Takes the newest snapshot, or the one that `choose` says, into use.
