@@ -69,6 +69,8 @@ pub const FILE: &str = "pages";
 const FRAME_BYTES: usize = PAGE_BYTES + 256;
 /// So many changed pages are written early at a time.
 const EARLY_PAGES: usize = 64;
+/// Growth up to this is filled with zeros (8 MiB).
+const ZEROED_PAGES_MAX: usize = 2048;
 
 /// A store of pages in one file.
 pub struct ShadowStore {
@@ -82,6 +84,8 @@ pub struct ShadowStore {
     accumulating: Mutex<Accumulating>,
     /// One thread at a time writes early.
     early: Mutex<()>,
+    /// One thread at a time grows the file.
+    growing: Mutex<()>,
     space: Mutex<Space>,
     /// The published root: durable, and what the page table in memory stands under.
     root: Mutex<Root>,
@@ -234,6 +238,7 @@ impl ShadowStore {
             gate: RwLock::new(()),
             accumulating: Mutex::new(Accumulating { batch: root.batch + 2, ..Accumulating::default() }),
             early: Mutex::new(()),
+            growing: Mutex::new(()),
             space: Mutex::new(space),
             logical: Mutex::new(Logical {
                 free: Vec::new(),
@@ -290,25 +295,41 @@ impl ShadowStore {
         let mut space = self.space.lock();
         // With the nodes of the page table above the pages, and the bitmaps that change.
         let reserved = pages + pages.min(nodes) + u64::from(table::DEPTH_MAX) + space.chunk_count() + 8;
-        if let Some(end) = space.reserve(reserved) {
-            drop(space);
-            let grown = self.file.allocate(end * PAGE_BYTES as u64);
-            space = self.space.lock();
-            match grown {
-                Ok(()) => space.grown(end),
-                Err(_) if space.reservations_fit() => {}
-                Err(error) => {
-                    space.unreserve(reserved);
-                    return Err(error.into());
-                }
+        let needs_growth = space.reserve(reserved);
+        drop(space);
+        if needs_growth && let Err(error) = self.grow(pages) {
+            let mut space = self.space.lock();
+            if !space.reservations_fit() {
+                space.unreserve(reserved);
+                return Err(error.into());
             }
         }
-        drop(space);
         let gate = self.gate.read();
         // From inside the gate: it belongs to the batch that closes next, and goes with it.
         self.accumulating.lock().reserved += reserved;
         self.check()?;
         Ok(PageTxn { store: self, _gate: gate })
+    }
+
+    /// Grows the file for the sake of a reservation of `pages`, unless somebody else just did.
+    fn grow(&self, pages: u64) -> std::io::Result<()> {
+        // One at a time: what one zeroes another must not have handed out.
+        let _growing = self.growing.lock();
+        let (old_end, end) = {
+            let space = self.space.lock();
+            (space.end(), space.end_wanted(pages))
+        };
+        if end <= old_end {
+            return Ok(());
+        }
+        self.file.allocate(end * PAGE_BYTES as u64)?;
+        let pages = (end - old_end) as usize;
+        if pages <= ZEROED_PAGES_MAX {
+            // Blocks that were written once are overwritten without a journal entry of the file system at each sync.
+            self.file.write_at(old_end * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
+        }
+        self.space.lock().grown(end);
+        Ok(())
     }
 
     /// Fails if the store is poisoned.

@@ -10,7 +10,7 @@
 //! gives it up is durable.
 //!
 //! Allocation is next-fit in runs, so that a batch is written in few long writes: first only holes that are worth a
-//! write of their own, then any. The file grows when less than half of it would be free otherwise.
+//! write of their own, then any. The file grows when less than a third of it would be free otherwise.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ use crate::page::{BODY_BYTES, Page, PageKind};
 pub(crate) const CHUNK_PAGES: u64 = BODY_BYTES as u64 * 8;
 /// The file grows by at least this many pages (1 MiB).
 const GROWTH_PAGES_MIN: u64 = 256;
-/// The file grows by at most this many pages beyond what is needed (64 MiB).
-const GROWTH_PAGES_MAX: u64 = 16384;
+/// The file grows by at most this many pages (4 MiB) beyond what is needed.
+const GROWTH_PAGES_MAX: u64 = 1024;
 /// A shorter hole is passed over in the allocator's first round.
 const RUN_PAGES_MIN: u64 = 16;
 
@@ -139,17 +139,22 @@ impl Space {
         (chunk, page % CHUNK_PAGES)
     }
 
-    /// Promises `pages` pages. If the file must grow for that, returns its new length in pages: the caller grows it
-    /// and calls [`Space::grown`], or fails and calls [`Space::unreserve`].
-    pub fn reserve(&mut self, pages: u64) -> Option<u64> {
+    /// Promises `pages` pages. True if the file should grow for that: the caller sees to it, and if that fails and
+    /// [`Space::reservations_fit`] does not hold, calls [`Space::unreserve`].
+    pub fn reserve(&mut self, pages: u64) -> bool {
         self.reserved += pages;
+        self.end_wanted(pages) > self.end
+    }
+
+    /// How long the file should be, in pages, after a reservation of `pages`.
+    pub fn end_wanted(&self, pages: u64) -> u64 {
         let needed = self.taken + self.reserved;
-        // Half of the file stays free for long runs; beyond that the file only grows for want of space.
-        if self.end >= needed && (self.end - needed) * 2 >= needed.min(self.end) {
-            return None;
+        // A third of the file stays free, for long runs.
+        if self.end >= needed && (self.end - needed) * 2 >= needed {
+            return self.end;
         }
-        let growth = pages.max(GROWTH_PAGES_MIN).max((self.end / 4).min(GROWTH_PAGES_MAX));
-        Some((self.end + growth).max(needed + GROWTH_PAGES_MIN))
+        let growth = pages.max((self.end / 4).clamp(GROWTH_PAGES_MIN, GROWTH_PAGES_MAX));
+        (self.end + growth).max(needed + GROWTH_PAGES_MIN)
     }
 
     pub fn grown(&mut self, end: u64) {
