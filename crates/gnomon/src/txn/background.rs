@@ -1,4 +1,5 @@
-//! The background thread: makes tickets durable that nobody waits for, and gives back the pages of dropped trees.
+//! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees, mends
+//! free space after a crash.
 //! Started when there is first something to do.
 
 use super::database::Inner;
@@ -14,6 +15,8 @@ struct Work {
     /// Commits up to this one are to be made durable.
     durable: Csn,
     reclaim: bool,
+    /// The physical page from which on free space is to be mended.
+    mend: Option<u64>,
     stop: bool,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -30,7 +33,7 @@ pub(super) struct Background {
 
 impl Background {
     pub fn new(inner: &Arc<Inner>) -> Background {
-        let work = Work { durable: Csn(0), reclaim: false, stop: false, thread: None };
+        let work = Work { durable: Csn(0), reclaim: false, mend: None, stop: false, thread: None };
         let shared = Arc::new(Shared { work: Mutex::new(work), changed: Condvar::new() });
         Background { shared, inner: inner.clone() }
     }
@@ -43,6 +46,11 @@ impl Background {
     /// Has the pages of dropped trees given back.
     pub fn reclaim(&self) {
         self.ask(|work| work.reclaim = true);
+    }
+
+    /// Has torn pages in free space zeroed.
+    pub fn mend(&self) {
+        self.ask(|work| work.mend = Some(0));
     }
 
     fn ask(&self, what: impl FnOnce(&mut Work)) {
@@ -93,6 +101,12 @@ fn run(shared: &Shared, inner: &Inner) {
             work = shared.work.lock();
             // On an error (a full disk, damage) the rest waits until the database is opened again.
             work.reclaim = more.unwrap_or(false);
+        } else if let Some(from) = work.mend {
+            drop(work);
+            let next = inner.store.mend_some(from);
+            work = shared.work.lock();
+            // On an error it is left as it is: it harms nothing.
+            work.mend = next.unwrap_or(None);
         } else {
             shared.changed.wait(&mut work);
         }

@@ -232,6 +232,9 @@ impl Database {
         if inner.directory.dropped(&*inner.store)?.is_some() {
             background.reclaim();
         }
+        if inner.store.needs_mending() {
+            background.mend();
+        }
         Ok(Database(Arc::new(Handle { inner, background })))
     }
 

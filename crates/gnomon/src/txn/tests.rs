@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Csn, Error, Result, TreeId,
-    disk::MemDisk,
+    disk::{Disk, MemDisk, SimDisk},
     env::Rng,
     sync::{Arc, thread},
 };
@@ -297,6 +297,43 @@ fn what_was_committed_is_there_after_reopening() {
     let db = open();
     assert_eq!(db.durable_csn(), csn);
     assert_eq!(all(&mut begin(&db), tree), ["a=1", "b=2"]);
+}
+
+#[test]
+fn free_space_is_mended_after_a_crash() {
+    let disk = SimDisk::new(9);
+    let options = Options { seed: Some(1), ..Options::default() };
+    let open = |disk: &SimDisk| Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
+    let db = open(&disk);
+    let tree = tree_with(&db, &[("a", "1")]);
+    disk.crash_at(disk.events() + 1);
+    let mut txn = begin(&db);
+    for key in 0..100u8 {
+        txn.put(tree, &[key], &[key; 1000]).unwrap();
+    }
+    txn.commit().unwrap_err();
+    // An image in which a write was torn; most are.
+    let torn =
+        |image: &SimDisk| verify(image, &mut |_, _| ()).unwrap().findings.iter().any(|found| !found.harmful);
+    let image = (0..100).map(|seed| disk.crash_image(seed)).find(torn).expect("some image is torn");
+    let db = open(&image);
+    for _ in 0..1000 {
+        if !db.0.inner.store.needs_mending() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    db.close().unwrap();
+    drop(db);
+    let report = verify(&image, &mut |_, _| ()).unwrap();
+    assert_eq!(report.findings, []);
+    // From here on damage of a free page is told from a crash again.
+    image.flip_bit("pages", (db_len(&image) - 1) & !4095, 0);
+    assert!(!verify(&image, &mut |_, _| ()).unwrap().is_sound());
+}
+
+fn db_len(disk: &SimDisk) -> u64 {
+    disk.open("pages", false).unwrap().len().unwrap()
 }
 
 #[test]

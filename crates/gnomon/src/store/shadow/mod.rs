@@ -33,6 +33,7 @@
 
 mod batch;
 mod durable;
+mod mend;
 mod root;
 mod space;
 mod table;
@@ -222,7 +223,8 @@ impl ShadowStore {
             });
         }
         let pool = Pool::new(pool_bytes / FRAME_BYTES);
-        let mut space = Space::new(root.physical_end, root.used, root.cursor);
+        // The file can be longer than the root knows, if a crash came after it grew.
+        let mut space = Space::new(file_pages, root.used, root.cursor);
         if root.depth == 0 {
             space.load(0, None);
             for page in 0..ROOT_PAGES {

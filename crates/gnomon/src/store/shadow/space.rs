@@ -161,6 +161,11 @@ impl Space {
         self.end = self.end.max(end);
     }
 
+    /// Whether so many pages can be out of reach for a moment without breaking a promise.
+    pub fn has_spare(&self, pages: u64) -> bool {
+        self.taken + self.reserved + pages <= self.end
+    }
+
     /// Whether what is promised fits the file as it is.
     pub fn reservations_fit(&self) -> bool {
         self.taken + self.reserved <= self.end
