@@ -174,10 +174,13 @@ impl Connection<'_> {
             Message::Query(sql) => self.query(&sql),
             Message::Parse { name, sql, parameter_types } => self.parse(&name, &sql, &parameter_types),
             Message::Bind(bind) => {
-                let bound = self.shared.check_count(self.session.portal_count(), "portals").and_then(|()| {
-                    let parameters = parameters(&bind)?;
-                    self.session.bind(&bind.portal, &bind.statement, parameters)
-                });
+                let bound = self
+                    .shared
+                    .check_count(&bind.portal, self.session.portal_count(), "portals")
+                    .and_then(|()| {
+                        let parameters = parameters(&bind)?;
+                        self.session.bind(&bind.portal, &bind.statement, parameters)
+                    });
                 let Bind { portal, result_formats, .. } = bind;
                 self.result_formats.insert(portal, result_formats);
                 self.answer(bound, b'2')
@@ -262,7 +265,7 @@ impl Connection<'_> {
         let shared = self.shared;
         let parsed = shared
             .check_length(sql)
-            .and_then(|()| shared.check_count(self.session.statement_count(), "prepared statements"))
+            .and_then(|()| shared.check_count(name, self.session.statement_count(), "prepared statements"))
             .and_then(|()| self.session.prepare(name, sql, &types(parameter_types)?));
         self.answer(parsed, b'1')
     }
@@ -317,10 +320,10 @@ impl Shared {
         ))
     }
 
-    /// Refuses one more of `what`, of which a session has `count`.
-    fn check_count(&self, count: usize, what: &str) -> gnomon_sql::Result<()> {
+    /// Refuses one more of `what`, of which a session has `count`. The unnamed one takes its own place.
+    fn check_count(&self, name: &str, count: usize, what: &str) -> gnomon_sql::Result<()> {
         let limit = self.options.prepared_max;
-        if count < limit {
+        if name.is_empty() || count < limit {
             return Ok(());
         }
         Err(SqlError::new(

@@ -34,7 +34,7 @@ pub struct ServerOptions {
     pub auth_timeout: Duration,
     /// How long a client may keep silent between two messages; none for ever.
     pub idle_timeout: Option<Duration>,
-    /// How long a shutdown waits for clients to take their last message and for statements to end.
+    /// How long a shutdown waits for statements to end, each of which has been interrupted.
     pub shutdown_timeout: Duration,
 }
 

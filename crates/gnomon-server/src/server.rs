@@ -49,6 +49,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(100);
 /// How often it does so while it shuts down.
 const SHUTDOWN_TICK: Duration = Duration::from_millis(10);
+/// How long a shutdown waits for clients to take their last message: one that does not read cannot hold it up.
+const LAST_MESSAGE: Duration = Duration::from_secs(1);
 /// Clients that have not authenticated yet, beyond `connections_max`, before the oldest of them must go.
 const STARTING_MAX: usize = 64;
 /// Address space for a connection's stack: expressions nest, and the system gives memory only as it is touched.
@@ -432,9 +434,7 @@ fn stop(shared: &Shared) -> Result<(), ServerError> {
         if waited >= shared.options.shutdown_timeout {
             return Err(ServerError::StillRunning(peers.len()));
         }
-        // A client that does not take its last message cannot hold the server up: the second half of the time is
-        // for statements only.
-        let how = if waited * 2 >= shared.options.shutdown_timeout { Shutdown::Both } else { Shutdown::Read };
+        let how = if waited >= LAST_MESSAGE { Shutdown::Both } else { Shutdown::Read };
         for peer in peers {
             // Again and again: a statement that began meanwhile has cleared what was raised before it.
             peer.interrupt(InterruptReason::Shutdown);

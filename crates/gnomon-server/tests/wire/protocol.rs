@@ -1,8 +1,6 @@
 //! The protocol as a client sees it, message by message, without tables: start, transaction states, errors,
 //! limits, malformed input, ends.
 
-mod common;
-
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
@@ -10,13 +8,14 @@ use std::{
     time::Duration,
 };
 
-use common::*;
 use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::thread,
 };
 use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::SqlDatabase;
+
+use super::common::*;
 
 fn field<'a>(messages: &'a [RawMessage], name: &str) -> Option<&'a str> {
     messages.iter().filter(|(kind, _)| *kind == b'S').find_map(|(_, body)| {

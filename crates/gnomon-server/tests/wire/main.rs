@@ -1,0 +1,4 @@
+//! The server through its sockets: a real client library for what clients do every day, raw bytes for the rest.
+
+mod common;
+mod protocol;
