@@ -1,0 +1,211 @@
+//! What every workload reports: the same fields for people and as one JSON object.
+
+use std::fmt;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::drive::Measured;
+
+/// The report of one workload on one store.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The workload's name.
+    pub workload: String,
+    /// The store's name.
+    pub store: String,
+    /// What it was told to do: a JSON object.
+    pub settings: serde_json::Value,
+    /// Where random numbers began.
+    pub seed: u64,
+    /// The version of this program.
+    pub version: String,
+    /// How long was measured.
+    pub seconds: f64,
+    /// Transactions committed, durably, in that time.
+    pub committed: u64,
+    /// Attempts that had to be run again.
+    pub aborted: u64,
+    /// Committed transactions a second.
+    pub tps: f64,
+    /// Latencies of the committed transactions.
+    pub latency_us: Latency,
+    /// Whether what is stored is what was done.
+    pub invariant: Invariant,
+    #[serde(skip)]
+    histogram: Histogram<u64>,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: u64,
+    /// 90 of 100 are not above.
+    pub p90: u64,
+    /// 99 of 100 are not above.
+    pub p99: u64,
+    /// 999 of 1,000 are not above.
+    pub p999: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Latency {
+    /// Summarises a histogram of microseconds.
+    pub fn of(histogram: &Histogram<u64>) -> Latency {
+        Latency {
+            p50: histogram.value_at_quantile(0.5),
+            p90: histogram.value_at_quantile(0.9),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
+/// Whether what is stored is what was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Invariant {
+    /// It holds.
+    pub holds: bool,
+    /// What was compared; if it does not hold, what differs.
+    pub detail: String,
+}
+
+impl Report {
+    /// The report of a run. `settings` becomes a JSON object.
+    pub fn new(
+        workload: &str,
+        store: &str,
+        settings: &impl Serialize,
+        seed: u64,
+        measured: &Measured,
+        invariant: Invariant,
+    ) -> Report {
+        Report {
+            workload: workload.into(),
+            store: store.into(),
+            settings: serde_json::to_value(settings).expect("settings are plain fields"),
+            seed,
+            version: env!("CARGO_PKG_VERSION").into(),
+            seconds: measured.seconds,
+            committed: measured.committed,
+            aborted: measured.aborted,
+            tps: measured.committed as f64 / measured.seconds,
+            latency_us: Latency::of(&measured.latency_us),
+            invariant,
+            histogram: measured.latency_us.clone(),
+        }
+    }
+
+    /// One JSON object on one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a report has string keys only")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = match &self.settings {
+            serde_json::Value::Object(fields) => {
+                fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+            }
+            other => other.to_string(),
+        };
+        writeln!(f, "{} on {} {}", self.workload, self.store, self.version)?;
+        writeln!(f, "settings: {settings}, seed {}", self.seed)?;
+        let mut table = Table::new();
+        table.load_style(presets::ASCII_MARKDOWN);
+        table.set_header([
+            "tps",
+            "p50 us",
+            "p90 us",
+            "p99 us",
+            "p99.9 us",
+            "max us",
+            "committed",
+            "aborted",
+            "seconds",
+        ]);
+        let latency = &self.latency_us;
+        let cells = [
+            format!("{:.0}", self.tps),
+            latency.p50.to_string(),
+            latency.p90.to_string(),
+            latency.p99.to_string(),
+            latency.p999.to_string(),
+            latency.max.to_string(),
+            self.committed.to_string(),
+            self.aborted.to_string(),
+            format!("{:.1}", self.seconds),
+        ];
+        table.add_row(cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
+        writeln!(f, "{table}")?;
+        write_histogram(f, &self.histogram)?;
+        let verdict = if self.invariant.holds { "holds" } else { "IS BROKEN" };
+        write!(f, "invariant {verdict}: {}", self.invariant.detail)
+    }
+}
+
+/// Draws how latencies are spread, in classes that double.
+fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fmt::Result {
+    const WIDTH: usize = 50;
+    let mut classes: Vec<(u64, u64)> = Vec::new();
+    for value in histogram.iter_recorded() {
+        // The class of 0 and 1 ends below 2, the next below 4.
+        let end = (value.value_iterated_to().max(1) + 1).next_power_of_two();
+        match classes.last_mut() {
+            Some((last, count)) if *last == end => *count += value.count_at_value(),
+            _ => classes.push((end, value.count_at_value())),
+        }
+    }
+    let most = classes.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    for (end, count) in classes {
+        let width = (count as f64 / most as f64 * WIDTH as f64).round() as usize;
+        let percent = count as f64 / histogram.len() as f64 * 100.0;
+        writeln!(f, "{:>10} us {percent:6.2} % {}", format!("< {end}"), "#".repeat(width))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let mut latency_us = Histogram::new(3).unwrap();
+        for value in [1, 1, 3, 4, 7, 100] {
+            latency_us.record(value).unwrap();
+        }
+        let measured = Measured { seconds: 2.0, committed: 6, aborted: 1, committed_in_all: 9, latency_us };
+        let settings = serde_json::json!({"clients": 2});
+        let invariant = Invariant { holds: true, detail: "sums agree".into() };
+        Report::new("tpcb", "gnomon", &settings, 5, &measured, invariant)
+    }
+
+    #[test]
+    fn json_has_the_fields_of_every_workload() {
+        let json: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
+        for field in ["workload", "settings", "seed", "version", "seconds", "committed", "aborted", "tps"] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        assert_eq!(json["tps"], 3.0);
+        assert_eq!(
+            json["latency_us"],
+            serde_json::json!({"p50": 3, "p90": 100, "p99": 100, "p999": 100, "max": 100})
+        );
+        assert_eq!(json["invariant"]["holds"], true);
+    }
+
+    #[test]
+    fn people_see_a_histogram_whose_classes_double() {
+        let text = report().to_string();
+        assert!(text.contains("< 2 us  33.33 % ##########"), "{text}");
+        assert!(text.contains("< 4 us  16.67 %"), "{text}");
+        assert!(text.contains("< 8 us  33.33 %"), "{text}");
+        assert!(text.contains("< 128 us  16.67 %"), "{text}");
+        assert!(text.ends_with("invariant holds: sums agree"), "{text}");
+    }
+}

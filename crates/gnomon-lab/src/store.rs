@@ -1,0 +1,181 @@
+//! What a workload asks of a store: tables of keys and values, and transactions over them.
+//!
+//! Promises: a workload that is written against [`Store`] issues the same operations to every store. The trait is as
+//! small as the workloads allow and leaves to each store how it isolates and how it makes commits durable.
+
+use std::{error, fmt, path::Path};
+
+use gnomon::{
+    Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
+    TxnOptions,
+};
+
+/// The number of a table, from zero.
+pub type Table = usize;
+
+/// A key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
+/// Why an operation did not succeed.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The transaction is to be run again (a deadlock, a conflict).
+    Retry,
+    /// The store failed.
+    Failed(Box<dyn error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// A failure of the workload's own: what it found is not what it stored.
+    pub fn unexpected(what: impl Into<String>) -> StoreError {
+        StoreError::Failed(what.into().into())
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::Retry => f.write_str("the transaction must be run again"),
+            StoreError::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for StoreError {}
+
+impl From<Error> for StoreError {
+    fn from(error: Error) -> StoreError {
+        if error.reaction() == Reaction::Retry { StoreError::Retry } else { StoreError::Failed(error.into()) }
+    }
+}
+
+/// The result of a store's operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// A store of tables.
+pub trait Store: Sync {
+    /// Its name, for reports.
+    fn name(&self) -> &str;
+
+    /// Writes rows in one transaction; nobody else is there. Returns when they are durable.
+    fn load(&self, table: Table, rows: &[Row]) -> Result<()>;
+
+    /// Runs a transaction and returns when it is durable. After [`StoreError::Retry`], of the body or of the commit,
+    /// nothing of it has happened.
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()>;
+
+    /// Visits every row of a table in the order of the keys.
+    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>;
+}
+
+/// What a transaction can do.
+pub trait Operations {
+    /// The value of a key as the transaction sees it.
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The newest value of a key, which nobody else changes until this transaction ends.
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Writes a key, present or not.
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Writes a key that is absent.
+    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// Gnomon, in this process, without SQL: a tree a table.
+pub struct GnomonStore {
+    database: Database,
+}
+
+impl GnomonStore {
+    /// Makes a database with so many tables in a directory that holds none.
+    pub fn create(directory: &Path, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
+        let database = Database::open(directory, Options { pool_bytes, ..Options::default() })?;
+        if database.durable_csn().0 != 0 {
+            return Err(StoreError::unexpected(format!(
+                "{} holds a database already: give another directory",
+                directory.display()
+            )));
+        }
+        let mut txn = database.begin(TxnOptions::default())?;
+        for table in 0..tables {
+            if txn.create_tree()? != tree(table) {
+                return Err(StoreError::unexpected("a new database does not number its trees from 1"));
+            }
+        }
+        txn.commit()?;
+        Ok(GnomonStore { database })
+    }
+
+    /// Opens a database that [`GnomonStore::create`] made.
+    pub fn open(directory: &Path, pool_bytes: usize) -> Result<GnomonStore> {
+        let options = Options { create: false, pool_bytes, ..Options::default() };
+        Ok(GnomonStore { database: Database::open(directory, options)? })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Closes the database.
+    pub fn close(self) -> Result<()> {
+        Ok(self.database.close()?)
+    }
+}
+
+/// The tree of a table: the first tree of a database is number 1.
+fn tree(table: Table) -> TreeId {
+    TreeId(table as u64 + 1)
+}
+
+impl Store for GnomonStore {
+    fn name(&self) -> &str {
+        "gnomon"
+    }
+
+    fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
+        let mut txn = self.database.begin(TxnOptions::default())?;
+        txn.lock_tree(tree(table), TreeLock::Exclusive)?;
+        for (key, value) in rows {
+            txn.put(tree(table), key, value)?;
+        }
+        txn.commit()?;
+        Ok(())
+    }
+
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+        let mut txn = self.database.begin(TxnOptions::default())?;
+        body(&mut txn)?;
+        txn.commit()?;
+        Ok(())
+    }
+
+    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let mut txn = self.database.begin(TxnOptions { read_only: true, ..TxnOptions::default() })?;
+        let mut cursor = txn.scan(tree(table), KeyRange::all(), Direction::Forward)?;
+        while let Some((key, value)) = cursor.next(&mut txn)? {
+            visit(&key, &value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Operations for Transaction {
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.start_statement()?;
+        Ok(Transaction::get(self, tree(table), key)?)
+    }
+
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.start_statement()?;
+        Ok(self.get_locked(tree(table), key, RowLock::Exclusive)?)
+    }
+
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(Transaction::put(self, tree(table), key, value)?)
+    }
+
+    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.start_statement()?;
+        Ok(Transaction::insert(self, tree(table), key, value)?)
+    }
+}

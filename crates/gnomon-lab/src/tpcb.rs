@@ -1,0 +1,349 @@
+//! TPC-B: deposits and withdrawals at the tellers of a bank (TPC Benchmark B, revision 2.0).
+//!
+//! A branch has 10 tellers and 100,000 accounts. A transaction changes the balance of an account, reads it back,
+//! changes the balances of a teller and of the teller's branch by the same amount, and records all that in the
+//! history. The account is one of the teller's branch in 85 of 100 cases, else one of another branch. With one branch
+//! every transaction changes the same row.
+//!
+//! Rows have the sizes that the benchmark asks for: 100 bytes, history 50. Keys are numbers, big-endian; history has a
+//! key for each client that grows, so that nobody waits for anybody to append.
+//!
+//! The invariant ([`check`]): accounts, tellers, branches and history have the same sum, and history has a row for
+//! each committed transaction.
+//!
+//! Differences from the benchmark's rules: clients do not think, the measured time is as short as one likes, and there
+//! is no price.
+
+use std::{path::PathBuf, time::Duration};
+
+use gnomon::env::{Clock, Rng, SystemClock};
+use serde::Serialize;
+
+use crate::{
+    drive::{Client, Load, Measured, drive},
+    progress::Progress,
+    report::{Invariant, Report},
+    store::{GnomonStore, Operations, Result, Row, Store, StoreError, Table},
+};
+
+/// Accounts.
+pub const ACCOUNTS: Table = 0;
+/// Tellers.
+pub const TELLERS: Table = 1;
+/// Branches.
+pub const BRANCHES: Table = 2;
+/// History.
+pub const HISTORY: Table = 3;
+/// How many tables there are.
+pub const TABLES: usize = 4;
+
+/// Tellers of a branch.
+pub const TELLERS_PER_BRANCH: u64 = 10;
+/// Accounts of a branch, unless the settings say otherwise.
+pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
+
+const ROW_BYTES: usize = 100;
+const HISTORY_BYTES: usize = 50;
+/// Amounts are between this and its negative.
+const AMOUNT_MAX: i64 = 999_999;
+/// Rows that are loaded in one transaction.
+const CHUNK_ROWS: u64 = 10_000;
+
+/// How large the bank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Branches.
+    pub branches: u64,
+    /// Accounts of each.
+    pub accounts_per_branch: u64,
+}
+
+/// One transaction's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Transfer {
+    account: u64,
+    teller: u64,
+    branch: u64,
+    amount: i64,
+}
+
+impl Transfer {
+    fn choose(scale: &Scale, rng: &mut Rng) -> Transfer {
+        let teller = rng.below(scale.branches * TELLERS_PER_BRANCH);
+        let branch = teller / TELLERS_PER_BRANCH;
+        let account_branch = if scale.branches == 1 || rng.chance(85, 100) {
+            branch
+        } else {
+            (branch + 1 + rng.below(scale.branches - 1)) % scale.branches
+        };
+        let account = account_branch * scale.accounts_per_branch + rng.below(scale.accounts_per_branch);
+        let amount = rng.below(2 * AMOUNT_MAX as u64 + 1) as i64 - AMOUNT_MAX;
+        Transfer { account, teller, branch, amount }
+    }
+}
+
+/// A row of accounts, tellers or branches: the balance, the branch, and filler.
+fn row(branch: u64, balance: i64) -> Vec<u8> {
+    let mut value = vec![b' '; ROW_BYTES];
+    value[..8].copy_from_slice(&balance.to_le_bytes());
+    value[8..16].copy_from_slice(&branch.to_le_bytes());
+    value
+}
+
+/// The balance of a row, or the amount of a row of history.
+fn balance(value: &[u8]) -> Result<i64> {
+    let bytes =
+        value.first_chunk().ok_or_else(|| StoreError::unexpected("a row is shorter than its balance"))?;
+    Ok(i64::from_le_bytes(*bytes))
+}
+
+fn history_row(transfer: &Transfer, unix_time: Duration) -> Vec<u8> {
+    let mut value = vec![b' '; HISTORY_BYTES];
+    value[..8].copy_from_slice(&transfer.amount.to_le_bytes());
+    value[8..16].copy_from_slice(&transfer.account.to_le_bytes());
+    value[16..24].copy_from_slice(&transfer.teller.to_le_bytes());
+    value[24..32].copy_from_slice(&transfer.branch.to_le_bytes());
+    value[32..40].copy_from_slice(&unix_time.as_secs().to_le_bytes());
+    value
+}
+
+fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) -> Result<i64> {
+    let key = number.to_be_bytes();
+    let mut value = operations
+        .get_for_update(table, &key)?
+        .ok_or_else(|| StoreError::unexpected(format!("row {number} of table {table} is missing")))?;
+    let new = balance(&value)?
+        .checked_add(amount)
+        .ok_or_else(|| StoreError::unexpected(format!("the balance of row {number} overflows")))?;
+    value[..8].copy_from_slice(&new.to_le_bytes());
+    operations.put(table, &key, &value)?;
+    Ok(new)
+}
+
+/// Puts the bank into a store's empty tables.
+pub fn load(store: &dyn Store, scale: &Scale, progress: &mut Progress) -> Result<()> {
+    let tables = [
+        (BRANCHES, scale.branches, 1),
+        (TELLERS, scale.branches * TELLERS_PER_BRANCH, TELLERS_PER_BRANCH),
+        (ACCOUNTS, scale.branches * scale.accounts_per_branch, scale.accounts_per_branch),
+    ];
+    let total = tables.iter().map(|(_, rows, _)| rows).sum();
+    let mut done = 0;
+    for (table, rows, per_branch) in tables {
+        for start in (0..rows).step_by(CHUNK_ROWS as usize) {
+            let end = rows.min(start + CHUNK_ROWS);
+            let chunk: Vec<Row> = (start..end)
+                .map(|number| (number.to_be_bytes().to_vec(), row(number / per_branch, 0)))
+                .collect();
+            store.load(table, &chunk)?;
+            done += end - start;
+            progress.set(done, total);
+        }
+    }
+    Ok(())
+}
+
+struct Teller<'a> {
+    store: &'a dyn Store,
+    scale: Scale,
+    clock: SystemClock,
+    /// The run and the client: the first part of its keys in the history.
+    origin: u64,
+    sequence: u64,
+    transfer: Transfer,
+}
+
+impl Client for Teller<'_> {
+    fn choose(&mut self, rng: &mut Rng) {
+        self.transfer = Transfer::choose(&self.scale, rng);
+        self.sequence += 1;
+    }
+
+    fn attempt(&mut self) -> Result<()> {
+        let transfer = self.transfer;
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&self.origin.to_be_bytes());
+        key[8..].copy_from_slice(&self.sequence.to_be_bytes());
+        let history = history_row(&transfer, self.clock.unix_time());
+        self.store.run(&mut |operations| {
+            let written = add(operations, ACCOUNTS, transfer.account, transfer.amount)?;
+            let read = operations
+                .get(ACCOUNTS, &transfer.account.to_be_bytes())?
+                .as_deref()
+                .map(balance)
+                .transpose()?;
+            if read != Some(written) {
+                return Err(StoreError::unexpected("a transaction does not see what it wrote"));
+            }
+            add(operations, TELLERS, transfer.teller, transfer.amount)?;
+            add(operations, BRANCHES, transfer.branch, transfer.amount)?;
+            operations.insert(HISTORY, &key, &history)
+        })
+    }
+}
+
+/// Runs the clients' closed loop. `run` is the number of this run among those on the same bank, below 2^32.
+pub fn run(store: &dyn Store, scale: &Scale, load: &Load, run: u64) -> Result<Measured> {
+    drive(load, |number| Teller {
+        store,
+        scale: *scale,
+        clock: SystemClock::new(),
+        origin: run << 32 | number as u64,
+        sequence: 0,
+        transfer: Transfer { account: 0, teller: 0, branch: 0, amount: 0 },
+    })
+}
+
+/// Whether the sums agree and the history has a row for each of `committed` transactions.
+pub fn check(store: &dyn Store, scale: &Scale, committed: u64) -> Result<Invariant> {
+    let mut sums = [0i128; TABLES];
+    let mut rows = [0u64; TABLES];
+    for table in 0..TABLES {
+        store.visit(table, &mut |_, value| {
+            sums[table] += i128::from(balance(value)?);
+            rows[table] += 1;
+            Ok(())
+        })?;
+    }
+    let mut expected = [0; TABLES];
+    expected[ACCOUNTS] = scale.branches * scale.accounts_per_branch;
+    expected[TELLERS] = scale.branches * TELLERS_PER_BRANCH;
+    expected[BRANCHES] = scale.branches;
+    expected[HISTORY] = committed;
+    let holds = sums.iter().all(|sum| *sum == sums[0]) && rows == expected;
+    let detail = if holds {
+        format!(
+            "accounts, tellers, branches and history sum to {}, history has a row for each of {committed} transactions",
+            sums[0]
+        )
+    } else {
+        format!(
+            "accounts, tellers, branches and history sum to {sums:?} and have {rows:?} rows instead of {expected:?}"
+        )
+    };
+    Ok(Invariant { holds, detail })
+}
+
+/// How `bench tpcb` runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// Branches of the bank.
+    pub branches: u64,
+    /// Accounts of each.
+    pub accounts_per_branch: u64,
+    /// Clients, a thread each.
+    pub clients: usize,
+    /// How long to run before measuring, in seconds.
+    pub warm_up_seconds: f64,
+    /// How long to measure, in seconds.
+    pub measured_seconds: f64,
+    /// The buffer pool's size.
+    pub pool_mib: usize,
+    /// The database's directory; none takes a temporary one and removes it afterwards.
+    pub dir: Option<PathBuf>,
+}
+
+/// Loads a bank into a new database of Gnomon's, runs the clients, and checks the invariant, then once more after
+/// closing and opening the database again.
+pub fn bench(settings: &Settings, seed: u64, progress: &mut Progress) -> Result<Report> {
+    let temporary;
+    let directory = match &settings.dir {
+        Some(directory) => directory,
+        None => {
+            temporary = tempfile::tempdir().map_err(|error| StoreError::Failed(error.into()))?;
+            temporary.path()
+        }
+    };
+    let scale = Scale { branches: settings.branches, accounts_per_branch: settings.accounts_per_branch };
+    let pool_bytes = settings.pool_mib << 20;
+    let store = GnomonStore::create(directory, TABLES, pool_bytes)?;
+    load(&store, &scale, progress)?;
+    let measured = run(
+        &store,
+        &scale,
+        &Load {
+            clients: settings.clients,
+            warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
+            measured: Duration::from_secs_f64(settings.measured_seconds),
+            seed,
+        },
+        0,
+    )?;
+    let mut invariant = check(&store, &scale, measured.committed_in_all)?;
+    store.close()?;
+    if invariant.holds {
+        let reopened = GnomonStore::open(directory, pool_bytes)?;
+        invariant = check(&reopened, &scale, measured.committed_in_all)?;
+        invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
+        reopened.close()?;
+    }
+    Ok(Report::new("tpcb", "gnomon", settings, seed, &measured, invariant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCALE: Scale = Scale { branches: 3, accounts_per_branch: 50 };
+
+    fn settings(dir: Option<PathBuf>) -> Settings {
+        Settings {
+            branches: SCALE.branches,
+            accounts_per_branch: SCALE.accounts_per_branch,
+            clients: 4,
+            warm_up_seconds: 0.05,
+            measured_seconds: 0.2,
+            pool_mib: 4,
+            dir,
+        }
+    }
+
+    #[test]
+    fn a_short_run_keeps_its_invariant() {
+        let report = bench(&settings(None), 3, &mut Progress::silent()).unwrap();
+        assert!(report.invariant.holds, "{report}");
+        assert!(report.invariant.detail.ends_with("also after reopening"));
+        assert!(report.committed > 0 && report.latency_us.p50 > 0);
+    }
+
+    #[test]
+    fn a_broken_invariant_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let report = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent()).unwrap();
+        let store = GnomonStore::open(dir.path(), 4 << 20).unwrap();
+        let mut rows = 0;
+        store
+            .visit(HISTORY, &mut |_, _| {
+                rows += 1;
+                Ok(())
+            })
+            .unwrap();
+        assert!(report.invariant.holds && check(&store, &SCALE, rows).unwrap().holds);
+        assert!(!check(&store, &SCALE, rows + 1).unwrap().holds, "a transaction was lost");
+        store.run(&mut |operations| add(operations, TELLERS, 7, 1).map(|_| ())).unwrap();
+        let broken = check(&store, &SCALE, rows).unwrap();
+        assert!(!broken.holds && broken.detail.contains("instead of"), "{broken:?}");
+    }
+
+    #[test]
+    fn a_bank_is_not_made_over_another() {
+        let dir = tempfile::tempdir().unwrap();
+        GnomonStore::create(dir.path(), TABLES, 4 << 20).unwrap().close().unwrap();
+        let error = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent()).unwrap_err();
+        assert!(error.to_string().contains("holds a database already"), "{error}");
+    }
+
+    #[test]
+    fn transfers_are_spread_as_the_benchmark_says() {
+        let mut rng = Rng::from_seed(1);
+        let (mut home, mut negative) = (0, 0);
+        for _ in 0..10_000 {
+            let transfer = Transfer::choose(&SCALE, &mut rng);
+            assert!(transfer.account < 150 && transfer.teller < 30 && transfer.amount.abs() <= AMOUNT_MAX);
+            assert_eq!(transfer.branch, transfer.teller / 10);
+            home += u32::from(transfer.account / 50 == transfer.branch);
+            negative += u32::from(transfer.amount < 0);
+        }
+        assert!((8_300..8_700).contains(&home) && (4_800..5_200).contains(&negative), "{home} {negative}");
+    }
+}
