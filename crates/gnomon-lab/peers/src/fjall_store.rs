@@ -1,0 +1,161 @@
+//! fjall: transactions are committed into its journal and made durable by `persist` in groups, which is faster than
+//! making each of them durable inside its commit: that would hold the journal's lock during the sync.
+
+use std::path::Path;
+
+use fjall::{
+    Conflict, KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable,
+    SingleWriterTxDatabase, SingleWriterTxKeyspace,
+};
+use gnomon_lab::store::{Operations, Result, Row, Store, StoreError, Table};
+
+use crate::{failed, group::GroupCommit};
+
+/// With single-writer transactions.
+pub struct SingleWriter {
+    database: SingleWriterTxDatabase,
+    tables: Vec<SingleWriterTxKeyspace>,
+    group: GroupCommit,
+}
+
+impl SingleWriter {
+    pub fn create(directory: &Path, tables: usize, cache_bytes: usize) -> Result<SingleWriter> {
+        let database = SingleWriterTxDatabase::builder(directory)
+            .cache_size(cache_bytes as u64)
+            .open()
+            .map_err(failed)?;
+        let tables = (0..tables)
+            .map(|table| database.keyspace(&table.to_string(), KeyspaceCreateOptions::default))
+            .collect::<fjall::Result<_>>()
+            .map_err(failed)?;
+        Ok(SingleWriter { database, tables, group: GroupCommit::default() })
+    }
+}
+
+impl Store for SingleWriter {
+    fn name(&self) -> &str {
+        "fjall"
+    }
+
+    fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
+        let mut txn = self.database.write_tx().durability(Some(PersistMode::SyncAll));
+        for (key, value) in rows {
+            txn.insert(&self.tables[table], key.as_slice(), value.as_slice());
+        }
+        txn.commit().map_err(failed)
+    }
+
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+        let mut txn = SingleWriterTxn { txn: self.database.write_tx(), tables: &self.tables };
+        body(&mut txn)?;
+        txn.txn.commit().map_err(failed)?;
+        self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
+    }
+
+    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        for row in self.database.read_tx().iter(&self.tables[table]) {
+            let (key, value) = row.into_inner().map_err(failed)?;
+            visit(&key, &value)?;
+        }
+        Ok(())
+    }
+}
+
+struct SingleWriterTxn<'a> {
+    txn: fjall::SingleWriterWriteTx<'a>,
+    tables: &'a [SingleWriterTxKeyspace],
+}
+
+impl Operations for SingleWriterTxn<'_> {
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let value = self.txn.get(&self.tables[table], key).map_err(failed)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(table, key)
+    }
+
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.txn.insert(&self.tables[table], key, value);
+        Ok(())
+    }
+
+    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(table, key, value)
+    }
+}
+
+/// With optimistic transactions.
+pub struct Optimistic {
+    database: OptimisticTxDatabase,
+    tables: Vec<OptimisticTxKeyspace>,
+    group: GroupCommit,
+}
+
+impl Optimistic {
+    pub fn create(directory: &Path, tables: usize, cache_bytes: usize) -> Result<Optimistic> {
+        let database =
+            OptimisticTxDatabase::builder(directory).cache_size(cache_bytes as u64).open().map_err(failed)?;
+        let tables = (0..tables)
+            .map(|table| database.keyspace(&table.to_string(), KeyspaceCreateOptions::default))
+            .collect::<fjall::Result<_>>()
+            .map_err(failed)?;
+        Ok(Optimistic { database, tables, group: GroupCommit::default() })
+    }
+}
+
+impl Store for Optimistic {
+    fn name(&self) -> &str {
+        "fjall-optimistic"
+    }
+
+    fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
+        let mut txn = self.database.write_tx().map_err(failed)?.durability(Some(PersistMode::SyncAll));
+        for (key, value) in rows {
+            txn.insert(&self.tables[table], key.as_slice(), value.as_slice());
+        }
+        txn.commit().map_err(failed)?.map_err(|Conflict| StoreError::Retry)
+    }
+
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+        let txn = self.database.write_tx().map_err(failed)?;
+        let mut txn = OptimisticTxn { txn, tables: &self.tables };
+        body(&mut txn)?;
+        txn.txn.commit().map_err(failed)?.map_err(|Conflict| StoreError::Retry)?;
+        self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
+    }
+
+    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        for row in self.database.read_tx().iter(&self.tables[table]) {
+            let (key, value) = row.into_inner().map_err(failed)?;
+            visit(&key, &value)?;
+        }
+        Ok(())
+    }
+}
+
+struct OptimisticTxn<'a> {
+    txn: fjall::OptimisticWriteTx,
+    tables: &'a [OptimisticTxKeyspace],
+}
+
+impl Operations for OptimisticTxn<'_> {
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let value = self.txn.get(&self.tables[table], key).map_err(failed)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(table, key)
+    }
+
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.txn.insert(&self.tables[table], key, value);
+        Ok(())
+    }
+
+    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(table, key, value)
+    }
+}
