@@ -173,6 +173,10 @@ impl Timeline {
     /// Forgets versions that no snapshot needs. `durable` is the oldest snapshot that can still be taken.
     pub fn prune(&self, durable: impl FnOnce() -> Csn) {
         const PRUNED_AT_A_TIME: usize = 256;
+        // Readers come by here too, and mostly find nothing to do.
+        if self.outdated.try_lock().is_none_or(|outdated| outdated.is_empty()) {
+            return;
+        }
         let horizon = {
             let snapshots = self.snapshots.lock();
             let durable = durable();
