@@ -3,7 +3,7 @@
 //! A statement passes through the folders from the bottom of this list to its top:
 //!
 //! - [`types`]: the values, their text and binary forms, comparison, arithmetic, casts, keys and rows as bytes;
-//! - `functions`: functions, operators and aggregates by name and argument types;
+//! - [`functions`]: functions, operators and aggregates by name and argument types;
 //! - [`catalog`]: tables, indexes and sequences as stored in the engine; `pg_catalog` as virtual tables;
 //! - `query`: binds expressions and queries, plans them, executes plans;
 //! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
@@ -12,6 +12,7 @@
 
 pub mod catalog;
 mod error;
+pub mod functions;
 pub mod session;
 pub mod types;
 

@@ -18,6 +18,7 @@ mod info;
 pub mod keys;
 mod name;
 pub mod numeric;
+mod numeric_math;
 pub mod rows;
 #[cfg(test)]
 pub(crate) mod testing;

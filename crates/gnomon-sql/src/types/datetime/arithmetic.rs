@@ -103,7 +103,7 @@ fn scale_interval(a: Interval, scale: impl Fn(f64) -> f64) -> Result<Interval> {
     whole_days =
         whole_days.checked_add(month_remainder_days.trunc() as i32).ok_or_else(interval_out_of_range)?;
     let micros = (scale(a.micros as f64) + second_remainder * 1e6).round_ties_even();
-    if !(micros >= -9.223_372_036_854_775e18 && micros <= 9.223_372_036_854_775e18) {
+    if !(-9.223_372_036_854_775e18..=9.223_372_036_854_775e18).contains(&micros) {
         return Err(interval_out_of_range());
     }
     Ok(Interval { months: whole_months, days: whole_days, micros: micros as i64 })

@@ -1,0 +1,649 @@
+//! Aggregates.
+//!
+//! An accumulator takes the arguments of one row after the other and gives the result at the end. NULLs are its own
+//! business: all but `count(*)` and `array_agg` pass rows over whose first argument is NULL. DISTINCT, ORDER BY and
+//! FILTER are the caller's.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    arguments::{any, boolean, bytes, float, integer, interval, numeric, out_of_range, text},
+    resolve::{Declarations, DeclaredBody, Param},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Datum, Interval, Numeric, Scalar, Type, compare::compare, datetime::arithmetic},
+};
+
+/// The state of an aggregate over the rows of a group.
+pub trait Accumulator: Send {
+    /// Takes one row's arguments.
+    ///
+    /// # Errors
+    /// Overflow, mostly.
+    fn step(&mut self, arguments: &[Datum]) -> Result<()>;
+
+    /// The result over the rows taken so far.
+    ///
+    /// # Errors
+    /// Overflow, mostly.
+    fn finish(&mut self) -> Result<Datum>;
+}
+
+/// An aggregate, resolved for the types of its arguments.
+#[derive(Clone)]
+pub struct AggregateRef(Arc<Resolved>);
+
+struct Resolved {
+    name: &'static str,
+    arguments: Vec<Type>,
+    result: Type,
+    kind: Kind,
+}
+
+impl AggregateRef {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The types to cast its arguments to.
+    pub fn arguments(&self) -> &[Type] {
+        &self.0.arguments
+    }
+
+    /// The type of its result.
+    pub fn returns(&self) -> Type {
+        self.0.result
+    }
+
+    /// A fresh state, for a group.
+    pub fn accumulator(&self) -> Box<dyn Accumulator> {
+        match self.0.kind {
+            Kind::CountRows => Box::new(Count { rows: 0, all: true }),
+            Kind::Count => Box::new(Count { rows: 0, all: false }),
+            Kind::SumInteger => Box::new(SumInteger { sum: None, wide: self.0.result == Type::Numeric }),
+            Kind::SumNumeric => Box::new(SumNumeric { sum: Numeric::zero(), count: 0, average: false }),
+            Kind::SumFloat => Box::new(SumFloat { sum: None, narrow: self.0.result == Type::Float4 }),
+            Kind::SumInterval => Box::new(SumInterval { sum: Interval::default(), count: 0, average: false }),
+            Kind::AverageInteger => Box::new(AverageInteger { sum: 0, count: 0 }),
+            Kind::AverageNumeric => Box::new(SumNumeric { sum: Numeric::zero(), count: 0, average: true }),
+            Kind::AverageFloat => {
+                Box::new(FloatMoments { moments: Moments::Average, ..FloatMoments::default() })
+            }
+            Kind::AverageInterval => {
+                Box::new(SumInterval { sum: Interval::default(), count: 0, average: true })
+            }
+            Kind::Extreme { greatest } => Box::new(Extreme { best: Datum::Null, greatest }),
+            Kind::Bool { all } => Box::new(BoolAll { result: None, all }),
+            Kind::Bits(op) => Box::new(Bits { result: Datum::Null, op }),
+            Kind::StringAgg => Box::new(StringAgg { out: None }),
+            Kind::BytesAgg => Box::new(BytesAgg { out: None }),
+            Kind::ArrayAgg(scalar) => Box::new(ArrayAgg { elements: Vec::new(), scalar }),
+            Kind::NumericMoments(moments) => {
+                Box::new(NumericMoments { count: 0, sum: Numeric::zero(), squares: Numeric::zero(), moments })
+            }
+            Kind::FloatMoments(moments) => Box::new(FloatMoments { moments, ..FloatMoments::default() }),
+        }
+    }
+}
+
+impl fmt::Debug for AggregateRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.0.name, self.0.arguments)
+    }
+}
+
+/// The same aggregate on the same types.
+impl PartialEq for AggregateRef {
+    fn eq(&self, other: &AggregateRef) -> bool {
+        self.0.name == other.0.name && self.0.arguments == other.0.arguments
+    }
+}
+
+impl Eq for AggregateRef {}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    CountRows,
+    Count,
+    SumInteger,
+    SumNumeric,
+    SumFloat,
+    SumInterval,
+    AverageInteger,
+    AverageNumeric,
+    AverageFloat,
+    AverageInterval,
+    Extreme { greatest: bool },
+    Bool { all: bool },
+    Bits(BitOp),
+    StringAgg,
+    BytesAgg,
+    ArrayAgg(Scalar),
+    NumericMoments(Moments),
+    FloatMoments(Moments),
+}
+
+#[derive(Clone, Copy)]
+enum BitOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// What is made of sum and sum of squares.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Moments {
+    #[default]
+    Average,
+    VariancePopulation,
+    VarianceSample,
+    DeviationPopulation,
+    DeviationSample,
+}
+
+impl Moments {
+    fn of_name(name: &str) -> Moments {
+        match name {
+            "var_pop" => Moments::VariancePopulation,
+            "var_samp" | "variance" => Moments::VarianceSample,
+            "stddev_pop" => Moments::DeviationPopulation,
+            "stddev_samp" | "stddev" => Moments::DeviationSample,
+            _ => Moments::Average,
+        }
+    }
+
+    fn sample(self) -> bool {
+        matches!(self, Moments::VarianceSample | Moments::DeviationSample)
+    }
+
+    fn root(self) -> bool {
+        matches!(self, Moments::DeviationPopulation | Moments::DeviationSample)
+    }
+}
+
+pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> Result<AggregateRef> {
+    let first = arguments.first().copied();
+    let is_float = matches!(first, Some(Type::Float4 | Type::Float8));
+    let kind = match (name, first) {
+        ("count", None) => Kind::CountRows,
+        ("count", Some(_)) => Kind::Count,
+        ("sum", Some(Type::Numeric)) => Kind::SumNumeric,
+        ("sum", Some(Type::Interval)) => Kind::SumInterval,
+        ("sum", _) if is_float => Kind::SumFloat,
+        ("sum", _) => Kind::SumInteger,
+        ("avg", Some(Type::Numeric)) => Kind::AverageNumeric,
+        ("avg", Some(Type::Interval)) => Kind::AverageInterval,
+        ("avg", _) if is_float => Kind::AverageFloat,
+        ("avg", _) => Kind::AverageInteger,
+        ("min", _) => Kind::Extreme { greatest: false },
+        ("max", _) => Kind::Extreme { greatest: true },
+        ("bool_and" | "every", _) => Kind::Bool { all: true },
+        ("bool_or", _) => Kind::Bool { all: false },
+        ("bit_and", _) => Kind::Bits(BitOp::And),
+        ("bit_or", _) => Kind::Bits(BitOp::Or),
+        ("bit_xor", _) => Kind::Bits(BitOp::Xor),
+        ("string_agg", Some(Type::Bytea)) => Kind::BytesAgg,
+        ("string_agg", _) => Kind::StringAgg,
+        ("array_agg", Some(ty)) => Kind::ArrayAgg(
+            ty.scalar().ok_or_else(|| SqlError::unsupported("array_agg of values that are no scalars"))?,
+        ),
+        (name, _) if is_float => Kind::FloatMoments(Moments::of_name(name)),
+        (name, _) => Kind::NumericMoments(Moments::of_name(name)),
+    };
+    Ok(AggregateRef(Arc::new(Resolved { name, arguments, result, kind })))
+}
+
+pub(super) fn declare(all: &mut Declarations) {
+    use Type::{Bool, Bytea, Float4, Float8, Int2, Int4, Int8, Interval, Numeric, Text};
+    // Accumulators are found by name and type in `resolved`; what is declared here is for resolution.
+    let body = DeclaredBody::Environment;
+    all.declare::<Type>("count", &[], Int8, body);
+    all.declare("count", &[Param::Any], Int8, body);
+    for (from, sum, average) in [
+        (Int2, Int8, Numeric),
+        (Int4, Int8, Numeric),
+        (Int8, Numeric, Numeric),
+        (Numeric, Numeric, Numeric),
+        (Float4, Float4, Float8),
+        (Float8, Float8, Float8),
+        (Interval, Interval, Interval),
+    ] {
+        all.declare("sum", &[from], sum, body);
+        all.declare("avg", &[from], average, body);
+    }
+    for name in ["var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev"] {
+        for from in [Int2, Int4, Int8, Numeric] {
+            all.declare(name, &[from], Numeric, body);
+        }
+        for from in [Float4, Float8] {
+            all.declare(name, &[from], Float8, body);
+        }
+    }
+    for name in ["min", "max"] {
+        for ty in [
+            Int2,
+            Int4,
+            Int8,
+            Float4,
+            Float8,
+            Numeric,
+            Text,
+            Type::Bpchar,
+            Type::Date,
+            Type::Time,
+            Type::Timestamp,
+            Type::Timestamptz,
+            Interval,
+            Type::Oid,
+        ] {
+            all.declare(name, &[ty], ty, body);
+        }
+        all.declare(name, &[Param::AnyArray], Param::AnyArray, body);
+    }
+    for name in ["bool_and", "bool_or", "every"] {
+        all.declare(name, &[Bool], Bool, body);
+    }
+    for name in ["bit_and", "bit_or", "bit_xor"] {
+        for ty in [Int2, Int4, Int8] {
+            all.declare(name, &[ty], ty, body);
+        }
+    }
+    all.declare("string_agg", &[Text, Text], Text, body);
+    all.declare("string_agg", &[Bytea, Bytea], Bytea, body);
+    all.declare("array_agg", &[Param::AnyElement], Param::AnyArray, body);
+}
+
+struct Count {
+    rows: i64,
+    all: bool,
+}
+
+impl Accumulator for Count {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if self.all || !any(arguments, 0)?.is_null() {
+            self.rows += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(Datum::Int8(self.rows))
+    }
+}
+
+struct SumInteger {
+    sum: Option<i128>,
+    wide: bool,
+}
+
+impl Accumulator for SumInteger {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if !any(arguments, 0)?.is_null() {
+            // 2^64 rows of the largest bigint would fit.
+            self.sum = Some(self.sum.unwrap_or(0) + i128::from(integer(arguments, 0)?));
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        match self.sum {
+            None => Ok(Datum::Null),
+            Some(sum) if self.wide => Ok(Datum::Numeric(Numeric::from(sum))),
+            Some(sum) => i64::try_from(sum).map(Datum::Int8).map_err(|_| out_of_range("bigint")),
+        }
+    }
+}
+
+struct AverageInteger {
+    sum: i128,
+    count: i64,
+}
+
+impl Accumulator for AverageInteger {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if !any(arguments, 0)?.is_null() {
+            self.sum += i128::from(integer(arguments, 0)?);
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        if self.count == 0 {
+            return Ok(Datum::Null);
+        }
+        Numeric::from(self.sum).div(&Numeric::from(self.count)).map(Datum::Numeric)
+    }
+}
+
+struct SumNumeric {
+    sum: Numeric,
+    count: i64,
+    average: bool,
+}
+
+impl Accumulator for SumNumeric {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if !any(arguments, 0)?.is_null() {
+            self.sum = self.sum.add(numeric(arguments, 0)?)?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        if self.count == 0 {
+            return Ok(Datum::Null);
+        }
+        Ok(Datum::Numeric(if self.average {
+            self.sum.div(&Numeric::from(self.count))?
+        } else {
+            self.sum.clone()
+        }))
+    }
+}
+
+struct SumFloat {
+    sum: Option<f64>,
+    narrow: bool,
+}
+
+impl Accumulator for SumFloat {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if any(arguments, 0)?.is_null() {
+            return Ok(());
+        }
+        let value = float(arguments, 0)?;
+        let sum = self.sum.map_or(value, |sum| sum + value);
+        // A sum of reals is kept in single precision.
+        let sum = if self.narrow { f64::from(sum as f32) } else { sum };
+        if sum.is_infinite() && value.is_finite() && self.sum.is_none_or(f64::is_finite) {
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range: overflow"));
+        }
+        self.sum = Some(sum);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(match self.sum {
+            None => Datum::Null,
+            Some(sum) if self.narrow => Datum::Float4(sum as f32),
+            Some(sum) => Datum::Float8(sum),
+        })
+    }
+}
+
+struct SumInterval {
+    sum: Interval,
+    count: i64,
+    average: bool,
+}
+
+impl Accumulator for SumInterval {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if !any(arguments, 0)?.is_null() {
+            self.sum = arithmetic::interval_add(self.sum, interval(arguments, 0)?)?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        if self.count == 0 {
+            return Ok(Datum::Null);
+        }
+        Ok(Datum::Interval(if self.average {
+            arithmetic::interval_divide(self.sum, self.count as f64)?
+        } else {
+            self.sum
+        }))
+    }
+}
+
+struct Extreme {
+    best: Datum,
+    greatest: bool,
+}
+
+impl Accumulator for Extreme {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        let value = any(arguments, 0)?;
+        if value.is_null() {
+            return Ok(());
+        }
+        let ordering = compare(value, &self.best);
+        if self.best.is_null() || if self.greatest { ordering.is_gt() } else { ordering.is_lt() } {
+            self.best = value.clone();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(self.best.clone())
+    }
+}
+
+struct BoolAll {
+    result: Option<bool>,
+    all: bool,
+}
+
+impl Accumulator for BoolAll {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if !any(arguments, 0)?.is_null() {
+            let value = boolean(arguments, 0)?;
+            self.result = Some(match self.result {
+                None => value,
+                Some(result) if self.all => result && value,
+                Some(result) => result || value,
+            });
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(self.result.map_or(Datum::Null, Datum::Bool))
+    }
+}
+
+struct Bits {
+    result: Datum,
+    op: BitOp,
+}
+
+impl Accumulator for Bits {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        let value = any(arguments, 0)?;
+        if value.is_null() {
+            return Ok(());
+        }
+        let op = |a: i64, b: i64| match self.op {
+            BitOp::And => a & b,
+            BitOp::Or => a | b,
+            BitOp::Xor => a ^ b,
+        };
+        // Both operands have one width, and bitwise operations stay in it.
+        self.result = match (&self.result, value) {
+            (Datum::Int2(a), Datum::Int2(b)) => Datum::Int2(op(i64::from(*a), i64::from(*b)) as i16),
+            (Datum::Int4(a), Datum::Int4(b)) => Datum::Int4(op(i64::from(*a), i64::from(*b)) as i32),
+            (Datum::Int8(a), Datum::Int8(b)) => Datum::Int8(op(*a, *b)),
+            _ => value.clone(),
+        };
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(self.result.clone())
+    }
+}
+
+struct StringAgg {
+    out: Option<String>,
+}
+
+impl Accumulator for StringAgg {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if any(arguments, 0)?.is_null() {
+            return Ok(());
+        }
+        let value = text(arguments, 0)?;
+        match &mut self.out {
+            None => self.out = Some(value.to_owned()),
+            Some(out) => {
+                // The delimiter of the row, before its value; a NULL one is nothing.
+                if !any(arguments, 1)?.is_null() {
+                    out.push_str(text(arguments, 1)?);
+                }
+                out.push_str(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(self.out.as_deref().map_or(Datum::Null, Datum::text))
+    }
+}
+
+struct BytesAgg {
+    out: Option<Vec<u8>>,
+}
+
+impl Accumulator for BytesAgg {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if any(arguments, 0)?.is_null() {
+            return Ok(());
+        }
+        let value = bytes(arguments, 0)?;
+        match &mut self.out {
+            None => self.out = Some(value.to_owned()),
+            Some(out) => {
+                if !any(arguments, 1)?.is_null() {
+                    out.extend(bytes(arguments, 1)?);
+                }
+                out.extend(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        Ok(self.out.as_deref().map_or(Datum::Null, |out| Datum::Bytea(out.into())))
+    }
+}
+
+struct ArrayAgg {
+    elements: Vec<Datum>,
+    scalar: Scalar,
+}
+
+impl Accumulator for ArrayAgg {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        self.elements.push(any(arguments, 0)?.clone());
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        if self.elements.is_empty() {
+            return Ok(Datum::Null);
+        }
+        Ok(Datum::Array(self.scalar, self.elements.clone().into()))
+    }
+}
+
+struct NumericMoments {
+    count: i64,
+    sum: Numeric,
+    squares: Numeric,
+    moments: Moments,
+}
+
+impl Accumulator for NumericMoments {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        let value = match any(arguments, 0)? {
+            Datum::Null => return Ok(()),
+            Datum::Numeric(value) => value.clone(),
+            _ => Numeric::from(integer(arguments, 0)?),
+        };
+        self.count += 1;
+        self.sum = self.sum.add(&value)?;
+        self.squares = self.squares.add(&value.mul(&value)?)?;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        if self.count < if self.moments.sample() { 2 } else { 1 } {
+            return Ok(Datum::Null);
+        }
+        if !matches!((&self.sum, &self.squares), (Numeric::Finite(_), Numeric::Finite(_))) {
+            return Ok(Datum::Numeric(Numeric::NaN));
+        }
+        let count = Numeric::from(self.count);
+        let spread = count.mul(&self.squares)?.sub(&self.sum.mul(&self.sum)?)?;
+        if spread.signum() <= 0 {
+            return Ok(Datum::Numeric(Numeric::zero()));
+        }
+        let divisor = if self.moments.sample() {
+            count.mul(&Numeric::from(self.count - 1))?
+        } else {
+            count.mul(&count)?
+        };
+        let variance = spread.div(&divisor)?;
+        Ok(Datum::Numeric(if self.moments.root() {
+            variance.sqrt_to_scale(variance.scale())?
+        } else {
+            variance
+        }))
+    }
+}
+
+/// Sum and sum of squared differences from the mean, updated as Youngs and Cramer do.
+#[derive(Default)]
+struct FloatMoments {
+    count: f64,
+    sum: f64,
+    differences: f64,
+    moments: Moments,
+}
+
+impl Accumulator for FloatMoments {
+    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
+        if any(arguments, 0)?.is_null() {
+            return Ok(());
+        }
+        let value = float(arguments, 0)?;
+        let before = self.sum;
+        self.count += 1.0;
+        self.sum += value;
+        if self.count > 1.0 {
+            let difference = value * self.count - self.sum;
+            self.differences += difference * difference / (self.count * (self.count - 1.0));
+            if self.sum.is_infinite() || self.differences.is_infinite() {
+                if before.is_finite() && value.is_finite() {
+                    return Err(SqlError::new(
+                        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                        "value out of range: overflow",
+                    ));
+                }
+                self.differences = f64::NAN;
+            }
+        } else if !value.is_finite() {
+            self.differences = f64::NAN;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Datum> {
+        if self.count < if self.moments.sample() { 2.0 } else { 1.0 } {
+            return Ok(Datum::Null);
+        }
+        if self.moments == Moments::Average {
+            return Ok(Datum::Float8(self.sum / self.count));
+        }
+        let divisor = if self.moments.sample() { self.count - 1.0 } else { self.count };
+        let variance = self.differences / divisor;
+        Ok(Datum::Float8(if self.moments.root() { variance.sqrt() } else { variance }))
+    }
+}

@@ -1,0 +1,161 @@
+//! Array functions and operators.
+
+use super::{
+    Eval,
+    arguments::{any, array, count, integer, text},
+    resolve::{Declarations, Param},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Datum, Scalar, Type, compare},
+};
+
+const ARRAY: Param = Param::AnyArray;
+const ELEMENT: Param = Param::AnyElement;
+const INT4: Param = Param::Is(Type::Int4);
+const BOOL: Type = Type::Bool;
+
+fn built(scalar: Scalar, elements: Vec<Datum>) -> Datum {
+    Datum::Array(scalar, elements.into())
+}
+
+/// An array or NULL, which counts as empty.
+fn elements(a: &[Datum], i: usize) -> Result<&[Datum]> {
+    if any(a, i)?.is_null() { Ok(&[]) } else { array(a, i).map(|(_, elements)| elements) }
+}
+
+/// Array to array; NULL beside an array leaves it.
+fn concatenate(a: &[Datum]) -> Result<Datum> {
+    match a {
+        [Datum::Null, Datum::Null] => Ok(Datum::Null),
+        [Datum::Array(scalar, _), _] | [_, Datum::Array(scalar, _)] => {
+            Ok(built(*scalar, [elements(a, 0)?, elements(a, 1)?].concat()))
+        }
+        _ => array(a, 0).map(|_| Datum::Null),
+    }
+}
+
+fn scalar_of(array: &Datum, element: &Datum) -> Result<Scalar> {
+    match array {
+        Datum::Array(scalar, _) => Ok(*scalar),
+        _ => element.natural_type().scalar().ok_or_else(|| {
+            SqlError::new(SqlState::DATATYPE_MISMATCH, "could not determine the array's element type")
+        }),
+    }
+}
+
+fn append(a: &[Datum], array_at: usize, element_at: usize) -> Result<Datum> {
+    let (array, element) = (any(a, array_at)?, any(a, element_at)?);
+    if array.is_null() && element.is_null() {
+        return Ok(Datum::Null);
+    }
+    let scalar = scalar_of(array, element)?;
+    let mut out = elements(a, array_at)?.to_vec();
+    out.insert(if array_at < element_at { out.len() } else { 0 }, element.clone());
+    Ok(built(scalar, out))
+}
+
+/// Whether `element` is in it; NULL never is.
+fn holds(elements: &[Datum], element: &Datum) -> bool {
+    !element.is_null() && elements.iter().any(|other| !other.is_null() && compare::same(other, element))
+}
+
+fn contains(whole: &[Datum], part: &[Datum]) -> bool {
+    part.iter().all(|element| holds(whole, element))
+}
+
+/// A length in a dimension: arrays have one, the empty array none.
+fn length(a: &[Datum]) -> Result<Datum> {
+    let (_, elements) = array(a, 0)?;
+    if integer(a, 1)? != 1 || elements.is_empty() { Ok(Datum::Null) } else { count(elements.len()) }
+}
+
+/// Pieces of text; those equal to the third argument become NULL.
+pub(super) fn split_text(a: &[Datum]) -> Result<Option<Vec<Datum>>> {
+    if any(a, 0)?.is_null() {
+        return Ok(None);
+    }
+    let whole = text(a, 0)?;
+    let null = match a.get(2) {
+        Some(Datum::Text(null)) => Some(&**null),
+        _ => None,
+    };
+    let piece = |piece: &str| if Some(piece) == null { Datum::Null } else { Datum::text(piece) };
+    if whole.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    if any(a, 1)?.is_null() {
+        return Ok(Some(whole.chars().map(|c| piece(&c.to_string())).collect()));
+    }
+    let separator = text(a, 1)?;
+    if separator.is_empty() {
+        return Ok(Some(vec![piece(whole)]));
+    }
+    Ok(Some(whole.split(separator).map(piece).collect()))
+}
+
+pub(super) fn declare(all: &mut Declarations) {
+    for name in ["array_length", "array_upper"] {
+        all.add(name, &[ARRAY, INT4], Type::Int4, |_, a| length(a));
+    }
+    all.add("array_lower", &[ARRAY, INT4], Type::Int4, |_, a| {
+        Ok(if length(a)?.is_null() { Datum::Null } else { Datum::Int4(1) })
+    });
+    all.add("array_ndims", &[ARRAY], Type::Int4, |_, a| {
+        Ok(if array(a, 0)?.1.is_empty() { Datum::Null } else { Datum::Int4(1) })
+    });
+    all.add("cardinality", &[ARRAY], Type::Int4, |_, a| count(array(a, 0)?.1.len()));
+    all.add("array_append", &[ARRAY, ELEMENT], ARRAY, |_, a| append(a, 0, 1)).not_strict();
+    all.add("array_prepend", &[ELEMENT, ARRAY], ARRAY, |_, a| append(a, 1, 0)).not_strict();
+    all.add("array_cat", &[ARRAY, ARRAY], ARRAY, |_, a| concatenate(a)).not_strict();
+    all.add("array_position", &[ARRAY, ELEMENT], Type::Int4, |_, a| {
+        let wanted = any(a, 1)?;
+        match elements(a, 0)?.iter().position(|element| compare::same(element, wanted)) {
+            Some(index) => count(index + 1),
+            None => Ok(Datum::Null),
+        }
+    })
+    .not_strict();
+    all.add("array_positions", &[ARRAY, ELEMENT], Type::Array(Scalar::Int4), |_, a| {
+        if any(a, 0)?.is_null() {
+            return Ok(Datum::Null);
+        }
+        let wanted = any(a, 1)?;
+        let found = elements(a, 0)?.iter().enumerate().filter(|(_, element)| compare::same(element, wanted));
+        Ok(built(Scalar::Int4, found.map(|(index, _)| count(index + 1)).collect::<Result<_>>()?))
+    })
+    .not_strict();
+    all.add("array_remove", &[ARRAY, ELEMENT], ARRAY, |_, a| {
+        let Datum::Array(scalar, elements) = any(a, 0)? else { return Ok(Datum::Null) };
+        let wanted = any(a, 1)?;
+        Ok(built(
+            *scalar,
+            elements.iter().filter(|element| !compare::same(element, wanted)).cloned().collect(),
+        ))
+    })
+    .not_strict();
+    all.add("array_replace", &[ARRAY, ELEMENT, ELEMENT], ARRAY, |_, a| {
+        let Datum::Array(scalar, elements) = any(a, 0)? else { return Ok(Datum::Null) };
+        let (from, to) = (any(a, 1)?, any(a, 2)?);
+        let replaced =
+            elements.iter().map(|element| if compare::same(element, from) { to } else { element }.clone());
+        Ok(built(*scalar, replaced.collect()))
+    })
+    .not_strict();
+    let split: Eval = |_, a| Ok(split_text(a)?.map_or(Datum::Null, |pieces| built(Scalar::Text, pieces)));
+    let text = Type::Text;
+    all.add("string_to_array", &[text, text], Type::Array(Scalar::Text), split).not_strict();
+    all.add("string_to_array", &[text, text, text], Type::Array(Scalar::Text), split).not_strict();
+}
+
+pub(super) fn declare_operators(all: &mut Declarations) {
+    all.add("||", &[ARRAY, ARRAY], ARRAY, |_, a| concatenate(a)).not_strict();
+    all.add("||", &[ARRAY, ELEMENT], ARRAY, |_, a| append(a, 0, 1)).not_strict();
+    all.add("||", &[ELEMENT, ARRAY], ARRAY, |_, a| append(a, 1, 0)).not_strict();
+    all.add("@>", &[ARRAY, ARRAY], BOOL, |_, a| Ok(Datum::Bool(contains(array(a, 0)?.1, array(a, 1)?.1))));
+    all.add("<@", &[ARRAY, ARRAY], BOOL, |_, a| Ok(Datum::Bool(contains(array(a, 1)?.1, array(a, 0)?.1))));
+    all.add("&&", &[ARRAY, ARRAY], BOOL, |_, a| {
+        let whole = array(a, 0)?.1;
+        Ok(Datum::Bool(array(a, 1)?.1.iter().any(|element| holds(whole, element))))
+    });
+}

@@ -1,0 +1,40 @@
+//! The comparison operators: of every type that has an order, both sides of one type, real and double precision
+//! also mixed. Other mixtures (integer with bigint, date with timestamp) are cast to the wider one.
+
+use super::{
+    Comparison, Eval,
+    resolve::{Declarations, Param},
+};
+use crate::types::{Datum, Scalar, Type, compare::compare};
+
+const EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_eq())));
+const NOT_EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_ne())));
+const LESS: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_lt())));
+const LESS_OR_EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_le())));
+const GREATER: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_gt())));
+const GREATER_OR_EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_ge())));
+
+pub(super) fn declare(all: &mut Declarations) {
+    let table: [(&'static str, Comparison, Eval); 6] = [
+        ("=", Comparison::Equal, EQUAL),
+        ("<>", Comparison::NotEqual, NOT_EQUAL),
+        ("<", Comparison::Less, LESS),
+        ("<=", Comparison::LessOrEqual, LESS_OR_EQUAL),
+        (">", Comparison::Greater, GREATER),
+        (">=", Comparison::GreaterOrEqual, GREATER_OR_EQUAL),
+    ];
+    // varchar is compared as text, the reg* types as oid.
+    let own = Scalar::ALL.iter().map(|scalar| Type::from(*scalar)).filter(|ty| {
+        !matches!(ty, Type::Varchar | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace)
+    });
+    let mut pairs: Vec<[Param; 2]> = own.map(|ty| [ty.into(), ty.into()]).collect();
+    pairs.push([Type::Float4.into(), Type::Float8.into()]);
+    pairs.push([Type::Float8.into(), Type::Float4.into()]);
+    pairs.push([Param::AnyArray, Param::AnyArray]);
+    pairs.push([Type::Record.into(), Type::Record.into()]);
+    for (name, comparison, eval) in table {
+        for pair in &pairs {
+            all.add(name, pair, Type::Bool, eval).comparison = Some(comparison);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Functions whose body lives in an upper layer: sequences, settings, the catalog.
+//!
+//! They are declared here with their types, so that they resolve as every function does, and run through
+//! [`Environment::call`](crate::types::Environment::call) by their name. An upper layer that adds one adds a line.
+
+use super::resolve::{Declarations, DeclaredBody, Param};
+use crate::types::{Scalar, Type};
+
+#[derive(Clone, Copy)]
+enum Strict {
+    Yes,
+    No,
+}
+
+pub(super) fn declare(all: &mut Declarations) {
+    use Strict::{No, Yes};
+    use Type::{
+        Bool, Int2, Int4, Int8, Name, Oid, Regclass, Regnamespace, Regproc, Regtype, Text, Timestamptz, Void,
+    };
+
+    let volatile: &[(&'static str, &[Type], Type, Strict)] = &[
+        ("nextval", &[Regclass], Int8, Yes),
+        ("currval", &[Regclass], Int8, Yes),
+        ("lastval", &[], Int8, Yes),
+        ("setval", &[Regclass, Int8], Int8, Yes),
+        ("setval", &[Regclass, Int8, Bool], Int8, Yes),
+        ("set_config", &[Text, Text, Bool], Text, No),
+        ("pg_sleep", &[Type::Float8], Void, Yes),
+        ("pg_cancel_backend", &[Int4], Bool, Yes),
+        ("pg_terminate_backend", &[Int4], Bool, Yes),
+        ("pg_advisory_lock", &[Int8], Void, Yes),
+        ("pg_advisory_unlock", &[Int8], Bool, Yes),
+        ("pg_try_advisory_lock", &[Int8], Bool, Yes),
+        ("pg_advisory_xact_lock", &[Int8], Void, Yes),
+        ("pg_try_advisory_xact_lock", &[Int8], Bool, Yes),
+        ("pg_relation_size", &[Regclass], Int8, Yes),
+        ("pg_relation_size", &[Regclass, Text], Int8, Yes),
+        ("pg_table_size", &[Regclass], Int8, Yes),
+        ("pg_indexes_size", &[Regclass], Int8, Yes),
+        ("pg_total_relation_size", &[Regclass], Int8, Yes),
+        ("pg_database_size", &[Oid], Int8, Yes),
+        ("pg_database_size", &[Name], Int8, Yes),
+        ("pg_stat_get_numscans", &[Oid], Int8, Yes),
+        ("pg_is_in_recovery", &[], Bool, Yes),
+        ("pg_current_xact_id", &[], Int8, Yes),
+        ("txid_current", &[], Int8, Yes),
+    ];
+    let stable: &[(&'static str, &[Type], Type, Strict)] = &[
+        ("version", &[], Text, Yes),
+        ("current_setting", &[Text], Text, Yes),
+        ("current_setting", &[Text, Bool], Text, Yes),
+        ("current_database", &[], Name, Yes),
+        ("current_catalog", &[], Name, Yes),
+        ("current_schema", &[], Name, Yes),
+        ("current_schemas", &[Bool], Type::Array(Scalar::Name), Yes),
+        ("current_user", &[], Name, Yes),
+        ("session_user", &[], Name, Yes),
+        ("current_role", &[], Name, Yes),
+        ("user", &[], Name, Yes),
+        ("pg_backend_pid", &[], Int4, Yes),
+        ("pg_postmaster_start_time", &[], Timestamptz, Yes),
+        ("pg_conf_load_time", &[], Timestamptz, Yes),
+        ("inet_server_addr", &[], Text, Yes),
+        ("inet_server_port", &[], Int4, Yes),
+        ("inet_client_addr", &[], Text, Yes),
+        ("inet_client_port", &[], Int4, Yes),
+        ("pg_client_encoding", &[], Name, Yes),
+        ("getdatabaseencoding", &[], Name, Yes),
+        ("pg_encoding_to_char", &[Int4], Name, Yes),
+        ("pg_get_userbyid", &[Oid], Name, Yes),
+        ("pg_table_is_visible", &[Oid], Bool, Yes),
+        ("pg_type_is_visible", &[Oid], Bool, Yes),
+        ("pg_function_is_visible", &[Oid], Bool, Yes),
+        ("pg_operator_is_visible", &[Oid], Bool, Yes),
+        ("pg_opclass_is_visible", &[Oid], Bool, Yes),
+        ("pg_collation_is_visible", &[Oid], Bool, Yes),
+        ("pg_statistics_obj_is_visible", &[Oid], Bool, Yes),
+        ("format_type", &[Oid, Int4], Text, No),
+        ("pg_get_expr", &[Text, Oid], Text, Yes),
+        ("pg_get_expr", &[Text, Oid, Bool], Text, Yes),
+        ("pg_get_indexdef", &[Oid], Text, Yes),
+        ("pg_get_indexdef", &[Oid, Int4, Bool], Text, Yes),
+        ("pg_get_constraintdef", &[Oid], Text, Yes),
+        ("pg_get_constraintdef", &[Oid, Bool], Text, Yes),
+        ("pg_get_viewdef", &[Oid], Text, Yes),
+        ("pg_get_viewdef", &[Oid, Bool], Text, Yes),
+        ("pg_get_viewdef", &[Text], Text, Yes),
+        ("pg_get_triggerdef", &[Oid], Text, Yes),
+        ("pg_get_triggerdef", &[Oid, Bool], Text, Yes),
+        ("pg_get_ruledef", &[Oid], Text, Yes),
+        ("pg_get_ruledef", &[Oid, Bool], Text, Yes),
+        ("pg_get_functiondef", &[Oid], Text, Yes),
+        ("pg_get_function_result", &[Oid], Text, Yes),
+        ("pg_get_function_arguments", &[Oid], Text, Yes),
+        ("pg_get_function_identity_arguments", &[Oid], Text, Yes),
+        ("pg_get_partkeydef", &[Oid], Text, Yes),
+        ("pg_get_statisticsobjdef_columns", &[Oid], Text, Yes),
+        ("pg_get_serial_sequence", &[Text, Text], Text, Yes),
+        ("pg_sequence_last_value", &[Regclass], Int8, Yes),
+        ("pg_relation_is_publishable", &[Regclass], Bool, Yes),
+        ("pg_relation_is_updatable", &[Regclass, Bool], Int4, Yes),
+        ("pg_column_is_updatable", &[Regclass, Int2, Bool], Bool, Yes),
+        ("pg_indexam_has_property", &[Oid, Text], Bool, Yes),
+        ("pg_index_has_property", &[Regclass, Text], Bool, Yes),
+        ("pg_index_column_has_property", &[Regclass, Int4, Text], Bool, Yes),
+        ("pg_tablespace_location", &[Oid], Text, Yes),
+        ("obj_description", &[Oid], Text, Yes),
+        ("obj_description", &[Oid, Name], Text, Yes),
+        ("col_description", &[Oid, Int4], Text, Yes),
+        ("shobj_description", &[Oid, Name], Text, Yes),
+        ("to_regclass", &[Text], Regclass, Yes),
+        ("to_regtype", &[Text], Regtype, Yes),
+        ("to_regproc", &[Text], Regproc, Yes),
+        ("to_regnamespace", &[Text], Regnamespace, Yes),
+        ("pg_my_temp_schema", &[], Oid, Yes),
+        ("pg_is_other_temp_schema", &[Oid], Bool, Yes),
+        ("row_security_active", &[Oid], Bool, Yes),
+        ("pg_char_to_encoding", &[Name], Int4, Yes),
+        ("pg_has_role", &[Name, Text], Bool, Yes),
+        ("pg_has_role", &[Oid, Text], Bool, Yes),
+        ("has_table_privilege", &[Text, Text], Bool, Yes),
+        ("has_table_privilege", &[Oid, Text], Bool, Yes),
+        ("has_table_privilege", &[Name, Text, Text], Bool, Yes),
+        ("has_table_privilege", &[Name, Oid, Text], Bool, Yes),
+        ("has_any_column_privilege", &[Oid, Text], Bool, Yes),
+        ("has_any_column_privilege", &[Text, Text], Bool, Yes),
+        ("has_column_privilege", &[Oid, Int2, Text], Bool, Yes),
+        ("has_column_privilege", &[Text, Text, Text], Bool, Yes),
+        ("has_sequence_privilege", &[Oid, Text], Bool, Yes),
+        ("has_sequence_privilege", &[Text, Text], Bool, Yes),
+        ("has_schema_privilege", &[Oid, Text], Bool, Yes),
+        ("has_schema_privilege", &[Text, Text], Bool, Yes),
+        ("has_database_privilege", &[Oid, Text], Bool, Yes),
+        ("has_database_privilege", &[Text, Text], Bool, Yes),
+        ("has_function_privilege", &[Oid, Text], Bool, Yes),
+        ("has_tablespace_privilege", &[Oid, Text], Bool, Yes),
+        ("has_type_privilege", &[Oid, Text], Bool, Yes),
+    ];
+    for (list, is_volatile) in [(volatile, true), (stable, false)] {
+        for (name, params, result, strict) in list {
+            let declaration = all.declare(name, params, *result, DeclaredBody::Environment);
+            declaration.stable();
+            if is_volatile {
+                declaration.volatile();
+            }
+            if matches!(strict, No) {
+                declaration.not_strict();
+            }
+        }
+    }
+    all.declare("pg_typeof", &[Param::Any], Type::Regtype, DeclaredBody::TypeOf).not_strict().stable();
+    all.declare("pg_column_size", &[Param::Any], Type::Int4, DeclaredBody::Environment).stable();
+    all.declare(
+        "pg_size_pretty",
+        &[Type::Int8],
+        Text,
+        DeclaredBody::Native(|_, a| {
+            let bytes = super::arguments::integer(a, 0)?;
+            Ok(crate::types::Datum::text(size_pretty(bytes)))
+        }),
+    );
+}
+
+/// A size in the unit in which it stays below 10 GB, 10 MB and so on, as `pg_size_pretty` rounds it.
+fn size_pretty(bytes: i64) -> String {
+    // A unit takes over at 10 (bytes) or 20480 halves of the one before, which are kept for rounding.
+    let units = [
+        ("bytes", 10 * 1024, 0),
+        ("kB", 20 * 1024 - 1, 9),
+        ("MB", 20 * 1024 - 1, 10),
+        ("GB", 20 * 1024 - 1, 10),
+        ("TB", 20 * 1024 - 1, 10),
+        ("PB", 20 * 1024 - 1, 10),
+    ];
+    let mut size = i128::from(bytes);
+    for (index, (unit, limit, shift)) in units.iter().enumerate() {
+        size /= 1_i128 << shift;
+        if size.abs() < *limit || index + 1 == units.len() {
+            if index > 0 {
+                size = (size + size.signum()) / 2;
+            }
+            return format!("{size} {unit}");
+        }
+    }
+    format!("{bytes} bytes")
+}

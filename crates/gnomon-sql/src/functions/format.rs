@@ -1,0 +1,119 @@
+//! `format()`.
+
+use super::{
+    arguments::{invalid, text},
+    resolve::{Declarations, Param},
+    strings::{quote_ident, quote_literal, shown},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Context, Datum, Type},
+};
+
+fn too_few() -> SqlError {
+    invalid("too few arguments for format()")
+}
+
+/// `%[position$][-][width]type` with types `s`, `I`, `L`, and `%%`.
+fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
+    let Some(Datum::Text(pattern)) = a.first() else { return Ok(Datum::Null) };
+    let arguments = a.get(1..).unwrap_or_default();
+    let mut out = String::with_capacity(pattern.len());
+    let mut next = 0;
+    let mut chars = pattern.chars().peekable();
+    let unterminated =
+        || invalid("unterminated format() type specifier").hint("For a single \"%\" use \"%%\".");
+    let digits = |chars: &mut std::iter::Peekable<std::str::Chars>| -> Result<Option<usize>> {
+        let mut number = None;
+        while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
+            chars.next();
+            let value = number.unwrap_or(0_usize).checked_mul(10).and_then(|n| n.checked_add(digit as usize));
+            number = Some(value.filter(|n| i32::try_from(*n).is_ok()).ok_or_else(|| {
+                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range")
+            })?);
+        }
+        Ok(number)
+    };
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        if chars.next_if_eq(&'%').is_some() {
+            out.push('%');
+            continue;
+        }
+        let mut width = digits(&mut chars)?;
+        if let Some(position) = width
+            && chars.next_if_eq(&'$').is_some()
+        {
+            next = position
+                .checked_sub(1)
+                .ok_or_else(|| invalid("format specifies argument 0, but arguments are numbered from 1"))?;
+            width = None;
+        }
+        let mut left = false;
+        while chars.next_if_eq(&'-').is_some() {
+            left = true;
+        }
+        if width.is_none() {
+            if chars.next_if_eq(&'*').is_some() {
+                let given = arguments.get(next).ok_or_else(too_few)?;
+                next += 1;
+                let given: i64 = if given.is_null() { 0 } else { shown(cx, given).parse().unwrap_or(0) };
+                left |= given < 0;
+                width = usize::try_from(given.unsigned_abs()).ok();
+            } else {
+                width = digits(&mut chars)?;
+            }
+        }
+        let conversion = chars.next().ok_or_else(unterminated)?;
+        if !matches!(conversion, 's' | 'I' | 'L') {
+            return Err(invalid(format!("unrecognized format() type specifier \"{conversion}\""))
+                .hint("For a single \"%\" use \"%%\"."));
+        }
+        let argument = arguments.get(next).ok_or_else(too_few)?;
+        next += 1;
+        let piece = match (conversion, argument.is_null()) {
+            ('I', true) => {
+                return Err(SqlError::new(
+                    SqlState::NULL_VALUE_NOT_ALLOWED,
+                    "null values cannot be formatted as an SQL identifier",
+                ));
+            }
+            ('L', true) => "NULL".to_owned(),
+            (_, true) => String::new(),
+            ('I', false) => quote_ident(&shown(cx, argument)),
+            ('L', false) => quote_literal(&shown(cx, argument)),
+            _ => shown(cx, argument),
+        };
+        let padding = width.unwrap_or(0).saturating_sub(piece.chars().count());
+        if padding > 1 << 28 {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"));
+        }
+        if left {
+            out.push_str(&piece);
+        }
+        out.extend(std::iter::repeat_n(' ', padding));
+        if !left {
+            out.push_str(&piece);
+        }
+    }
+    Ok(Datum::text(out))
+}
+
+pub(super) fn declare(all: &mut Declarations) {
+    all.add("format", &[Param::Is(Type::Text)], Type::Text, |cx, a| {
+        if a.first().is_none_or(Datum::is_null) {
+            Ok(Datum::Null)
+        } else {
+            text(a, 0).and_then(|_| format(cx, a))
+        }
+    })
+    .not_strict()
+    .stable();
+    all.add("format", &[Param::Is(Type::Text), Param::Any], Type::Text, format)
+        .variadic()
+        .not_strict()
+        .stable();
+}

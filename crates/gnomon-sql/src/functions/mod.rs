@@ -1,0 +1,202 @@
+//! Functions, operators and aggregates by name and argument types, resolved as PostgreSQL resolves them.
+//!
+//! A resolved one is a cheap handle: the types that its arguments are to be cast to, the type of its result, whether
+//! it is strict, how volatile it is, and how to run it. Casting the arguments is the binder's work; a handle is called
+//! with values of exactly its argument types.
+//!
+//! - [`resolve_operator`], [`resolve_function`], [`resolve_set_function`], [`resolve_aggregate`], [`resolve_cast`];
+//! - the functions themselves: [`operators`](mod@self), `math`, `strings`, `regex`, `arrays`, `datetime`, `format`;
+//! - functions whose body lives in an upper layer (sequences, the catalog) are declared in `environment` and run
+//!   through [`Environment::call`](crate::types::Environment::call).
+//!
+//! Not here: AND, OR, NOT, CASE, COALESCE, NULLIF, GREATEST, LEAST, IS ..., which are no functions.
+
+mod aggregates;
+mod arguments;
+mod arrays;
+mod comparison;
+mod datetime;
+mod encoding;
+mod environment;
+mod format;
+mod math;
+mod operators;
+mod pattern;
+mod resolve;
+mod sets;
+mod strings;
+
+use std::{fmt, sync::Arc};
+
+pub use aggregates::{Accumulator, AggregateRef};
+pub use pattern::{like, like_prefix};
+pub use resolve::{
+    function_exists, is_aggregate, is_set_function, resolve_aggregate, resolve_cast, resolve_function,
+    resolve_operator, resolve_set_function,
+};
+pub use sets::SetFunctionRef;
+
+use crate::{
+    Result,
+    types::{
+        ColumnType, Context, Datum, Type,
+        cast::{self, CastContext},
+    },
+};
+
+/// How the result of a function may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Volatility {
+    /// Only with its arguments: may be computed once, when planning.
+    Immutable,
+    /// Not within a statement, but with settings or the time.
+    Stable,
+    /// At every call.
+    Volatile,
+}
+
+/// The comparisons that indexes know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The comparison with the sides exchanged: `a < b` is `b > a`.
+    pub fn mirrored(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+            same => same,
+        }
+    }
+}
+
+/// A function's body: gets values of its argument types, none NULL if it is strict.
+pub type Eval = fn(&Context, &[Datum]) -> Result<Datum>;
+
+/// How a resolved function runs.
+#[derive(Clone)]
+enum Body {
+    Native(Eval),
+    /// In an upper layer, by this name.
+    Environment(&'static str),
+    /// A conversion spelled as a call: `int4('1')`.
+    Cast(CastRef),
+    /// Known when it was resolved: `pg_typeof`.
+    Constant(Datum),
+}
+
+/// A function or operator, resolved for the types of its arguments.
+#[derive(Clone)]
+pub struct FunctionRef(Arc<Function>);
+
+/// What a [`FunctionRef`] tells.
+pub struct Function {
+    name: &'static str,
+    is_operator: bool,
+    arguments: Vec<Type>,
+    result: Type,
+    /// Whether any NULL argument makes the result NULL, without a call.
+    pub strict: bool,
+    /// How its result may change.
+    pub volatility: Volatility,
+    comparison: Option<Comparison>,
+    body: Body,
+}
+
+impl std::ops::Deref for FunctionRef {
+    type Target = Function;
+    fn deref(&self) -> &Function {
+        &self.0
+    }
+}
+
+impl Function {
+    /// Its name; of an operator its symbol.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its symbol, if it is an operator.
+    pub fn operator(&self) -> Option<&'static str> {
+        self.is_operator.then_some(self.name)
+    }
+
+    /// The types to cast its arguments to.
+    pub fn arguments(&self) -> &[Type] {
+        &self.arguments
+    }
+
+    /// The type of its result.
+    pub fn returns(&self) -> Type {
+        self.result
+    }
+
+    /// Which comparison it is, if it is the operator of one.
+    pub fn comparison(&self) -> Option<Comparison> {
+        self.comparison
+    }
+
+    /// Runs it on values of its argument types.
+    ///
+    /// # Errors
+    /// Its own.
+    pub fn call(&self, cx: &Context, arguments: &[Datum]) -> Result<Datum> {
+        if self.strict && arguments.iter().any(Datum::is_null) {
+            return Ok(Datum::Null);
+        }
+        match &self.body {
+            Body::Native(eval) => eval(cx, arguments),
+            Body::Environment(name) => cx.environment.call(name, arguments),
+            Body::Cast(cast) => cast.apply(cx, arguments.first().cloned().unwrap_or(Datum::Null)),
+            Body::Constant(datum) => Ok(datum.clone()),
+        }
+    }
+}
+
+impl fmt::Debug for FunctionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.name, self.arguments)
+    }
+}
+
+/// The same function on the same types.
+impl PartialEq for FunctionRef {
+    fn eq(&self, other: &FunctionRef) -> bool {
+        self.name == other.name && self.is_operator == other.is_operator && self.arguments == other.arguments
+    }
+}
+
+impl Eq for FunctionRef {}
+
+/// A conversion of values of one type to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CastRef {
+    /// The type of the values.
+    pub from: Type,
+    /// The type that they become.
+    pub to: ColumnType,
+    /// Where it is asked for: an explicit one cuts strings that are too long.
+    pub context: CastContext,
+    /// How its result may change: what reads the clock, the time zone or the catalog is stable.
+    pub volatility: Volatility,
+}
+
+impl CastRef {
+    /// Casts a value; NULL stays NULL.
+    ///
+    /// # Errors
+    /// Those of [`cast::cast`].
+    pub fn apply(&self, cx: &Context, value: Datum) -> Result<Datum> {
+        if value.is_null() { Ok(value) } else { cast::cast(cx, value, self.from, self.to, self.context) }
+    }
+}

@@ -1,0 +1,562 @@
+//! Choosing the function or operator that a call means.
+//!
+//! The rules are PostgreSQL's (its documentation, chapter "Type Conversion"): an exact match of types wins; else, of
+//! the candidates that the arguments can be cast to implicitly, those with the most exact matches, then those with the
+//! most preferred types where a cast is needed; then literals of unknown type take the category that the candidates
+//! left offer, string above others, or at last the type that all known arguments have.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
+
+use super::{
+    AggregateRef, Body, CastRef, Comparison, Eval, Function, FunctionRef, SetFunctionRef, Volatility,
+    aggregates, arrays, comparison, datetime, encoding, environment, format, math, operators, pattern, sets,
+    strings,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{
+        ColumnType, Datum, Type,
+        cast::{CastContext, can_cast, cast_context, common_type},
+        format_type,
+    },
+};
+
+/// A parameter or result of a declared function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Param {
+    Is(Type),
+    /// Any type, the same wherever it stands, and the element of `AnyArray`.
+    AnyElement,
+    /// Any array type.
+    AnyArray,
+    /// Any type but an array, given to the function as text.
+    AnyAsText,
+    /// Any type, given as it is.
+    Any,
+}
+
+impl From<Type> for Param {
+    fn from(ty: Type) -> Param {
+        Param::Is(ty)
+    }
+}
+
+/// A function as it is declared.
+pub(super) struct Declaration {
+    pub name: &'static str,
+    pub params: Vec<Param>,
+    /// The last parameter may be repeated.
+    pub variadic: bool,
+    pub result: Param,
+    pub strict: bool,
+    pub volatility: Volatility,
+    pub comparison: Option<Comparison>,
+    pub body: DeclaredBody,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum DeclaredBody {
+    Native(Eval),
+    Environment,
+    /// The type of its only argument.
+    TypeOf,
+}
+
+/// Collects declarations by name.
+#[derive(Default)]
+pub(super) struct Declarations(HashMap<&'static str, Vec<Declaration>>);
+
+impl Declarations {
+    /// A strict, immutable function.
+    pub(super) fn add<P: Into<Param> + Copy>(
+        &mut self,
+        name: &'static str,
+        params: &[P],
+        result: impl Into<Param>,
+        eval: Eval,
+    ) -> &mut Declaration {
+        self.declare(name, params, result, DeclaredBody::Native(eval))
+    }
+
+    /// All that were declared under a name, to change them.
+    pub(super) fn named(&mut self, name: &str) -> impl Iterator<Item = &mut Declaration> {
+        self.0.get_mut(name).into_iter().flatten()
+    }
+
+    /// A strict, immutable function with any body; the caller may change it.
+    pub(super) fn declare<P: Into<Param> + Copy>(
+        &mut self,
+        name: &'static str,
+        params: &[P],
+        result: impl Into<Param>,
+        body: DeclaredBody,
+    ) -> &mut Declaration {
+        let list = self.0.entry(name).or_default();
+        list.push(Declaration {
+            name,
+            params: params.iter().map(|param| (*param).into()).collect(),
+            variadic: false,
+            result: result.into(),
+            strict: true,
+            volatility: Volatility::Immutable,
+            comparison: None,
+            body,
+        });
+        list.last_mut().expect("one was pushed")
+    }
+}
+
+impl Declaration {
+    pub(super) fn stable(&mut self) -> &mut Declaration {
+        self.volatility = Volatility::Stable;
+        self
+    }
+
+    pub(super) fn volatile(&mut self) -> &mut Declaration {
+        self.volatility = Volatility::Volatile;
+        self
+    }
+
+    /// Called with NULLs too.
+    pub(super) fn not_strict(&mut self) -> &mut Declaration {
+        self.strict = false;
+        self
+    }
+
+    pub(super) fn variadic(&mut self) -> &mut Declaration {
+        self.variadic = true;
+        self
+    }
+}
+
+static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
+    let mut all = Declarations::default();
+    math::declare(&mut all);
+    strings::declare(&mut all);
+    encoding::declare(&mut all);
+    pattern::declare(&mut all);
+    format::declare(&mut all);
+    arrays::declare(&mut all);
+    datetime::declare(&mut all);
+    environment::declare(&mut all);
+    all
+});
+
+static OPERATORS: LazyLock<Declarations> = LazyLock::new(|| {
+    let mut all = Declarations::default();
+    comparison::declare(&mut all);
+    operators::declare(&mut all);
+    pattern::declare_operators(&mut all);
+    arrays::declare_operators(&mut all);
+    datetime::declare_operators(&mut all);
+    all
+});
+
+static SETS: LazyLock<Declarations> = LazyLock::new(|| {
+    let mut all = Declarations::default();
+    sets::declare(&mut all);
+    all
+});
+
+static AGGREGATES: LazyLock<Declarations> = LazyLock::new(|| {
+    let mut all = Declarations::default();
+    aggregates::declare(&mut all);
+    all
+});
+
+/// Whether an aggregate has this name.
+pub fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.0.contains_key(name)
+}
+
+/// Whether a set-returning function has this name.
+pub fn is_set_function(name: &str) -> bool {
+    SETS.0.contains_key(name)
+}
+
+/// Whether a function that returns one value has this name.
+pub fn function_exists(name: &str) -> bool {
+    FUNCTIONS.0.contains_key(name)
+}
+
+/// The cast between two types in a context, if there is one.
+pub fn resolve_cast(from: Type, to: ColumnType, context: CastContext) -> Option<CastRef> {
+    if cast_context(from, to.ty)? > context {
+        return None;
+    }
+    let volatility = if reads_surroundings(from, to.ty) { Volatility::Stable } else { Volatility::Immutable };
+    Some(CastRef { from, to, context, volatility })
+}
+
+/// Whether a cast depends on the clock, the time zone, settings or the catalog.
+fn reads_surroundings(from: Type, to: Type) -> bool {
+    let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
+    let local = |ty| matches!(ty, Type::Date | Type::Time | Type::Timestamp);
+    let textual = |ty: Type| ty.category() == 'S' || ty == Type::Unknown;
+    let catalog = |ty| matches!(ty, Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace);
+    match (from, to) {
+        (Type::Timestamptz, to) => local(to) || textual(to),
+        (from, Type::Timestamptz) => local(from) || textual(from),
+        // Text may say 'today'; out comes what settings ask for.
+        (from, to) if textual(from) => local(to) || catalog(to),
+        (from, to) if textual(to) => catalog(from) || local(from) || from == Type::Interval,
+        _ => false,
+    }
+}
+
+/// A resolved candidate: the declaration and the types that stand for its parameters.
+struct Chosen<'a> {
+    declaration: &'a Declaration,
+    arguments: Vec<Type>,
+    element: Option<Type>,
+}
+
+impl Chosen<'_> {
+    fn result(&self) -> Type {
+        match self.declaration.result {
+            Param::Is(ty) => ty,
+            Param::AnyArray => self.element.and_then(Type::array).unwrap_or(Type::Unknown),
+            Param::AnyElement | Param::AnyAsText | Param::Any => self.element.unwrap_or(Type::Unknown),
+        }
+    }
+}
+
+enum Failure {
+    None,
+    Ambiguous,
+    /// Only literals of unknown type stand where the type decides.
+    Undetermined,
+}
+
+/// The operator for operands of these types; `left` is none for a prefix operator.
+///
+/// # Errors
+/// 42883 if there is none, 42725 if several fit equally.
+pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<FunctionRef> {
+    let name = if name == "!=" { "<>" } else { name };
+    let given: Vec<Type> = left.into_iter().chain([right]).collect();
+    let empty = Vec::new();
+    let candidates = OPERATORS.0.get(name).unwrap_or(&empty);
+    // A literal beside a known type is first taken for that type.
+    let assumed: Vec<Type> = match given.as_slice() {
+        [Type::Unknown, known] | [known, Type::Unknown] if *known != Type::Unknown => vec![*known; 2],
+        _ => given.clone(),
+    };
+    let chosen = exact(candidates, &assumed).map_or_else(|| choose(candidates, &given), Ok);
+    let describe = || {
+        let right = format_type(right, None);
+        match left {
+            Some(left) => format!("{} {name} {right}", format_type(left, None)),
+            None => format!("{name} {right}"),
+        }
+    };
+    match chosen {
+        Ok(chosen) => Ok(finish(&chosen, true, &given)),
+        Err(Failure::None) => Err(SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("operator does not exist: {}", describe()),
+        )
+        .hint(
+            "No operator matches the given name and argument types. You might need to add explicit type casts.",
+        )),
+        Err(Failure::Ambiguous) => {
+            Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {}", describe()))
+                .hint("Could not choose a best candidate operator. You might need to add explicit type casts."))
+        }
+        Err(Failure::Undetermined) => Err(undetermined()),
+    }
+}
+
+/// The function for arguments of these types. A type's name with one argument is a cast.
+///
+/// # Errors
+/// 42883 if there is none, 42725 if several fit equally.
+pub fn resolve_function(name: &str, given: &[Type]) -> Result<FunctionRef> {
+    let empty = Vec::new();
+    let candidates = FUNCTIONS.0.get(name).unwrap_or(&empty);
+    if let Some(chosen) = exact(candidates, given) {
+        return Ok(finish(&chosen, false, given));
+    }
+    if let [from] = given
+        && let Some(cast) = cast_by_name(name, *from)
+    {
+        return Ok(cast);
+    }
+    match choose(candidates, given) {
+        Ok(chosen) => Ok(finish(&chosen, false, given)),
+        Err(failure) => Err(function_error(name, given, &failure)),
+    }
+}
+
+/// The set-returning function for arguments of these types.
+///
+/// # Errors
+/// As [`resolve_function`].
+pub fn resolve_set_function(name: &str, given: &[Type]) -> Result<SetFunctionRef> {
+    let empty = Vec::new();
+    let candidates = SETS.0.get(name).unwrap_or(&empty);
+    match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
+        Ok(chosen) => Ok(sets::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())),
+        Err(failure) => Err(function_error(name, given, &failure)),
+    }
+}
+
+/// The aggregate for arguments of these types (none for `count(*)`). With DISTINCT the caller passes each distinct
+/// list of arguments once; `distinct` only checks that this is possible.
+///
+/// # Errors
+/// As [`resolve_function`]; 42809 for DISTINCT without arguments.
+pub fn resolve_aggregate(name: &str, given: &[Type], distinct: bool) -> Result<AggregateRef> {
+    if distinct && given.is_empty() {
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DISTINCT specified, but no arguments were given"));
+    }
+    let empty = Vec::new();
+    let candidates = AGGREGATES.0.get(name).unwrap_or(&empty);
+    match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
+        Ok(chosen) => {
+            aggregates::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())
+        }
+        Err(failure) => Err(function_error(name, given, &failure)),
+    }
+}
+
+fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
+    let types: Vec<String> = given.iter().map(|ty| format_type(*ty, None)).collect();
+    let signature = format!("{name}({})", types.join(", "));
+    match failure {
+        Failure::None => SqlError::new(
+            SqlState::UNDEFINED_FUNCTION,
+            format!("function {signature} does not exist"),
+        )
+        .hint(
+            "No function matches the given name and argument types. You might need to add explicit type casts.",
+        ),
+        Failure::Ambiguous => {
+            SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("function {signature} is not unique"))
+                .hint("Could not choose a best candidate function. You might need to add explicit type casts.")
+        }
+        Failure::Undetermined => undetermined(),
+    }
+}
+
+fn undetermined() -> SqlError {
+    SqlError::new(
+        SqlState::DATATYPE_MISMATCH,
+        "could not determine polymorphic type because input has type unknown",
+    )
+}
+
+/// `int4(x)`, `text(x)`: a cast spelled as a call, if it needs no text in between other than for strings.
+fn cast_by_name(name: &str, from: Type) -> Option<FunctionRef> {
+    let to = Type::all().find(|ty| ty.info().typname == name && ty.element().is_none())?;
+    let cast = resolve_cast(from, to.into(), CastContext::Explicit)?;
+    Some(FunctionRef(Arc::new(Function {
+        name: to.info().typname,
+        is_operator: false,
+        arguments: vec![from],
+        result: to,
+        strict: true,
+        volatility: cast.volatility,
+        comparison: None,
+        body: Body::Cast(cast),
+    })))
+}
+
+fn finish(chosen: &Chosen, is_operator: bool, given: &[Type]) -> FunctionRef {
+    let declaration = chosen.declaration;
+    FunctionRef(Arc::new(Function {
+        name: declaration.name,
+        is_operator,
+        arguments: chosen.arguments.clone(),
+        result: chosen.result(),
+        strict: declaration.strict,
+        volatility: declaration.volatility,
+        comparison: declaration.comparison,
+        body: match declaration.body {
+            DeclaredBody::Native(eval) => Body::Native(eval),
+            DeclaredBody::Environment => Body::Environment(declaration.name),
+            DeclaredBody::TypeOf => {
+                Body::Constant(Datum::Oid(given.first().map_or(Type::Unknown.oid(), |ty| ty.oid())))
+            }
+        },
+    }))
+}
+
+/// The parameter at a position, the variadic one repeated.
+fn param_at(declaration: &Declaration, position: usize) -> Option<Param> {
+    declaration
+        .params
+        .get(position)
+        .or_else(|| declaration.params.last().filter(|_| declaration.variadic))
+        .copied()
+}
+
+fn takes(declaration: &Declaration, count: usize) -> bool {
+    if declaration.variadic { count >= declaration.params.len() } else { count == declaration.params.len() }
+}
+
+/// The candidate whose parameters are exactly these types.
+fn exact<'a>(candidates: &'a [Declaration], given: &[Type]) -> Option<Chosen<'a>> {
+    let declaration = candidates.iter().find(|declaration| {
+        takes(declaration, given.len())
+            && given.iter().enumerate().all(|(i, ty)| param_at(declaration, i) == Some(Param::Is(*ty)))
+    })?;
+    Some(Chosen { declaration, arguments: given.to_vec(), element: None })
+}
+
+/// A candidate that the arguments can be cast to, with what each parameter becomes.
+fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a>, Failure> {
+    if !takes(declaration, given.len()) {
+        return Err(Failure::None);
+    }
+    let params: Vec<Param> = (0..given.len()).filter_map(|i| param_at(declaration, i)).collect();
+    // What stands for AnyElement: the common type of elements and element-like arguments that are known.
+    let mut known = Vec::new();
+    let mut polymorphic = false;
+    for (param, ty) in params.iter().zip(given) {
+        match param {
+            Param::AnyArray => {
+                polymorphic = true;
+                match ty.element() {
+                    Some(element) => known.push(element),
+                    None if *ty == Type::Unknown => {}
+                    None => return Err(Failure::None),
+                }
+            }
+            Param::AnyElement => {
+                polymorphic = true;
+                known.push(*ty);
+            }
+            Param::AnyAsText if ty.element().is_some() => return Err(Failure::None),
+            Param::Is(to) if !can_cast(*ty, *to, CastContext::Implicit) => return Err(Failure::None),
+            _ => {}
+        }
+    }
+    let mut element = None;
+    if polymorphic {
+        if known.iter().all(|ty| *ty == Type::Unknown) {
+            return Err(Failure::Undetermined);
+        }
+        element = Some(common_type(&known, "").map_err(|_| Failure::None)?);
+    }
+    let has_array = params.contains(&Param::AnyArray);
+    let arguments = params
+        .iter()
+        .zip(given)
+        .map(|(param, ty)| match param {
+            Param::Is(to) => Some(*to),
+            Param::AnyArray => element.and_then(Type::array),
+            // Without an array beside it anything goes, as it is.
+            Param::AnyElement if !has_array => element,
+            Param::AnyElement => element.filter(|e| e.scalar().is_some()),
+            Param::AnyAsText => Some(Type::Text),
+            Param::Any => Some(if *ty == Type::Unknown { Type::Text } else { *ty }),
+        })
+        .collect::<Option<Vec<Type>>>()
+        .ok_or(Failure::None)?;
+    Ok(Chosen { declaration, arguments, element })
+}
+
+fn choose<'a>(candidates: &'a [Declaration], given: &[Type]) -> Result<Chosen<'a>, Failure> {
+    let mut undetermined = false;
+    let mut left: Vec<Chosen<'a>> = Vec::new();
+    for declaration in candidates {
+        match fitting(declaration, given) {
+            Ok(chosen) => left.push(chosen),
+            Err(Failure::Undetermined) => undetermined = true,
+            Err(_) => {}
+        }
+    }
+    if left.len() > 1 {
+        let exact = |chosen: &Chosen, i: usize| {
+            given[i] != Type::Unknown && param_at(chosen.declaration, i) == Some(Param::Is(given[i]))
+        };
+        keep_best(&mut left, |chosen| (0..given.len()).filter(|&i| exact(chosen, i)).count());
+        keep_best(&mut left, |chosen| {
+            (0..given.len())
+                .filter(|&i| {
+                    let preferred = matches!(param_at(chosen.declaration, i), Some(Param::Is(to))
+                        if to.preferred() && to.category() == given[i].category());
+                    given[i] != Type::Unknown && (exact(chosen, i) || preferred)
+                })
+                .count()
+        });
+    }
+    if left.len() > 1 && given.contains(&Type::Unknown) {
+        left = by_category(left, given);
+    }
+    match left.len() {
+        0 => Err(if undetermined { Failure::Undetermined } else { Failure::None }),
+        1 => left.pop().ok_or(Failure::None),
+        _ => Err(Failure::Ambiguous),
+    }
+}
+
+fn keep_best(left: &mut Vec<Chosen>, score: impl Fn(&Chosen) -> usize) {
+    let best = left.iter().map(&score).max().unwrap_or(0);
+    left.retain(|chosen| score(chosen) == best);
+}
+
+/// Decides by what the literals of unknown type could be.
+fn by_category<'a>(left: Vec<Chosen<'a>>, given: &[Type]) -> Vec<Chosen<'a>> {
+    let is = |chosen: &Chosen, i: usize| match param_at(chosen.declaration, i) {
+        Some(Param::Is(ty)) => Some(ty),
+        _ => None,
+    };
+    let unknown: Vec<usize> = (0..given.len()).filter(|&i| given[i] == Type::Unknown).collect();
+    let mut wanted: Vec<(usize, char, bool)> = Vec::new();
+    let mut resolved = true;
+    for &i in &unknown {
+        let categories: Vec<Option<char>> =
+            left.iter().map(|chosen| is(chosen, i).map(Type::category)).collect();
+        let category = if categories.contains(&Some('S')) {
+            'S'
+        } else if let Some(Some(first)) = categories.first()
+            && categories.iter().all(|category| *category == Some(*first))
+        {
+            *first
+        } else {
+            resolved = false;
+            break;
+        };
+        let preferred = left
+            .iter()
+            .any(|chosen| is(chosen, i).is_some_and(|ty| ty.category() == category && ty.preferred()));
+        wanted.push((i, category, preferred));
+    }
+    if resolved {
+        let fits = |chosen: &Chosen| {
+            wanted.iter().all(|(i, category, preferred)| {
+                is(chosen, *i).is_some_and(|ty| ty.category() == *category && (!preferred || ty.preferred()))
+            })
+        };
+        if left.iter().any(fits) {
+            let kept: Vec<Chosen> = left.into_iter().filter(fits).collect();
+            return by_known(kept, given);
+        }
+    }
+    by_known(left, given)
+}
+
+/// If all known arguments have one type, tries it for the unknown ones.
+fn by_known<'a>(left: Vec<Chosen<'a>>, given: &[Type]) -> Vec<Chosen<'a>> {
+    let mut known = given.iter().filter(|ty| **ty != Type::Unknown);
+    let Some(first) = known.next() else { return left };
+    if left.len() < 2 || !known.all(|ty| ty == first) {
+        return left;
+    }
+    let takes_it = |chosen: &Chosen| {
+        (0..given.len()).all(|i| match param_at(chosen.declaration, i) {
+            Some(Param::Is(to)) => can_cast(*first, to, CastContext::Implicit),
+            _ => true,
+        })
+    };
+    if left.iter().filter(|chosen| takes_it(chosen)).count() == 1 {
+        left.into_iter().filter(takes_it).collect()
+    } else {
+        left
+    }
+}

@@ -1,0 +1,208 @@
+//! Functions that return sets of rows: `generate_series`, `unnest` and their like.
+
+use std::{fmt, sync::Arc};
+
+use super::{
+    arguments::{array, integer, invalid, micros, numeric},
+    arrays, pattern,
+    resolve::{Declarations, DeclaredBody, Param},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Context, Datum, Row, Scalar, Type, datetime::arithmetic},
+};
+
+/// A set-returning function, resolved for the types of its arguments.
+#[derive(Clone)]
+pub struct SetFunctionRef(Arc<Resolved>);
+
+struct Resolved {
+    name: &'static str,
+    arguments: Vec<Type>,
+    columns: Vec<(&'static str, Type)>,
+}
+
+/// Rows that are made one after the other.
+pub type Rows = Box<dyn Iterator<Item = Result<Row>>>;
+
+pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> SetFunctionRef {
+    SetFunctionRef(Arc::new(Resolved { name, arguments, columns: vec![(name, result)] }))
+}
+
+impl SetFunctionRef {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// The types to cast its arguments to.
+    pub fn arguments(&self) -> &[Type] {
+        &self.0.arguments
+    }
+
+    /// The names and types of its columns; a single one is named as the function.
+    pub fn columns(&self) -> &[(&'static str, Type)] {
+        &self.0.columns
+    }
+
+    /// How many columns it has.
+    pub fn width(&self) -> usize {
+        self.0.columns.len()
+    }
+
+    /// All its rows; see [`SetFunctionRef::iterate`] for those that are many.
+    ///
+    /// # Errors
+    /// Its own.
+    pub fn rows(&self, arguments: &[Datum], cx: &Context) -> Result<Vec<Row>> {
+        self.iterate(arguments, cx)?.collect()
+    }
+
+    /// Its rows, made as they are asked for.
+    ///
+    /// # Errors
+    /// Its own, here or at a row.
+    pub fn iterate(&self, arguments: &[Datum], cx: &Context) -> Result<Rows> {
+        let fixed =
+            |values: Vec<Datum>| -> Rows { Box::new(values.into_iter().map(|value| Ok(vec![value]))) };
+        let nulls_allowed = self.0.name == "string_to_table";
+        if !nulls_allowed && arguments.iter().any(Datum::is_null) {
+            return Ok(fixed(Vec::new()));
+        }
+        Ok(match self.0.name {
+            "generate_series" => Box::new(series(arguments, cx)?.map(|value| value.map(|value| vec![value]))),
+            "unnest" => fixed(array(arguments, 0)?.1.to_vec()),
+            "generate_subscripts" => {
+                let (_, elements) = array(arguments, 0)?;
+                let count = if integer(arguments, 1)? == 1 { elements.len() } else { 0 };
+                Box::new((1..=count).map(|i| super::arguments::count(i).map(|i| vec![i])))
+            }
+            "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default()),
+            "regexp_matches" => fixed(pattern::regexp_matches(arguments)?),
+            "regexp_split_to_table" => fixed(pattern::regexp_split(arguments)?),
+            name => {
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("{name} is no set function")));
+            }
+        })
+    }
+}
+
+impl fmt::Debug for SetFunctionRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.0.name, self.0.arguments)
+    }
+}
+
+fn zero_step() -> SqlError {
+    invalid("step size cannot equal zero")
+}
+
+/// The values of a series from its start to its stop.
+fn series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Datum>>>> {
+    match a.first() {
+        Some(Datum::Int4(_) | Datum::Int8(_)) => {
+            let narrow = matches!(a.first(), Some(Datum::Int4(_)));
+            let (start, stop) = (integer(a, 0)?, integer(a, 1)?);
+            let step = if a.len() > 2 { integer(a, 2)? } else { 1 };
+            if step == 0 {
+                return Err(zero_step());
+            }
+            let mut next = Some(start);
+            Ok(Box::new(std::iter::from_fn(move || {
+                let value = next.filter(|value| if step > 0 { *value <= stop } else { *value >= stop })?;
+                next = value.checked_add(step);
+                // Within the bounds, which are integers, it is one.
+                Some(if narrow { super::arguments::int4(value) } else { Ok(Datum::Int8(value)) })
+            })))
+        }
+        Some(Datum::Numeric(start)) => {
+            let (mut value, stop) = (start.clone(), numeric(a, 1)?.clone());
+            let step = if a.len() > 2 { numeric(a, 2)?.clone() } else { crate::types::Numeric::from(1_i64) };
+            for (bound, what) in [(&value, "start value"), (&stop, "stop value"), (&step, "step size")] {
+                if bound.is_nan() {
+                    return Err(invalid(format!("{what} cannot be NaN")));
+                }
+                if !matches!(bound, crate::types::Numeric::Finite(_)) {
+                    return Err(invalid(format!("{what} cannot be infinity")));
+                }
+            }
+            if step.is_zero() {
+                return Err(zero_step());
+            }
+            let mut failed = false;
+            Ok(Box::new(std::iter::from_fn(move || {
+                let within = if step.signum() > 0 { value <= stop } else { value >= stop };
+                if !within || failed {
+                    return None;
+                }
+                let out = value.clone();
+                match value.add(&step) {
+                    Ok(next) => value = next,
+                    Err(error) => {
+                        failed = true;
+                        return Some(Err(error));
+                    }
+                }
+                Some(Ok(Datum::Numeric(out)))
+            })))
+        }
+        _ => time_series(a, cx),
+    }
+}
+
+fn time_series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Datum>>>> {
+    let (mut value, stop, step) = (micros(a, 0)?, micros(a, 1)?, super::arguments::interval(a, 2)?);
+    let zone = match a.first() {
+        Some(Datum::Timestamptz(_)) => Some(cx.zone.clone()),
+        _ => None,
+    };
+    let direction = arithmetic::interval_span(step).signum();
+    if direction == 0 {
+        return Err(zero_step());
+    }
+    let mut failed = false;
+    Ok(Box::new(std::iter::from_fn(move || {
+        let within = if direction > 0 { value <= stop } else { value >= stop };
+        if !within || failed {
+            return None;
+        }
+        let out = match &zone {
+            Some(_) => Datum::Timestamptz(value),
+            None => Datum::Timestamp(value),
+        };
+        let next = match &zone {
+            Some(zone) => arithmetic::timestamptz_add(value, step, zone),
+            None => arithmetic::timestamp_add(value, step),
+        };
+        match next {
+            Ok(next) => value = next,
+            Err(error) => {
+                failed = true;
+                return Some(Err(error));
+            }
+        }
+        Some(Ok(out))
+    })))
+}
+
+pub(super) fn declare(all: &mut Declarations) {
+    use Type::{Int4, Int8, Interval, Numeric, Text, Timestamp, Timestamptz};
+    // The bodies are found by name in `iterate`; what is declared here is for resolution.
+    let body = DeclaredBody::Environment;
+    for ty in [Int4, Int8, Numeric] {
+        all.declare("generate_series", &[ty, ty], ty, body);
+        all.declare("generate_series", &[ty, ty, ty], ty, body);
+    }
+    for ty in [Timestamp, Timestamptz] {
+        all.declare("generate_series", &[ty, ty, Interval], ty, body);
+    }
+    all.declare("unnest", &[Param::AnyArray], Param::AnyElement, body);
+    all.declare("generate_subscripts", &[Param::AnyArray, Param::Is(Int4)], Int4, body);
+    all.declare("string_to_table", &[Text, Text], Text, body);
+    all.declare("string_to_table", &[Text, Text, Text], Text, body);
+    let texts = Type::Array(Scalar::Text);
+    all.declare("regexp_matches", &[Text, Text], texts, body);
+    all.declare("regexp_matches", &[Text, Text, Text], texts, body);
+    all.declare("regexp_split_to_table", &[Text, Text], Text, body);
+    all.declare("regexp_split_to_table", &[Text, Text, Text], Text, body);
+}

@@ -1,0 +1,388 @@
+//! String functions. Lengths and positions count characters, from 1; of bytea they count bytes.
+
+use super::{
+    Eval,
+    arguments::{any, array, bytes, count, integer, invalid, text},
+    resolve::{Declarations, Param},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Context, Datum, Type, compare::trim_blanks, text as text_form},
+};
+
+const TEXT: Type = Type::Text;
+const INT4: Type = Type::Int4;
+const BYTEA: Type = Type::Bytea;
+const BPCHAR: Type = Type::Bpchar;
+
+/// The longest string that a function makes, in bytes (1 GiB, as PostgreSQL allows a value).
+const STRING_BYTES_MAX: usize = 1 << 30;
+
+/// Ends of the part that `substring` takes of `length` units, counted from 0.
+fn part(start: i64, wanted: Option<i64>, length: usize) -> Result<std::ops::Range<usize>> {
+    let end = match wanted {
+        Some(wanted) if wanted < 0 => {
+            return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+        }
+        Some(wanted) => start.saturating_add(wanted),
+        None => i64::MAX,
+    };
+    let clamp = |position: i64| usize::try_from((position - 1).max(0)).unwrap_or(usize::MAX).min(length);
+    let (from, to) = (clamp(start), clamp(end));
+    Ok(from..to.max(from))
+}
+
+/// The byte position of the character with this number from 0; the length if there are not so many.
+fn at_char(text: &str, number: usize) -> usize {
+    if number >= text.len() {
+        return text.len();
+    }
+    text.char_indices().nth(number).map_or(text.len(), |(position, _)| position)
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn substring_text(text: &str, start: i64, wanted: Option<i64>) -> Result<Datum> {
+    let range = part(start, wanted, text.len())?;
+    let from = at_char(text, range.start);
+    let rest = text.get(from..).unwrap_or_default();
+    let to = at_char(rest, range.end - range.start);
+    Ok(Datum::text(rest.get(..to).unwrap_or_default()))
+}
+
+fn substring_bytes(bytes: &[u8], start: i64, wanted: Option<i64>) -> Result<Datum> {
+    let range = part(start, wanted, bytes.len())?;
+    Ok(Datum::Bytea(bytes.get(range).unwrap_or_default().into()))
+}
+
+/// The number of the first character of `needle` in `haystack`, from 1; 0 if it is not in it.
+fn position(haystack: &str, needle: &str) -> usize {
+    haystack.find(needle).map_or(0, |at| chars(haystack.get(..at).unwrap_or_default()) + 1)
+}
+
+fn too_long() -> SqlError {
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
+}
+
+/// `count` characters of `fill`, repeated.
+fn padding(fill: &str, wanted: usize) -> Result<String> {
+    if wanted.saturating_mul(4) > STRING_BYTES_MAX {
+        return Err(too_long());
+    }
+    Ok(fill.chars().cycle().take(wanted).collect())
+}
+
+fn pad(a: &[Datum], fill: &str, left: bool) -> Result<Datum> {
+    let text = text(a, 0)?;
+    let length = usize::try_from(integer(a, 1)?).unwrap_or(0);
+    let have = chars(text);
+    if have >= length {
+        return Ok(Datum::text(text.get(..at_char(text, length)).unwrap_or_default()));
+    }
+    let padding = padding(fill, length - have)?;
+    Ok(Datum::text(if left { padding + text } else { format!("{text}{padding}") }))
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Both,
+    Left,
+    Right,
+}
+
+fn trim(text: &str, set: &str, side: Side) -> Datum {
+    let in_set = |c: char| set.contains(c);
+    Datum::text(match side {
+        Side::Both => text.trim_matches(in_set),
+        Side::Left => text.trim_start_matches(in_set),
+        Side::Right => text.trim_end_matches(in_set),
+    })
+}
+
+fn trim_bytes(a: &[Datum], side: Side) -> Result<Datum> {
+    let (mut rest, set) = (bytes(a, 0)?, bytes(a, 1)?);
+    if !matches!(side, Side::Right) {
+        while let [first, tail @ ..] = rest
+            && set.contains(first)
+        {
+            rest = tail;
+        }
+    }
+    if !matches!(side, Side::Left) {
+        while let [head @ .., last] = rest
+            && set.contains(last)
+        {
+            rest = head;
+        }
+    }
+    Ok(Datum::Bytea(rest.into()))
+}
+
+/// The text of an argument of any type, as `concat` and `format` show it.
+pub(super) fn shown(cx: &Context, datum: &Datum) -> String {
+    text_form::output(cx, datum, datum.natural_type())
+}
+
+fn concat(cx: &Context, parts: &[Datum], separator: &str) -> Datum {
+    let shown: Vec<String> =
+        parts.iter().filter(|part| !part.is_null()).map(|part| shown(cx, part)).collect();
+    Datum::text(shown.join(separator))
+}
+
+fn split_part(a: &[Datum]) -> Result<Datum> {
+    let (text, separator, number) = (text(a, 0)?, text(a, 1)?, integer(a, 2)?);
+    if number == 0 {
+        return Err(invalid("field position must not be zero"));
+    }
+    let index = usize::try_from(number.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let found = if separator.is_empty() {
+        (index == 0).then_some(text)
+    } else if number > 0 {
+        text.split(separator).nth(index)
+    } else {
+        // From the end, of the same pieces: overlapping separators are cut from the front.
+        let pieces: Vec<&str> = text.split(separator).collect();
+        pieces.len().checked_sub(index + 1).and_then(|i| pieces.get(i)).copied()
+    };
+    Ok(Datum::text(found.unwrap_or_default()))
+}
+
+/// As quoted SQL identifiers are: only if it needs quotes.
+pub(super) fn quote_ident(name: &str) -> String {
+    let plain = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && !is_reserved(name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// PostgreSQL's key words that cannot be a column's name without quotes, and those that `quote_ident` quotes too.
+fn is_reserved(word: &str) -> bool {
+    const WORDS: &str = " all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
+        boolean both case cast char character check coalesce collate collation column concurrently constraint create \
+        cross current_catalog current_date current_role current_schema current_time current_timestamp current_user \
+        dec decimal default deferrable desc distinct do else end except exists extract false fetch float for foreign \
+        freeze from full grant greatest group grouping having ilike in initially inner inout int integer intersect \
+        interval into is isnull join lateral leading least left like limit localtime localtimestamp national natural \
+        nchar none normalize not notnull null nullif numeric offset on only or order out outer overlaps overlay \
+        placing position precision primary real references returning right row select session_user setof similar \
+        smallint some substring symmetric table tablesample then time timestamp to trailing treat trim true union \
+        unique user using values varchar variadic verbose when where window with xmlattributes xmlconcat xmlelement \
+        xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable ";
+    WORDS.split_ascii_whitespace().any(|reserved| reserved == word)
+}
+
+/// As an SQL literal; with a backslash in it, as an escape string.
+pub(super) fn quote_literal(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+}
+
+fn initcap(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut inside = false;
+    for c in text.chars() {
+        if inside {
+            out.extend(c.to_lowercase());
+        } else {
+            out.extend(c.to_uppercase());
+        }
+        inside = c.is_alphanumeric();
+    }
+    out
+}
+
+pub(super) fn declare(all: &mut Declarations) {
+    lengths(all);
+    parts(all);
+    changes(all);
+    joins(all);
+    codes(all);
+}
+
+fn lengths(all: &mut Declarations) {
+    for name in ["length", "char_length", "character_length"] {
+        all.add(name, &[TEXT], INT4, |_, a| count(chars(text(a, 0)?)));
+        all.add(name, &[BPCHAR], INT4, |_, a| count(chars(trim_blanks(text(a, 0)?))));
+    }
+    all.add("length", &[BYTEA], INT4, |_, a| count(bytes(a, 0)?.len()));
+    all.add("octet_length", &[TEXT], INT4, |_, a| count(text(a, 0)?.len()));
+    all.add("octet_length", &[BPCHAR], INT4, |_, a| count(text(a, 0)?.len()));
+    all.add("octet_length", &[BYTEA], INT4, |_, a| count(bytes(a, 0)?.len()));
+    all.add("bit_length", &[TEXT], INT4, |_, a| count(text(a, 0)?.len() * 8));
+    all.add("bit_length", &[BYTEA], INT4, |_, a| count(bytes(a, 0)?.len() * 8));
+    for name in ["strpos", "position"] {
+        all.add(name, &[TEXT, TEXT], INT4, |_, a| count(position(text(a, 0)?, text(a, 1)?)));
+    }
+    all.add("position", &[BYTEA, BYTEA], INT4, |_, a| {
+        let (haystack, needle) = (bytes(a, 0)?, bytes(a, 1)?);
+        if needle.is_empty() {
+            return Ok(Datum::Int4(1));
+        }
+        count(haystack.windows(needle.len()).position(|window| window == needle).map_or(0, |at| at + 1))
+    });
+    all.add("starts_with", &[TEXT, TEXT], Type::Bool, |_, a| {
+        Ok(Datum::Bool(text(a, 0)?.starts_with(text(a, 1)?)))
+    });
+}
+
+fn parts(all: &mut Declarations) {
+    for name in ["substr", "substring"] {
+        all.add(name, &[TEXT, INT4], TEXT, |_, a| substring_text(text(a, 0)?, integer(a, 1)?, None));
+        all.add(name, &[TEXT, INT4, INT4], TEXT, |_, a| {
+            substring_text(text(a, 0)?, integer(a, 1)?, Some(integer(a, 2)?))
+        });
+        all.add(name, &[BYTEA, INT4], BYTEA, |_, a| substring_bytes(bytes(a, 0)?, integer(a, 1)?, None));
+        all.add(name, &[BYTEA, INT4, INT4], BYTEA, |_, a| {
+            substring_bytes(bytes(a, 0)?, integer(a, 1)?, Some(integer(a, 2)?))
+        });
+    }
+    all.add("left", &[TEXT, INT4], TEXT, |_, a| {
+        let (text, wanted) = (text(a, 0)?, integer(a, 1)?);
+        let keep = if wanted < 0 { chars(text) as i64 + wanted } else { wanted };
+        let end = at_char(text, usize::try_from(keep).unwrap_or(0));
+        Ok(Datum::text(text.get(..end).unwrap_or_default()))
+    });
+    all.add("right", &[TEXT, INT4], TEXT, |_, a| {
+        let (text, wanted) = (text(a, 0)?, integer(a, 1)?);
+        let skip = if wanted < 0 { -wanted } else { chars(text) as i64 - wanted };
+        let start = at_char(text, usize::try_from(skip).unwrap_or(0));
+        Ok(Datum::text(text.get(start..).unwrap_or_default()))
+    });
+    all.add("split_part", &[TEXT, TEXT, INT4], TEXT, |_, a| split_part(a));
+    let trims: [(&'static str, Eval, Eval, Eval); 3] = [
+        (
+            "btrim",
+            |_, a| Ok(trim(text(a, 0)?, " ", Side::Both)),
+            |_, a| Ok(trim(text(a, 0)?, text(a, 1)?, Side::Both)),
+            |_, a| trim_bytes(a, Side::Both),
+        ),
+        (
+            "ltrim",
+            |_, a| Ok(trim(text(a, 0)?, " ", Side::Left)),
+            |_, a| Ok(trim(text(a, 0)?, text(a, 1)?, Side::Left)),
+            |_, a| trim_bytes(a, Side::Left),
+        ),
+        (
+            "rtrim",
+            |_, a| Ok(trim(text(a, 0)?, " ", Side::Right)),
+            |_, a| Ok(trim(text(a, 0)?, text(a, 1)?, Side::Right)),
+            |_, a| trim_bytes(a, Side::Right),
+        ),
+    ];
+    for (name, blanks, set, of_bytes) in trims {
+        all.add(name, &[TEXT], TEXT, blanks);
+        all.add(name, &[TEXT, TEXT], TEXT, set);
+        all.add(name, &[BYTEA, BYTEA], BYTEA, of_bytes);
+    }
+}
+
+fn overlay(a: &[Datum]) -> Result<Datum> {
+    let (original, new, start) = (text(a, 0)?, text(a, 1)?, integer(a, 2)?);
+    let length = if a.len() > 3 { integer(a, 3)? } else { chars(new) as i64 };
+    if start <= 0 {
+        return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+    }
+    let head = at_char(original, usize::try_from(start - 1).unwrap_or(0));
+    let tail = at_char(original, usize::try_from((start + length - 1).max(0)).unwrap_or(0));
+    let (head, tail) = (original.get(..head).unwrap_or_default(), original.get(tail..).unwrap_or_default());
+    Ok(Datum::text(format!("{head}{new}{tail}")))
+}
+
+fn changes(all: &mut Declarations) {
+    all.add("lower", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_lowercase())));
+    all.add("upper", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_uppercase())));
+    all.add("initcap", &[TEXT], TEXT, |_, a| Ok(Datum::text(initcap(text(a, 0)?))));
+    all.add("reverse", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.chars().rev().collect::<String>())));
+    all.add("replace", &[TEXT, TEXT, TEXT], TEXT, |_, a| {
+        let (whole, from, to) = (text(a, 0)?, text(a, 1)?, text(a, 2)?);
+        Ok(Datum::text(if from.is_empty() { whole.to_owned() } else { whole.replace(from, to) }))
+    });
+    all.add("translate", &[TEXT, TEXT, TEXT], TEXT, |_, a| {
+        let (whole, from, to) = (text(a, 0)?, text(a, 1)?, text(a, 2)?);
+        let replaced = whole.chars().filter_map(|c| match from.chars().position(|f| f == c) {
+            Some(index) => to.chars().nth(index),
+            None => Some(c),
+        });
+        Ok(Datum::text(replaced.collect::<String>()))
+    });
+    all.add("repeat", &[TEXT, INT4], TEXT, |_, a| {
+        let (whole, times) = (text(a, 0)?, usize::try_from(integer(a, 1)?).unwrap_or(0));
+        if whole.len().saturating_mul(times) > STRING_BYTES_MAX {
+            return Err(too_long());
+        }
+        Ok(Datum::text(whole.repeat(times)))
+    });
+    all.add("lpad", &[TEXT, INT4], TEXT, |_, a| pad(a, " ", true));
+    all.add("lpad", &[TEXT, INT4, TEXT], TEXT, |_, a| pad(a, text(a, 2)?, true));
+    all.add("rpad", &[TEXT, INT4], TEXT, |_, a| pad(a, " ", false));
+    all.add("rpad", &[TEXT, INT4, TEXT], TEXT, |_, a| pad(a, text(a, 2)?, false));
+    all.add("overlay", &[TEXT, TEXT, INT4], TEXT, |_, a| overlay(a));
+    all.add("overlay", &[TEXT, TEXT, INT4, INT4], TEXT, |_, a| overlay(a));
+}
+
+fn joins(all: &mut Declarations) {
+    all.add("concat", &[Param::Any], TEXT, |cx, a| Ok(concat(cx, a, ""))).variadic().not_strict().stable();
+    all.add("concat_ws", &[Param::Is(TEXT), Param::Any], TEXT, |cx, a| match a {
+        [Datum::Null, ..] | [] => Ok(Datum::Null),
+        [_, parts @ ..] => Ok(concat(cx, parts, text(a, 0)?)),
+    })
+    .variadic()
+    .not_strict()
+    .stable();
+    all.add("quote_ident", &[TEXT], TEXT, |_, a| Ok(Datum::text(quote_ident(text(a, 0)?))));
+    for name in ["quote_literal", "quote_nullable"] {
+        all.add(name, &[Param::Is(TEXT)], TEXT, |_, a| Ok(Datum::text(quote_literal(text(a, 0)?))));
+        all.add(name, &[Param::AnyAsText], TEXT, |_, a| Ok(Datum::text(quote_literal(text(a, 0)?)))).stable();
+    }
+    // NULL is a literal too, for the second of them.
+    for declaration in all.named("quote_nullable") {
+        declaration.not_strict();
+        declaration.body = super::resolve::DeclaredBody::Native(|_, a| {
+            Ok(Datum::text(if any(a, 0)?.is_null() { "NULL".to_owned() } else { quote_literal(text(a, 0)?) }))
+        });
+    }
+    all.add("array_to_string", &[Param::AnyArray, Param::Is(TEXT)], TEXT, |cx, a| {
+        let (_, elements) = array(a, 0)?;
+        Ok(concat(cx, elements, text(a, 1)?))
+    })
+    .stable();
+    all.add("array_to_string", &[Param::AnyArray, Param::Is(TEXT), Param::Is(TEXT)], TEXT, |cx, a| {
+        let ([Datum::Array(_, elements), separator, null], false) = (a, any(a, 1)?.is_null()) else {
+            return Ok(Datum::Null);
+        };
+        let shown: Vec<String> = elements
+            .iter()
+            .filter(|element| !element.is_null() || !null.is_null())
+            .map(|element| shown(cx, if element.is_null() { null } else { element }))
+            .collect();
+        Ok(Datum::text(shown.join(&self::shown(cx, separator))))
+    })
+    .not_strict()
+    .stable();
+}
+
+fn codes(all: &mut Declarations) {
+    all.add("ascii", &[TEXT], INT4, |_, a| {
+        Ok(Datum::Int4(text(a, 0)?.chars().next().map_or(0, |c| u32::from(c) as i32)))
+    });
+    all.add("chr", &[INT4], TEXT, |_, a| {
+        let code = integer(a, 0)?;
+        if code == 0 {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "null character not permitted"));
+        }
+        if code < 0 {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "character number must be positive"));
+        }
+        let c = u32::try_from(code).ok().and_then(char::from_u32);
+        c.map(|c| Datum::text(c.to_string())).ok_or_else(|| {
+            SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("requested character too large for encoding: {code}"),
+            )
+        })
+    });
+    all.add("to_hex", &[INT4], TEXT, |_, a| Ok(Datum::text(format!("{:x}", integer(a, 0)? as i32))));
+    all.add("to_hex", &[Type::Int8], TEXT, |_, a| Ok(Datum::text(format!("{:x}", integer(a, 0)?))));
+}
