@@ -13,7 +13,10 @@
 //!
 //! The pool does no I/O and does not know what changed frames are for; the store does.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use super::Page;
 use crate::{
@@ -25,10 +28,42 @@ use crate::{
 };
 
 /// Which page a frame holds: its level (0 for data, 1 and up for nodes of the page table) and its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolKey {
     pub level: u8,
     pub index: u64,
+}
+
+impl PoolKey {
+    /// Fibonacci hashing: page numbers are dense and nobody's to choose, so one multiplication spreads them.
+    fn spread(self) -> u64 {
+        (self.index ^ (u64::from(self.level) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl std::hash::Hash for PoolKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.spread());
+    }
+}
+
+/// Takes the number that a [`PoolKey`] spread already.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a key is written as one number");
+    }
+
+    fn write_u64(&mut self, spread: u64) {
+        // A table looks at the highest and the lowest bits; the lowest spread little.
+        self.0 = spread ^ (spread >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 type Image = Option<Arc<Page>>;
@@ -134,7 +169,7 @@ impl WriteLatch {
 
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<PoolKey, usize>,
+    slots: HashMap<PoolKey, usize, BuildHasherDefault<Spread>>,
     frames: Vec<Arc<Frame>>,
     hand: usize,
 }
@@ -226,9 +261,8 @@ impl Pool {
     }
 
     fn shard(&self, key: PoolKey) -> &Mutex<Shard> {
-        // Fibonacci hashing: neighbouring pages go to different shards.
-        let hash = (key.index ^ (u64::from(key.level) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.shards[(hash >> 32) as usize % self.shards.len()]
+        // Other bits than the shard's own table looks at.
+        &self.shards[(key.spread() >> 40) as usize % self.shards.len()]
     }
 
     /// The frame of a page if it is in memory (or being loaded).

@@ -168,6 +168,12 @@ impl Transaction {
         self.id
     }
 
+    /// The newest commit that it may have seen by now. Whoever answers from it without committing it (an error, say)
+    /// tells of durable things only after [`Database::wait_durable`](crate::Database::wait_durable) for it.
+    pub fn seen(&self) -> Csn {
+        self.seen
+    }
+
     /// How it was begun.
     pub fn options(&self) -> &TxnOptions {
         &self.options
