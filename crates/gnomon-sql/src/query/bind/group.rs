@@ -1,6 +1,13 @@
 //! Grouping: expressions over FROM's columns become expressions over keys and aggregates.
 
-use super::{Binder, Scope, query::BoundSelect};
+use sqlparser::ast::{self, GroupByExpr};
+
+use super::{
+    Binder, Clause, Place, Scope, SelectItem,
+    expr::unnested,
+    name_of,
+    query::{BoundSelect, ordinal},
+};
 use crate::{
     Result, SqlError, SqlState,
     query::{Expr, expr::ExprKind},
@@ -17,6 +24,137 @@ pub(in crate::query) struct Grouping {
 }
 
 impl Binder<'_> {
+    /// GROUP BY: its keys in terms of FROM's columns, and the grouping sets over them.
+    pub(super) fn bind_group_by(
+        &mut self,
+        group_by: &GroupByExpr,
+        items: &[SelectItem],
+        scope: &Scope<'_>,
+    ) -> Result<Option<Grouping>> {
+        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
+            return Err(SqlError::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(SqlError::unsupported("this form of GROUP BY"));
+        }
+        if exprs.is_empty() {
+            return Ok(None);
+        }
+        let mut grouping = Grouping::default();
+        // Each item contributes alternatives; the grouping sets are their product.
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut plain = true;
+        for expr in exprs {
+            let alternatives: Vec<Vec<usize>> = match expr {
+                ast::Expr::GroupingSets(lists) => {
+                    plain = false;
+                    lists
+                        .iter()
+                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
+                        .collect::<Result<_>>()?
+                }
+                ast::Expr::Rollup(lists) => {
+                    plain = false;
+                    let lists: Vec<Vec<usize>> = lists
+                        .iter()
+                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
+                        .collect::<Result<_>>()?;
+                    (0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()
+                }
+                ast::Expr::Cube(lists) => {
+                    plain = false;
+                    if lists.len() > 12 {
+                        return Err(SqlError::new(
+                            SqlState::TOO_MANY_COLUMNS,
+                            "CUBE is limited to 12 elements",
+                        ));
+                    }
+                    let lists: Vec<Vec<usize>> = lists
+                        .iter()
+                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
+                        .collect::<Result<_>>()?;
+                    (0..1_usize << lists.len())
+                        .rev()
+                        .map(|mask| {
+                            let chosen =
+                                (0..lists.len()).filter(|bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
+                            chosen.flat_map(|bit| lists[bit].iter().copied()).collect()
+                        })
+                        .collect()
+                }
+                ast::Expr::Tuple(list) => vec![self.group_keys(list, items, scope, &mut grouping)?],
+                expr => vec![self.group_keys(std::slice::from_ref(expr), items, scope, &mut grouping)?],
+            };
+            if sets.len().saturating_mul(alternatives.len()) > 4096 {
+                return Err(SqlError::new(
+                    SqlState::STATEMENT_TOO_COMPLEX,
+                    "too many grouping sets present (maximum 4096)",
+                ));
+            }
+            sets = sets
+                .iter()
+                .flat_map(|set| alternatives.iter().map(move |more| [&set[..], more].concat()))
+                .collect();
+        }
+        if !plain {
+            grouping.sets = Some(sets);
+        }
+        Ok(Some(grouping))
+    }
+
+    /// Adds keys of GROUP BY; returns their positions among all keys.
+    fn group_keys(
+        &mut self,
+        exprs: &[ast::Expr],
+        items: &[SelectItem],
+        scope: &Scope<'_>,
+        grouping: &mut Grouping,
+    ) -> Result<Vec<usize>> {
+        let mut positions = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let bound = match ordinal(expr, items.len(), "GROUP BY")? {
+                Some(position) => items[position].expr.clone(),
+                None => {
+                    // A column of the input goes before one of the output.
+                    let output = match unnested(expr) {
+                        ast::Expr::Identifier(ident)
+                            if scope.column(ident, &mut self.numbers.slots)?.is_none() =>
+                        {
+                            let name = name_of(ident);
+                            items.iter().find(|item| item.name == name).map(|item| item.expr.clone())
+                        }
+                        _ => None,
+                    };
+                    match output {
+                        Some(expr) => expr,
+                        None => {
+                            let bound = self.bind(expr, Place::new(scope, Clause::GroupBy))?;
+                            self.known(bound)?
+                        }
+                    }
+                }
+            };
+            if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
+                return Err(SqlError::new(
+                    SqlState::GROUPING_ERROR,
+                    "aggregate functions are not allowed in GROUP BY",
+                ));
+            }
+            if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
+                return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
+            }
+            let position = match grouping.keys.iter().position(|key| key.same(&bound)) {
+                Some(position) => position,
+                None => {
+                    grouping.keys.push(bound);
+                    grouping.keys.len() - 1
+                }
+            };
+            positions.push(position);
+        }
+        Ok(positions)
+    }
+
     /// Rewrites what stands above the grouping in terms of its keys and aggregates.
     pub(super) fn apply_grouping(
         &mut self,

@@ -4,9 +4,12 @@
 //! and subqueries are numbered through it. Query levels are [`Scope`]s.
 
 mod call;
+mod compare;
 mod expr;
 mod from;
 mod group;
+mod locks;
+mod output;
 mod query;
 mod resolve;
 mod scope;

@@ -4,16 +4,12 @@ use std::{cell::RefCell, sync::Arc};
 
 use gnomon::RowLock;
 use sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, GroupByExpr, LimitClause, LockType, NonBlock, OrderByKind,
-    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
+    self, FunctionArg, FunctionArgExpr, LimitClause, OrderByKind, SetExpr, SetOperator, SetQuantifier,
 };
 
 use super::{
-    Binder, COLUMNS_MAX, Calls, Clause, Place, Scope, SelectItem,
-    expr::{trim_function, unnested},
-    from::{FromItem, FromKind, JoinTree},
-    group::Grouping,
-    name_of, name_parts,
+    Binder, COLUMNS_MAX, Calls, Clause, Place, Scope, SelectItem, expr::unnested, from::JoinTree,
+    group::Grouping, locks::not_allowed, name_of, output::output_columns,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -21,7 +17,7 @@ use crate::{
         Expr,
         expr::ExprKind,
         plan::{
-            self, AggregateCall, JoinKind, LockWait, Plan, SortKey, WindowCall, finish_query, plan_select,
+            self, AggregateCall, LockWait, Plan, SortKey, WindowCall, finish_query, plan_select,
             plan_set_operation,
         },
     },
@@ -475,80 +471,6 @@ impl Binder<'_> {
         Ok((plan_select(bound, &mut self.numbers)?, columns))
     }
 
-    /// Binds the items of a select list or of RETURNING.
-    pub(super) fn select_list(
-        &mut self,
-        items: &[ast::SelectItem],
-        place: Place<'_>,
-    ) -> Result<Vec<SelectItem>> {
-        let mut out = Vec::with_capacity(items.len());
-        for item in items {
-            match item {
-                ast::SelectItem::UnnamedExpr(expr) => {
-                    let name = figure_name(expr);
-                    out.push(self.select_item(expr, name, place)?);
-                }
-                ast::SelectItem::ExprWithAlias { expr, alias } => {
-                    out.push(self.select_item(expr, name_of(alias), place)?);
-                }
-                ast::SelectItem::Wildcard(options) => {
-                    plain_wildcard(options)?;
-                    if place.scope.relations.is_empty() {
-                        return Err(SqlError::new(
-                            SqlState::SYNTAX_ERROR,
-                            "SELECT * with no tables specified is not valid",
-                        ));
-                    }
-                    out.extend(place.scope.columns.iter().map(|column| SelectItem {
-                        expr: column.expr.clone(),
-                        name: column.name.clone(),
-                        table: column.table,
-                        attribute: column.attribute,
-                    }));
-                }
-                ast::SelectItem::QualifiedWildcard(
-                    SelectItemQualifiedWildcardKind::ObjectName(name),
-                    options,
-                ) => {
-                    plain_wildcard(options)?;
-                    let (schema, relation) = self.relation_name(name)?;
-                    let columns = place
-                        .scope
-                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
-                        .ok_or_else(|| place.scope.missing_relation(&relation))?;
-                    out.extend(columns.into_iter().map(|column| SelectItem {
-                        expr: column.expr,
-                        name: column.name,
-                        table: column.table,
-                        attribute: column.attribute,
-                    }));
-                }
-                other => return Err(SqlError::unsupported(format!("the select item {other}"))),
-            }
-        }
-        Ok(out)
-    }
-
-    fn select_item(&mut self, expr: &ast::Expr, name: String, place: Place<'_>) -> Result<SelectItem> {
-        let (table, attribute) = self.origin(expr, place)?;
-        Ok(SelectItem { expr: self.bind(expr, place)?, name, table, attribute })
-    }
-    /// The table and column number that an expression names, or zeroes.
-    fn origin(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<(u32, i16)> {
-        let slots = &mut self.numbers.slots;
-        let column = match unnested(expr) {
-            ast::Expr::Identifier(ident) => place.scope.column(ident, slots)?,
-            ast::Expr::CompoundIdentifier(idents) => match &idents[..] {
-                [relation, column] => {
-                    place.scope.qualified(None, &name_of(relation), &name_of(column), slots)?
-                }
-                _ => None,
-            },
-            _ => None,
-        };
-        Ok(column.map_or((0, 0), |column| (column.table, column.attribute)))
-    }
-
     fn bind_order(
         &mut self,
         item: &ast::OrderByExpr,
@@ -581,237 +503,6 @@ impl Binder<'_> {
         };
         Ok(OutputOrder { output, key: sort_key(expr, item)? })
     }
-
-    /// GROUP BY: its keys in terms of FROM's columns, and the grouping sets over them.
-    fn bind_group_by(
-        &mut self,
-        group_by: &GroupByExpr,
-        items: &[SelectItem],
-        scope: &Scope<'_>,
-    ) -> Result<Option<Grouping>> {
-        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
-            return Err(SqlError::unsupported("GROUP BY ALL"));
-        };
-        if !modifiers.is_empty() {
-            return Err(SqlError::unsupported("this form of GROUP BY"));
-        }
-        if exprs.is_empty() {
-            return Ok(None);
-        }
-        let mut grouping = Grouping::default();
-        // Each item contributes alternatives; the grouping sets are their product.
-        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut plain = true;
-        for expr in exprs {
-            let alternatives: Vec<Vec<usize>> = match expr {
-                ast::Expr::GroupingSets(lists) => {
-                    plain = false;
-                    lists
-                        .iter()
-                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
-                        .collect::<Result<_>>()?
-                }
-                ast::Expr::Rollup(lists) => {
-                    plain = false;
-                    let lists: Vec<Vec<usize>> = lists
-                        .iter()
-                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
-                        .collect::<Result<_>>()?;
-                    (0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()
-                }
-                ast::Expr::Cube(lists) => {
-                    plain = false;
-                    if lists.len() > 12 {
-                        return Err(SqlError::new(
-                            SqlState::TOO_MANY_COLUMNS,
-                            "CUBE is limited to 12 elements",
-                        ));
-                    }
-                    let lists: Vec<Vec<usize>> = lists
-                        .iter()
-                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
-                        .collect::<Result<_>>()?;
-                    (0..1_usize << lists.len())
-                        .rev()
-                        .map(|mask| {
-                            let chosen =
-                                (0..lists.len()).filter(|bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
-                            chosen.flat_map(|bit| lists[bit].iter().copied()).collect()
-                        })
-                        .collect()
-                }
-                ast::Expr::Tuple(list) => vec![self.group_keys(list, items, scope, &mut grouping)?],
-                expr => vec![self.group_keys(std::slice::from_ref(expr), items, scope, &mut grouping)?],
-            };
-            if sets.len().saturating_mul(alternatives.len()) > 4096 {
-                return Err(SqlError::new(
-                    SqlState::STATEMENT_TOO_COMPLEX,
-                    "too many grouping sets present (maximum 4096)",
-                ));
-            }
-            sets = sets
-                .iter()
-                .flat_map(|set| alternatives.iter().map(move |more| [&set[..], more].concat()))
-                .collect();
-        }
-        if !plain {
-            grouping.sets = Some(sets);
-        }
-        Ok(Some(grouping))
-    }
-
-    /// Adds keys of GROUP BY; returns their positions among all keys.
-    fn group_keys(
-        &mut self,
-        exprs: &[ast::Expr],
-        items: &[SelectItem],
-        scope: &Scope<'_>,
-        grouping: &mut Grouping,
-    ) -> Result<Vec<usize>> {
-        let mut positions = Vec::with_capacity(exprs.len());
-        for expr in exprs {
-            let bound = match ordinal(expr, items.len(), "GROUP BY")? {
-                Some(position) => items[position].expr.clone(),
-                None => {
-                    // A column of the input goes before one of the output.
-                    let output = match unnested(expr) {
-                        ast::Expr::Identifier(ident)
-                            if scope.column(ident, &mut self.numbers.slots)?.is_none() =>
-                        {
-                            let name = name_of(ident);
-                            items.iter().find(|item| item.name == name).map(|item| item.expr.clone())
-                        }
-                        _ => None,
-                    };
-                    match output {
-                        Some(expr) => expr,
-                        None => {
-                            let bound = self.bind(expr, Place::new(scope, Clause::GroupBy))?;
-                            self.known(bound)?
-                        }
-                    }
-                }
-            };
-            if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
-                return Err(SqlError::new(
-                    SqlState::GROUPING_ERROR,
-                    "aggregate functions are not allowed in GROUP BY",
-                ));
-            }
-            if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
-                return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
-            }
-            let position = match grouping.keys.iter().position(|key| key.same(&bound)) {
-                Some(position) => position,
-                None => {
-                    grouping.keys.push(bound);
-                    grouping.keys.len() - 1
-                }
-            };
-            positions.push(position);
-        }
-        Ok(positions)
-    }
-
-    fn bind_locks(
-        &mut self,
-        locks: &[ast::LockClause],
-        from: Option<&JoinTree>,
-        grouped: bool,
-        distinct: bool,
-    ) -> Result<Vec<(usize, RowLock, LockWait)>> {
-        let mut out: Vec<(usize, RowLock, LockWait)> = Vec::new();
-        for clause in locks {
-            if distinct {
-                return Err(not_allowed(clause, "with DISTINCT clause"));
-            }
-            if grouped {
-                return Err(not_allowed(clause, "with GROUP BY clause or aggregate functions"));
-            }
-            let lock = match clause.lock_type {
-                LockType::Share => RowLock::Share,
-                LockType::Update => RowLock::Exclusive,
-            };
-            let wait = match clause.nonblock {
-                None => LockWait::Block,
-                Some(NonBlock::Nowait) => LockWait::Error,
-                Some(NonBlock::SkipLocked) => LockWait::Skip,
-            };
-            let of = match &clause.of {
-                Some(name) => name_parts(name)?.pop(),
-                None => None,
-            };
-            let mut items = Vec::new();
-            if let Some(from) = from {
-                collect_items(from, false, &mut items);
-            }
-            let mut found = of.is_none();
-            for (item, nullable) in items {
-                if of.as_ref().is_some_and(|of| *of != item.alias) {
-                    continue;
-                }
-                found = true;
-                match &item.kind {
-                    FromKind::Table(_) if nullable => {
-                        return Err(not_allowed_words(
-                            clause,
-                            "cannot be applied to the nullable side of an outer join",
-                        ));
-                    }
-                    FromKind::Table(_) => match out.iter_mut().find(|(base, ..)| *base == item.base) {
-                        // Of several clauses for a table the strongest lock and the least patience count.
-                        Some((_, strongest, patience)) => {
-                            if lock == RowLock::Exclusive {
-                                *strongest = lock;
-                            }
-                            if wait != LockWait::Block && *patience != LockWait::Error {
-                                *patience = wait;
-                            }
-                        }
-                        None => out.push((item.base, lock, wait)),
-                    },
-                    FromKind::Plan(plan) if !matches!(plan, Plan::CteScan(_)) => {
-                        return Err(SqlError::unsupported(
-                            "locking the rows of a view or of a subquery in FROM",
-                        ));
-                    }
-                    FromKind::Plan(_) | FromKind::Virtual(_) | FromKind::Functions { .. } => {}
-                }
-            }
-            if let (false, Some(of)) = (found, of) {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_TABLE,
-                    format!("relation \"{of}\" in {} clause not found in FROM clause", lock_words(clause)),
-                ));
-            }
-        }
-        Ok(out)
-    }
-}
-
-fn collect_items<'t>(tree: &'t JoinTree, nullable: bool, out: &mut Vec<(&'t FromItem, bool)>) {
-    match tree {
-        JoinTree::Item(item) => out.push((item, nullable)),
-        JoinTree::Join { kind, left, right, .. } => {
-            collect_items(left, nullable || matches!(kind, JoinKind::Right | JoinKind::Full), out);
-            collect_items(right, nullable || matches!(kind, JoinKind::Left | JoinKind::Full), out);
-        }
-    }
-}
-
-fn lock_words(clause: &ast::LockClause) -> &'static str {
-    match clause.lock_type {
-        LockType::Share => "FOR SHARE",
-        LockType::Update => "FOR UPDATE",
-    }
-}
-
-fn not_allowed_words(clause: &ast::LockClause, what: &str) -> SqlError {
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} {what}", lock_words(clause)))
-}
-
-fn not_allowed(clause: &ast::LockClause, what: &str) -> SqlError {
-    not_allowed_words(clause, &format!("is not allowed {what}"))
 }
 
 fn reject_clauses(select: &ast::Select) -> Result<()> {
@@ -845,17 +536,8 @@ fn named_windows(select: &ast::Select) -> Result<Vec<(String, ast::WindowSpec)>>
     Ok(out)
 }
 
-fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
-    let plain = options.opt_ilike.is_none()
-        && options.opt_exclude.is_none()
-        && options.opt_except.is_none()
-        && options.opt_replace.is_none()
-        && options.opt_rename.is_none();
-    if plain { Ok(()) } else { Err(SqlError::unsupported("an option of *")) }
-}
-
 /// The position that a bare integer in ORDER BY or GROUP BY means. Other bare literals mean nothing there.
-fn ordinal(expr: &ast::Expr, columns: usize, clause: &str) -> Result<Option<usize>> {
+pub(super) fn ordinal(expr: &ast::Expr, columns: usize, clause: &str) -> Result<Option<usize>> {
     let ast::Expr::Value(value) = unnested(expr) else { return Ok(None) };
     let digits = match &value.value {
         ast::Value::Number(digits, _) => digits,
@@ -916,21 +598,6 @@ fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOr
     }
 }
 
-fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) {
-    items
-        .into_iter()
-        .map(|item| {
-            let column = ResultColumn {
-                name: item.name,
-                ty: item.expr.ty,
-                table: item.table,
-                attribute: item.attribute,
-            };
-            (column, item.expr)
-        })
-        .unzip()
-}
-
 /// The column of an arm of a set operation; a literal shows itself, so that it can take the other arm's type.
 fn arm_column(plan: &Plan, position: usize, ty: ColumnType) -> Expr {
     if ty.ty == Type::Unknown
@@ -950,65 +617,6 @@ fn projected(plan: Plan, columns: Vec<Expr>) -> Plan {
         true => plan,
         false => Plan::Project(Arc::new(plan::Project { input: plan, columns })),
     }
-}
-
-/// The name that an unnamed output column gets, as PostgreSQL makes it up.
-fn figure_name(expr: &ast::Expr) -> String {
-    figured(expr).0.unwrap_or_else(|| "?column?".to_owned())
-}
-
-/// The name, and whether it is a good one (of a column or a function) rather than a type's.
-fn figured(expr: &ast::Expr) -> (Option<String>, bool) {
-    use ast::Expr as E;
-    let good = |name: &str| (Some(name.to_owned()), true);
-    match expr {
-        E::Identifier(ident) => (Some(name_of(ident)), true),
-        E::CompoundIdentifier(idents) => (idents.last().map(name_of), true),
-        E::Nested(inner) => figured(inner),
-        E::Collate { expr, .. } => figured(expr),
-        E::CompoundFieldAccess { root, .. } => figured(root),
-        E::Function(function) => match function.name.0.last().and_then(|part| part.as_ident()) {
-            Some(ident) => (Some(name_of(ident)), true),
-            None => (None, false),
-        },
-        E::Cast { expr, data_type, .. } => match figured(expr) {
-            (name, true) => (name, true),
-            _ => (type_figure(data_type), false),
-        },
-        E::TypedString(ast::TypedString { data_type, .. }) => (type_figure(data_type), false),
-        E::Interval(_) => (Some("interval".to_owned()), false),
-        E::Case { else_result, .. } => match else_result.as_deref().map(figured) {
-            Some((name, true)) => (name, true),
-            _ => (Some("case".to_owned()), false),
-        },
-        E::Array(_) => good("array"),
-        E::Tuple(_) => good("row"),
-        E::Exists { negated: false, .. } => good("exists"),
-        E::Subquery(query) => match &*query.body {
-            SetExpr::Select(select) => match select.projection.first() {
-                Some(ast::SelectItem::UnnamedExpr(expr)) => figured(expr),
-                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => (Some(name_of(alias)), true),
-                _ => (None, false),
-            },
-            SetExpr::Values(_) => good("column1"),
-            _ => (None, false),
-        },
-        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => (Some("bool".to_owned()), false),
-        E::Extract { .. } => good("extract"),
-        E::Position { .. } => good("position"),
-        E::Substring { .. } => good("substring"),
-        E::Trim { trim_where, .. } => good(trim_function(trim_where.as_ref())),
-        E::Overlay { .. } => good("overlay"),
-        E::Ceil { .. } => good("ceil"),
-        E::Floor { .. } => good("floor"),
-        E::AtTimeZone { .. } => good("timezone"),
-        _ => (None, false),
-    }
-}
-
-/// The internal name of a type.
-fn type_figure(data_type: &ast::DataType) -> Option<String> {
-    crate::types::column_type(data_type).ok().map(|column| column.ty.info().typname.to_owned())
 }
 
 /// The only argument of a call, if it is an expression.

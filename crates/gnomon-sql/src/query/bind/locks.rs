@@ -1,0 +1,118 @@
+//! FOR UPDATE and FOR SHARE: which tables of FROM they lock, and where they may not stand.
+
+use gnomon::RowLock;
+use sqlparser::ast::{self, LockType, NonBlock};
+
+use super::{
+    Binder,
+    from::{FromItem, FromKind, JoinTree},
+    name_parts,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    query::plan::{JoinKind, LockWait, Plan},
+};
+
+impl Binder<'_> {
+    /// The tables that locking clauses name: the number of the first column, lock, patience.
+    pub(super) fn bind_locks(
+        &mut self,
+        locks: &[ast::LockClause],
+        from: Option<&JoinTree>,
+        grouped: bool,
+        distinct: bool,
+    ) -> Result<Vec<(usize, RowLock, LockWait)>> {
+        let mut out: Vec<(usize, RowLock, LockWait)> = Vec::new();
+        for clause in locks {
+            if distinct {
+                return Err(not_allowed(clause, "with DISTINCT clause"));
+            }
+            if grouped {
+                return Err(not_allowed(clause, "with GROUP BY clause or aggregate functions"));
+            }
+            let lock = match clause.lock_type {
+                LockType::Share => RowLock::Share,
+                LockType::Update => RowLock::Exclusive,
+            };
+            let wait = match clause.nonblock {
+                None => LockWait::Block,
+                Some(NonBlock::Nowait) => LockWait::Error,
+                Some(NonBlock::SkipLocked) => LockWait::Skip,
+            };
+            let of = match &clause.of {
+                Some(name) => name_parts(name)?.pop(),
+                None => None,
+            };
+            let mut items = Vec::new();
+            if let Some(from) = from {
+                collect_items(from, false, &mut items);
+            }
+            let mut found = of.is_none();
+            for (item, nullable) in items {
+                if of.as_ref().is_some_and(|of| *of != item.alias) {
+                    continue;
+                }
+                found = true;
+                match &item.kind {
+                    FromKind::Table(_) if nullable => {
+                        return Err(not_allowed_words(
+                            clause,
+                            "cannot be applied to the nullable side of an outer join",
+                        ));
+                    }
+                    FromKind::Table(_) => match out.iter_mut().find(|(base, ..)| *base == item.base) {
+                        // Of several clauses for a table the strongest lock and the least patience count.
+                        Some((_, strongest, patience)) => {
+                            if lock == RowLock::Exclusive {
+                                *strongest = lock;
+                            }
+                            if wait != LockWait::Block && *patience != LockWait::Error {
+                                *patience = wait;
+                            }
+                        }
+                        None => out.push((item.base, lock, wait)),
+                    },
+                    FromKind::Plan(plan) if !matches!(plan, Plan::CteScan(_)) => {
+                        return Err(SqlError::unsupported(
+                            "locking the rows of a view or of a subquery in FROM",
+                        ));
+                    }
+                    FromKind::Plan(_) | FromKind::Virtual(_) | FromKind::Functions { .. } => {}
+                }
+            }
+            if let (false, Some(of)) = (found, of) {
+                return Err(SqlError::new(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("relation \"{of}\" in {} clause not found in FROM clause", lock_words(clause)),
+                ));
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn collect_items<'t>(tree: &'t JoinTree, nullable: bool, out: &mut Vec<(&'t FromItem, bool)>) {
+    match tree {
+        JoinTree::Item(item) => out.push((item, nullable)),
+        JoinTree::Join { kind, left, right, .. } => {
+            collect_items(left, nullable || matches!(kind, JoinKind::Right | JoinKind::Full), out);
+            collect_items(right, nullable || matches!(kind, JoinKind::Left | JoinKind::Full), out);
+        }
+    }
+}
+
+fn lock_words(clause: &ast::LockClause) -> &'static str {
+    match clause.lock_type {
+        LockType::Share => "FOR SHARE",
+        LockType::Update => "FOR UPDATE",
+    }
+}
+
+fn not_allowed_words(clause: &ast::LockClause, what: &str) -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} {what}", lock_words(clause)))
+}
+
+/// The error of a locking clause in a place where rows are none of a table's.
+pub(super) fn not_allowed(clause: &ast::LockClause, what: &str) -> SqlError {
+    not_allowed_words(clause, &format!("is not allowed {what}"))
+}

@@ -1,0 +1,169 @@
+//! Select lists: items, wildcards, and the names that output columns get.
+
+use sqlparser::ast::{self, SelectItemQualifiedWildcardKind, SetExpr};
+
+use super::{
+    Binder, Place, SelectItem,
+    expr::{trim_function, unnested},
+    name_of,
+};
+use crate::{Result, SqlError, SqlState, query::Expr, session::ResultColumn};
+
+impl Binder<'_> {
+    /// Binds the items of a select list or of RETURNING.
+    pub(super) fn select_list(
+        &mut self,
+        items: &[ast::SelectItem],
+        place: Place<'_>,
+    ) -> Result<Vec<SelectItem>> {
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                ast::SelectItem::UnnamedExpr(expr) => {
+                    let name = figure_name(expr);
+                    out.push(self.select_item(expr, name, place)?);
+                }
+                ast::SelectItem::ExprWithAlias { expr, alias } => {
+                    out.push(self.select_item(expr, name_of(alias), place)?);
+                }
+                ast::SelectItem::Wildcard(options) => {
+                    plain_wildcard(options)?;
+                    if place.scope.relations.is_empty() {
+                        return Err(SqlError::new(
+                            SqlState::SYNTAX_ERROR,
+                            "SELECT * with no tables specified is not valid",
+                        ));
+                    }
+                    out.extend(place.scope.columns.iter().map(|column| SelectItem {
+                        expr: column.expr.clone(),
+                        name: column.name.clone(),
+                        table: column.table,
+                        attribute: column.attribute,
+                    }));
+                }
+                ast::SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    options,
+                ) => {
+                    plain_wildcard(options)?;
+                    let (schema, relation) = self.relation_name(name)?;
+                    let columns = place
+                        .scope
+                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
+                        .ok_or_else(|| place.scope.missing_relation(&relation))?;
+                    out.extend(columns.into_iter().map(|column| SelectItem {
+                        expr: column.expr,
+                        name: column.name,
+                        table: column.table,
+                        attribute: column.attribute,
+                    }));
+                }
+                other => return Err(SqlError::unsupported(format!("the select item {other}"))),
+            }
+        }
+        Ok(out)
+    }
+
+    fn select_item(&mut self, expr: &ast::Expr, name: String, place: Place<'_>) -> Result<SelectItem> {
+        let (table, attribute) = self.origin(expr, place)?;
+        Ok(SelectItem { expr: self.bind(expr, place)?, name, table, attribute })
+    }
+    /// The table and column number that an expression names, or zeroes.
+    fn origin(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<(u32, i16)> {
+        let slots = &mut self.numbers.slots;
+        let column = match unnested(expr) {
+            ast::Expr::Identifier(ident) => place.scope.column(ident, slots)?,
+            ast::Expr::CompoundIdentifier(idents) => match &idents[..] {
+                [relation, column] => {
+                    place.scope.qualified(None, &name_of(relation), &name_of(column), slots)?
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(column.map_or((0, 0), |column| (column.table, column.attribute)))
+    }
+}
+
+fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
+    let plain = options.opt_ilike.is_none()
+        && options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none();
+    if plain { Ok(()) } else { Err(SqlError::unsupported("an option of *")) }
+}
+
+pub(super) fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) {
+    items
+        .into_iter()
+        .map(|item| {
+            let column = ResultColumn {
+                name: item.name,
+                ty: item.expr.ty,
+                table: item.table,
+                attribute: item.attribute,
+            };
+            (column, item.expr)
+        })
+        .unzip()
+}
+
+/// The name that an unnamed output column gets, as PostgreSQL makes it up.
+fn figure_name(expr: &ast::Expr) -> String {
+    figured(expr).0.unwrap_or_else(|| "?column?".to_owned())
+}
+
+/// The name, and whether it is a good one (of a column or a function) rather than a type's.
+fn figured(expr: &ast::Expr) -> (Option<String>, bool) {
+    use ast::Expr as E;
+    let good = |name: &str| (Some(name.to_owned()), true);
+    match expr {
+        E::Identifier(ident) => (Some(name_of(ident)), true),
+        E::CompoundIdentifier(idents) => (idents.last().map(name_of), true),
+        E::Nested(inner) => figured(inner),
+        E::Collate { expr, .. } => figured(expr),
+        E::CompoundFieldAccess { root, .. } => figured(root),
+        E::Function(function) => match function.name.0.last().and_then(|part| part.as_ident()) {
+            Some(ident) => (Some(name_of(ident)), true),
+            None => (None, false),
+        },
+        E::Cast { expr, data_type, .. } => match figured(expr) {
+            (name, true) => (name, true),
+            _ => (type_figure(data_type), false),
+        },
+        E::TypedString(ast::TypedString { data_type, .. }) => (type_figure(data_type), false),
+        E::Interval(_) => (Some("interval".to_owned()), false),
+        E::Case { else_result, .. } => match else_result.as_deref().map(figured) {
+            Some((name, true)) => (name, true),
+            _ => (Some("case".to_owned()), false),
+        },
+        E::Array(_) => good("array"),
+        E::Tuple(_) => good("row"),
+        E::Exists { negated: false, .. } => good("exists"),
+        E::Subquery(query) => match &*query.body {
+            SetExpr::Select(select) => match select.projection.first() {
+                Some(ast::SelectItem::UnnamedExpr(expr)) => figured(expr),
+                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => (Some(name_of(alias)), true),
+                _ => (None, false),
+            },
+            SetExpr::Values(_) => good("column1"),
+            _ => (None, false),
+        },
+        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => (Some("bool".to_owned()), false),
+        E::Extract { .. } => good("extract"),
+        E::Position { .. } => good("position"),
+        E::Substring { .. } => good("substring"),
+        E::Trim { trim_where, .. } => good(trim_function(trim_where.as_ref())),
+        E::Overlay { .. } => good("overlay"),
+        E::Ceil { .. } => good("ceil"),
+        E::Floor { .. } => good("floor"),
+        E::AtTimeZone { .. } => good("timezone"),
+        _ => (None, false),
+    }
+}
+
+/// The internal name of a type.
+fn type_figure(data_type: &ast::DataType) -> Option<String> {
+    crate::types::column_type(data_type).ok().map(|column| column.ty.info().typname.to_owned())
+}
