@@ -24,6 +24,10 @@ pub mod exec;
 pub mod expr;
 pub mod plan;
 mod targets;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -57,7 +57,8 @@ impl Binder<'_> {
         if is_set_function(name) {
             let function = resolve_set_function(name, &types)?;
             let args = self.arguments(args, function.arguments())?;
-            let columns = function.columns().to_vec();
+            let columns: Vec<(String, ColumnType)> =
+                function.columns().iter().map(|(name, ty)| ((*name).to_owned(), (*ty).into())).collect();
             let width = columns.len();
             return Ok((RowsFrom::Set { function, args, width }, columns));
         }
@@ -177,7 +178,7 @@ impl Binder<'_> {
             let [(_, ty)] = function.columns()[..] else {
                 return Err(SqlError::unsupported(format!("the function {name} in a select list")));
             };
-            return Ok(Expr { kind: ExprKind::SetCall { function, args }, ty });
+            return Ok(Expr::new(ExprKind::SetCall { function, args }, ty));
         }
         self.call(&name, args)
     }

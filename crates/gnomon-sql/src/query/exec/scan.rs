@@ -8,6 +8,7 @@ use super::{RowSource, eval_all, join::OptionalCondition};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Index, Table},
+    functions::Rows,
     query::{
         context::ExecContext,
         plan::{self, Access, KeyAccess, KeyPart, RowsFrom},
@@ -335,40 +336,40 @@ impl RowSource for VirtualSource {
 
 /// Rows of several sets side by side, the shorter ones filled up with NULL.
 struct SetRows {
-    sets: Vec<std::vec::IntoIter<Row>>,
+    sets: Vec<Rows>,
 }
 
 impl SetRows {
     fn start(functions: &[RowsFrom], row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<SetRows> {
-        let mut sets = Vec::with_capacity(functions.len());
+        let mut sets: Vec<Rows> = Vec::with_capacity(functions.len());
         for function in functions {
-            let rows = match function {
-                RowsFrom::Scalar(expr) => vec![vec![expr.eval(row, ctx)?]],
+            sets.push(match function {
+                RowsFrom::Scalar(expr) => Box::new(std::iter::once(Ok(vec![expr.eval(row, ctx)?]))),
                 RowsFrom::Set { function, args, .. } => {
                     let args = eval_all(args, row, ctx)?;
-                    function.rows(ctx.types, &args)?
+                    function.iterate(&args, ctx.types)?
                 }
-            };
-            let bytes = rows.iter().map(|row| crate::query::context::row_bytes(row)).sum();
-            ctx.reserve(bytes)?;
-            sets.push(rows.into_iter());
+            });
         }
         Ok(SetRows { sets })
     }
 
-    fn next(&mut self, functions: &[RowsFrom]) -> Option<Row> {
+    fn next(&mut self, functions: &[RowsFrom]) -> Result<Option<Row>> {
         let mut out = Vec::new();
         let mut more = false;
         for (set, function) in self.sets.iter_mut().zip(functions) {
             match set.next() {
                 Some(row) => {
                     more = true;
-                    out.extend(row);
+                    out.extend(row?);
                 }
-                None => out.extend(std::iter::repeat_n(Datum::Null, function.width())),
+                None => {
+                    *set = Box::new(std::iter::empty());
+                    out.extend(std::iter::repeat_n(Datum::Null, function.width()));
+                }
             }
         }
-        more.then_some(out)
+        Ok(more.then_some(out))
     }
 }
 
@@ -388,12 +389,11 @@ impl FunctionSource {
 impl RowSource for FunctionSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
         ctx.tick()?;
-        if self.rows.is_none() {
-            self.rows = Some(SetRows::start(&self.node.functions, &[], ctx)?);
-        }
-        let Some(mut row) = self.rows.as_mut().and_then(|rows| rows.next(&self.node.functions)) else {
-            return Ok(None);
+        let rows = match &mut self.rows {
+            Some(rows) => rows,
+            none => none.insert(SetRows::start(&self.node.functions, &[], ctx)?),
         };
+        let Some(mut row) = rows.next(&self.node.functions)? else { return Ok(None) };
         self.ordinal += 1;
         if self.node.ordinality {
             row.push(Datum::Int8(self.ordinal));
@@ -420,7 +420,7 @@ impl RowSource for ProjectSetSource {
         loop {
             if let Some((row, sets)) = &mut self.sets {
                 ctx.tick()?;
-                if let Some(values) = sets.next(&self.node.sets) {
+                if let Some(values) = sets.next(&self.node.sets)? {
                     return Ok(Some(row.iter().cloned().chain(values).collect()));
                 }
                 self.sets = None;

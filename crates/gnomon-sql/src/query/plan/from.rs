@@ -447,7 +447,7 @@ impl Planner<'_> {
                 order.iter().for_each(|key| key.expr.collect_columns(&mut used));
                 let columns: Vec<usize> =
                     (0..table.columns.len()).filter(|column| used.contains(&(base + column))).collect();
-                let mut layout: Vec<usize> = columns.iter().map(|column| base + column).collect();
+                let layout: Vec<usize> = columns.iter().map(|column| base + column).collect();
                 let filter: Vec<Expr> = filter.into_iter().map(|e| place(e, &layout)).collect();
                 let order: Vec<SortKey> = order
                     .iter()
@@ -455,12 +455,23 @@ impl Planner<'_> {
                     .collect();
                 let Choice { access, covered, ordered, rank } =
                     choose_access(&table, &columns, &filter, &order, alone && self.wishes.limited);
-                let rest: Vec<Expr> = filter
+                let mut rest: Vec<Expr> = filter
                     .into_iter()
                     .enumerate()
                     .filter(|(position, _)| !covered.contains(position))
                     .map(|(_, condition)| condition)
                     .collect();
+                // Columns that only the access was chosen by need not be read.
+                let mut read = BTreeSet::new();
+                columns_used(&rest, &mut read);
+                let kept: Vec<usize> = (0..columns.len())
+                    .filter(|position| read.contains(position) || needed.contains(&layout[*position]))
+                    .collect();
+                for condition in &mut rest {
+                    *condition = place(std::mem::replace(condition, Expr::bool(true)), &kept);
+                }
+                let columns: Vec<usize> = kept.iter().map(|position| columns[*position]).collect();
+                let mut layout: Vec<usize> = kept.iter().map(|position| layout[*position]).collect();
                 if with_key {
                     layout.push(base + width - 1);
                 }

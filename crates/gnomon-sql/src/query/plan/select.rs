@@ -22,19 +22,13 @@ use crate::{
 
 /// Plans a SELECT.
 pub(in crate::query) fn plan_select(mut select: BoundSelect, numbers: &mut Numbers) -> Result<Plan> {
-    let needed = needed_columns(&select);
+    let mut needed = needed_columns(&select);
     let plain = select.grouping.is_none() && select.windows.is_empty() && !has_sets(&select);
     // An order by something that must not be computed twice is made after the select list.
     let late = select.order.iter().any(|order| {
         order.output.is_some() && (order.key.expr.is_volatile() || order.key.expr.has_subquery())
     });
     let order: Vec<SortKey> = select.order.iter().map(|order| order.key.clone()).collect();
-    let wishes = Wishes {
-        needed,
-        order: if plain && !late { &order } else { &[] },
-        limited: select.limit.is_some() && select.distinct.is_none(),
-        keys: select.locks.iter().map(|(base, ..)| *base).collect(),
-    };
     let filter = std::mem::take(&mut select.filter);
     let mut recheck = Vec::new();
     let mut locked = Vec::new();
@@ -43,8 +37,15 @@ pub(in crate::query) fn plan_select(mut select: BoundSelect, numbers: &mut Numbe
     {
         recheck.extend(filter.iter().cloned());
         inner_conditions(from, &mut recheck);
+        recheck.iter().for_each(|condition| condition.collect_columns(&mut needed));
         locked_tables(from, &select, &mut locked);
     }
+    let wishes = Wishes {
+        needed,
+        order: if plain && !late { &order } else { &[] },
+        limited: select.limit.is_some() && select.distinct.is_none(),
+        keys: select.locks.iter().map(|(base, ..)| *base).collect(),
+    };
     let Planned { mut plan, mut layout, ordered, .. } = match select.from.take() {
         Some(from) => plan_from(from, filter, &wishes, numbers),
         None => Planned::nothing(filter),
