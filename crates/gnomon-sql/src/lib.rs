@@ -5,7 +5,7 @@
 //! - [`types`]: the values, their text and binary forms, comparison, arithmetic, casts, keys and rows as bytes;
 //! - [`functions`]: functions, operators and aggregates by name and argument types;
 //! - [`catalog`]: tables, indexes and sequences as stored in the engine; `pg_catalog` as virtual tables;
-//! - `query`: binds expressions and queries, plans them, executes plans;
+//! - [`query`]: binds expressions and queries, plans them, executes plans;
 //! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
 //!
 //! Imports run downward: session, query, catalog, functions, types.
@@ -13,6 +13,7 @@
 pub mod catalog;
 mod error;
 pub mod functions;
+pub mod query;
 pub mod session;
 pub mod types;
 

@@ -34,7 +34,7 @@ pub use resolve::{
     function_exists, is_aggregate, is_set_function, resolve_aggregate, resolve_cast, resolve_function,
     resolve_operator, resolve_set_function,
 };
-pub use sets::SetFunctionRef;
+pub use sets::{Rows, SetFunctionRef};
 
 use crate::{
     Result,

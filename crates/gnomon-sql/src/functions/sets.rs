@@ -23,7 +23,7 @@ struct Resolved {
 }
 
 /// Rows that are made one after the other.
-pub type Rows = Box<dyn Iterator<Item = Result<Row>>>;
+pub type Rows = Box<dyn Iterator<Item = Result<Row>> + Send>;
 
 pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> SetFunctionRef {
     SetFunctionRef(Arc::new(Resolved { name, arguments, columns: vec![(name, result)] }))
@@ -98,7 +98,7 @@ fn zero_step() -> SqlError {
 }
 
 /// The values of a series from its start to its stop.
-fn series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Datum>>>> {
+fn series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Datum>> + Send>> {
     match a.first() {
         Some(Datum::Int4(_) | Datum::Int8(_)) => {
             let narrow = matches!(a.first(), Some(Datum::Int4(_)));
@@ -150,7 +150,7 @@ fn series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Da
     }
 }
 
-fn time_series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Datum>>>> {
+fn time_series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Datum>> + Send>> {
     let (mut value, stop, step) = (micros(a, 0)?, micros(a, 1)?, super::arguments::interval(a, 2)?);
     let zone = match a.first() {
         Some(Datum::Timestamptz(_)) => Some(cx.zone.clone()),

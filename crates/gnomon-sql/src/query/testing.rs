@@ -6,7 +6,8 @@ use gnomon::{Database, Options, Transaction, TxnOptions};
 use sqlparser::{ast::Statement, dialect::PostgreSqlDialect, parser::Parser};
 
 use super::{
-    Binder, CatalogView, ExecContext, Planned, Relation, Scope, TargetScan, VirtualColumn, VirtualTable, plan_query,
+    Binder, CatalogView, ExecContext, Planned, Relation, Scope, TargetScan, VirtualColumn, VirtualTable,
+    plan_query,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -37,7 +38,7 @@ impl VirtualTable for Numbers {
         1
     }
     fn schema(&self) -> &str {
-        "pg_catalog"
+        "public"
     }
     fn name(&self) -> &str {
         "numbers"
@@ -61,13 +62,13 @@ impl VirtualTable for Numbers {
 impl CatalogView for TestDatabase {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Relation>> {
         Ok(match (schema, name) {
-            (None | Some("pg_catalog"), "numbers") => Some(Relation::Virtual(Arc::new(Numbers))),
+            (None | Some("public"), "numbers") => Some(Relation::Virtual(Arc::new(Numbers))),
             (None | Some("public"), name) => self.tables.get(name).cloned().map(Relation::Table),
             _ => None,
         })
     }
     fn database(&self) -> &str {
-        "test"
+        "q"
     }
 }
 
@@ -113,7 +114,8 @@ impl TestDatabase {
                 .columns
                 .iter()
                 .map(|column| {
-                    let (name, descending) = column.strip_suffix(" desc").map_or((*column, false), |name| (name, true));
+                    let (name, descending) =
+                        column.strip_suffix(" desc").map_or((*column, false), |name| (name, true));
                     (table.column(name).expect("a column"), descending)
                 })
                 .collect();
@@ -184,14 +186,22 @@ impl TestDatabase {
         self.run(&planned, params, &mut txn)
     }
 
-    pub(super) fn run(&self, planned: &Planned, params: &[Datum], txn: &mut Transaction) -> Result<Vec<String>> {
+    pub(super) fn run(
+        &self,
+        planned: &Planned,
+        params: &[Datum],
+        txn: &mut Transaction,
+    ) -> Result<Vec<String>> {
         let context = Context::new(&self.environment);
         let mut ctx = ExecContext::new(txn, params, &context);
         let mut execution = planned.open();
         let mut out = Vec::new();
         while let Some(row) = execution.next(&mut ctx)? {
             if row.len() != planned.columns.len() {
-                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row of another width than the result's"));
+                return Err(SqlError::new(
+                    SqlState::INTERNAL_ERROR,
+                    "a row of another width than the result's",
+                ));
             }
             let cells: Vec<String> = row
                 .iter()

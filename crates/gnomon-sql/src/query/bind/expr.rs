@@ -498,7 +498,10 @@ impl Binder<'_> {
             Some(otherwise) => self.bind(otherwise, place)?,
             None => Expr::constant(Datum::Null, Type::Unknown),
         });
+        // PostgreSQL counts ELSE first.
+        results.rotate_right(1);
         let ty = self.common_type(&results, "CASE")?;
+        results.rotate_left(1);
         let mut results = self.all_to(results, ty, "CASE")?;
         let Some(otherwise) = results.pop().map(Box::new) else { return Err(row_expected()) };
         let result_type = otherwise.ty;

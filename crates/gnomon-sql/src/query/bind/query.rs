@@ -413,7 +413,7 @@ impl Binder<'_> {
             let target = targets.and_then(|targets| targets.get(position));
             item.expr = match target {
                 Some((column, ty)) if expr.ty.ty == Type::Unknown => self.assigned(expr, column, *ty)?,
-                _ if keep_unknown && matches!(expr.kind, ExprKind::Const(_)) => expr,
+                _ if keep_unknown && is_open(&expr) => expr,
                 _ => self.known(expr)?,
             };
         }
@@ -598,14 +598,22 @@ fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOr
     }
 }
 
+/// Whether it is a literal or parameter whose type its place may still decide.
+fn is_open(expr: &Expr) -> bool {
+    expr.ty.ty == Type::Unknown && matches!(expr.kind, ExprKind::Const(_) | ExprKind::Param(_))
+}
+
 /// The column of an arm of a set operation; a literal shows itself, so that it can take the other arm's type.
 fn arm_column(plan: &Plan, position: usize, ty: ColumnType) -> Expr {
-    if ty.ty == Type::Unknown
-        && let Plan::Project(project) = plan
-        && let Some(expr) = project.columns.get(position)
-        && let ExprKind::Const(_) = expr.kind
-    {
-        return expr.clone();
+    if ty.ty == Type::Unknown {
+        let columns = match plan {
+            Plan::Project(project) => &project.columns[..],
+            Plan::Values(values) => values.rows.first().map_or(&[][..], Vec::as_slice),
+            _ => &[],
+        };
+        if let Some(expr) = columns.get(position).filter(|expr| is_open(expr)) {
+            return expr.clone();
+        }
     }
     Expr::column(position, "?column?", ty)
 }

@@ -159,14 +159,10 @@ impl Binder<'_> {
                 out.push(self.known(arg)?);
                 continue;
             };
-            out.push(self.explicit_as_implicit(arg, ty)?);
+            // Resolution has settled that the argument can be given; `||` takes anything as text.
+            out.push(self.explicit(arg, ty.into())?);
         }
         Ok(out)
-    }
-
-    fn explicit_as_implicit(&mut self, arg: Expr, ty: Type) -> Result<Expr> {
-        let from = arg.ty.ty;
-        self.coerce(arg, ty.into(), CastContext::Implicit)?.ok_or_else(|| cannot_cast(from, ty))
     }
 
     /// A call; of constants, its value, if it is immutable and does not fail.

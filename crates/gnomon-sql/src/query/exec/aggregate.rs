@@ -32,7 +32,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(call: &AggregateCall) -> State {
-        State { accumulator: call.function.start(), seen: HashSet::new(), waiting: Vec::new() }
+        State { accumulator: call.function.accumulator(), seen: HashSet::new(), waiting: Vec::new() }
     }
 
     fn add(&mut self, call: &AggregateCall, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<()> {
@@ -41,11 +41,11 @@ impl State {
         }
         // The common shapes need no list of their own.
         if call.args.is_empty() {
-            return self.accumulator.add(ctx.types, &[]);
+            return self.accumulator.step(&[]);
         }
         if let ([arg], false, true) = (&call.args[..], call.distinct, call.order_by.is_empty()) {
             let value = [arg.eval(row, ctx)?];
-            return self.accumulator.add(ctx.types, &value);
+            return self.accumulator.step(&value);
         }
         let args = eval_all(&call.args, row, ctx)?;
         if call.distinct {
@@ -57,7 +57,7 @@ impl State {
             ctx.reserve(bytes)?;
         }
         if call.order_by.is_empty() {
-            return self.accumulator.add(ctx.types, &args);
+            return self.accumulator.step(&args);
         }
         let place = sort_key(&call.order_by, row, ctx)?;
         ctx.reserve(place.len() + row_bytes(&args))?;
@@ -65,12 +65,12 @@ impl State {
         Ok(())
     }
 
-    fn finish(mut self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
+    fn finish(mut self) -> Result<Datum> {
         self.waiting.sort_by(|a, b| a.0.cmp(&b.0));
         for (_, args) in &self.waiting {
-            self.accumulator.add(ctx.types, args)?;
+            self.accumulator.step(args)?;
         }
-        self.accumulator.value(ctx.types)
+        self.accumulator.finish()
     }
 }
 
@@ -142,7 +142,7 @@ impl RowSource for AggregateSource {
         }
         let Some((mut row, states)) = self.groups.as_mut().and_then(Iterator::next) else { return Ok(None) };
         for state in states {
-            row.push(state.finish(ctx)?);
+            row.push(state.finish()?);
         }
         Ok(Some(row))
     }

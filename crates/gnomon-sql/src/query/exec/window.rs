@@ -195,7 +195,7 @@ fn compute_call(
             }
         }
         F::Aggregate(aggregate) => {
-            let mut accumulator = aggregate.start();
+            let mut accumulator = aggregate.accumulator();
             let mut fed = 0;
             for group in peers {
                 for row in group.clone() {
@@ -204,11 +204,11 @@ fn compute_call(
                         let next = &part[fed].row;
                         if call.filter.as_ref().is_none_or_true(next, ctx)? {
                             let args = eval_all(&call.args, next, ctx)?;
-                            accumulator.add(ctx.types, &args)?;
+                            accumulator.step(&args)?;
                         }
                         fed += 1;
                     }
-                    out.push(accumulator.value(ctx.types)?);
+                    out.push(accumulator.finish()?);
                 }
             }
         }
