@@ -18,6 +18,9 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
+#[cfg(all(test, shuttle))]
+mod schedules;
+
 use super::Page;
 use crate::{
     Result,
@@ -88,10 +91,13 @@ impl Frame {
         latch.is_some().then_some(ReadLatch { latch, _pin: None })
     }
 
-    fn evictable(&self) -> bool {
-        self.pins.load(Ordering::Acquire) == 0
-            && !self.dirty.load(Ordering::Acquire)
-            && !self.in_flight.load(Ordering::Acquire)
+    fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether the image exists nowhere else, or is about to be written.
+    fn is_changed(&self) -> bool {
+        self.dirty.load(Ordering::Acquire) || self.in_flight.load(Ordering::Acquire)
     }
 }
 
@@ -172,6 +178,9 @@ struct Shard {
     slots: HashMap<PoolKey, usize, BuildHasherDefault<Spread>>,
     frames: Vec<Arc<Frame>>,
     hand: usize,
+    /// What the seeded schedules must catch: a frame counts as unpinned before its holder lets go of it.
+    #[cfg(all(test, shuttle))]
+    unpins_early: bool,
 }
 
 impl Shard {
@@ -221,7 +230,10 @@ impl Shard {
                 self.hand = 0;
             }
             let frame = &self.frames[self.hand];
-            if !frame.evictable() || frame.recent.swap(false, Ordering::Relaxed) {
+            let pinned = frame.is_pinned();
+            #[cfg(all(test, shuttle))]
+            let pinned = pinned && !self.unpins_early;
+            if pinned || frame.is_changed() || frame.recent.swap(false, Ordering::Relaxed) {
                 self.hand += 1;
                 continue;
             }

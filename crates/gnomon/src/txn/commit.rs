@@ -6,6 +6,8 @@ use super::{
     versions::ChangedKey,
     writes::{TreeWrites, WriteSet},
 };
+#[cfg(all(test, shuttle))]
+use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Result, TreeId,
     access::{Change, Tree},
@@ -74,6 +76,12 @@ impl Transaction {
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
         let csn = pages.take_csn();
+        #[cfg(all(test, shuttle))]
+        match inner.store.race {
+            Some(PlantedRace::LocksBeforePatch) => self.release(),
+            Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
+            _ => {}
+        }
         let patched = patch(inner, &pages, csn, writes);
         // A CSN that is taken must be patched as a whole; half of it cannot be taken back.
         let changed = patched.map_err(|error| {
@@ -113,6 +121,17 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
             (false, false) => {
                 let state = inner.tree(id)?;
                 for (key, value) in writes.keys {
+                    #[cfg(all(test, shuttle))]
+                    if inner.store.race == Some(PlantedRace::VersionAfterChange) {
+                        let mut before = None;
+                        state.tree.update(pages, &key, &mut |old| {
+                            before = old.map(<[u8]>::to_vec);
+                            value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
+                        })?;
+                        state.versions.publish(&key, csn, before.as_deref());
+                        changed.push((state.clone(), key));
+                        continue;
+                    }
                     state.tree.update(pages, &key, &mut |old| {
                         state.versions.publish(&key, csn, old);
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))

@@ -152,12 +152,25 @@ impl Cursor {
             // pending after it is in the tree.
             let pending = state.pending(part.range.as_bounds());
             let again = state.tree.leaf(&*txn.inner().store, self.seek(&unread))?;
+            #[cfg(all(test, shuttle))]
+            let pending =
+                if txn.inner().store.race == Some(crate::store::shadow::PlantedRace::PendingAfterTree) {
+                    crate::sync::thread::yield_now();
+                    state.pending(part.range.as_bounds())
+                } else {
+                    pending
+                };
             let mut now = existing(&again, &part.range, pending);
             if self.direction == Direction::Backward {
                 now.reverse();
             }
             if now == keys && Part::of(&again, &unread, self.direction).covers(&part) {
                 self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
+                #[cfg(all(test, shuttle))]
+                if txn.inner().store.race == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
+                    self.take(&again, part, at, &state);
+                    return Ok(());
+                }
                 let at = txn.newest();
                 self.take(&again, part, at, &state);
                 return Ok(());

@@ -37,6 +37,10 @@ mod crash_sweep;
 mod cursor;
 mod database;
 mod range;
+#[cfg(all(test, shuttle))]
+mod schedules;
+#[cfg(all(test, not(shuttle)))]
+mod stress;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod transaction;

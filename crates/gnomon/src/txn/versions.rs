@@ -132,6 +132,12 @@ impl Timeline {
         self.advanced.notify_all();
     }
 
+    /// Passes commits that are not patched.
+    #[cfg(all(test, shuttle))]
+    pub fn jump(&self, csn: Csn) {
+        self.watermark.fetch_max(csn.0, Ordering::AcqRel);
+    }
+
     /// Wakes those who wait for a commit that will never be patched: `check` of [`Timeline::wait_for`] fails by now.
     pub fn failed(&self) {
         drop(self.patched.lock());

@@ -111,6 +111,12 @@ impl ShadowStore {
                 }
                 if state.leading {
                     let sleeper = Arc::new(Sleeper::default());
+                    #[cfg(all(test, shuttle))]
+                    if self.race == Some(super::PlantedRace::WakeupLost) {
+                        drop(state);
+                        crate::sync::thread::yield_now();
+                        state = self.durability.state.lock();
+                    }
                     state.waiting.push(Waiting { csn, then: Then::Wake(sleeper.clone()) });
                     Some(sleeper)
                 } else {

@@ -35,6 +35,8 @@ mod batch;
 mod durable;
 mod mend;
 mod root;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod space;
 mod table;
 mod verify;
@@ -100,6 +102,8 @@ pub struct ShadowStore {
     free_pages: Mutex<FreePages>,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
+    #[cfg(all(test, shuttle))]
+    pub(crate) race: Option<PlantedRace>,
 }
 
 /// What goes into the next commit batch.
@@ -151,6 +155,28 @@ pub(crate) enum PlantedBug {
     RootEarly,
     /// Checksums are not compared.
     ChecksumUnchecked,
+}
+
+/// Races that the seeded schedules must catch.
+#[cfg(all(test, shuttle))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlantedRace {
+    /// A batch is closed while transactions are in the gate.
+    GateLeftOpen,
+    /// A batch is closed over half of a transaction whose patch failed.
+    PoisonUnseen,
+    /// A thread that waits for a batch is not put on the list at once.
+    WakeupLost,
+    /// A key's version is published when the key has changed already.
+    VersionAfterChange,
+    /// A transaction's locks are released before its changes are there.
+    LocksBeforePatch,
+    /// The watermark passes commits that are not patched.
+    WatermarkOutOfOrder,
+    /// A serializable scan looks at pending keys after the tree.
+    PendingAfterTree,
+    /// A transaction notes what it saw of others before it waits for their locks.
+    SeenBeforeLock,
 }
 
 /// How much of the store is in use.
@@ -256,6 +282,8 @@ impl ShadowStore {
             free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
             #[cfg(test)]
             planted: None,
+            #[cfg(all(test, shuttle))]
+            race: None,
         })
     }
 

@@ -1,0 +1,230 @@
+//! Commit gate, batches and group commit under seeded schedules.
+//!
+//! Threads run page transactions that each move an amount between two pages, write their batches as leaders, and
+//! write early; others read. At any moment the disk is looked at as a crash would leave it: a second store opened
+//! there must hold exactly the transactions up to its CSN, and none in part (invariants 2 and 6).
+
+use std::panic::catch_unwind;
+
+use shuttle::rand::{Rng as _, thread_rng};
+
+use super::*;
+use crate::{
+    disk::SimDisk,
+    sync::{check_random, find_failing_seed, run_seed, thread},
+};
+
+const SEEDS: u64 = 1000;
+const PAGES: usize = 4;
+const POOL_BYTES: usize = 64 << 10;
+
+fn number(page: &Page) -> i64 {
+    i64::from_le_bytes(page.body()[..8].try_into().unwrap())
+}
+
+/// What a page transaction did: it moved one from a page to another.
+#[derive(Clone, Copy)]
+struct Move {
+    csn: Csn,
+    from: usize,
+    to: usize,
+    /// Others can see it.
+    patched: bool,
+}
+
+struct World {
+    disk: SimDisk,
+    store: Arc<ShadowStore>,
+    ids: Vec<PageId>,
+    moves: Mutex<Vec<Move>>,
+}
+
+impl World {
+    fn new(race: Option<PlantedRace>) -> Arc<World> {
+        let disk = SimDisk::new(1);
+        let mut store = ShadowStore::open(&disk, Some(7), POOL_BYTES, false).unwrap();
+        store.dirty_max = 1;
+        store.race = race;
+        let pages = store.begin(PAGES as u64).unwrap();
+        let ids = (0..PAGES).map(|_| pages.allocate(PageKind::TreeLeaf).unwrap().id()).collect();
+        drop(pages);
+        store.flush().unwrap();
+        Arc::new(World { disk, store: Arc::new(store), ids, moves: Mutex::default() })
+    }
+
+    /// Runs one page transaction. With `fails`, it breaks off half-way, which poisons the store.
+    fn transfer(&self, fails: bool) -> Result<Csn> {
+        let (first, second) = match thread_rng().gen_range(0..3) {
+            0 => (0, 1),
+            1 => (0, PAGES - 1),
+            _ => (1, 2),
+        };
+        let mut pages = self.store.begin(2)?;
+        let csn = pages.take_csn();
+        self.moves.lock().push(Move { csn, from: first, to: second, patched: false });
+        for (index, amount) in [(first, -1), (second, 1)] {
+            let add = || {
+                let mut page = pages.write(self.ids[index])?;
+                let next = number(&page) + amount;
+                page.body_mut()[..8].copy_from_slice(&next.to_le_bytes());
+                Result::Ok(())
+            };
+            add().map_err(|error| self.store.poison(&error))?;
+            if fails {
+                return Err(self.store.poison(&Error::DiskFull));
+            }
+        }
+        let mut moves = self.moves.lock();
+        moves.iter_mut().find(|other| other.csn == csn).expect("noted").patched = true;
+        drop(moves);
+        drop(pages);
+        Ok(csn)
+    }
+
+    /// Everything up to the durable CSN is patched.
+    fn check_durable(&self) {
+        let durable = self.store.durable_csn();
+        assert!(durable <= self.store.last_csn());
+        let moves = self.moves.lock();
+        assert!(moves.iter().all(|m| m.csn > durable || m.patched), "{durable} is durable, but not patched");
+    }
+
+    /// Compares what a crash would leave with what must be in it.
+    fn check_image(&self, image: &SimDisk, at_least: Csn) {
+        let store = ShadowStore::open(image, None, POOL_BYTES, false).unwrap();
+        let csn = store.last_csn();
+        assert!(csn >= at_least, "{at_least} was acknowledged, {csn} is there");
+        let mut expected = [0; PAGES];
+        for m in self.moves.lock().iter().filter(|m| m.csn <= csn) {
+            assert!(m.patched, "the root holds {csn}, but {} is not patched", m.csn);
+            expected[m.from] -= 1;
+            expected[m.to] += 1;
+        }
+        for (index, id) in self.ids.iter().enumerate() {
+            assert_eq!(
+                number(&store.read(*id).unwrap()),
+                expected[index],
+                "page {index} of the root of {csn}"
+            );
+        }
+    }
+
+    /// A sum read page by page is wrong at most by what moves meanwhile; each page alone is readable.
+    fn look(&self) -> Result<()> {
+        for id in &self.ids {
+            self.store.read(*id)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_poison(error: &Error) -> bool {
+    matches!(error, Error::Poisoned(_))
+}
+
+/// Some threads at once; with `failing`, something breaks at some time.
+fn random_commits(failing: bool, race: Option<PlantedRace>) {
+    let world = World::new(race);
+    let calls = Arc::new(AtomicU64::new(0));
+    let breaks_off =
+        if failing && thread_rng().gen_bool(0.5) { Some(thread_rng().gen_range(0..4)) } else { None };
+    if failing && breaks_off.is_none() {
+        match thread_rng().gen_bool(0.5) {
+            true => world.disk.fail_write_after(thread_rng().gen_range(0..8)),
+            false => world.disk.fail_sync_after(thread_rng().gen_range(0..4)),
+        }
+    }
+    let writers: Vec<_> = (0..2_u64)
+        .map(|own| {
+            let (world, calls) = (world.clone(), calls.clone());
+            thread::spawn(move || -> Result<()> {
+                for step in 0..2 {
+                    let csn = world.transfer(breaks_off == Some(own * 2 + step))?;
+                    if thread_rng().gen_bool(0.3) {
+                        let (calls, seen) = (calls.clone(), world.clone());
+                        calls.fetch_add(1, Ordering::SeqCst);
+                        world.store.when_durable(csn, move |result| {
+                            calls.fetch_sub(1, Ordering::SeqCst);
+                            match result {
+                                Ok(csn) => assert!(seen.store.durable_csn() >= csn),
+                                Err(error) => assert!(is_poison(&error), "{error}"),
+                            }
+                        });
+                    }
+                    match thread_rng().gen_bool(0.8) {
+                        true => world.store.wait_durable(csn)?,
+                        false => world.store.flush()?,
+                    }
+                    assert!(world.store.durable_csn() >= csn);
+                    world.check_image(&world.disk.crash_image_synced(), csn);
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    let reader = thread::spawn({
+        let world = world.clone();
+        move || -> Result<()> {
+            for _ in 0..2 {
+                world.check_durable();
+                world.look()?;
+                let durable = world.store.durable_csn();
+                world.check_image(&world.disk.crash_image(thread_rng().gen_range(0..100)), durable);
+            }
+            Ok(())
+        }
+    });
+    for thread in writers.into_iter().chain([reader]) {
+        match thread.join().unwrap() {
+            Ok(()) => {}
+            Err(error) => assert!(failing && is_poison(&error), "{error}"),
+        }
+    }
+    let durable = world.store.durable_csn();
+    if world.store.check().is_err() {
+        assert!(world.store.begin(1).is_err() && world.store.wait_durable(durable).is_err());
+    } else {
+        assert_eq!(durable, world.store.last_csn());
+        world.store.flush().unwrap();
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 0, "somebody was never called");
+    world.check_durable();
+    for image in world.disk.crash_images(1) {
+        world.check_image(&image, durable);
+    }
+}
+
+#[test]
+fn shuttle_batches_hold_whole_transactions_and_all_that_is_acknowledged() {
+    check_random("commits", SEEDS, || random_commits(false, None));
+}
+
+#[test]
+fn shuttle_a_failure_poisons_wakes_everybody_and_leaves_whole_transactions() {
+    check_random("failing commits", SEEDS, || random_commits(true, None));
+}
+
+/// Some seed finds the race, and finds it each time.
+fn catch(race: PlantedRace, failing: bool) {
+    let run = Arc::new(move || random_commits(failing, Some(race)));
+    let (seed, _) = find_failing_seed(0..SEEDS, run.clone()).expect("it is found");
+    println!("{race:?} is found by seed {seed}");
+    for _ in 0..3 {
+        assert!(catch_unwind(std::panic::AssertUnwindSafe(|| run_seed(seed, run.clone()))).is_err());
+    }
+}
+
+#[test]
+fn shuttle_finds_a_batch_closed_with_the_gate_open_and_repeats_it() {
+    catch(PlantedRace::GateLeftOpen, false);
+}
+
+#[test]
+fn shuttle_finds_a_batch_closed_over_half_a_transaction_and_repeats_it() {
+    catch(PlantedRace::PoisonUnseen, true);
+}
+
+#[test]
+fn shuttle_finds_a_lost_wakeup_of_a_leader_and_repeats_it() {
+    catch(PlantedRace::WakeupLost, false);
+}
