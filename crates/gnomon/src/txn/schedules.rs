@@ -271,7 +271,8 @@ fn shuttle_a_close_fulfils_every_ticket() {
         world.db.close().unwrap();
         let mut tickets: Vec<u8> = committers.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
         let mut fulfilled = fulfilled.lock().clone();
-        (tickets.sort_unstable(), fulfilled.sort_unstable());
+        tickets.sort_unstable();
+        fulfilled.sort_unstable();
         assert_eq!(fulfilled, tickets);
         let db = open(&world.disk.crash_image_synced(), None);
         let mut txn = db.begin(TxnOptions::default()).unwrap();
