@@ -4,7 +4,7 @@
 //! business: all but `count(*)` and `array_agg` pass rows over whose first argument is NULL. DISTINCT, ORDER BY and
 //! FILTER are the caller's.
 
-use std::{fmt, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 use super::{
     arguments::{any, boolean, bytes, float, integer, interval, numeric, out_of_range, text},
@@ -414,7 +414,14 @@ impl Accumulator for Extreme {
             return Ok(());
         }
         let ordering = compare(value, &self.best);
-        if self.best.is_null() || if self.greatest { ordering.is_gt() } else { ordering.is_lt() } {
+        // Of equal values that look different (1.5 and 1.50) the later one stays; of char(n) the earlier.
+        let replace = match ordering {
+            _ if self.best.is_null() => true,
+            Ordering::Equal => !matches!(value, Datum::Bpchar(_)),
+            Ordering::Greater => self.greatest,
+            Ordering::Less => !self.greatest,
+        };
+        if replace {
             self.best = value.clone();
         }
         Ok(())

@@ -43,6 +43,21 @@ fn field(name: &str, ty: Type) -> Result<DateField> {
         .ok_or_else(|| invalid(format!("unit \"{name}\" not recognized for type {}", format_type(ty, None))))
 }
 
+/// A field to cut at: those that only `extract` knows are not recognized.
+fn trunc_field(name: &str, ty: Type) -> Result<DateField> {
+    match field(name, ty)? {
+        DateField::Dow
+        | DateField::Isodow
+        | DateField::Doy
+        | DateField::Isoyear
+        | DateField::Julian
+        | DateField::Epoch => {
+            Err(invalid(format!("unit \"{name}\" not recognized for type {}", format_type(ty, None))))
+        }
+        field => Ok(field),
+    }
+}
+
 fn unsupported_field(name: &str, ty: Type) -> SqlError {
     SqlError::new(
         SqlState::FEATURE_NOT_SUPPORTED,
@@ -78,7 +93,7 @@ fn in_range(timestamp: i64) -> Result<i64> {
 
 /// Cuts a timestamp of a zone.
 fn trunc_in_zone(timestamptz: i64, zone: &Zone, name: &str) -> Result<Datum> {
-    let field = field(name, TIMESTAMPTZ)?;
+    let field = trunc_field(name, TIMESTAMPTZ)?;
     if arithmetic::is_infinite(timestamptz) {
         return Ok(Datum::Timestamptz(timestamptz));
     }
@@ -386,7 +401,7 @@ fn clocks(all: &mut Declarations) {
 fn fields(all: &mut Declarations) {
     all.add("date_trunc", &[TEXT, TIMESTAMP], TIMESTAMP, |_, a| {
         let (name, timestamp) = (text(a, 0)?, micros(a, 1)?);
-        let field = field(name, TIMESTAMP)?;
+        let field = trunc_field(name, TIMESTAMP)?;
         if arithmetic::is_infinite(timestamp) {
             return Ok(Datum::Timestamp(timestamp));
         }
@@ -402,8 +417,14 @@ fn fields(all: &mut Declarations) {
     });
     all.add("date_trunc", &[TEXT, INTERVAL], INTERVAL, |_, a| {
         let name = text(a, 0)?;
-        let cut = arithmetic::truncate_interval(interval(a, 1)?, field(name, INTERVAL)?);
-        cut.map(Datum::Interval).ok_or_else(|| unsupported_field(name, INTERVAL))
+        let field = trunc_field(name, INTERVAL)?;
+        let cut = arithmetic::truncate_interval(interval(a, 1)?, field);
+        cut.map(Datum::Interval).ok_or_else(|| match field {
+            DateField::Week => {
+                unsupported_field(name, INTERVAL).detail("Months usually have fractional weeks.")
+            }
+            _ => unsupported_field(name, INTERVAL),
+        })
     });
     all.add("date_bin", &[INTERVAL, TIMESTAMP, TIMESTAMP], TIMESTAMP, |_, a| date_bin(a, Datum::Timestamp));
     all.add("date_bin", &[INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ], TIMESTAMPTZ, |_, a| {

@@ -150,37 +150,4 @@ pub(super) fn declare(all: &mut Declarations) {
     }
     all.declare("pg_typeof", &[Param::Any], Type::Regtype, DeclaredBody::TypeOf).not_strict().stable();
     all.declare("pg_column_size", &[Param::Any], Type::Int4, DeclaredBody::Environment).stable();
-    all.declare(
-        "pg_size_pretty",
-        &[Type::Int8],
-        Text,
-        DeclaredBody::Native(|_, a| {
-            let bytes = super::arguments::integer(a, 0)?;
-            Ok(crate::types::Datum::text(size_pretty(bytes)))
-        }),
-    );
-}
-
-/// A size in the unit in which it stays below 10 GB, 10 MB and so on, as `pg_size_pretty` rounds it.
-fn size_pretty(bytes: i64) -> String {
-    // A unit takes over at 10 (bytes) or 20480 halves of the one before, which are kept for rounding.
-    let units = [
-        ("bytes", 10 * 1024, 0),
-        ("kB", 20 * 1024 - 1, 9),
-        ("MB", 20 * 1024 - 1, 10),
-        ("GB", 20 * 1024 - 1, 10),
-        ("TB", 20 * 1024 - 1, 10),
-        ("PB", 20 * 1024 - 1, 10),
-    ];
-    let mut size = i128::from(bytes);
-    for (index, (unit, limit, shift)) in units.iter().enumerate() {
-        size /= 1_i128 << shift;
-        if size.abs() < *limit || index + 1 == units.len() {
-            if index > 0 {
-                size = (size + size.signum()) / 2;
-            }
-            return format!("{size} {unit}");
-        }
-    }
-    format!("{bytes} bytes")
 }

@@ -1,7 +1,7 @@
-//! `format()`.
+//! `format()` and sizes for people.
 
 use super::{
-    arguments::{invalid, text},
+    arguments::{integer, invalid, numeric, text},
     resolve::{Declarations, Param},
     strings::{quote_ident, quote_literal, shown},
 };
@@ -102,7 +102,40 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
     Ok(Datum::text(out))
 }
 
+/// A size in bytes in the unit that `pg_size_pretty` gives it: the next one begins at 10 of the former, in thousands.
+fn size_pretty(bytes: i128) -> String {
+    // For each unit: below which size, in halves of it (bytes are whole), and how many bits it is above the former's
+    // halves, which are kept for rounding.
+    let units = [
+        ("bytes", 10 * 1024, 0),
+        ("kB", 20 * 1024 - 1, 9),
+        ("MB", 20 * 1024 - 1, 10),
+        ("GB", 20 * 1024 - 1, 10),
+        ("TB", 20 * 1024 - 1, 10),
+        ("PB", i128::MAX, 10),
+    ];
+    let mut size = bytes;
+    for (unit, limit, shift) in units {
+        size /= 1_i128 << shift;
+        if size.abs() < limit {
+            let shown = if unit == "bytes" { size } else { (size + size.signum()) / 2 };
+            return format!("{shown} {unit}");
+        }
+    }
+    format!("{bytes} bytes")
+}
+
 pub(super) fn declare(all: &mut Declarations) {
+    all.add("pg_size_pretty", &[Type::Int8], Type::Text, |_, a| {
+        Ok(Datum::text(size_pretty(integer(a, 0)?.into())))
+    });
+    all.add("pg_size_pretty", &[Type::Numeric], Type::Text, |_, a| {
+        let bytes = numeric(a, 0)?;
+        match bytes.trunc(0).to_string().parse::<i128>() {
+            Ok(whole) if whole.abs() >= 10 * 1024 => Ok(Datum::text(size_pretty(whole))),
+            _ => Ok(Datum::text(format!("{bytes} bytes"))),
+        }
+    });
     all.add("format", &[Param::Is(Type::Text)], Type::Text, |cx, a| {
         if a.first().is_none_or(Datum::is_null) {
             Ok(Datum::Null)

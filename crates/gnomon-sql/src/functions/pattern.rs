@@ -302,6 +302,18 @@ fn compile(pattern: &str, flags: Flags) -> Result<Regex> {
             .map_err(|error| {
                 let text = error.to_string();
                 let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                let reason = match reason {
+                    "unclosed group" | "unopened group" => "parentheses () not balanced",
+                    "unclosed character class" => "brackets [] not balanced",
+                    "repetition operator missing expression" => "quantifier operand invalid",
+                    "incomplete escape sequence, reached end of pattern prematurely" => {
+                        "invalid escape \\ sequence"
+                    }
+                    reason if reason.starts_with("invalid repetition count range") => {
+                        "invalid repetition count(s)"
+                    }
+                    reason => reason,
+                };
                 SqlError::new(
                     SqlState::INVALID_REGULAR_EXPRESSION,
                     format!("invalid regular expression: {reason}"),

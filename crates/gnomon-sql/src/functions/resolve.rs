@@ -13,7 +13,7 @@ use std::{
 use super::{
     AggregateRef, Body, CastRef, Comparison, Eval, Function, FunctionRef, SetFunctionRef, Volatility,
     aggregates, arrays, comparison, datetime, encoding, environment, format, math, operators, pattern, sets,
-    strings,
+    strings, template, template_number,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -139,6 +139,8 @@ static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     encoding::declare(&mut all);
     pattern::declare(&mut all);
     format::declare(&mut all);
+    template::declare(&mut all);
+    template_number::declare(&mut all);
     arrays::declare(&mut all);
     datetime::declare(&mut all);
     environment::declare(&mut all);

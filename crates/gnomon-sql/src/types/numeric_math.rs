@@ -249,7 +249,7 @@ impl Numeric {
             && let Some(n) = exponent.to_i64()
             && let Ok(n) = i32::try_from(n)
         {
-            return self.power_int(n, exponent_scale);
+            return self.power_int(n);
         }
         if self.is_zero() {
             return Ok(Numeric::zero().round(SIGNIFICANT_DIGITS_MIN));
@@ -275,7 +275,7 @@ impl Numeric {
         Ok(if self.signum() < 0 && odd { result.negate() } else { result })
     }
 
-    fn power_int(&self, n: i32, exponent_scale: i64) -> Result<Numeric> {
+    fn power_int(&self, n: i32) -> Result<Numeric> {
         let Some((_, unscaled, scale)) = self.parts() else { return Ok(self.clone()) };
         let digits_log10 = if unscaled.is_zero() { 0.0 } else { natural_log_estimate(&self.abs()) * LOG10_E };
         let estimate = f64::from(n) * digits_log10;
@@ -283,7 +283,8 @@ impl Numeric {
         if estimate > 131_072.0 {
             return Err(overflow());
         }
-        let shown = shown_scale(estimate as i64, &[scale, exponent_scale]);
+        // Whole powers show as many digits after the point however large they are.
+        let shown = shown_scale(0, &[scale]);
         if n == 0 {
             return Ok(Numeric::from(1_i64).round(shown));
         }
@@ -358,10 +359,11 @@ fn check_logarithm(value: &Numeric) -> Result<()> {
 
 /// e to the power of a finite value, with `shown` digits after the point.
 fn exp_to_scale(value: &Numeric, shown: i64) -> Result<Numeric> {
-    let estimate = value.to_f64() * LOG10_E;
-    if estimate > RESULT_SCALE_MAX * 3.0 {
+    let natural = value.to_f64();
+    if natural >= RESULT_SCALE_MAX * 3.0 {
         return Err(overflow());
     }
+    let estimate = natural * LOG10_E;
     if estimate < -(shown as f64) - 2.0 {
         return Ok(Numeric::zero().round(shown));
     }

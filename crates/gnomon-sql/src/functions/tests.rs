@@ -1,0 +1,381 @@
+//! Functions against results that PostgreSQL 15 gave (`golden/`), through a binder just large enough for them.
+
+use proptest::prelude::*;
+use sqlparser::{
+    ast::{
+        BinaryOperator, CastKind, CeilFloorKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+        TrimWhereField, UnaryOperator, Value,
+    },
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
+
+use super::{
+    Comparison, Function, Volatility, like, like_prefix, resolve_aggregate, resolve_cast, resolve_function,
+    resolve_operator, resolve_set_function,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{
+        ColumnType, Context, Datum, Numeric, Type,
+        cast::{self, CastContext, common_type},
+        column_type,
+        testing::with_context,
+        tests::shown,
+        text,
+    },
+};
+
+struct Bound {
+    ty: Type,
+    value: Datum,
+}
+
+fn convert(cx: &Context, bound: Bound, to: Type) -> Result<Datum> {
+    let cast = resolve_cast(bound.ty, to.into(), CastContext::Explicit)
+        .ok_or_else(|| cast::cannot_cast(bound.ty, to))?;
+    cast.apply(cx, bound.value)
+}
+
+fn call(cx: &Context, function: &Function, arguments: Vec<Bound>) -> Result<Bound> {
+    let values = arguments
+        .into_iter()
+        .zip(function.arguments())
+        .map(|(bound, to)| convert(cx, bound, *to))
+        .collect::<Result<Vec<Datum>>>()?;
+    Ok(Bound { ty: function.returns(), value: function.call(cx, &values)? })
+}
+
+fn apply(cx: &Context, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
+    let types: Vec<Type> = arguments.iter().map(|bound| bound.ty).collect();
+    let function = resolve_function(name, &types)?;
+    call(cx, &function, arguments)
+}
+
+fn literal(value: &str) -> Bound {
+    Bound { ty: Type::Unknown, value: Datum::text(value) }
+}
+
+fn operator(cx: &Context, name: &str, left: Option<Bound>, right: Bound) -> Result<Bound> {
+    let function = resolve_operator(name, left.as_ref().map(|bound| bound.ty), right.ty)?;
+    call(cx, &function, left.into_iter().chain([right]).collect())
+}
+
+fn number(text: &str) -> Result<Bound> {
+    let ty = if text.bytes().all(|b| b.is_ascii_digit()) {
+        match text.parse::<i64>() {
+            Ok(value) if i32::try_from(value).is_ok() => Type::Int4,
+            Ok(_) => Type::Int8,
+            Err(_) => Type::Numeric,
+        }
+    } else {
+        Type::Numeric
+    };
+    with_context(|cx| Ok(Bound { ty, value: text::input(cx, text, ty.into())? }))
+}
+
+fn unsupported(expr: &Expr) -> SqlError {
+    panic!("the test binder does not know {expr}: {expr:?}")
+}
+
+fn eval(cx: &Context, expr: &Expr) -> Result<Bound> {
+    let all = |exprs: &[&Expr]| exprs.iter().map(|expr| eval(cx, expr)).collect::<Result<Vec<Bound>>>();
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => number(text),
+            Value::SingleQuotedString(text) => Ok(literal(text)),
+            Value::Boolean(value) => Ok(Bound { ty: Type::Bool, value: Datum::Bool(*value) }),
+            Value::Null => Ok(Bound { ty: Type::Unknown, value: Datum::Null }),
+            _ => Err(unsupported(expr)),
+        },
+        Expr::Nested(inner) => eval(cx, inner),
+        Expr::TypedString(typed) => {
+            let Value::SingleQuotedString(value) = &typed.value.value else { return Err(unsupported(expr)) };
+            explicit(cx, literal(value), column_type(&typed.data_type)?)
+        }
+        Expr::Interval(interval) => explicit(cx, eval(cx, &interval.value)?, Type::Interval.into()),
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
+            explicit(cx, eval(cx, expr)?, column_type(data_type)?)
+        }
+        Expr::UnaryOp { op, expr } => {
+            let right = eval(cx, expr)?;
+            // The least bigint is a literal with its sign.
+            if *op == UnaryOperator::Minus
+                && let Expr::Value(value) = &**expr
+                && let Value::Number(text, _) = &value.value
+            {
+                return number_with_sign(text);
+            }
+            let name = match op {
+                UnaryOperator::Minus => "-",
+                UnaryOperator::Plus => "+",
+                UnaryOperator::BitwiseNot => "~",
+                UnaryOperator::PGSquareRoot => "|/",
+                UnaryOperator::PGCubeRoot => "||/",
+                UnaryOperator::PGAbs => "@",
+                _ => return Err(unsupported(expr)),
+            };
+            operator(cx, name, None, right)
+        }
+        Expr::BinaryOp { left, op, right } => {
+            let name = match op {
+                BinaryOperator::PGBitwiseXor => "#".to_owned(),
+                BinaryOperator::PGExp | BinaryOperator::BitwiseXor => "^".to_owned(),
+                other => other.to_string(),
+            };
+            operator(cx, &name, Some(eval(cx, left)?), eval(cx, right)?)
+        }
+        Expr::Like { negated, expr, pattern, escape_char, .. } => {
+            let mut pattern = eval(cx, pattern)?;
+            if let Some(escape) = escape_char {
+                pattern = apply(cx, "like_escape", vec![pattern, eval(cx, escape)?])?;
+            }
+            operator(cx, if *negated { "!~~" } else { "~~" }, Some(eval(cx, expr)?), pattern)
+        }
+        Expr::ILike { negated, expr, pattern, .. } => {
+            let name = if *negated { "!~~*" } else { "~~*" };
+            operator(cx, name, Some(eval(cx, expr)?), eval(cx, pattern)?)
+        }
+        Expr::Function(function) => {
+            let name = function.name.to_string().to_lowercase();
+            let FunctionArguments::List(list) = &function.args else { return apply(cx, &name, Vec::new()) };
+            let mut arguments = Vec::new();
+            for argument in &list.args {
+                let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument else {
+                    return Err(unsupported(expr));
+                };
+                arguments.push(eval(cx, argument)?);
+            }
+            apply(cx, name.trim_matches('"'), arguments)
+        }
+        Expr::Extract { field, expr, .. } => {
+            apply(cx, "extract", vec![literal(&field.to_string().to_lowercase()), eval(cx, expr)?])
+        }
+        Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
+            let mut arguments = vec![eval(cx, expr)?];
+            for argument in [substring_from, substring_for].into_iter().flatten() {
+                arguments.push(eval(cx, argument)?);
+            }
+            apply(cx, if *shorthand { "substr" } else { "substring" }, arguments)
+        }
+        Expr::Position { expr, r#in } => apply(cx, "position", all(&[r#in, expr])?),
+        Expr::Trim { expr, trim_where, trim_what, .. } => {
+            let name = match trim_where {
+                None | Some(TrimWhereField::Both) => "btrim",
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+            };
+            let mut arguments = vec![eval(cx, expr)?];
+            if let Some(what) = trim_what {
+                arguments.push(eval(cx, what)?);
+            }
+            apply(cx, name, arguments)
+        }
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let mut arguments = all(&[expr, overlay_what, overlay_from])?;
+            if let Some(length) = overlay_for {
+                arguments.push(eval(cx, length)?);
+            }
+            apply(cx, "overlay", arguments)
+        }
+        Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(_) } => apply(cx, "ceil", all(&[expr])?),
+        Expr::Floor { expr, field: CeilFloorKind::DateTimeField(_) } => apply(cx, "floor", all(&[expr])?),
+        Expr::AtTimeZone { timestamp, time_zone } => apply(cx, "timezone", all(&[time_zone, timestamp])?),
+        Expr::Array(array) => {
+            let elements =
+                array.elem.iter().map(|element| eval(cx, element)).collect::<Result<Vec<Bound>>>()?;
+            let types: Vec<Type> = elements.iter().map(|bound| bound.ty).collect();
+            let common = common_type(&types, "ARRAY")?;
+            let values = elements
+                .into_iter()
+                .map(|bound| convert(cx, bound, common))
+                .collect::<Result<Vec<Datum>>>()?;
+            let scalar = common.scalar().expect("elements are scalars");
+            Ok(Bound { ty: Type::Array(scalar), value: Datum::Array(scalar, values.into()) })
+        }
+        _ => Err(unsupported(expr)),
+    }
+}
+
+/// The sign belongs to the literal, whose type is decided with it.
+fn number_with_sign(text: &str) -> Result<Bound> {
+    let negative = format!("-{text}");
+    let ty = match negative.parse::<i64>() {
+        Ok(value) if i32::try_from(value).is_ok() => Type::Int4,
+        Ok(_) => Type::Int8,
+        Err(_) => Type::Numeric,
+    };
+    with_context(|cx| Ok(Bound { ty, value: text::input(cx, &negative, ty.into())? }))
+}
+
+fn explicit(cx: &Context, bound: Bound, to: ColumnType) -> Result<Bound> {
+    let cast = resolve_cast(bound.ty, to, CastContext::Explicit)
+        .ok_or_else(|| cast::cannot_cast(bound.ty, to.ty))?;
+    Ok(Bound {
+        ty: to.ty,
+        value: if bound.value.is_null() { Datum::Null } else { cast.apply(cx, bound.value)? },
+    })
+}
+
+fn evaluate(sql: &str) -> String {
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect(sql);
+    let expr = parser.parse_expr().unwrap_or_else(|error| panic!("{sql}: {error}"));
+    with_context(|cx| {
+        shown(eval(cx, &expr).map(|bound| {
+            // An unknown literal of a result is text.
+            (!bound.value.is_null()).then(|| text::output(cx, &bound.value, bound.ty))
+        }))
+    })
+}
+
+/// Lines `expression => result`.
+#[test]
+fn expressions_as_postgresql() {
+    let mut failures = Vec::new();
+    for line in include_str!("golden/expressions.txt").lines() {
+        let (sql, expected) = line.rsplit_once(" => ").expect("two parts");
+        let result = evaluate(sql);
+        if result != expected {
+            failures.push(format!("{sql}:\n  expected {expected}\n  found    {result}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Lines `aggregate|type|values|result`: the values separated by blanks, `~` for NULL.
+#[test]
+fn aggregates_as_postgresql() {
+    let mut failures = Vec::new();
+    for line in include_str!("golden/aggregates.txt").lines() {
+        let parts: Vec<&str> = line.splitn(4, '|').collect();
+        let [name, type_name, values, expected] = parts[..] else { panic!("four parts: {line}") };
+        let result = with_context(|cx| {
+            let ty = crate::types::parse_type_name(type_name)?.ty;
+            let given = if name == "string_agg" { vec![ty, Type::Unknown] } else { vec![ty] };
+            let aggregate = resolve_aggregate(name, &given, false)?;
+            let mut state = aggregate.accumulator();
+            for value in values.split(' ').filter(|value| !value.is_empty()) {
+                let datum = if value == "~" { Datum::Null } else { text::input(cx, value, ty.into())? };
+                let argument = convert(cx, Bound { ty, value: datum }, aggregate.arguments()[0])?;
+                state.step(&[argument, Datum::text(",")][..given.len()])?;
+            }
+            let value = state.finish()?;
+            Ok((!value.is_null()).then(|| text::output(cx, &value, aggregate.returns())))
+        });
+        let result = shown(result);
+        if result != expected {
+            failures
+                .push(format!("{name}({type_name}) {values}:\n  expected {expected}\n  found    {result}"));
+        }
+    }
+    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn operators_tell_what_indexes_need() {
+    let less = resolve_operator("<", Some(Type::Int4), Type::Int8).expect("integers compare");
+    assert_eq!(less.comparison(), Some(Comparison::Less));
+    assert_eq!(less.arguments(), [Type::Int8, Type::Int8]);
+    assert_eq!(less.operator(), Some("<"));
+    assert_eq!(less.volatility, Volatility::Immutable);
+    let equal = resolve_operator("=", Some(Type::Bpchar), Type::Unknown).expect("char(n) compares");
+    assert_eq!(equal.arguments(), [Type::Bpchar, Type::Bpchar]);
+    let named = resolve_operator("!=", Some(Type::Varchar), Type::Unknown).expect("varchar compares");
+    assert_eq!((named.name(), named.arguments()), ("<>", &[Type::Text, Type::Text][..]));
+    assert_eq!(
+        resolve_operator("+", Some(Type::Unknown), Type::Unknown).expect_err("no idea").state(),
+        SqlState::AMBIGUOUS_FUNCTION
+    );
+}
+
+#[test]
+fn sets_as_postgresql() {
+    let rows = |name: &str, arguments: &[&str], types: &[Type]| {
+        with_context(|cx| -> Result<String> {
+            let function = resolve_set_function(name, types)?;
+            let values = arguments
+                .iter()
+                .zip(types)
+                .zip(function.arguments())
+                .map(|((argument, ty), to)| {
+                    let value = text::input(cx, argument, (*ty).into())?;
+                    convert(cx, Bound { ty: *ty, value }, *to)
+                })
+                .collect::<Result<Vec<Datum>>>()?;
+            let ty = function.columns()[0].1;
+            let rows = function.rows(&values, cx)?;
+            Ok(rows.iter().map(|row| text::output(cx, &row[0], ty)).collect::<Vec<_>>().join(" "))
+        })
+    };
+    let int = [Type::Int4; 3];
+    assert_eq!(rows("generate_series", &["1", "4"], &int[..2]).expect("rows"), "1 2 3 4");
+    assert_eq!(rows("generate_series", &["5", "1", "-2"], &int).expect("rows"), "5 3 1");
+    assert_eq!(
+        rows("generate_series", &["2147483646", "2147483647"], &int[..2]).expect("rows"),
+        "2147483646 2147483647"
+    );
+    assert_eq!(rows("generate_series", &["3", "2"], &int[..2]).expect("rows"), "");
+    assert_eq!(
+        rows("generate_series", &["1", "2", "0"], &int).expect_err("no step").report().message,
+        "step size cannot equal zero"
+    );
+    assert_eq!(
+        rows("generate_series", &["1.1", "4", "1.3"], &[Type::Numeric; 3]).expect("rows"),
+        "1.1 2.4 3.7"
+    );
+    assert_eq!(
+        rows(
+            "generate_series",
+            &["2024-01-31", "2024-04-30", "1 month"],
+            &[Type::Timestamp, Type::Timestamp, Type::Interval]
+        )
+        .expect("rows"),
+        "2024-01-31 00:00:00 2024-02-29 00:00:00 2024-03-29 00:00:00 2024-04-29 00:00:00"
+    );
+    assert_eq!(rows("unnest", &["{a,b}"], &[Type::Array(crate::types::Scalar::Text)]).expect("rows"), "a b");
+    assert_eq!(rows("regexp_split_to_table", &["a b c", " "], &[Type::Text; 2]).expect("rows"), "a b c");
+}
+
+#[test]
+fn patterns_give_index_bounds() {
+    assert_eq!(like_prefix("abc%"), ("abc".to_owned(), false));
+    assert_eq!(like_prefix("a\\%b"), ("a%b".to_owned(), true));
+    assert_eq!(like_prefix("_x"), (String::new(), false));
+}
+
+/// LIKE by definition, slow.
+fn like_slowly(text: &[char], pattern: &[char]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        ['%', rest @ ..] => (0..=text.len()).any(|i| like_slowly(&text[i..], rest)),
+        ['_', rest @ ..] => !text.is_empty() && like_slowly(&text[1..], rest),
+        [c, rest @ ..] => text.first() == Some(c) && like_slowly(&text[1..], rest),
+    }
+}
+
+proptest! {
+    #[test]
+    fn like_agrees_with_its_definition(text in "[aé]{0,6}", pattern in "[aé%_]{0,6}") {
+        let (t, p): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
+        prop_assert_eq!(like(&text, &pattern).expect("no escapes"), like_slowly(&t, &p));
+    }
+
+    #[test]
+    fn numeric_division_inverts_multiplication(a in any::<i64>(), b in any::<i32>(), scale in 0_i64..6) {
+        prop_assume!(b != 0);
+        let (a, b) = (Numeric::new(a.into(), scale), Numeric::from(i64::from(b)));
+        let product = a.mul(&b).expect("small");
+        prop_assert_eq!(product.div(&b).expect("not zero"), a);
+    }
+
+    #[test]
+    fn roots_and_logarithms_invert(n in 1_i64..1_000_000_000_000, scale in 0_i64..12) {
+        let value = Numeric::new(n.into(), scale);
+        let root = value.sqrt_to_scale(40).expect("positive");
+        prop_assert_eq!(root.mul(&root).expect("small").round(20), value.round(20));
+        let back = value.ln().expect("positive").exp().expect("small");
+        let error = back.sub(&value).expect("small").abs();
+        let tolerance = value.mul(&Numeric::parse("1e-12").expect("a numeric")).expect("small");
+        prop_assert!(error <= tolerance, "{value} {back}");
+    }
+}
