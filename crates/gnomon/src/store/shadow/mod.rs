@@ -544,7 +544,9 @@ impl ShadowStore {
     /// Notes in the root, before the first write of this run, that a crash can leave torn pages in free space.
     fn before_writing(&self) -> Result<()> {
         let mut free_pages = self.free_pages.lock();
-        if free_pages.whole && !free_pages.written {
+        if !free_pages.written {
+            // Wanted after a crash too: the first batch's number is by two larger than the root's, so it overwrites
+            // the pair of copies that the root stands in. The other pair must hold the same state by then.
             let mut root = *self.root.lock();
             // The number before the first batch of this run: see where `accumulating` is made.
             root.batch += 1;

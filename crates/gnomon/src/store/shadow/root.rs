@@ -197,6 +197,35 @@ mod tests {
         assert_eq!(newest(&read_copies(&*file).unwrap()).unwrap(), root(5));
     }
 
+    /// A batch never writes over the only pair that holds the state before it, in the first batch after a crash
+    /// neither.
+    #[test]
+    fn the_state_before_a_batch_stands_in_the_other_pair() {
+        use crate::{disk::SimDisk, page::PageKind, store::PageWrite, store::shadow::ShadowStore};
+
+        let mut disk = SimDisk::new(1);
+        let mut before = 0;
+        for run in 0..4 {
+            let store = ShadowStore::open(&disk, Some(7), 1 << 20, false).unwrap();
+            for _ in 0..1 + run % 2 {
+                let pages = store.begin(1).unwrap();
+                pages.allocate(PageKind::TreeLeaf).unwrap();
+                drop(pages);
+                store.flush().unwrap();
+                let file = disk.open(super::super::FILE, false).unwrap();
+                let batches = read_copies(&*file).unwrap().map(|copy| copy.unwrap().batch);
+                let [older, newer] = [*batches.iter().min().unwrap(), *batches.iter().max().unwrap()];
+                assert!(
+                    older >= before,
+                    "run {run}: {older} was left beside {newer}, but {before} was durable"
+                );
+                before = newer;
+            }
+            // As if the machine stopped: nobody closes it.
+            disk = disk.crash_image_synced();
+        }
+    }
+
     #[test]
     fn a_newer_format_is_refused() {
         let file = MemDisk::new().open("pages", true).unwrap();
