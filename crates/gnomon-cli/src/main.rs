@@ -1,2 +1,90 @@
-//! The program `gnomon`.
-fn main() {}
+//! The program `gnomon`: a database that is served, asked, measured, inspected and verified.
+//!
+//! Exit codes: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2 for arguments
+//! that make no sense. Results go to standard output, everything else to standard error.
+
+mod bench;
+mod failure;
+mod inspect;
+mod serve;
+mod shell;
+mod signals;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  gnomon sql bank.gnomon                          a shell on the database in the directory bank.gnomon
+  gnomon sql bank.gnomon --file examples/bank.sql run a script; the database is made if there is none
+  gnomon serve bank.gnomon                        serve it; then: psql -h 127.0.0.1 -p 5433
+  gnomon bench tpcb --clients 32                  durable transactions a second on this machine
+  gnomon verify bank.gnomon                       read everything and say what is damaged";
+
+#[derive(Parser)]
+#[command(
+    name = "gnomon",
+    version,
+    about = "A durable transactional database that speaks PostgreSQL",
+    after_help = EXAMPLES,
+    max_term_width = 100
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a database over the PostgreSQL protocol until Ctrl-C or SIGTERM.
+    Serve(serve::Serve),
+    /// Run SQL on a database: a shell, or commands and scripts.
+    Sql(shell::Sql),
+    /// Measure this machine with a workload, in this process.
+    Bench(bench::Bench),
+    /// Show what a database consists of.
+    Inspect(inspect::Inspect),
+    /// Read everything that a database has and say what is damaged.
+    Verify(verify::Verify),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sql(arguments) => shell::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+    };
+    done.unwrap_or_else(|Failure(message)| {
+        eprintln!("gnomon: {message}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent_and_every_command_has_examples() {
+        let mut command = Arguments::command();
+        command.build();
+        command.clone().debug_assert();
+        let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
+        assert_eq!(commands.len(), 5);
+        while let Some(command) = commands.pop() {
+            if command.has_subcommands() {
+                commands.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help"));
+            } else {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.starts_with("Examples:"), "{}", command.get_name());
+            }
+        }
+    }
+}

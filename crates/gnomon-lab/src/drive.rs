@@ -9,7 +9,8 @@ use std::time::Duration;
 use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::{
-        atomic::{AtomicU8, Ordering},
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
         thread,
     },
 };
@@ -28,6 +29,8 @@ pub struct Load {
     pub measured: Duration,
     /// Where random numbers begin.
     pub seed: u64,
+    /// Set to end the run early, which then fails.
+    pub cancel: Arc<AtomicBool>,
 }
 
 /// What a run did.
@@ -67,7 +70,7 @@ fn histogram() -> Histogram<u64> {
 /// Runs the clients that `client` makes, one for each number below `load.clients`.
 ///
 /// # Errors
-/// The first failure of a client.
+/// The first failure of a client, or that the run was canceled.
 pub fn drive<C: Client>(load: &Load, client: impl Fn(usize) -> C) -> Result<Measured> {
     let clock = SystemClock::new();
     let phase = AtomicU8::new(WARMING_UP);
@@ -80,11 +83,11 @@ pub fn drive<C: Client>(load: &Load, client: impl Fn(usize) -> C) -> Result<Meas
             .into_iter()
             .map(|(client, rng)| scope.spawn(move || run_client(client, rng, clock, phase)))
             .collect();
-        sleep_unless_stopped(load.warm_up, phase);
+        sleep_unless_stopped(load.warm_up, phase, &load.cancel);
         let began = clock.now();
         // Unless a client has failed meanwhile.
         let _ = phase.compare_exchange(WARMING_UP, MEASURING, Ordering::AcqRel, Ordering::Acquire);
-        sleep_unless_stopped(load.measured, phase);
+        sleep_unless_stopped(load.measured, phase, &load.cancel);
         phase.store(STOPPED, Ordering::Release);
         let seconds = (clock.now() - began).as_secs_f64();
         let mut all =
@@ -102,15 +105,19 @@ pub fn drive<C: Client>(load: &Load, client: impl Fn(usize) -> C) -> Result<Meas
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        failure.map_or(Ok(all), Err)
+        match failure {
+            Some(error) => Err(error),
+            None if load.cancel.load(Ordering::Acquire) => Err(StoreError::unexpected("canceled")),
+            None => Ok(all),
+        }
     })
 }
 
 /// Sleeps in steps, so that a failure shows soon.
-fn sleep_unless_stopped(duration: Duration, phase: &AtomicU8) {
+fn sleep_unless_stopped(duration: Duration, phase: &AtomicU8, cancel: &AtomicBool) {
     const STEP: Duration = Duration::from_millis(50);
     let clock = SystemClock::new();
-    while phase.load(Ordering::Acquire) != STOPPED {
+    while phase.load(Ordering::Acquire) != STOPPED && !cancel.load(Ordering::Acquire) {
         let left = duration.saturating_sub(clock.now());
         if left.is_zero() {
             return;
@@ -161,7 +168,7 @@ fn run_client(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gnomon::sync::{Arc, Mutex};
+    use gnomon::sync::Mutex;
 
     struct Counter {
         attempts: u64,
@@ -199,6 +206,7 @@ mod tests {
             warm_up: Duration::from_millis(20),
             measured: Duration::from_millis(100),
             seed: 7,
+            cancel: Arc::default(),
         };
         let result = drive(&load, |_| Counter { attempts: 0, chosen: Vec::new(), seen: seen.clone(), fail });
         let mut seen = std::mem::take(&mut *seen.lock());

@@ -49,6 +49,9 @@ impl From<Error> for StoreError {
     }
 }
 
+/// Takes the rows of a table, key and value.
+pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
 /// The result of a store's operation.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -65,7 +68,7 @@ pub trait Store: Sync {
     fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()>;
 
     /// Visits every row of a table in the order of the keys.
-    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>;
+    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()>;
 }
 
 /// What a transaction can do.
@@ -149,7 +152,7 @@ impl Store for GnomonStore {
         Ok(())
     }
 
-    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
         let mut txn = self.database.begin(TxnOptions { read_only: true, ..TxnOptions::default() })?;
         let mut cursor = txn.scan(tree(table), KeyRange::all(), Direction::Forward)?;
         while let Some((key, value)) = cursor.next(&mut txn)? {

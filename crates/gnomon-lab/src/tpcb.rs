@@ -16,7 +16,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use gnomon::env::{Clock, Rng, SystemClock};
+use gnomon::{
+    env::{Clock, Rng, SystemClock},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use serde::Serialize;
 
 use crate::{
@@ -121,7 +127,7 @@ fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) 
 }
 
 /// Puts the bank into a store's empty tables.
-pub fn load(store: &dyn Store, scale: &Scale, progress: &mut Progress) -> Result<()> {
+pub fn load(store: &dyn Store, scale: &Scale, progress: &mut Progress, cancel: &AtomicBool) -> Result<()> {
     let tables = [
         (BRANCHES, scale.branches, 1),
         (TELLERS, scale.branches * TELLERS_PER_BRANCH, TELLERS_PER_BRANCH),
@@ -131,6 +137,9 @@ pub fn load(store: &dyn Store, scale: &Scale, progress: &mut Progress) -> Result
     let mut done = 0;
     for (table, rows, per_branch) in tables {
         for start in (0..rows).step_by(CHUNK_ROWS as usize) {
+            if cancel.load(Ordering::Acquire) {
+                return Err(StoreError::unexpected("canceled"));
+            }
             let end = rows.min(start + CHUNK_ROWS);
             let chunk: Vec<Row> = (start..end)
                 .map(|number| (number.to_be_bytes().to_vec(), row(number / per_branch, 0)))
@@ -244,8 +253,13 @@ pub struct Settings {
 }
 
 /// Loads a bank into a new database of Gnomon's, runs the clients, and checks the invariant, then once more after
-/// closing and opening the database again.
-pub fn bench(settings: &Settings, seed: u64, progress: &mut Progress) -> Result<Report> {
+/// closing and opening the database again. `cancel` ends it early, which then fails.
+pub fn bench(
+    settings: &Settings,
+    seed: u64,
+    progress: &mut Progress,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Report> {
     let temporary;
     let directory = match &settings.dir {
         Some(directory) => directory,
@@ -257,7 +271,7 @@ pub fn bench(settings: &Settings, seed: u64, progress: &mut Progress) -> Result<
     let scale = Scale { branches: settings.branches, accounts_per_branch: settings.accounts_per_branch };
     let pool_bytes = settings.pool_mib << 20;
     let store = GnomonStore::create(directory, TABLES, pool_bytes)?;
-    load(&store, &scale, progress)?;
+    load(&store, &scale, progress, cancel)?;
     let measured = run(
         &store,
         &scale,
@@ -266,6 +280,7 @@ pub fn bench(settings: &Settings, seed: u64, progress: &mut Progress) -> Result<
             warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
             measured: Duration::from_secs_f64(settings.measured_seconds),
             seed,
+            cancel: cancel.clone(),
         },
         0,
     )?;
@@ -300,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_short_run_keeps_its_invariant() {
-        let report = bench(&settings(None), 3, &mut Progress::silent()).unwrap();
+        let report = bench(&settings(None), 3, &mut Progress::silent(), &Arc::default()).unwrap();
         assert!(report.invariant.holds, "{report}");
         assert!(report.invariant.detail.ends_with("also after reopening"));
         assert!(report.committed > 0 && report.latency_us.p50 > 0);
@@ -309,7 +324,7 @@ mod tests {
     #[test]
     fn a_broken_invariant_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let report = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent()).unwrap();
+        let report = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default()).unwrap();
         let store = GnomonStore::open(dir.path(), 4 << 20).unwrap();
         let mut rows = 0;
         store
@@ -329,7 +344,7 @@ mod tests {
     fn a_bank_is_not_made_over_another() {
         let dir = tempfile::tempdir().unwrap();
         GnomonStore::create(dir.path(), TABLES, 4 << 20).unwrap().close().unwrap();
-        let error = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent()).unwrap_err();
+        let error = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default()).unwrap_err();
         assert!(error.to_string().contains("holds a database already"), "{error}");
     }
 

@@ -7,7 +7,7 @@ use fjall::{
     Conflict, KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable,
     SingleWriterTxDatabase, SingleWriterTxKeyspace,
 };
-use gnomon_lab::store::{Operations, Result, Row, Store, StoreError, Table};
+use gnomon_lab::store::{Operations, Result, Row, Store, StoreError, Table, Visitor};
 
 use crate::{failed, group::GroupCommit};
 
@@ -52,7 +52,7 @@ impl Store for SingleWriter {
         self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
     }
 
-    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
         for row in self.database.read_tx().iter(&self.tables[table]) {
             let (key, value) = row.into_inner().map_err(failed)?;
             visit(&key, &value)?;
@@ -126,7 +126,7 @@ impl Store for Optimistic {
         self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
     }
 
-    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
         for row in self.database.read_tx().iter(&self.tables[table]) {
             let (key, value) = row.into_inner().map_err(failed)?;
             visit(&key, &value)?;

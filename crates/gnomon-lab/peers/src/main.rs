@@ -12,6 +12,7 @@ use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
     drive::Load,
     progress::Progress,
@@ -127,7 +128,7 @@ fn compare(arguments: &Tpcb) -> Result<bool> {
         let directory = tempfile::tempdir().map_err(failed)?;
         let store = kind.create(directory.path(), arguments.pool_mib << 20)?;
         let mut progress = Progress::on_stderr(&format!("loading {}", store.name()));
-        tpcb::load(&*store, &scale, &mut progress)?;
+        tpcb::load(&*store, &scale, &mut progress, &AtomicBool::new(false))?;
         banks.push(Bank { store, runs: 0, committed: 0, _directory: directory });
     }
     let mut sound = true;
@@ -162,6 +163,7 @@ fn run(bank: &mut Bank, scale: &tpcb::Scale, arguments: &Tpcb, clients: usize, r
         warm_up: Duration::from_secs_f64(arguments.warm_up),
         measured: Duration::from_secs_f64(arguments.seconds),
         seed: arguments.seed.wrapping_add(round),
+        cancel: Arc::default(),
     };
     let measured = tpcb::run(&*bank.store, scale, &load, bank.runs)?;
     bank.runs += 1;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gnomon_lab::store::{Operations, Result, Row, Store, Table};
+use gnomon_lab::store::{Operations, Result, Row, Store, Table, Visitor};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::{failed, group::GroupCommit};
@@ -58,7 +58,7 @@ impl Store for Redb {
         self.group.wait(|| self.sync())
     }
 
-    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
         let txn = self.database.begin_read().map_err(failed)?;
         let opened = txn.open_table(definition(table)).map_err(failed)?;
         for row in opened.iter().map_err(failed)? {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use gnomon::sync::Mutex;
-use gnomon_lab::store::{Operations, Result, Row, Store, Table};
+use gnomon_lab::store::{Operations, Result, Row, Store, Table, Visitor};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::failed;
@@ -51,7 +51,7 @@ impl Store for Sqlite {
         txn.0.commit().map_err(failed)
     }
 
-    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
         let connection = self.0.lock();
         let mut statement =
             connection.prepare(&format!("SELECT k, v FROM t{table} ORDER BY k")).map_err(failed)?;

@@ -1,0 +1,137 @@
+//! `gnomon inspect`: what a database consists of.
+
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use gnomon::{Stats, TreeId, VerifyReport, disk::FileDisk};
+use gnomon_lab::progress::Progress;
+use gnomon_sql::{catalog::Catalog, session::SqlDatabase};
+use serde_json::json;
+
+use crate::{Failure, failure};
+
+/// Shows sizes, commits and trees, with the tables and indexes of SQL that they hold. Reads everything that a
+/// database has; nobody else may have it open.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gnomon inspect bank.gnomon
+  gnomon inspect bank.gnomon --json | jq '.trees[] | {name, entries, pages}'")]
+pub struct Inspect {
+    /// The database's directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
+    let directory = &arguments.directory;
+    let of_engine = |error| Failure::of_engine(directory, &error);
+    let mut progress = Progress::on_stderr("reading pages");
+    let report = FileDisk::open_read_only(directory)
+        .and_then(|disk| gnomon::verify(&disk, &mut |done, total| progress.set(done, total)))
+        .map_err(of_engine)?;
+    drop(progress);
+    let database = failure::open(directory, false, 16)?;
+    let stats = database.stats();
+    // A database without trees is not SQL's yet, and looking must not make it so. One of another program has no
+    // names.
+    let names = match report.trees.is_empty() {
+        true => BTreeMap::new(),
+        false => SqlDatabase::open(database.clone())
+            .map(|database| names(&database.catalog()))
+            .unwrap_or_default(),
+    };
+    if arguments.json {
+        println!("{}", to_json(&directory.display().to_string(), &stats, &report, &names));
+    } else {
+        print_text(&directory.display().to_string(), &stats, &report, &names);
+    }
+    database.close().map_err(of_engine)?;
+    if !report.is_sound() {
+        return Err(Failure(format!(
+            "{0} is damaged: `gnomon verify {0}` lists the damage",
+            directory.display()
+        )));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What SQL keeps in each tree.
+fn names(catalog: &Catalog) -> BTreeMap<TreeId, String> {
+    let mut names = BTreeMap::new();
+    for table in catalog.tables() {
+        names.insert(table.tree, format!("table {}.{}", table.schema, table.name));
+        for index in &table.indexes {
+            names.insert(index.tree, format!("index {}.{}", table.schema, index.name));
+        }
+    }
+    names
+}
+
+fn to_json(
+    path: &str,
+    stats: &Stats,
+    report: &VerifyReport,
+    names: &BTreeMap<TreeId, String>,
+) -> serde_json::Value {
+    let trees: Vec<_> = report
+        .trees
+        .iter()
+        .map(|tree| {
+            json!({
+                "tree": tree.tree.0,
+                "name": names.get(&tree.tree),
+                "entries": tree.entries,
+                "pages": tree.pages,
+                "height": tree.height,
+                "leaf_fill": tree.leaf_fill,
+                "dropped": tree.dropped,
+            })
+        })
+        .collect();
+    json!({
+        "path": path,
+        "format_version": stats.format_version,
+        "identity": format!("{:016x}", stats.identity),
+        "csn": report.csn.0,
+        "batches": stats.batches,
+        "file_pages": stats.file_pages,
+        "used_pages": stats.used_pages,
+        "free_pages": report.free_pages,
+        "table_pages": report.table_pages,
+        "table_depth": stats.table_depth,
+        "logical_pages": stats.logical_pages,
+        "sound": report.is_sound(),
+        "trees": trees,
+    })
+}
+
+fn print_text(path: &str, stats: &Stats, report: &VerifyReport, names: &BTreeMap<TreeId, String>) {
+    println!("{path}: format {}, identity {:016x}", stats.format_version, stats.identity);
+    println!("commits: newest {}, in {} batches", report.csn, stats.batches);
+    println!(
+        "pages of 4 KiB: {} in the file, {} used, {} free; page table of {} pages, {} levels",
+        stats.file_pages, stats.used_pages, report.free_pages, report.table_pages, stats.table_depth
+    );
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["tree", "holds", "entries", "pages", "height", "leaf fill"]);
+    for tree in &report.trees {
+        let name = names.get(&tree.tree).map_or("", String::as_str);
+        let holds = if tree.dropped { "dropped, being given back" } else { name };
+        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        table.add_row([
+            right(tree.tree.to_string()),
+            Cell::new(holds),
+            right(tree.entries.to_string()),
+            right(tree.pages.to_string()),
+            right(tree.height.to_string()),
+            right(format!("{:.0} %", tree.leaf_fill * 100.0)),
+        ]);
+    }
+    println!("{table}");
+}

@@ -1,0 +1,125 @@
+//! `gnomon serve`: a database over the PostgreSQL protocol.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::Args;
+use gnomon_server::{Auth, Server, ServerOptions, Tls, Users};
+use gnomon_sql::session::SqlDatabase;
+
+use crate::{Failure, failure, signals};
+
+/// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
+/// statements end and close the database. A second Ctrl-C ends at once; nothing acknowledged is lost.
+///
+/// Without a password everyone who reaches the address is let in, so that is allowed on loopback addresses only.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gnomon serve                                   data.gnomon on 127.0.0.1:5433
+  gnomon serve bank.gnomon --listen 127.0.0.1:0  a free port, which is printed
+  gnomon serve bank.gnomon --listen 0.0.0.0:5433 --user alice --password-file secret
+  psql -h 127.0.0.1 -p 5433                      a client")]
+pub struct Serve {
+    /// The database's directory; the database is made if there is none.
+    #[arg(value_name = "DIR", default_value = "data.gnomon")]
+    directory: PathBuf,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
+    listen: SocketAddr,
+    /// A directory for a Unix-domain socket to listen on too.
+    #[arg(long, value_name = "DIR")]
+    socket_dir: Option<PathBuf>,
+    /// Ask for no password: the default, on loopback addresses only.
+    #[arg(long, conflicts_with_all = ["user", "users_file"])]
+    trust: bool,
+    /// The one user that is let in.
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    user: Option<String>,
+    /// A file whose first line is the user's password.
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+    /// Users and their SCRAM verifiers, a line NAME:SCRAM-SHA-256$... each.
+    #[arg(long, value_name = "FILE", conflicts_with = "user")]
+    users_file: Option<PathBuf>,
+    /// A certificate chain (PEM) for TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// The only database name to accept; without it, every name is the database.
+    #[arg(long, value_name = "NAME")]
+    database: Option<String>,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    connections_max: u32,
+    /// End connections whose client is silent for so many seconds.
+    #[arg(long, value_name = "S")]
+    idle_timeout: Option<u64>,
+    /// How many seconds to let statements end when the server stops.
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    shutdown_timeout: u64,
+    /// The buffer pool, in MiB.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pool_mib: u32,
+}
+
+pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
+    let auth = auth(arguments)?;
+    if matches!(auth, Auth::Trust) && !arguments.listen.ip().is_loopback() {
+        return Err(Failure(format!(
+            "{} can be reached from other machines, where --trust is not allowed: \
+             give --user and --password-file, or listen on 127.0.0.1",
+            arguments.listen
+        )));
+    }
+    let engine = failure::open(&arguments.directory, true, arguments.pool_mib as usize)?;
+    let database = SqlDatabase::open(engine)
+        .map_err(|error| Failure::new(arguments.directory.display(), error))?;
+    let options = ServerOptions {
+        listen: arguments.listen,
+        unix_socket_dir: arguments.socket_dir.clone(),
+        auth,
+        tls: arguments
+            .tls_cert
+            .clone()
+            .zip(arguments.tls_key.clone())
+            .map(|(certificates, key)| Tls { certificates, key }),
+        database: arguments.database.clone(),
+        connections_max: arguments.connections_max as usize,
+        idle_timeout: arguments.idle_timeout.map(Duration::from_secs),
+        shutdown_timeout: Duration::from_secs(arguments.shutdown_timeout),
+        ..ServerOptions::default()
+    };
+    let server = Server::bind(database, options).map_err(|error| Failure(error.to_string()))?;
+    let handle = server.handle();
+    signals::on_stop(move || {
+        eprintln!("stopping: waiting for running statements; once more ends at once");
+        handle.shut_down();
+    })
+    .map_err(|error| Failure::new("cannot listen to signals", error))?;
+    let address = server.local_addr();
+    println!("serving {} on {address}", arguments.directory.display());
+    eprintln!("connect with: psql -h {} -p {}", address.ip(), address.port());
+    server.run().map_err(|error| Failure(error.to_string()))?;
+    eprintln!("closed");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn auth(arguments: &Serve) -> Result<Auth, Failure> {
+    if let Some(path) = &arguments.users_file {
+        return Users::from_file(path).map(Auth::Scram).map_err(Failure);
+    }
+    let (Some(user), Some(path)) = (&arguments.user, &arguments.password_file) else {
+        return Ok(Auth::Trust);
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("cannot read the password file {}", path.display()), error))?;
+    let password = text.lines().next().unwrap_or_default();
+    if password.is_empty() {
+        return Err(Failure(format!("the password file {} is empty: write a password", path.display())));
+    }
+    let users =
+        Users::single(user, password).map_err(|_| Failure("the system has no randomness to give".into()))?;
+    Ok(Auth::Scram(users))
+}

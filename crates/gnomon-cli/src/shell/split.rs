@@ -1,0 +1,305 @@
+//! Cuts lines into statements and backslash commands, as psql does.
+//!
+//! Promises: a semicolon ends a statement unless it stands in quotes, dollar quotes, a comment or parentheses; what a
+//! line leaves open goes on in the next. Nothing is checked: what is no SQL is the session's to say.
+
+/// What a line brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A complete statement.
+    Statement {
+        /// Its text, without comments before it and without its semicolon's line end.
+        text: String,
+        /// The line on which it begins, from 1.
+        line: usize,
+    },
+    /// A backslash command, without the backslash.
+    Command {
+        /// The command and its arguments.
+        text: String,
+        /// Its line, from 1.
+        line: usize,
+    },
+}
+
+/// Where in a statement the end of a line is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Within {
+    Plain,
+    /// A string; `escapes` if a backslash takes the next character.
+    Single { escapes: bool },
+    /// A quoted name.
+    Double,
+    /// A dollar-quoted string with its tag, dollars included.
+    Dollar(String),
+    /// Comments within each other.
+    Comment(usize),
+}
+
+/// Cuts lines.
+#[derive(Debug)]
+pub struct Splitter {
+    /// The statement so far.
+    text: String,
+    /// Where it begins.
+    begins: usize,
+    within: Within,
+    parentheses: usize,
+    lines: usize,
+}
+
+impl Default for Splitter {
+    fn default() -> Splitter {
+        Splitter { text: String::new(), begins: 0, within: Within::Plain, parentheses: 0, lines: 0 }
+    }
+}
+
+impl Splitter {
+    /// Whether a statement has begun, and what is open in it: `-` nothing, else the character that opened it.
+    pub fn open(&self) -> Option<char> {
+        match self.within {
+            Within::Plain if self.parentheses > 0 => Some('('),
+            Within::Plain => (!self.text.is_empty()).then_some('-'),
+            Within::Single { .. } => Some('\''),
+            Within::Double => Some('"'),
+            Within::Dollar(_) => Some('$'),
+            Within::Comment(_) => Some('*'),
+        }
+    }
+
+    /// Forgets the statement so far.
+    pub fn reset(&mut self) {
+        *self = Splitter { lines: self.lines, ..Splitter::default() };
+    }
+
+    /// A line was read that is none of the script's statements.
+    pub fn skip_line(&mut self) {
+        self.lines += 1;
+    }
+
+    /// How many lines there were.
+    pub fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// What is left at the end of the input, if it is more than blanks.
+    pub fn finish(&mut self) -> Option<Item> {
+        self.take()
+    }
+
+    /// The next line, without its end.
+    pub fn line(&mut self, line: &str) -> Vec<Item> {
+        self.lines += 1;
+        let mut items = Vec::new();
+        let mut rest = line;
+        while let Some(next) = rest.chars().next() {
+            let before = self.text.chars().next_back();
+            let taken = match &mut self.within {
+                Within::Plain => match self.plain(rest, next, before, &mut items) {
+                    Some(taken) => taken,
+                    None => return items,
+                },
+                Within::Single { escapes } => match next {
+                    '\\' if *escapes => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+                    // A doubled quote is one of the string.
+                    '\'' if rest.starts_with("''") => 2,
+                    '\'' => {
+                        self.within = Within::Plain;
+                        1
+                    }
+                    _ => next.len_utf8(),
+                },
+                Within::Double => {
+                    if next == '"' {
+                        self.within = Within::Plain;
+                    }
+                    next.len_utf8()
+                }
+                Within::Dollar(tag) => {
+                    if rest.starts_with(tag.as_str()) {
+                        let taken = tag.len();
+                        self.within = Within::Plain;
+                        taken
+                    } else {
+                        next.len_utf8()
+                    }
+                }
+                Within::Comment(depth) => {
+                    if rest.starts_with("*/") {
+                        *depth -= 1;
+                        if *depth == 0 {
+                            self.within = Within::Plain;
+                        }
+                        2
+                    } else if rest.starts_with("/*") {
+                        *depth += 1;
+                        2
+                    } else {
+                        next.len_utf8()
+                    }
+                }
+            };
+            let (piece, after) = rest.split_at(taken);
+            if !self.text.is_empty() || !piece.trim().is_empty() {
+                if self.text.is_empty() {
+                    self.begins = self.lines;
+                }
+                self.text.push_str(piece);
+            }
+            rest = after;
+            if piece == ";" && self.within == Within::Plain && self.parentheses == 0 {
+                items.extend(self.take());
+            }
+        }
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        items
+    }
+
+    /// Takes a piece outside of quotes and comments; returns its length, or none if the line is used up.
+    fn plain(
+        &mut self,
+        rest: &str,
+        next: char,
+        before: Option<char>,
+        items: &mut Vec<Item>,
+    ) -> Option<usize> {
+        let after_name = before.is_some_and(is_name);
+        match next {
+            '\'' => {
+                let escapes = matches!(before, Some('e' | 'E'))
+                    && !self.text.chars().rev().nth(1).is_some_and(is_name);
+                self.within = Within::Single { escapes };
+            }
+            '"' => self.within = Within::Double,
+            '$' if !after_name => {
+                if let Some(tag) = dollar_tag(rest) {
+                    self.within = Within::Dollar(tag.to_owned());
+                    return Some(tag.len());
+                }
+            }
+            '-' if rest.starts_with("--") => {
+                if self.text.is_empty() {
+                    return None;
+                }
+                return Some(rest.len());
+            }
+            '/' if rest.starts_with("/*") => {
+                self.within = Within::Comment(1);
+                return Some(2);
+            }
+            '(' => self.parentheses += 1,
+            ')' => self.parentheses = self.parentheses.saturating_sub(1),
+            '\\' => {
+                let command = rest[1..].trim().to_owned();
+                if command == "g" {
+                    items.extend(self.take());
+                } else if command == "r" {
+                    self.reset();
+                } else {
+                    items.push(Item::Command { text: command, line: self.lines });
+                    if !self.text.is_empty() {
+                        self.text.push('\n');
+                    }
+                }
+                return None;
+            }
+            _ => {}
+        }
+        Some(next.len_utf8())
+    }
+
+    fn take(&mut self) -> Option<Item> {
+        let text = std::mem::take(&mut self.text);
+        let line = self.begins;
+        self.reset();
+        let text = text.trim_end();
+        (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), line })
+    }
+}
+
+fn is_name(character: char) -> bool {
+    character.is_alphanumeric() || character == '_' || character == '$'
+}
+
+/// The dollar quote that `text` begins with: `$$`, `$tag$`.
+fn dollar_tag(text: &str) -> Option<&str> {
+    let end = text[1..].find('$')? + 1;
+    let tag = &text[1..end];
+    let fits = tag.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !tag.chars().next().is_some_and(|c| c.is_ascii_digit());
+    fits.then_some(&text[..=end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> Vec<String> {
+        let mut splitter = Splitter::default();
+        let mut items: Vec<Item> = text.lines().flat_map(|line| splitter.line(line)).collect();
+        items.extend(splitter.finish());
+        items
+            .into_iter()
+            .map(|item| match item {
+                Item::Statement { text, line } => format!("{line}: {text}"),
+                Item::Command { text, line } => format!("{line}: \\{text}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn semicolons_end_statements_where_they_are_not_quoted() {
+        assert_eq!(split("a; b;c"), ["1: a;", "1: b;", "1: c"]);
+        assert_eq!(split("select ';' , \";\", 'it''s;';x"), ["1: select ';' , \";\", 'it''s;';", "1: x"]);
+        assert_eq!(split("select E'\\';' || 'a\\';x"), ["1: select E'\\';' || 'a\\';", "1: x"]);
+        assert_eq!(split("select E'a''\\';';x"), ["1: select E'a''\\';';", "1: x"]);
+        assert_eq!(split("select $$;$$, $a$ $b$;$a$;x"), ["1: select $$;$$, $a$ $b$;$a$;", "1: x"]);
+        assert_eq!(split("select a$1;$2;"), ["1: select a$1;", "1: $2;"]);
+        assert_eq!(split("f(a;b);c"), ["1: f(a;b);", "1: c"]);
+    }
+
+    #[test]
+    fn statements_go_over_lines_and_know_where_they_begin() {
+        assert_eq!(split("-- note\n\nselect\n 1; -- one\nselect 2"), ["3: select\n 1;", "5: select 2"]);
+        assert_eq!(split("/* a; /* b; */\n c; */ select 1;"), ["1: /* a; /* b; */\n c; */ select 1;"]);
+        assert_eq!(split("select 'a\nb;';"), ["1: select 'a\nb;';"]);
+        assert_eq!(split("select 1 -- ;\n;"), ["1: select 1 -- ;\n;"]);
+    }
+
+    #[test]
+    fn backslash_commands_take_the_line() {
+        assert_eq!(split("\\d t\nselect 1\\g\nselect \\timing\n2;"), [
+            "1: \\d t",
+            "2: select 1",
+            "3: \\timing",
+            "3: select \n2;"
+        ]);
+        assert_eq!(split("select oops\\r\nselect '\\d';"), ["2: select '\\d';"]);
+    }
+
+    #[test]
+    fn what_is_open_is_told() {
+        for (line, open) in
+            [("", None), ("a", Some('-')), ("f(", Some('(')), ("'", Some('\'')), ("\"", Some('"')), ("$x$", Some('$'))]
+        {
+            let mut splitter = Splitter::default();
+            splitter.line(line);
+            assert_eq!(splitter.open(), open, "{line}");
+        }
+    }
+
+    proptest::proptest! {
+        /// No input makes it fail, and no character gets lost between quotes.
+        #[test]
+        fn anything_can_be_split(lines in proptest::collection::vec("[a-e;'\"$\\\\()/*\\- \u{e9}]{0,12}", 0..8)) {
+            let mut splitter = Splitter::default();
+            for line in &lines {
+                splitter.line(line);
+            }
+            splitter.finish();
+            proptest::prop_assert_eq!(splitter.lines(), lines.len());
+        }
+    }
+}

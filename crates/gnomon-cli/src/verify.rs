@@ -1,0 +1,97 @@
+//! `gnomon verify`: reads everything and says what is damaged.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use gnomon::{Error, Finding, VerifyReport, disk::FileDisk};
+use gnomon_lab::progress::Progress;
+use serde_json::json;
+
+use crate::Failure;
+
+/// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
+/// tree. Changes nothing. Nobody else may have the database open.
+///
+/// Exits with 1 if anything is damaged. What is left of a crash in free space is no damage, and is listed.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  gnomon verify bank.gnomon
+  gnomon verify bank.gnomon --json | jq .findings")]
+pub struct Verify {
+    /// The database's directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
+    let directory = &arguments.directory;
+    let mut progress = Progress::on_stderr("verifying pages");
+    let verified = FileDisk::open_read_only(directory)
+        .and_then(|disk| gnomon::verify(&disk, &mut |done, total| progress.set(done, total)));
+    drop(progress);
+    let (report, findings) = match verified {
+        Ok(report) => {
+            let findings = report.findings.clone();
+            (Some(report), findings)
+        }
+        // Not even a state to check is left.
+        Err(Error::Corrupt { file, page, detail }) => {
+            (None, vec![Finding { file, page, detail, harmful: true }])
+        }
+        Err(error) => return Err(Failure::of_engine(directory, &error)),
+    };
+    let damaged = findings.iter().filter(|finding| finding.harmful).count();
+    if arguments.json {
+        println!("{}", to_json(directory.display().to_string(), report.as_ref(), &findings));
+    } else {
+        for finding in &findings {
+            let grade = if finding.harmful { "damaged" } else { "harmless" };
+            println!("{grade}: file {} page {}: {}", finding.file, finding.page, finding.detail);
+        }
+        if let Some(report) = &report {
+            let entries: u64 = report.trees.iter().map(|tree| tree.entries).sum();
+            println!(
+                "{}: {} pages read, {} trees with {entries} entries, newest commit {}: {}",
+                directory.display(),
+                report.pages_read,
+                report.trees.len(),
+                report.csn,
+                if damaged == 0 { "sound" } else { "DAMAGED" }
+            );
+        }
+    }
+    if damaged == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Failure(format!(
+        "{} is damaged in {damaged} {}: restore a copy",
+        directory.display(),
+        if damaged == 1 { "place" } else { "places" }
+    )))
+}
+
+fn to_json(path: String, report: Option<&VerifyReport>, findings: &[Finding]) -> serde_json::Value {
+    let findings_json: Vec<_> = findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "file": finding.file,
+                "page": finding.page,
+                "detail": finding.detail,
+                "harmful": finding.harmful,
+            })
+        })
+        .collect();
+    json!({
+        "path": path,
+        "sound": !findings.iter().any(|finding| finding.harmful),
+        "csn": report.map(|report| report.csn.0),
+        "pages_read": report.map(|report| report.pages_read),
+        "free_pages": report.map(|report| report.free_pages),
+        "findings": findings_json,
+    })
+}
