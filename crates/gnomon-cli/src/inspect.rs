@@ -41,9 +41,9 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
     // names.
     let names = match report.trees.is_empty() {
         true => BTreeMap::new(),
-        false => SqlDatabase::open(database.clone())
-            .map(|database| names(&database.catalog()))
-            .unwrap_or_default(),
+        false => {
+            SqlDatabase::open(database.clone()).map(|database| names(&database.catalog())).unwrap_or_default()
+        }
     };
     if arguments.json {
         println!("{}", to_json(&directory.display().to_string(), &stats, &report, &names));

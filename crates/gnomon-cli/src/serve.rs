@@ -74,8 +74,8 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         )));
     }
     let engine = failure::open(&arguments.directory, true, arguments.pool_mib as usize)?;
-    let database = SqlDatabase::open(engine)
-        .map_err(|error| Failure::new(arguments.directory.display(), error))?;
+    let database =
+        SqlDatabase::open(engine).map_err(|error| Failure::new(arguments.directory.display(), error))?;
     let options = ServerOptions {
         listen: arguments.listen,
         unix_socket_dir: arguments.socket_dir.clone(),

@@ -324,7 +324,8 @@ mod tests {
     #[test]
     fn a_broken_invariant_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let report = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default()).unwrap();
+        let report =
+            bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default()).unwrap();
         let store = GnomonStore::open(dir.path(), 4 << 20).unwrap();
         let mut rows = 0;
         store
@@ -344,7 +345,8 @@ mod tests {
     fn a_bank_is_not_made_over_another() {
         let dir = tempfile::tempdir().unwrap();
         GnomonStore::create(dir.path(), TABLES, 4 << 20).unwrap().close().unwrap();
-        let error = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default()).unwrap_err();
+        let error = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default())
+            .unwrap_err();
         assert!(error.to_string().contains("holds a database already"), "{error}");
     }
 

@@ -78,7 +78,7 @@ pub fn describe(catalog: &Catalog, name: &str, out: &mut dyn Write) -> io::Resul
         writeln!(
             out,
             "    {} start {} minimum {} maximum {} increment {}{}\n",
-            format_type(sequence.ty),
+            format_type(sequence.ty.ty, Some(sequence.ty.modifier)),
             sequence.start,
             sequence.min,
             sequence.max,
@@ -90,8 +90,11 @@ pub fn describe(catalog: &Catalog, name: &str, out: &mut dyn Write) -> io::Resul
         found = true;
         writeln!(out, "View \"{}.{}\"", view.schema, view.name)?;
         let mut rows = Rows::of_text(&["Column", "Type"]);
-        rows.rows =
-            view.columns.iter().map(|(name, ty)| vec![Some(name.clone()), Some(format_type(*ty))]).collect();
+        rows.rows = view
+            .columns
+            .iter()
+            .map(|(name, ty)| vec![Some(name.clone()), Some(format_type(ty.ty, Some(ty.modifier)))])
+            .collect();
         rows.print(false, out)?;
         writeln!(out, "View definition:\n    {}\n", view.query)?;
     }
@@ -110,7 +113,7 @@ fn describe_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
         let nullable = if column.not_null { "not null" } else { "" };
         rows.rows.push(vec![
             Some(column.name.clone()),
-            Some(format_type(column.ty)),
+            Some(format_type(column.ty.ty, Some(column.ty.modifier))),
             Some(nullable.into()),
             Some(default),
         ]);

@@ -62,7 +62,8 @@ pub struct EditedLines {
 impl EditedLines {
     /// The history is kept in the file `.gnomon_history` of the home directory, if there is one.
     pub fn new() -> Result<EditedLines, Failure> {
-        let mut editor = DefaultEditor::new().map_err(|error| Failure::new("cannot use the terminal", error))?;
+        let mut editor =
+            DefaultEditor::new().map_err(|error| Failure::new("cannot use the terminal", error))?;
         let history = std::env::home_dir().map(|home| home.join(".gnomon_history"));
         if let Some(history) = &history {
             // There is none before the first time.

@@ -329,7 +329,9 @@ impl Shell {
         };
         match done {
             Ok(true) => Ok(Ok(())),
-            Ok(false) => Err(Failure(format!("there is no table, sequence or view named {argument}: \\d lists them"))),
+            Ok(false) => {
+                Err(Failure(format!("there is no table, sequence or view named {argument}: \\d lists them")))
+            }
             Err(error) => Err(Failure::new("cannot write to standard output", error)),
         }
     }

@@ -71,9 +71,7 @@ impl Rows {
         }
         let mut table = Table::new();
         table.load_style(PSQL);
-        table.set_header(
-            self.names.iter().map(|name| Cell::new(name).set_alignment(CellAlignment::Center)),
-        );
+        table.set_header(self.names.iter().map(|name| Cell::new(name).set_alignment(CellAlignment::Center)));
         for row in &self.rows {
             table.add_row(row.iter().zip(&self.right).map(|(value, right)| {
                 let alignment = if *right { CellAlignment::Right } else { CellAlignment::Left };
@@ -224,9 +222,10 @@ impl CopySource for CopyLines<'_> {
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
         let mut piece = Vec::new();
         while !self.ended && piece.len() < COPY_PIECE_BYTES {
-            let line = self.lines.next(">> ").map_err(|failure| {
-                SqlError::new(SqlState::CONNECTION_FAILURE, failure.0)
-            })?;
+            let line = self
+                .lines
+                .next(">> ")
+                .map_err(|failure| SqlError::new(SqlState::CONNECTION_FAILURE, failure.0))?;
             *self.taken += 1;
             match line {
                 Line::Text(line) if line == "\\." => self.ended = true,
@@ -300,7 +299,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
-            "  id  | name\n------+-------\n    1 | Ada\n   10 | NULL\n NULL | two\n      | lines\n(3 rows)\n\n"
+            "  id  |  name\n------+-------\n    1 | Ada\n   10 | NULL\n NULL | two\n      | lines\n(3 rows)\n\n"
         );
     }
 

@@ -27,7 +27,9 @@ pub enum Item {
 enum Within {
     Plain,
     /// A string; `escapes` if a backslash takes the next character.
-    Single { escapes: bool },
+    Single {
+        escapes: bool,
+    },
     /// A quoted name.
     Double,
     /// A dollar-quoted string with its tag, dollars included.
@@ -75,11 +77,6 @@ impl Splitter {
     /// A line was read that is none of the script's statements.
     pub fn skip_line(&mut self) {
         self.lines += 1;
-    }
-
-    /// How many lines there were.
-    pub fn lines(&self) -> usize {
-        self.lines
     }
 
     /// What is left at the end of the input, if it is more than blanks.
@@ -168,8 +165,8 @@ impl Splitter {
         let after_name = before.is_some_and(is_name);
         match next {
             '\'' => {
-                let escapes = matches!(before, Some('e' | 'E'))
-                    && !self.text.chars().rev().nth(1).is_some_and(is_name);
+                let escapes =
+                    matches!(before, Some('e' | 'E')) && !self.text.chars().rev().nth(1).is_some_and(is_name);
                 self.within = Within::Single { escapes };
             }
             '"' => self.within = Within::Double,
@@ -270,20 +267,23 @@ mod tests {
 
     #[test]
     fn backslash_commands_take_the_line() {
-        assert_eq!(split("\\d t\nselect 1\\g\nselect \\timing\n2;"), [
-            "1: \\d t",
-            "2: select 1",
-            "3: \\timing",
-            "3: select \n2;"
-        ]);
+        assert_eq!(
+            split("\\d t\nselect 1\\g\nselect \\timing\n2;"),
+            ["1: \\d t", "2: select 1", "3: \\timing", "3: select \n2;"]
+        );
         assert_eq!(split("select oops\\r\nselect '\\d';"), ["2: select '\\d';"]);
     }
 
     #[test]
     fn what_is_open_is_told() {
-        for (line, open) in
-            [("", None), ("a", Some('-')), ("f(", Some('(')), ("'", Some('\'')), ("\"", Some('"')), ("$x$", Some('$'))]
-        {
+        for (line, open) in [
+            ("", None),
+            ("a", Some('-')),
+            ("f(", Some('(')),
+            ("'", Some('\'')),
+            ("\"", Some('"')),
+            ("$x$", Some('$')),
+        ] {
             let mut splitter = Splitter::default();
             splitter.line(line);
             assert_eq!(splitter.open(), open, "{line}");
@@ -299,7 +299,7 @@ mod tests {
                 splitter.line(line);
             }
             splitter.finish();
-            proptest::prop_assert_eq!(splitter.lines(), lines.len());
+            proptest::prop_assert_eq!(splitter.lines, lines.len());
         }
     }
 }

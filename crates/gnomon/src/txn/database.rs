@@ -53,6 +53,10 @@ impl Default for Options {
 /// How much of a database is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
+    /// The version of the file's format.
+    pub format_version: u32,
+    /// The database's identity: random, given when it was created.
+    pub identity: u64,
     /// Commit batches since the database was created.
     pub batches: u64,
     /// The newest durable commit.
@@ -74,6 +78,8 @@ pub struct Stats {
 impl From<StoreStats> for Stats {
     fn from(stats: StoreStats) -> Stats {
         Stats {
+            format_version: stats.format_version,
+            identity: stats.identity,
             batches: stats.batch,
             durable_csn: stats.durable_csn,
             file_pages: stats.file_pages,

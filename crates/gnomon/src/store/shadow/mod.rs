@@ -182,6 +182,10 @@ pub(crate) enum PlantedRace {
 /// How much of the store is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreStats {
+    /// The version of the file's format.
+    pub format_version: u32,
+    /// The database's identity.
+    pub identity: u64,
     /// Commit batches since the database was created.
     pub batch: u64,
     /// The newest durable commit.
@@ -389,6 +393,8 @@ impl ShadowStore {
     pub fn stats(&self) -> StoreStats {
         let root = *self.root.lock();
         StoreStats {
+            format_version: root::FORMAT_VERSION,
+            identity: root.database,
             batch: root.batch,
             durable_csn: root.csn,
             file_pages: self.space.lock().end(),
