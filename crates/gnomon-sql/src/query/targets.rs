@@ -138,7 +138,7 @@ impl TargetScan {
     pub fn explain(&self) -> Vec<String> {
         match &self.find {
             Find::Key(access) => {
-                let index = access.index(&self.table);
+                let index = access.index_of(&self.table);
                 let mut lines = vec![format!("Index Scan using {} on {}", index.name, self.table.name)];
                 if let Some(condition) = &self.condition {
                     let text = super::expr::DisplayExpr { expr: condition, qualified: false };

@@ -19,7 +19,6 @@ use crate::{
 pub(super) struct TestDatabase {
     pub database: Database,
     pub tables: HashMap<String, Arc<Table>>,
-    pub environment: FixedEnvironment,
     next_oid: Oid,
     next_row: u64,
 }
@@ -77,7 +76,6 @@ impl TestDatabase {
         TestDatabase {
             database: Database::in_memory(Options::default()).expect("a database in memory"),
             tables: HashMap::new(),
-            environment: FixedEnvironment::at(0),
             next_oid: 16384,
             next_row: 0,
         }
@@ -142,7 +140,8 @@ impl TestDatabase {
         let table = self.tables[name].clone();
         let types: Vec<ColumnType> = table.columns.iter().map(|column| column.ty).collect();
         for line in lines {
-            let context = Context::new(&self.environment);
+            let environment = FixedEnvironment::at(0);
+            let context = Context::new(&environment);
             let row: Row = line
                 .split('|')
                 .zip(&types)
@@ -175,7 +174,7 @@ impl TestDatabase {
     pub(super) fn plan(&self, sql: &str, params: &[Type]) -> Result<Planned> {
         let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect("tokens");
         let query = parser.parse_query().unwrap_or_else(|error| panic!("{sql}: {error}"));
-        plan_query(&query, self, &Context::new(&self.environment), params)
+        plan_query(&query, self, &Context::new(&FixedEnvironment::at(0)), params)
     }
 
     /// The rows of a query as text: cells separated by `|`, NULL as nothing.
@@ -192,7 +191,8 @@ impl TestDatabase {
         params: &[Datum],
         txn: &mut Transaction,
     ) -> Result<Vec<String>> {
-        let context = Context::new(&self.environment);
+        let environment = FixedEnvironment::at(0);
+        let context = Context::new(&environment);
         let mut ctx = ExecContext::new(txn, params, &context);
         let mut execution = planned.open();
         let mut out = Vec::new();
@@ -241,7 +241,8 @@ impl TestDatabase {
 
     /// The target scan of an UPDATE or DELETE, with its scope.
     pub(super) fn targets(&self, sql: &str) -> Result<(Arc<TargetScan>, Scope<'static>)> {
-        let context = Context::new(&self.environment);
+        let environment = FixedEnvironment::at(0);
+        let context = Context::new(&environment);
         let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect("tokens");
         let Statement::Delete(delete) = parser.parse_statement().expect("a statement") else {
             panic!("only DELETE is understood here");

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     SqlState,
-    types::{Context, Datum, Type},
+    types::{ColumnType, Context, Datum, FixedEnvironment, Type, keys, rows},
 };
 
 fn index(name: &'static str, columns: &'static [&'static str], unique: bool) -> TestIndex {
@@ -214,7 +214,8 @@ fn an_execution_goes_on_where_it_was_left() {
     let db = database();
     let planned =
         db.plan("SELECT id, (SELECT max(id) FROM u) FROM t WHERE id > 1 ORDER BY id", &[]).expect("a plan");
-    let (mut txn, context) = (db.begin(), Context::new(&db.environment));
+    let (mut txn, environment) = (db.begin(), FixedEnvironment::at(0));
+    let context = Context::new(&environment);
     let mut execution = planned.open();
     let mut seen = Vec::new();
     loop {
@@ -259,7 +260,8 @@ fn memory_is_bounded() {
     let db = database();
     let run = |sql: &str, memory_bytes_max: usize| -> crate::Result<usize> {
         let planned = db.plan(sql, &[]).expect("a plan");
-        let (mut txn, context) = (db.begin(), Context::new(&db.environment));
+        let (mut txn, environment) = (db.begin(), FixedEnvironment::at(0));
+        let context = Context::new(&environment);
         let mut ctx = ExecContext::new(&mut txn, &[], &context);
         ctx.memory_bytes_max = memory_bytes_max;
         let mut execution = planned.open();
@@ -303,7 +305,8 @@ fn interrupts_end_long_queries() {
 /// Finds and locks the targets of a DELETE: their rows as text.
 fn target_rows(db: &TestDatabase, sql: &str, txn: &mut gnomon::Transaction) -> Vec<String> {
     let (scan, _) = db.targets(sql).expect(sql);
-    let context = Context::new(&db.environment);
+    let environment = FixedEnvironment::at(0);
+    let context = Context::new(&environment);
     let mut ctx = ExecContext::new(txn, &[], &context);
     let mut targets = scan.open();
     let mut out = Vec::new();
@@ -332,4 +335,244 @@ fn targets_are_found_by_key_scan_and_join() {
     assert_eq!(rows("DELETE FROM t WHERE id IN (SELECT t_id FROM u WHERE name = 'carl')"), ["Int4(2)"]);
     assert_eq!(rows("DELETE FROM e WHERE x = 1"), ["Int4(1)", "Int4(1)", "Int4(1)"]);
     assert_eq!(rows("DELETE FROM t WHERE random() < 2 AND id < 3"), ["Int4(1)", "Int4(2)"]);
+}
+
+#[test]
+fn plans_choose_keys_orders_and_joins() {
+    let db = database();
+    let cases = include_str!("golden/plans.txt");
+    let mut wrong = Vec::new();
+    let mut printed = String::new();
+    for case in cases.split("\n\n").filter(|case| !case.trim().is_empty()) {
+        let (query, expected) = case.split_once('\n').expect("a query and its plan");
+        let query = query.strip_prefix("> ").expect("a query");
+        let found = db.explain(query).join("\n");
+        if found != expected.trim_end() {
+            wrong.push(query.to_owned());
+        }
+        printed.push_str(&format!("> {query}\n{found}\n\n"));
+    }
+    if let Ok(path) = std::env::var("GNOMON_GOLDEN_OUT") {
+        #[expect(clippy::disallowed_methods, reason = "a test's own output, no file of a database")]
+        std::fs::write(path, &printed).expect("the plans written");
+    }
+    assert!(wrong.is_empty(), "plans differ for {wrong:#?}; all plans:\n{printed}");
+}
+
+/// Changes a row of `t` to have `a`, or deletes it, within a transaction.
+fn change(db: &TestDatabase, txn: &mut gnomon::Transaction, id: i32, a: Option<i32>) {
+    let table = &db.tables["t"];
+    let types: Vec<ColumnType> = table.columns.iter().map(|column| column.ty).collect();
+    let mut key = Vec::new();
+    keys::encode(&mut key, &Datum::Int4(id), false, false);
+    match a {
+        Some(a) => {
+            let row = [Datum::Int4(id), Datum::Int4(a), Datum::text("changed"), Datum::Null];
+            txn.put(table.tree, &key, &rows::encode(&row, &types).expect("a row")).expect("put");
+        }
+        None => assert!(txn.delete(table.tree, &key).expect("delete")),
+    }
+}
+
+/// Runs `wait`, which meets the locks of a transaction that changed three rows of `t` and commits meanwhile: row 2 no
+/// longer has `a = 20`, row 5 still has, row 3 is gone.
+fn beside_a_change<R: Send>(wait: impl FnOnce(&TestDatabase, &mut gnomon::Transaction) -> R + Send) -> R {
+    let db = database();
+    let mut writer = db.begin();
+    for id in [2, 5, 3] {
+        let mut key = Vec::new();
+        keys::encode(&mut key, &Datum::Int4(id), false, false);
+        writer.get_locked(db.tables["t"].tree, &key, gnomon::RowLock::Exclusive).expect("a lock");
+    }
+    change(&db, &mut writer, 2, Some(21));
+    change(&db, &mut writer, 5, Some(20));
+    change(&db, &mut writer, 3, None);
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| wait(&db, &mut db.begin()));
+        // Long enough for the reader to begin its wait. If it is late it finds the change committed, and the answer is
+        // the same.
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+        writer.commit().expect("commit");
+        reader.join().expect("the reader")
+    })
+}
+
+#[test]
+fn rows_that_changed_while_their_lock_was_awaited_are_tested_again() {
+    let rows = |sql: &'static str| {
+        beside_a_change(move |db, txn| {
+            let planned = db.plan(sql, &[]).expect(sql);
+            assert!(planned.locks_rows(), "{sql}");
+            db.run(&planned, &[], txn).expect(sql)
+        })
+    };
+    assert_eq!(rows("SELECT id, b FROM t WHERE a = 20 ORDER BY id FOR UPDATE"), ["5|changed"]);
+    assert_eq!(rows("SELECT id, a FROM t WHERE id = 2 FOR SHARE"), ["2|21"]);
+    assert_eq!(rows("SELECT id FROM t WHERE a = 30 ORDER BY id FOR UPDATE"), [""; 0]);
+    assert_eq!(
+        rows("SELECT t.id, t.b, u.name FROM t JOIN u ON u.t_id * 10 = t.a WHERE t.id > 1 FOR UPDATE OF t"),
+        ["5|changed|carl"]
+    );
+    let targets = |sql: &'static str| beside_a_change(move |db, txn| target_rows(db, sql, txn));
+    assert_eq!(targets("DELETE FROM t WHERE a = 20"), ["Int4(5)"]);
+    assert_eq!(targets("DELETE FROM t WHERE id = 2 AND a = 20"), [""; 0]);
+    assert_eq!(targets("DELETE FROM t WHERE id = 3"), [""; 0]);
+    assert_eq!(targets("DELETE FROM t WHERE a >= 20"), ["Int4(2)", "Int4(5)"]);
+    assert_eq!(targets("DELETE FROM t USING u WHERE u.t_id * 10 = t.a AND t.id > 1"), ["Int4(5)"]);
+    assert_eq!(targets("DELETE FROM t WHERE random() < 2 AND a = 20"), ["Int4(5)"]);
+}
+
+#[test]
+fn locks_that_cannot_be_had_fail_or_are_skipped() {
+    let db = database();
+    let mut holder = db.begin();
+    let mut key = Vec::new();
+    keys::encode(&mut key, &Datum::Int4(2), false, false);
+    holder.get_locked(db.tables["t"].tree, &key, gnomon::RowLock::Exclusive).expect("a lock");
+    let error = db.rows_with("SELECT id FROM t FOR UPDATE NOWAIT", &[]).expect_err("locked");
+    assert_eq!(
+        (error.state(), error.to_string().as_str()),
+        (SqlState::LOCK_NOT_AVAILABLE, "could not obtain lock on row in relation \"t\"",)
+    );
+    assert_eq!(db.rows("SELECT id FROM t ORDER BY id FOR UPDATE SKIP LOCKED"), ["1", "3", "4", "5"]);
+    assert_eq!(db.rows("SELECT id FROM t ORDER BY id LIMIT 2 FOR SHARE SKIP LOCKED"), ["1", "3"]);
+    assert_eq!(db.rows("SELECT id FROM u ORDER BY id LIMIT 1 FOR UPDATE"), ["1"]);
+    for (sql, error) in [
+        ("SELECT DISTINCT id FROM t FOR UPDATE", "0A000: FOR UPDATE is not allowed with DISTINCT clause"),
+        (
+            "SELECT count(*) FROM t FOR UPDATE",
+            "0A000: FOR UPDATE is not allowed with GROUP BY clause or aggregate functions",
+        ),
+        (
+            "SELECT 1 FROM u LEFT JOIN t ON t.id = u.t_id FOR UPDATE",
+            "0A000: FOR UPDATE cannot be applied to the nullable side of an outer join",
+        ),
+        (
+            "SELECT id FROM t UNION SELECT id FROM u FOR SHARE",
+            "0A000: FOR SHARE is not allowed with UNION/INTERSECT/EXCEPT",
+        ),
+        (
+            "SELECT 1 FROM t FOR UPDATE OF z",
+            "42P01: relation \"z\" in FOR UPDATE clause not found in FROM clause",
+        ),
+    ] {
+        assert_eq!(db.rows(sql), [error], "{sql}");
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig {
+        cases: std::env::var("GNOMON_QUERY_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(64),
+        failure_persistence: None,
+        ..Default::default()
+    })]
+
+    /// Whatever the conditions and the order: a table with keys answers as one without does.
+    #[test]
+    fn keys_never_change_results(
+        rows in proptest::collection::btree_map((0..6_i32, 0..6_i32), proptest::option::of(0..4_u8), 0..40),
+        conditions in proptest::collection::vec((0..3_usize, 0..9_usize, 0..6_i32, 0..6_i32), 1..4),
+        order in proptest::collection::vec((0..3_usize, proptest::bool::ANY, proptest::bool::ANY), 0..4),
+        limit in proptest::option::of(0..5_u8),
+    ) {
+        let mut db = TestDatabase::new();
+        let columns = ["a int!", "b int!", "c text"];
+        db.create("plain", &columns, &[]);
+        db.create("keyed", &columns, &[
+            index("keyed_pkey", &["a", "b"], true),
+            index("keyed_c_b", &["c", "b desc"], false),
+            index("keyed_b_a", &["b desc", "a"], true),
+        ]);
+        let lines: Vec<String> = rows
+            .iter()
+            .map(|((a, b), c)| format!("{a}|{b}|{}", c.map_or("\\N".to_owned(), |c| format!("v{c}"))))
+            .collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        db.insert("plain", &lines);
+        db.insert("keyed", &lines);
+        let value = |column: usize, n: i32| if column == 2 { format!("'v{n}'") } else { n.to_string() };
+        let conditions: Vec<String> = conditions
+            .iter()
+            .map(|(column, operator, x, y)| {
+                let (name, x, y) = (["a", "b", "c"][*column], value(*column, *x), value(*column, *y));
+                match operator {
+                    0 | 1 => format!("{name} = {x}"),
+                    2 => format!("{name} < {x}"),
+                    3 => format!("{name} <= {x}"),
+                    4 => format!("{x} < {name}"),
+                    5 => format!("{name} >= {x}"),
+                    6 => format!("{name} IN ({x}, {y}, NULL)"),
+                    7 => format!("{name} BETWEEN {x} AND {y}"),
+                    _ => format!("({name} = {x} OR {name} IS NULL)"),
+                }
+            })
+            .collect();
+        let mut order: Vec<String> = order
+            .iter()
+            .map(|(column, descending, nulls_first)| {
+                let name = ["a", "b", "c"][*column];
+                let direction = if *descending { "DESC" } else { "ASC" };
+                let nulls = if *nulls_first { "FIRST" } else { "LAST" };
+                format!("{name} {direction} NULLS {nulls}")
+            })
+            .collect();
+        // Only a total order makes the rows of a LIMIT comparable.
+        order.push("a".to_owned());
+        order.push("b".to_owned());
+        let limit = limit.map_or(String::new(), |limit| format!(" LIMIT {limit}"));
+        let query = |table: &str| {
+            let (conditions, order) = (conditions.join(" AND "), order.join(", "));
+            format!("SELECT a, b, c FROM {table} WHERE {conditions} ORDER BY {order}{limit}")
+        };
+        let (plain, keyed) = (db.rows(&query("plain")), db.rows(&query("keyed")));
+        proptest::prop_assert_eq!(plain, keyed, "{}\n{}", query("keyed"), db.explain(&query("keyed")).join("\n"));
+    }
+
+    /// Whatever the kind of join: a side with keys joins as one without does.
+    #[test]
+    fn keys_never_change_joins(
+        left in proptest::collection::vec((proptest::option::of(0..5_i32), 0..5_i32), 0..12),
+        right in proptest::collection::btree_map((0..5_i32, 0..5_i32), proptest::option::of(0..3_u8), 0..12),
+        kind in 0..4_usize,
+        on in proptest::collection::vec(0..5_usize, 1..3),
+        wheres in proptest::collection::vec(0..5_usize, 0..3),
+    ) {
+        let mut db = TestDatabase::new();
+        db.create("l", &["x int", "y int"], &[]);
+        db.create("plain", &["a int!", "b int!", "c text"], &[]);
+        db.create("keyed", &["a int!", "b int!", "c text"], &[
+            index("keyed_pkey", &["a", "b"], true),
+            index("keyed_b", &["b"], false),
+        ]);
+        let cell = |n: Option<String>| n.unwrap_or("\\N".to_owned());
+        let lines: Vec<String> =
+            left.iter().map(|(x, y)| format!("{}|{y}", cell(x.map(|x| x.to_string())))).collect();
+        db.insert("l", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let lines: Vec<String> =
+            right.iter().map(|((a, b), c)| format!("{a}|{b}|{}", cell(c.map(|c| format!("v{c}"))))).collect();
+        for table in ["plain", "keyed"] {
+            db.insert(table, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"][kind];
+        let on: Vec<&str> = on.iter().map(|n| ["r.a = x", "r.b = y", "r.a = 2", "r.b < x", "x = 1"][*n]).collect();
+        let wheres: Vec<&str> = wheres
+            .iter()
+            .map(|n| ["r.b = 3", "y < 3", "r.c IS NULL", "COALESCE(x, 0) + COALESCE(r.a, 0) > 3", "r.a IN (1, 2)"][*n])
+            .collect();
+        let query = |table: &str| {
+            let wheres = if wheres.is_empty() { "true".to_owned() } else { wheres.join(" AND ") };
+            format!(
+                "SELECT x, y, a, b, c FROM l {kind} {table} r ON {} WHERE {wheres} ORDER BY 1, 2, 3, 4, 5",
+                on.join(" AND ")
+            )
+        };
+        let (plain, keyed) = (db.rows(&query("plain")), db.rows(&query("keyed")));
+        proptest::prop_assert_eq!(&plain, &keyed, "{}\n{}", query("keyed"), db.explain(&query("keyed")).join("\n"));
+        // And as the definition of the join does, computed by other means.
+        let pairs = |wanted: &str| format!("SELECT {wanted} FROM l, plain r WHERE {}", on.join(" AND "));
+        if kind == "JOIN" && wheres.is_empty() {
+            let product = db.rows(&format!("{} ORDER BY 1, 2, 3, 4, 5", pairs("x, y, a, b, c")));
+            proptest::prop_assert_eq!(plain, product);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Grouping: expressions over FROM's columns become expressions over keys and aggregates.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, GroupByExpr};
 
 use super::{
@@ -163,8 +165,9 @@ impl Binder<'_> {
         scope: &Scope<'_>,
     ) -> Result<()> {
         add_dependent_columns(&mut grouping, scope);
-        let width = grouping.keys.len();
-        let rewrite = |expr: &mut Expr| rewrite(expr, &grouping.keys, width, false);
+        let names: Vec<Arc<str>> = select.aggregates.iter().map(|call| call.to_string().into()).collect();
+        let grouped = Grouped { keys: &grouping.keys, aggregates: &names };
+        let rewrite = |expr: &mut Expr| rewrite(expr, &grouped, false);
         select.columns.iter_mut().try_for_each(rewrite)?;
         select.having.iter_mut().try_for_each(rewrite)?;
         select.order.iter_mut().try_for_each(|order| rewrite(&mut order.key.expr))?;
@@ -206,9 +209,17 @@ fn add_dependent_columns(grouping: &mut Grouping, scope: &Scope<'_>) {
     }
 }
 
-fn rewrite(expr: &mut Expr, keys: &[Expr], width: usize, in_subquery: bool) -> Result<()> {
+/// What a grouped row consists of: keys, then aggregates by their names for EXPLAIN.
+struct Grouped<'g> {
+    keys: &'g [Expr],
+    aggregates: &'g [Arc<str>],
+}
+
+fn rewrite(expr: &mut Expr, grouped: &Grouped<'_>, in_subquery: bool) -> Result<()> {
+    let keys = grouped.keys;
     if let ExprKind::Aggregate(number) = expr.kind {
-        expr.kind = ExprKind::Column { index: width + number, label: "?column?".into() };
+        let label = grouped.aggregates.get(number).cloned().unwrap_or_else(|| "?column?".into());
+        expr.kind = ExprKind::Column { index: keys.len() + number, label };
         return Ok(());
     }
     if !matches!(expr.kind, ExprKind::Const(Datum::Null))
@@ -236,7 +247,7 @@ fn rewrite(expr: &mut Expr, keys: &[Expr], width: usize, in_subquery: bool) -> R
     let mut result = Ok(());
     expr.children_mut(&mut |child| {
         if result.is_ok() {
-            result = rewrite(child, keys, width, in_subquery);
+            result = rewrite(child, grouped, in_subquery);
         }
     });
     result

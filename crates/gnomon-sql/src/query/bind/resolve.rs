@@ -159,8 +159,14 @@ impl Binder<'_> {
                 out.push(self.known(arg)?);
                 continue;
             };
-            // Resolution has settled that the argument can be given; `||` takes anything as text.
-            out.push(self.explicit(arg, ty.into())?);
+            // Resolution has settled that the argument can be given, if need be by an output function: `||` takes
+            // anything as text.
+            let context = match cast_context(arg.ty.ty, ty) {
+                Some(CastContext::Implicit) => CastContext::Implicit,
+                _ => CastContext::Explicit,
+            };
+            let from = arg.ty.ty;
+            out.push(self.coerce(arg, ty.into(), context)?.ok_or_else(|| cannot_cast(from, ty))?);
         }
         Ok(out)
     }

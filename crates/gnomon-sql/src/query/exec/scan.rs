@@ -96,7 +96,7 @@ pub(in crate::query) fn key_ranges(
     access: &KeyAccess,
     ctx: &mut ExecContext<'_>,
 ) -> Result<Ranges> {
-    let index = access.index(table);
+    let index = access.index_of(table);
     let nothing = Ranges::Points(Vec::new());
     let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
     for (position, part) in access.equal.iter().enumerate() {
@@ -144,41 +144,59 @@ pub(in crate::query) fn key_ranges(
     };
     let position = access.equal.len();
     let ty = table.columns[index.columns[position]].ty.ty;
-    let mut bound =
-        |part: &Option<(plan::KeyBound, bool)>, below: bool| -> Result<Option<Option<(Vec<u8>, bool)>>> {
-            let Some((expr, inclusive)) = part else { return Ok(Some(None)) };
-            Ok(match fit(expr.eval(&[], ctx)?, ty) {
-                Fit::Value(value) => {
-                    let mut key = Vec::new();
-                    push_key(index, position, &value, &mut key);
-                    Some(Some((key, *inclusive)))
-                }
-                Fit::Below if below => Some(None),
-                Fit::Above if !below => Some(None),
-                Fit::Below | Fit::Above | Fit::Null => None,
-            })
-        };
-    let Some(low) = bound(&range.low, true)? else { return Ok(nothing) };
-    let Some(high) = bound(&range.high, false)? else { return Ok(nothing) };
+    let low = bound(range.low.as_ref(), ty, true, ctx)?;
+    let high = bound(range.high.as_ref(), ty, false, ctx)?;
+    let (Limit::At(..) | Limit::Open, Limit::At(..) | Limit::Open) = (&low, &high) else {
+        return Ok(nothing);
+    };
     // In a descending column the high value comes first.
     let (first, last) = if index.descending[position] { (high, low) } else { (low, high) };
+    let encoded = |value: &Datum, prefix: &[u8]| {
+        let mut key = prefix.to_vec();
+        push_key(index, position, value, &mut key);
+        key
+    };
     let ranges = prefixes.into_iter().map(|prefix| {
         let start = match &first {
-            Some((key, true)) => Bound::Included([&prefix[..], key].concat()),
-            Some((key, false)) => match after_prefix(&[&prefix[..], key].concat()) {
+            Limit::At(value, true) => Bound::Included(encoded(value, &prefix)),
+            Limit::At(value, false) => match after_prefix(&encoded(value, &prefix)) {
                 Bound::Excluded(key) => Bound::Included(key),
                 other => other,
             },
-            None => Bound::Included(prefix.clone()),
+            Limit::Open | Limit::Nothing => Bound::Included(prefix.clone()),
         };
         let end = match &last {
-            Some((key, true)) => after_prefix(&[&prefix[..], key].concat()),
-            Some((key, false)) => Bound::Excluded([&prefix[..], key].concat()),
-            None => after_prefix(&prefix),
+            Limit::At(value, true) => after_prefix(&encoded(value, &prefix)),
+            Limit::At(value, false) => Bound::Excluded(encoded(value, &prefix)),
+            Limit::Open | Limit::Nothing => after_prefix(&prefix),
         };
         KeyRange { start, end }
     });
     Ok(Ranges::Ranges(ranges.filter(|range| !is_empty(range)).collect()))
+}
+
+/// One side of a range.
+enum Limit {
+    /// At this value, which belongs to the range or not.
+    At(Datum, bool),
+    /// Nowhere: every value of the column's type is on the right side of it.
+    Open,
+    /// No value is on the right side of it.
+    Nothing,
+}
+
+fn bound(
+    part: Option<&(plan::KeyBound, bool)>,
+    ty: Type,
+    low: bool,
+    ctx: &mut ExecContext<'_>,
+) -> Result<Limit> {
+    let Some((expr, inclusive)) = part else { return Ok(Limit::Open) };
+    Ok(match (fit(expr.eval(&[], ctx)?, ty), low) {
+        (Fit::Value(value), _) => Limit::At(value, *inclusive),
+        (Fit::Below, true) | (Fit::Above, false) => Limit::Open,
+        (Fit::Below, false) | (Fit::Above, true) | (Fit::Null, _) => Limit::Nothing,
+    })
 }
 
 fn is_empty(range: &KeyRange) -> bool {

@@ -85,10 +85,8 @@ impl RowSource for SetOperationSource {
             let key = row_key(&row);
             let count = right.get_mut(&key);
             let there = matches!(count, Some(1..));
-            if node.all {
-                if let Some(count) = count {
-                    *count = count.saturating_sub(1);
-                }
+            if let (true, Some(count)) = (node.all, count) {
+                *count = count.saturating_sub(1);
             }
             if there == node.except {
                 continue;

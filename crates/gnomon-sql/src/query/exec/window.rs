@@ -150,10 +150,10 @@ fn compute_call(
             }
         }
         F::Lag | F::Lead => {
-            for row in 0..length {
+            for (row, entry) in part.iter().enumerate() {
                 let distance = match call.args.get(1) {
                     None => 1,
-                    Some(expr) => match expr.eval(&part[row].row, ctx)? {
+                    Some(expr) => match expr.eval(&entry.row, ctx)? {
                         Datum::Int4(n) => i64::from(n),
                         _ => {
                             out.push(Datum::Null);

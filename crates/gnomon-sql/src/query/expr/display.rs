@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Expr, ExprKind, SubqueryKind};
+use crate::query::plan::AggregateCall;
 use crate::types::{Context, Datum, FixedEnvironment, cast::CastContext, format_type, text};
 
 /// Prints an expression; columns by their names, with the relation's name if `qualified`.
@@ -52,7 +53,7 @@ impl fmt::Display for DisplayExpr<'_> {
         match &self.expr.kind {
             ExprKind::Const(value) => constant(value, self.expr, f),
             ExprKind::Column { label, .. } => match (self.qualified, label.rsplit_once('.')) {
-                (false, Some((_, column))) => f.write_str(column),
+                (false, Some((_, column))) if !label.ends_with(')') => f.write_str(column),
                 _ => f.write_str(label),
             },
             ExprKind::Param(position) => write!(f, "${}", position + 1),
@@ -184,5 +185,22 @@ impl fmt::Display for DisplayExpr<'_> {
             ExprKind::Aggregate(_) => f.write_str("aggregate"),
             ExprKind::Window(_) => f.write_str("window"),
         }
+    }
+}
+
+impl fmt::Display for AggregateCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.function.name())?;
+        if self.distinct {
+            f.write_str("DISTINCT ")?;
+        }
+        if self.args.is_empty() {
+            f.write_str("*")?;
+        }
+        for (position, expr) in self.args.iter().enumerate() {
+            let separator = if position > 0 { ", " } else { "" };
+            write!(f, "{separator}{}", DisplayExpr { expr, qualified: false })?;
+        }
+        f.write_str(")")
     }
 }

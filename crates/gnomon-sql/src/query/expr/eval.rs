@@ -137,15 +137,14 @@ impl Expr {
             }
             ExprKind::AnyAll { function, all, left, array } => {
                 let value = left.eval(row, ctx)?;
-                let found = match &array.kind {
+                match &array.kind {
                     // Lists are not copied for each row.
                     ExprKind::Const(Datum::Array(_, items)) => any_all(function, *all, value, items, ctx)?,
                     _ => match array.eval(row, ctx)? {
                         Datum::Array(_, items) => any_all(function, *all, value, &items, ctx)?,
                         _ => Datum::Null,
                     },
-                };
-                found
+                }
             }
             ExprKind::Array(scalar, args) => Datum::Array(*scalar, exec::eval_all(args, row, ctx)?.into()),
             ExprKind::Row(args) => Datum::Record(exec::eval_all(args, row, ctx)?.into()),

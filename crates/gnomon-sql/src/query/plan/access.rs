@@ -64,7 +64,7 @@ pub struct KeyRangePart {
 
 impl KeyAccess {
     /// The index.
-    pub fn index<'t>(&self, table: &'t Table) -> &'t Index {
+    pub fn index_of<'t>(&self, table: &'t Table) -> &'t Index {
         match self.index {
             Some(position) => &table.indexes[position],
             None => {
@@ -220,7 +220,9 @@ pub(in crate::query) fn choose_access(
         let Some(choice) = by_index(table, position, index, columns, conditions, &comparands, order) else {
             continue;
         };
-        if choice.rank == Rank::Full && !(choice.ordered && !order.is_empty() && limited && !best.ordered) {
+        // A detour over a secondary index for its order alone pays when only the first rows are wanted.
+        let for_order = limited && !order.is_empty() && choice.ordered && !best.ordered;
+        if choice.rank == Rank::Full && !for_order {
             continue;
         }
         if (choice.rank, choice.ordered) > (best.rank, best.ordered) {

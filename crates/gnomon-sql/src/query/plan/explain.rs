@@ -15,7 +15,7 @@ pub fn explain(plan: &Plan) -> Vec<String> {
     let mut relations = 0;
     count_relations(plan, &mut relations);
     let mut printer = Printer { lines: Vec::new(), qualified: relations > 1, printed: BTreeSet::new() };
-    printer.plan(plan, 0, None);
+    printer.plan(plan, 0);
     printer.lines
 }
 
@@ -59,14 +59,10 @@ impl Printer {
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    /// Prints a plan `depth` levels below the top; `role` stands before it (a subquery, a table expression).
-    fn plan(&mut self, plan: &Plan, depth: usize, role: Option<String>) {
+    /// Prints a plan; the top one at indent 0, those below behind an arrow.
+    fn plan(&mut self, plan: &Plan, indent: usize) {
         let (name, details, subplans) = self.node(plan);
-        let indent = depth * 6;
-        if let Some(role) = role {
-            self.lines.push(format!("{:1$}{role}", "", indent.saturating_sub(4)));
-        }
-        match depth {
+        match indent {
             0 => self.lines.push(name),
             _ => self.lines.push(format!("{:1$}->  {name}", "", indent - 4)),
         }
@@ -75,21 +71,27 @@ impl Printer {
         }
         if let Plan::With(node) = plan {
             for cte in &node.tables {
-                self.plan(&cte.plan, depth + 1, Some(format!("CTE {}", cte.name)));
+                self.role(format!("CTE {}", cte.name), &cte.plan, indent);
                 if let Some((recursive, _)) = &cte.recursive {
-                    self.plan(recursive, depth + 1, Some(format!("CTE {} (recursive)", cte.name)));
+                    self.role(format!("CTE {} (recursive)", cte.name), recursive, indent);
                 }
             }
-            self.plan(&node.body, depth + 1, None);
+            self.plan(&node.body, indent + 6);
         } else {
-            plan.inputs().into_iter().for_each(|input| self.plan(input, depth + 1, None));
+            plan.inputs().into_iter().for_each(|input| self.plan(input, indent + 6));
         }
         for subquery in subplans {
             if self.printed.insert(subquery.id) {
                 let name = if subquery.correlated { "SubPlan" } else { "InitPlan" };
-                self.plan(&subquery.plan, depth + 1, Some(format!("{name} {}", subquery.id + 1)));
+                self.role(format!("{name} {}", subquery.id + 1), &subquery.plan, indent);
             }
         }
+    }
+
+    /// Prints a plan that is no input of the node above it: what it is for, then itself.
+    fn role(&mut self, role: String, plan: &Plan, indent: usize) {
+        self.lines.push(format!("{:1$}{role}", "", indent + 2));
+        self.plan(plan, indent + 8);
     }
 
     /// A node's name, what is said of it, and the subqueries in its expressions.
@@ -219,7 +221,7 @@ pub(in crate::query) fn scan_name(node: &TableScan) -> (String, Option<Expr>) {
         Access::Full(Direction::Backward) => (on("Seq Scan Backward on", &table.name, &node.alias), None),
         Access::Key(access) => {
             let backward = if access.direction == Direction::Backward { "Backward " } else { "" };
-            let what = format!("Index Scan {backward}using {} on", access.index(table).name);
+            let what = format!("Index Scan {backward}using {} on", access.index_of(table).name);
             let condition = (!access.conditions.is_empty()).then(|| Expr::and(access.conditions.clone()));
             (on(&what, &table.name, &node.alias), condition)
         }
