@@ -334,9 +334,12 @@ fn make_interval(a: &[Datum]) -> Result<Datum> {
     let fail = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
     let months = part(0)? * 12 + part(1)?;
     let days = part(2)? * 7 + part(3)?;
-    let micros = part(4)? as i128 * i128::from(HOUR)
-        + part(5)? as i128 * i128::from(MINUTE)
-        + (seconds * SECOND as f64).round_ties_even() as i128;
+    let seconds = (seconds * SECOND as f64).round_ties_even();
+    if seconds.is_nan() || seconds.abs() >= 9.2e18 {
+        return Err(fail());
+    }
+    let micros =
+        i128::from(part(4)?) * i128::from(HOUR) + i128::from(part(5)?) * i128::from(MINUTE) + seconds as i128;
     Ok(Datum::Interval(Interval {
         months: i32::try_from(months).map_err(|_| fail())?,
         days: i32::try_from(days).map_err(|_| fail())?,

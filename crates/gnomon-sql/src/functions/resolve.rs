@@ -184,6 +184,29 @@ pub fn function_exists(name: &str) -> bool {
     FUNCTIONS.0.contains_key(name)
 }
 
+/// The names and parameter types of all functions and operators that run here, and whether they are operators.
+#[cfg(test)]
+pub(super) fn native_declarations() -> Vec<((&'static str, Vec<Type>), bool)> {
+    let types = |declaration: &Declaration| {
+        let ty = |param: &Param| match param {
+            Param::Is(ty) => *ty,
+            Param::AnyArray => Type::Array(crate::types::Scalar::Int4),
+            Param::AnyElement | Param::AnyAsText | Param::Any => Type::Int4,
+        };
+        (declaration.name, declaration.params.iter().map(ty).collect())
+    };
+    let mut out = Vec::new();
+    for (declarations, is_operator) in [(&*FUNCTIONS, false), (&*OPERATORS, true)] {
+        for declaration in declarations.0.values().flatten() {
+            if matches!(declaration.body, DeclaredBody::Native(_)) {
+                out.push((types(declaration), is_operator));
+            }
+        }
+    }
+    out.sort();
+    out
+}
+
 /// The cast between two types in a context, if there is one.
 pub fn resolve_cast(from: Type, to: ColumnType, context: CastContext) -> Option<CastRef> {
     if cast_context(from, to.ty)? > context {

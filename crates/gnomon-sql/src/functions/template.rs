@@ -211,7 +211,7 @@ fn field(moment: &Moment, name: &str, fill: bool) -> String {
         "IDDD" => number((iso_week - 1) * 7 + (civil.weekday() + 6) % 7 + 1, 3),
         "IW" => number(iso_week, 2),
         "WW" => number((civil.day_of_year() - 1) / 7 + 1, 2),
-        "W" => ((civil.day - 1) / 7 + 1).to_string(),
+        "W" => ((i64::from(civil.day) - 1) / 7 + 1).to_string(),
         "Q" if civil.month == 0 => String::new(),
         "Q" => ((civil.month - 1) / 3 + 1).to_string(),
         "CC" => {

@@ -20,7 +20,7 @@ use crate::{
         ColumnType, Context, Datum, Numeric, Type,
         cast::{self, CastContext, common_type},
         column_type,
-        testing::with_context,
+        testing::{config, nullable, value, with_context},
         tests::shown,
         text,
     },
@@ -353,11 +353,84 @@ fn like_slowly(text: &[char], pattern: &[char]) -> bool {
     }
 }
 
+/// Every function on random values of its types: an error perhaps, never a panic.
+#[test]
+fn no_function_panics() {
+    // These make as much text or as many digits as they are asked for: slow, not wrong.
+    const SLOW: [&str; 7] = ["repeat", "lpad", "rpad", "factorial", "exp", "power", "pow"];
+    let mut runner = proptest::test_runner::TestRunner::new(config(1));
+    let rounds: usize = std::env::var("FUNCTION_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let mut panics = Vec::new();
+    with_context(|cx| {
+        for (declaration, is_operator) in super::resolve::native_declarations() {
+            if SLOW.contains(&declaration.0) || declaration.0 == "^" {
+                continue;
+            }
+            let (name, types) = declaration;
+            let function = if is_operator {
+                match types[..] {
+                    [right] => resolve_operator(name, None, right),
+                    [left, right] => resolve_operator(name, Some(left), right),
+                    _ => unreachable!("operators have one or two operands"),
+                }
+            } else {
+                resolve_function(name, &types)
+            };
+            let function = function.unwrap_or_else(|error| panic!("{name}{types:?}: {error:?}"));
+            for _ in 0..rounds {
+                let values: Vec<Datum> = function
+                    .arguments()
+                    .iter()
+                    .map(|ty| {
+                        use proptest::strategy::ValueTree;
+                        nullable(*ty).new_tree(&mut runner).expect("a value").current()
+                    })
+                    .collect();
+                let result =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| function.call(cx, &values)));
+                if result.is_err() {
+                    panics.push(format!("{name} on {values:?}"));
+                }
+            }
+        }
+    });
+    assert!(panics.is_empty(), "these panic:\n{}", panics.join("\n"));
+}
+
 proptest! {
+    #![proptest_config(config(256))]
+
     #[test]
     fn like_agrees_with_its_definition(text in "[aé]{0,6}", pattern in "[aé%_]{0,6}") {
         let (t, p): (Vec<char>, Vec<char>) = (text.chars().collect(), pattern.chars().collect());
         prop_assert_eq!(like(&text, &pattern).expect("no escapes"), like_slowly(&t, &p));
+    }
+
+    #[test]
+    fn templates_and_patterns_never_panic(
+        template in "([YMDHISQWJG,.:;/ \"90VSL]|MI|SS|MON|Day|FM|TH|th|PR|EEEE|RN|HH12|HH24|TZ|OF|AM|YYYY|DDD|US){0,8}",
+        input in "[-+0-9 :./,aJMSé]{0,16}",
+        pattern in "[a-c%_\\\\\\[\\](){}*+?^$|.:-]{0,8}",
+        timestamp in value(Type::Timestamp),
+        number in value(Type::Numeric),
+    ) {
+        with_context(|cx| {
+            let calls = [
+                ("to_char", [timestamp, Datum::text(template.as_str())]),
+                ("to_char", [number, Datum::text(template.as_str())]),
+                ("to_date", [Datum::text(input.as_str()), Datum::text(template.as_str())]),
+                ("to_timestamp", [Datum::text(input.as_str()), Datum::text(template.as_str())]),
+                ("to_number", [Datum::text(input.as_str()), Datum::text(template.as_str())]),
+                ("regexp_match", [Datum::text(input.as_str()), Datum::text(pattern.as_str())]),
+                ("like", [Datum::text(input.as_str()), Datum::text(pattern.as_str())]),
+                ("similar_to_escape", [Datum::text(pattern.as_str()), Datum::text("#")]),
+                ("format", [Datum::text(format!("%{pattern}{input}")), Datum::text("x")]),
+            ];
+            for (name, values) in calls {
+                let types: Vec<Type> = values.iter().map(Datum::natural_type).collect();
+                let _ = resolve_function(name, &types).expect(name).call(cx, &values);
+            }
+        });
     }
 
     #[test]

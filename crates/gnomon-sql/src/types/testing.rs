@@ -1,11 +1,27 @@
 //! Random values of every type, for the property tests of this folder and of `functions`.
 
-use proptest::{collection::vec, prelude::*};
+use proptest::{
+    collection::vec,
+    prelude::*,
+    test_runner::{Config, RngSeed},
+};
 
 use super::{
     ColumnType, Context, Datum, FixedEnvironment, Interval, Numeric, Scalar, Type,
     datetime::{DATE_MAX, DATE_MIN, DAY, TIMESTAMP_END, TIMESTAMP_MIN, Zone},
 };
+
+/// So many cases from a fixed seed; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` in the environment override both.
+pub fn config(cases: u32) -> Config {
+    let mut config = Config { failure_persistence: None, ..Config::default() };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = cases;
+    }
+    if matches!(config.rng_seed, RngSeed::Random) {
+        config.rng_seed = RngSeed::Fixed(2024);
+    }
+    config
+}
 
 /// A context at 2024-06-15 12:00 UTC in Europe/Berlin.
 pub fn with_context<R>(test: impl FnOnce(&Context) -> R) -> R {

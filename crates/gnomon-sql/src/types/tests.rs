@@ -10,7 +10,7 @@ use super::{
     format_type,
     keys::{self, KeyColumn},
     modifier_of, parse_type_name, rows,
-    testing::{column_type, nullable, plain, value, with_context},
+    testing::{column_type, config, nullable, plain, value, with_context},
     text,
 };
 use crate::{Result, SqlState};
@@ -157,7 +157,7 @@ fn hash_of(row: &[Datum]) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(config(2_000))]
 
     #[test]
     fn text_round_trips((ty, datum) in typed_value()) {
@@ -257,6 +257,35 @@ proptest! {
         with_context(|cx| {
             let _ = text::input(cx, &input, plain(ty));
         });
+    }
+}
+
+/// Values that look different and are equal.
+#[test]
+fn equal_values_hash_and_encode_alike() {
+    let interval = |months, days, hours: i64| {
+        Datum::Interval(super::Interval { months, days, micros: hours * super::datetime::HOUR })
+    };
+    let pairs = [
+        (Datum::Bpchar("a".into()), Datum::Bpchar("a   ".into())),
+        (Datum::Numeric("1.5".parse_numeric()), Datum::Numeric("1.500".parse_numeric())),
+        (Datum::Numeric("100".parse_numeric()), Datum::Numeric("1e2".parse_numeric())),
+        (Datum::Numeric("0".parse_numeric()), Datum::Numeric("-0.00".parse_numeric())),
+        (Datum::Float8(0.0), Datum::Float8(-0.0)),
+        (Datum::Float4(0.0), Datum::Float4(-0.0)),
+        (Datum::Float8(f64::NAN), Datum::Float8(-f64::NAN)),
+        (interval(1, 0, 0), interval(0, 30, 0)),
+        (interval(0, 1, 0), interval(0, 0, 24)),
+    ];
+    for (a, b) in pairs {
+        assert!(compare(&a, &b).is_eq(), "{a:?} {b:?}");
+        assert_eq!(hash_of(&[a.clone()]), hash_of(&[b.clone()]), "{a:?} {b:?}");
+        let key = |datum: &Datum| {
+            let mut out = Vec::new();
+            keys::encode(&mut out, datum, false, false);
+            out
+        };
+        assert_eq!(key(&a), key(&b), "{a:?} {b:?}");
     }
 }
 
