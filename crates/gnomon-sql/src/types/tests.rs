@@ -279,7 +279,7 @@ fn equal_values_hash_and_encode_alike() {
     ];
     for (a, b) in pairs {
         assert!(compare(&a, &b).is_eq(), "{a:?} {b:?}");
-        assert_eq!(hash_of(&[a.clone()]), hash_of(&[b.clone()]), "{a:?} {b:?}");
+        assert_eq!(hash_of(std::slice::from_ref(&a)), hash_of(std::slice::from_ref(&b)), "{a:?} {b:?}");
         let key = |datum: &Datum| {
             let mut out = Vec::new();
             keys::encode(&mut out, datum, false, false);
