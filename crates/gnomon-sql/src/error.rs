@@ -148,6 +148,8 @@ pub struct Report {
     pub hint: Option<String>,
     /// Where in the statement, in characters from 1.
     pub position: Option<usize>,
+    /// Where it came up: what was being done, such as the line of a COPY.
+    pub context: Option<String>,
     /// Schema, table, column, constraint, where they apply.
     pub schema: Option<String>,
     /// The table.
@@ -168,6 +170,7 @@ impl SqlError {
             detail: None,
             hint: None,
             position: None,
+            context: None,
             schema: None,
             table: None,
             column: None,
@@ -198,6 +201,11 @@ impl SqlError {
     /// With a position in the statement (characters from 1).
     pub fn position(mut self, position: usize) -> SqlError {
         self.0.position = Some(position);
+        self
+    }
+    /// With where it came up.
+    pub fn context(mut self, context: impl Into<String>) -> SqlError {
+        self.0.context = Some(context.into());
         self
     }
     /// With the table that it is about.

@@ -1,8 +1,11 @@
 //! The catalog: what tables, indexes and sequences there are.
 //!
-//! [`model`] describes the objects, [`Catalog`] holds all of them at one moment.
+//! [`model`] describes the objects, [`Catalog`] holds all of them at one moment; `store` keeps them in the engine's
+//! trees, each in the form that `encode` lays out.
 
+mod encode;
 pub mod model;
 mod snapshot;
+pub(crate) mod store;
 
 pub use snapshot::{Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation};

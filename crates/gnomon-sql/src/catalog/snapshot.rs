@@ -62,17 +62,26 @@ pub struct Catalog {
     pub version: u64,
     /// The commit that made this version; statements planned with it read a snapshot that includes that commit.
     pub csn: Csn,
-    schemas: BTreeMap<Oid, Arc<Schema>>,
-    tables: BTreeMap<Oid, Arc<Table>>,
-    sequences: BTreeMap<Oid, Arc<Sequence>>,
-    views: BTreeMap<Oid, Arc<View>>,
-    comments: BTreeMap<CommentKey, Arc<str>>,
+    pub(super) schemas: BTreeMap<Oid, Arc<Schema>>,
+    pub(super) tables: BTreeMap<Oid, Arc<Table>>,
+    pub(super) sequences: BTreeMap<Oid, Arc<Sequence>>,
+    pub(super) views: BTreeMap<Oid, Arc<View>>,
+    pub(super) comments: BTreeMap<CommentKey, Arc<str>>,
     names: HashMap<String, HashMap<String, Name>>,
 }
 
 impl Default for Catalog {
     fn default() -> Self {
-        let mut catalog = Catalog {
+        let mut catalog = Catalog::empty();
+        catalog.put_schema(Schema { oid: PUBLIC_SCHEMA_OID, name: PUBLIC_SCHEMA.into() });
+        catalog
+    }
+}
+
+impl Catalog {
+    /// A catalog without any schema.
+    pub(super) fn empty() -> Catalog {
+        Catalog {
             version: 1,
             csn: Csn::default(),
             schemas: BTreeMap::new(),
@@ -81,13 +90,9 @@ impl Default for Catalog {
             views: BTreeMap::new(),
             comments: BTreeMap::new(),
             names: HashMap::new(),
-        };
-        catalog.put_schema(Schema { oid: PUBLIC_SCHEMA_OID, name: PUBLIC_SCHEMA.into() });
-        catalog
+        }
     }
-}
 
-impl Catalog {
     /// The schema of this name.
     pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
         self.schemas.values().find(|schema| schema.name == name)

@@ -1,11 +1,26 @@
 //! A database as SQL sees it: the engine, the committed catalog and what else its sessions share.
 
-use std::sync::Arc;
+use std::fmt;
 
-use gnomon::{Database, sync::RwLock};
+use gnomon::{
+    Database,
+    env::{Clock, SystemClock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
 
-use super::Session;
-use crate::{Result, catalog::Catalog};
+use super::{
+    Session,
+    rows::AllRowNumbers,
+    sequences::{self, Positions},
+    timer::Timer,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{Catalog, model::Oid, store},
+};
 
 /// A database that speaks SQL. Clones are handles of the same one.
 #[derive(Clone)]
@@ -17,6 +32,14 @@ pub(super) struct Shared {
     /// The committed catalog. Held for writing while a commit that changes it takes place, so that nobody who has
     /// got a lock that such a commit released can still read the catalog of before it.
     pub(super) catalog: RwLock<Arc<Catalog>>,
+    /// The next version of the catalog, committed or not: no two states share one.
+    next_version: AtomicU64,
+    /// The next identifier. Those of transactions that are rolled back are not used again before the next start.
+    next_oid: AtomicU32,
+    pub(super) sequences: Positions,
+    pub(super) row_numbers: AllRowNumbers,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) timer: Timer,
 }
 
 /// Who a session is for.
@@ -44,11 +67,37 @@ impl Default for SessionOptions {
     }
 }
 
+impl fmt::Debug for SqlDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqlDatabase")
+            .field("catalog_version", &self.0.catalog().version)
+            .finish_non_exhaustive()
+    }
+}
+
 impl SqlDatabase {
     /// Reads the catalog of an open database, or makes it if the database is empty.
+    ///
+    /// # Errors
+    /// 3D000 if the database is another program's, XX001 if its catalog is damaged, and the engine's.
     pub fn open(engine: Database) -> Result<SqlDatabase> {
-        let catalog = RwLock::new(Arc::new(Catalog::default()));
-        Ok(SqlDatabase(Arc::new(Shared { engine, catalog })))
+        SqlDatabase::open_with_clock(engine, Arc::new(SystemClock::new()))
+    }
+
+    /// As [`SqlDatabase::open`], with another clock: what `now()` and timeouts go by.
+    pub fn open_with_clock(engine: Database, clock: Arc<dyn Clock>) -> Result<SqlDatabase> {
+        let (catalog, next_oid) = store::open(&engine)?;
+        sequences::remove_orphans(&engine, &catalog)?;
+        Ok(SqlDatabase(Arc::new(Shared {
+            engine,
+            next_version: AtomicU64::new(catalog.version + 1),
+            catalog: RwLock::new(Arc::new(catalog)),
+            next_oid: AtomicU32::new(next_oid),
+            sequences: Positions::default(),
+            row_numbers: AllRowNumbers::default(),
+            timer: Timer::new(clock.clone()),
+            clock,
+        })))
     }
 
     /// Begins a session. Fails if one of the settings does not exist or does not take its value.
@@ -70,5 +119,26 @@ impl SqlDatabase {
 impl Shared {
     pub(super) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().clone()
+    }
+
+    pub(super) fn next_version(&self) -> u64 {
+        self.next_version.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// An identifier that no object has or had since the database was opened.
+    pub(super) fn new_oid(&self) -> Result<Oid> {
+        let next = self.next_oid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |oid| oid.checked_add(1));
+        next.map_err(|_| SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "no object identifier is left"))
+    }
+
+    pub(super) fn next_oid(&self) -> Oid {
+        self.next_oid.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // If this fails, values of sequences are skipped, as after a crash.
+        let _ = self.sequences.give_back(&self.engine);
     }
 }

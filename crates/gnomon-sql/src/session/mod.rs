@@ -8,11 +8,21 @@
 //!   has them.
 
 mod connection;
+mod copy;
 mod database;
+mod ddl;
+mod dml;
+mod environment;
 mod parse;
+mod plan;
+mod portal;
+mod rows;
+mod sequences;
 mod settings;
+mod timer;
 mod transaction;
 mod utility;
+mod view;
 
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};

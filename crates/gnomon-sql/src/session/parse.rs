@@ -14,6 +14,7 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace},
 };
 
+use super::dml::Overriding;
 use crate::{Result, SqlError, SqlState};
 
 /// The longest text of statements that is parsed, in bytes.
@@ -32,15 +33,13 @@ pub(crate) struct Parsed {
     pub command: Command,
     /// How deep it nests; see [`on_fit_stack`].
     pub nesting: usize,
-    /// Its text.
-    pub text: String,
 }
 
 /// What a statement asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
-    /// A query, DML or DDL statement.
-    Sql(Box<Statement>),
+    /// A query, DML or DDL statement; of INSERT, its OVERRIDING clause.
+    Sql(Box<Statement>, Option<Overriding>),
     /// BEGIN, START TRANSACTION.
     Begin(Vec<Mode>),
     /// COMMIT, END.
@@ -84,13 +83,13 @@ pub(crate) enum Command {
     /// LOCK TABLE.
     Lock { names: Vec<ObjectName>, mode: String, nowait: bool },
     /// DECLARE name CURSOR FOR query.
-    Declare { name: String, hold: bool, binary: bool, query: Box<Query> },
+    Declare { name: String, hold: bool, query: Box<Query> },
     /// FETCH or MOVE; without a count, all.
     Fetch { name: String, count: FetchCount, discard: bool },
     /// CLOSE; without a name, all.
     Close(Option<String>),
     /// EXPLAIN.
-    Explain { analyze: bool, verbose: bool, costs: bool, body: Box<Parsed> },
+    Explain { analyze: bool, body: Box<Parsed> },
     /// A statement that PostgreSQL has and this does not.
     Unsupported(String),
 }
@@ -226,26 +225,23 @@ fn is_space(token: &Token) -> bool {
         || matches!(token, Token::Whitespace(_))
 }
 
-fn parse_statement(sql: &str, tokens: Vec<TokenWithSpan>) -> Result<Parsed> {
+fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> {
     let nesting = nesting(&tokens);
     if nesting > NESTING_MAX {
         return Err(too_complex());
     }
-    let span = |token: Option<&TokenWithSpan>| token.map(|token| token.span);
-    let start = span(tokens.first()).map_or(0, |span| byte_offset(sql, span.start));
-    let end = span(tokens.last()).map_or(sql.len(), |span| byte_offset(sql, span.end));
-    let text = sql.get(start..end).unwrap_or(sql).to_owned();
+    let overriding = take_overriding(&mut tokens);
     let command = on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(nesting * 8 + 100)
             .with_tokens_with_locations(tokens);
-        let command = command(&mut parser, sql)?;
+        let command = Reader { parser: &mut parser, sql, overriding }.command()?;
         match parser.peek_token_ref().token {
             Token::EOF => Ok(command),
             _ => Err(unexpected(&parser, sql)),
         }
     })?;
-    Ok(Parsed { command, nesting, text })
+    Ok(Parsed { command, nesting })
 }
 
 /// An upper bound of how deep recursion over these tokens goes: brackets, and chains of operators, which parse into
@@ -388,10 +384,26 @@ pub(crate) fn fold(ident: &Ident) -> String {
 struct Reader<'p, 'd, 's> {
     parser: &'p mut Parser<'d>,
     sql: &'s str,
+    overriding: Option<Overriding>,
 }
 
-fn command(parser: &mut Parser, sql: &str) -> Result<Command> {
-    Reader { parser, sql }.command()
+/// Takes `OVERRIDING {SYSTEM | USER} VALUE` out of an INSERT's tokens: the parser crate does not know it.
+fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
+    let is = |token: &TokenWithSpan, expected: &str| {
+        matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+    };
+    if !["insert", "with", "prepare", "explain"].iter().any(|first| is(&tokens[0], first)) {
+        return None;
+    }
+    let at = tokens.windows(3).position(|three| {
+        is(&three[0], "overriding")
+            && (is(&three[1], "system") || is(&three[1], "user"))
+            && is(&three[2], "value")
+    })?;
+    let system = is(&tokens[at + 1], "system");
+    tokens.drain(at..at + 3);
+    Some(if system { Overriding::System } else { Overriding::User })
 }
 
 impl<'d> Reader<'_, 'd, '_> {
@@ -548,7 +560,7 @@ impl<'d> Reader<'_, 'd, '_> {
                 let what = format!("{verb} {kind}").to_uppercase();
                 Ok(self.unsupported(&what))
             }
-            _ => Ok(Command::Sql(Box::new(self.lift(Parser::parse_statement)?))),
+            _ => Ok(Command::Sql(Box::new(self.lift(Parser::parse_statement)?), self.overriding)),
         }
     }
 
@@ -649,20 +661,14 @@ impl<'d> Reader<'_, 'd, '_> {
 
     /// The statement within PREPARE or EXPLAIN.
     fn body(&mut self) -> Result<Box<Parsed>> {
-        let start = byte_offset(self.sql, self.parser.peek_token_ref().span.start);
         let command = self.command()?;
-        let end = match self.parser.peek_token_ref() {
-            next if next.token == Token::EOF => self.sql.len(),
-            next => byte_offset(self.sql, next.span.start),
-        };
-        let text = self.sql.get(start..end).unwrap_or_default().trim_end_matches([';', ' ', '\n']).to_owned();
         // The whole statement's nesting has been taken account of already.
-        Ok(Box::new(Parsed { command, nesting: 0, text }))
+        Ok(Box::new(Parsed { command, nesting: 0 }))
     }
 
     fn explain(&mut self) -> Result<Command> {
         self.skip();
-        let (mut analyze, mut verbose, mut costs) = (false, false, true);
+        let mut analyze = false;
         if self.take(&Token::LParen) {
             loop {
                 let option = self.name()?.to_lowercase();
@@ -686,9 +692,8 @@ impl<'d> Reader<'_, 'd, '_> {
                 };
                 match option.as_str() {
                     "analyze" | "analyse" => analyze = on,
-                    "verbose" => verbose = on,
-                    "costs" => costs = on,
-                    "buffers" | "timing" | "summary" | "settings" | "wal" | "format" => {}
+                    "verbose" | "costs" | "buffers" | "timing" | "summary" | "settings" | "wal"
+                    | "format" => {}
                     _ => {
                         return Err(SqlError::new(
                             SqlState::SYNTAX_ERROR,
@@ -703,9 +708,9 @@ impl<'d> Reader<'_, 'd, '_> {
             self.expect(&Token::RParen)?;
         } else {
             analyze = self.word("analyze") || self.word("analyse");
-            verbose = self.word("verbose");
+            let _ = self.word("verbose");
         }
-        Ok(Command::Explain { analyze, verbose, costs, body: self.body()? })
+        Ok(Command::Explain { analyze, body: self.body()? })
     }
 
     fn copy(&mut self) -> Result<Command> {
@@ -947,10 +952,9 @@ impl<'d> Reader<'_, 'd, '_> {
     fn declare(&mut self) -> Result<Command> {
         self.skip();
         let name = self.name()?;
-        let mut binary = false;
         loop {
             if self.word("binary") {
-                binary = true;
+                return Ok(self.unsupported("a BINARY cursor"));
             } else if self.words(&["no", "scroll"]) || self.word("insensitive") || self.word("asensitive") {
                 // What cursors here are anyway.
             } else if self.word("scroll") {
@@ -968,7 +972,7 @@ impl<'d> Reader<'_, 'd, '_> {
             return Err(self.unexpected());
         }
         let query = self.lift(Parser::parse_query)?;
-        Ok(Command::Declare { name, hold, binary, query })
+        Ok(Command::Declare { name, hold, query })
     }
 
     fn fetch(&mut self) -> Result<Command> {

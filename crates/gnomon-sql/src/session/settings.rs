@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Result, SqlError, SqlState};
+use crate::{Result, SqlError, SqlState, types::datetime::Zone};
 
 /// What values a setting takes.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +82,7 @@ pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Gnomon ", env!("CARGO_PKG
 
 macro_rules! settings {
     ($($id:ident = $definition:expr;)*) => {
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms, reason = "the settings' own names")]
-        #[derive(Clone, Copy, PartialEq, Eq)]
+        #[allow(non_camel_case_types, dead_code, reason = "the settings' own names, whose order gives their places")]
         enum Id { $($id),* }
         /// In the order of their names, ignoring case.
         static DEFINITIONS: &[Definition] = &[$($definition),*];
@@ -113,7 +112,7 @@ settings! {
     idle_session_timeout = setting("idle_session_timeout", MS, "0", "Accepted without effect.");
     in_hot_standby = reported("in_hot_standby", Kind::Fixed, "off", "Shows whether the server is a standby.");
     integer_datetimes = reported("integer_datetimes", Kind::Fixed, "on", "Shows whether datetimes are integer based.");
-    IntervalStyle = reported("IntervalStyle", Kind::Word(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]), "postgres", "Sets the display format for interval values.");
+    IntervalStyle = reported("IntervalStyle", Kind::Word(&["postgres"]), "postgres", "Sets the display format for interval values.");
     is_superuser = reported("is_superuser", Kind::Fixed, "on", "Shows whether the current user is a superuser.");
     jit = setting("jit", Kind::Bool, "off", "Accepted without effect.");
     lc_collate = setting("lc_collate", Kind::Fixed, "C", "Shows the collation order locale.");
@@ -157,6 +156,8 @@ settings! {
 struct Values {
     texts: Vec<Arc<str>>,
     search_path: Arc<[String]>,
+    zone: Zone,
+    extra_float_digits: i32,
     statement_timeout: Option<Duration>,
     lock_timeout: Option<Duration>,
 }
@@ -204,9 +205,14 @@ impl Settings {
     pub(crate) fn new(user: &str) -> Settings {
         let mut texts: Vec<Arc<str>> = DEFINITIONS.iter().map(|d| d.default.into()).collect();
         texts[Id::session_authorization as usize] = user.into();
-        let mut values =
-            Values { texts, search_path: Arc::from([]), statement_timeout: None, lock_timeout: None };
-        values.search_path = search_path(&values.texts[Id::search_path as usize], user);
+        let values = Values {
+            search_path: search_path(&texts[Id::search_path as usize], user),
+            texts,
+            zone: Zone::UTC,
+            extra_float_digits: 1,
+            statement_timeout: None,
+            lock_timeout: None,
+        };
         let values = Arc::new(values);
         Settings {
             user: user.to_owned(),
@@ -318,7 +324,7 @@ impl Settings {
                 format!("SET {} takes only one argument", definition.name),
             ));
         }
-        let text = normalise(definition, values, &self.current.texts[id])?;
+        let text = normalise(definition, values)?;
         self.store(id, text.into(), scope, transactional);
         Ok(())
     }
@@ -344,6 +350,10 @@ impl Settings {
                 values.statement_timeout = millis();
             } else if id == Id::lock_timeout as usize {
                 values.lock_timeout = millis();
+            } else if id == Id::extra_float_digits as usize {
+                values.extra_float_digits = text.parse().unwrap_or(1);
+            } else if id == Id::TimeZone as usize {
+                values.zone = Zone::parse(&text).unwrap_or(Zone::UTC);
             }
         };
         change(&mut self.current);
@@ -394,13 +404,13 @@ impl Settings {
             values.texts[Id::transaction_read_only as usize] = if read_only { "on" } else { "off" }.into();
         }
     }
-    /// The text of a setting that is known to exist.
-    pub(crate) fn time_zone(&self) -> &str {
-        &self.current.texts[Id::TimeZone as usize]
+    /// TimeZone.
+    pub(crate) fn zone(&self) -> &Zone {
+        &self.current.zone
     }
-    /// DateStyle.
-    pub(crate) fn date_style(&self) -> &str {
-        &self.current.texts[Id::DateStyle as usize]
+    /// How many digits floating-point numbers show.
+    pub(crate) fn extra_float_digits(&self) -> i32 {
+        self.current.extra_float_digits
     }
     /// The grade of the mildest message that is sent, as an index into PostgreSQL's order of grades.
     pub(crate) fn sends_notices(&self, warning: bool) -> bool {
@@ -417,7 +427,7 @@ fn fixed(name: &str) -> SqlError {
 }
 
 /// Checks the values of a setting and puts them into the form that SHOW prints.
-fn normalise(definition: &Definition, values: &[String], current: &str) -> Result<String> {
+fn normalise(definition: &Definition, values: &[String]) -> Result<String> {
     let name = definition.name;
     let value = values.first().map_or("", String::as_str);
     Ok(match definition.kind {
@@ -477,8 +487,10 @@ fn normalise(definition: &Definition, values: &[String], current: &str) -> Resul
             "utf8" | "unicode" => "UTF8".into(),
             _ => return Err(invalid(name, value)),
         },
-        Kind::DateStyle => date_style(values, current).ok_or_else(|| invalid(name, value))?,
-        Kind::TimeZone => time_zone(value).ok_or_else(|| invalid(name, value))?,
+        Kind::DateStyle => date_style(values).ok_or_else(|| {
+            invalid(name, value).hint("Only the style ISO with the order MDY is supported.")
+        })?,
+        Kind::TimeZone => time_zone(value).ok_or_else(|| invalid(name, value))?.name().to_owned(),
     })
 }
 
@@ -520,50 +532,25 @@ fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
     (value.abs() < 9e15).then_some(value as i64)
 }
 
-/// DateStyle has an output style and a field order; each word sets one of them.
-fn date_style(values: &[String], current: &str) -> Option<String> {
-    let (mut style, mut order) = current.split_once(", ")?;
-    for word in values.iter().flat_map(|value| value.split(',')) {
-        match word.trim().to_ascii_lowercase().as_str() {
-            "iso" => style = "ISO",
-            "postgres" => style = "Postgres",
-            "sql" => style = "SQL",
-            "german" => {
-                style = "German";
-                order = "DMY";
-            }
-            "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
-            "dmy" | "euro" | "european" => order = "DMY",
-            "ymd" => order = "YMD",
-            "default" => (style, order) = ("ISO", "MDY"),
-            _ => return None,
-        }
-    }
-    Some(format!("{style}, {order}"))
+/// DateStyle has an output style and a field order. There is one of each here.
+fn date_style(values: &[String]) -> Option<String> {
+    let mut words = values.iter().flat_map(|value| value.split(','));
+    let known = ["iso", "mdy", "us", "noneuro", "noneuropean", "default"];
+    words.all(|word| known.contains(&word.trim().to_ascii_lowercase().as_str())).then(|| "ISO, MDY".into())
 }
 
-/// UTC under its names, or a fixed offset. There is no time zone database.
-fn time_zone(text: &str) -> Option<String> {
+/// The zone of a name, or so many hours east of Greenwich.
+fn time_zone(text: &str) -> Option<Zone> {
     let text = text.trim();
-    match text.to_ascii_lowercase().as_str() {
-        "utc" | "etc/utc" | "zulu" | "gmt" | "etc/gmt" | "uct" | "etc/uct" | "greenwich" | "default"
-        | "local" => {
-            return Some(if text.eq_ignore_ascii_case("default") || text.eq_ignore_ascii_case("local") {
-                "UTC".into()
-            } else {
-                text.to_owned()
-            });
+    match text.parse::<f64>() {
+        // No place is further from Greenwich than this many hours.
+        Ok(hours) if hours.abs() < 168.0 => Some(Zone::fixed((hours * 3600.0) as i32)),
+        Ok(_) => None,
+        Err(_) if text.eq_ignore_ascii_case("default") || text.eq_ignore_ascii_case("local") => {
+            Some(Zone::UTC)
         }
-        _ => {}
+        Err(_) => Zone::parse(text),
     }
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let sign = if text.starts_with('-') { '-' } else { '+' };
-    let (hours, minutes) = digits.split_once(':').unwrap_or((digits, "0"));
-    let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
-    if hours > 15 || minutes > 59 || digits.is_empty() {
-        return None;
-    }
-    Some(format!("{sign}{hours:02}:{minutes:02}"))
 }
 
 /// One value of a list setting may itself be a list, as in `set_config('search_path', 'a, b', false)`.
@@ -683,7 +670,10 @@ mod tests {
             SqlState::INVALID_PARAMETER_VALUE
         );
         set(&mut settings, "TimeZone", "+02:30").unwrap();
-        set(&mut settings, "DateStyle", "German").unwrap();
-        assert_eq!(settings.show("datestyle").unwrap().1, "German, DMY");
+        set(&mut settings, "DateStyle", "ISO").unwrap();
+        assert_eq!(state(set(&mut settings, "DateStyle", "German")), SqlState::INVALID_PARAMETER_VALUE);
+        set(&mut settings, "TimeZone", "Europe/Berlin").unwrap();
+        assert_eq!(settings.zone().name(), "Europe/Berlin");
+        assert_eq!(state(set(&mut settings, "TimeZone", "Mars/Olympus")), SqlState::INVALID_PARAMETER_VALUE);
     }
 }

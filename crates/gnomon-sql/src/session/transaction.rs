@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 
-use super::{Session, TransactionStatus, parse::Mode};
-use crate::{Notice, Result, Severity, SqlError, SqlState};
+use super::{Session, TransactionStatus, ddl::Ddl, parse::Mode};
+use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::store};
 
 /// What a transaction of SQL is, before and while an engine's transaction stands behind it.
 #[derive(Default)]
@@ -15,6 +15,10 @@ pub(super) struct Current {
     pub(super) engine: Option<Transaction>,
     /// Whether the engine's transaction was begun read-only, since only reading statements were seen so far.
     pub(super) engine_read_only: bool,
+    /// Its catalog, if it runs DDL.
+    pub(super) ddl: Option<Ddl>,
+    /// When it began, in microseconds since 2000-01-01 00:00 UTC.
+    pub(super) time: i64,
     /// Its characteristics, fixed when it began.
     pub(super) isolation: &'static str,
     pub(super) read_only: bool,
@@ -69,6 +73,7 @@ impl Session {
     pub(super) fn ensure_transaction(&mut self) {
         if self.current.state == State::Idle {
             self.current.state = State::Implicit;
+            self.current.time = self.statement_time;
             self.current.isolation = isolation_name(&self.settings.default_isolation());
             self.current.read_only = self.settings.default_read_only();
             self.settings.note_transaction(self.current.isolation, self.current.read_only);
@@ -154,20 +159,55 @@ impl Session {
     /// Commits the transaction in progress, if there is one, and waits until it is durable. The session is idle
     /// afterwards, whether this failed or not.
     pub(super) fn commit(&mut self) -> Result<()> {
+        if self.current.state != State::Failed
+            && let Err(error) = self.settle_held()
+        {
+            self.roll_back();
+            return Err(error);
+        }
         let current = std::mem::take(&mut self.current);
-        let result = match current.engine {
-            Some(engine) => {
-                engine.commit().map(|csn| self.last_csn = self.last_csn.max(csn)).map_err(SqlError::from)
-            }
-            None => Ok(()),
-        };
+        self.portals.retain(|_, portal| portal.outlives(true));
+        let result = self.commit_engine(current);
         self.settings.end_transaction(result.is_ok());
         result
+    }
+
+    fn commit_engine(&mut self, current: Current) -> Result<()> {
+        let mut committed = Csn::default();
+        if let Some(mut engine) = current.engine {
+            committed = match current.ddl {
+                None => engine.commit()?,
+                Some(ddl) => {
+                    store::write_changes(&mut engine, &ddl.base, &ddl.now, self.shared.next_oid())?;
+                    let mut published = self.shared.catalog.write();
+                    let ticket = engine.commit_ticket()?;
+                    let mut catalog = (*ddl.now).clone();
+                    catalog.csn = ticket.csn();
+                    let catalog = Arc::new(catalog);
+                    *published = catalog.clone();
+                    drop(published);
+                    self.shared.sequences.retain(&catalog);
+                    self.shared.row_numbers.retain(|tree| catalog.tables().any(|table| table.tree == tree));
+                    ticket.wait()?
+                }
+            };
+            self.last_csn = self.last_csn.max(committed);
+        }
+        // Values drawn from sequences must not be drawn again, even if nothing that holds them was committed.
+        let drawn = std::mem::take(&mut self.drawn.csn);
+        if drawn > committed && drawn > self.shared.engine.durable_csn() {
+            let options = TxnOptions { read_only: true, after: drawn, ..TxnOptions::default() };
+            let mut waiting = self.shared.engine.begin(options)?;
+            waiting.start_statement()?;
+            self.last_csn = self.last_csn.max(waiting.commit()?);
+        }
+        Ok(())
     }
 
     /// Rolls the transaction in progress back.
     pub(super) fn roll_back(&mut self) {
         self.current = Current::default();
+        self.portals.retain(|_, portal| portal.outlives(false));
         self.settings.end_transaction(false);
     }
 

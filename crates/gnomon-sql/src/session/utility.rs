@@ -1,18 +1,26 @@
-//! Statements that steer the session: transactions, settings, maintenance; and the way to all others.
+//! Statements that steer the session: transactions, settings, cursors, maintenance; and the way to all others.
+
+use std::sync::Arc;
+
+use gnomon::TreeLock;
+use sqlparser::ast::ObjectName;
 
 use super::{
     ResultColumn, Session, Sink,
     connection::Outcome,
-    parse::{Command, Discard, Mode},
-    settings::Scope,
+    parse::{Command, Discard, Mode, Parsed},
+    plan::{Plan, plannable},
+    portal::plain_context,
+    settings::{Scope, bool_word},
     transaction::State,
 };
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
-    types::{ColumnType, Context, Datum, FixedEnvironment, Type},
+    types::{ColumnType, Datum, Type, column_type},
 };
 
-fn text_column(name: &str) -> ResultColumn {
+/// A column of text in the result of a command.
+pub(super) fn text_column(name: &str) -> ResultColumn {
     ResultColumn {
         name: name.into(),
         ty: ColumnType { ty: Type::Text, modifier: -1 },
@@ -25,7 +33,15 @@ fn tag(tag: impl Into<String>) -> Result<Outcome> {
     Ok(Outcome::Tag(tag.into()))
 }
 
+fn send_lines(column: &str, lines: Vec<String>, sink: &mut dyn Sink) -> Result<()> {
+    sink.columns(&[text_column(column)])?;
+    plain_context(|context| {
+        lines.into_iter().try_for_each(|line| sink.row(context, &[Datum::Text(line.into())]))
+    })
+}
+
 impl Session {
+    /// Runs a command that is no query or DML.
     pub(super) fn dispatch(
         &mut self,
         command: &Command,
@@ -58,74 +74,58 @@ impl Session {
                 tag("SET")
             }
             Command::Reset(name) => {
-                self.ensure_transaction();
                 match name {
                     Some(name) => self.set(name, None, false)?,
-                    None => self.settings.reset_all(true),
+                    None => {
+                        self.ensure_transaction();
+                        self.settings.reset_all(true);
+                    }
                 }
                 tag("RESET")
             }
             Command::Show(name) => {
-                // Text is written alike in every context.
-                let environment = FixedEnvironment::default();
-                let context = Context::new(&environment);
-                match name {
-                    Some(name) => {
-                        let (name, value) = self.settings.show(name)?;
-                        sink.columns(&[text_column(name)])?;
-                        sink.row(&context, &[Datum::Text(value.into())])?;
-                    }
-                    None => {
-                        sink.columns(&["name", "setting", "description"].map(text_column))?;
-                        for (name, value, description) in self.settings.show_all() {
-                            sink.row(
-                                &context,
-                                &[name.to_owned(), value, description.to_owned()]
-                                    .map(|text| Datum::Text(text.into())),
-                            )?;
-                        }
-                    }
-                }
+                self.show(name.as_deref(), sink)?;
                 tag("SHOW")
             }
-            Command::Deallocate(name) => match name {
-                Some(name) => {
-                    if self.statements.remove(name).is_none() {
-                        return Err(SqlError::new(
-                            SqlState::INVALID_SQL_STATEMENT_NAME,
-                            format!("prepared statement \"{name}\" does not exist"),
-                        ));
-                    }
-                    tag("DEALLOCATE")
-                }
-                None => {
-                    self.statements.clear();
-                    tag("DEALLOCATE ALL")
-                }
-            },
-            Command::Discard(what) => match what {
-                Discard::All => {
-                    self.refuse_in_transaction("DISCARD ALL", alone)?;
-                    self.portals.clear();
-                    self.statements.clear();
-                    self.settings.reset_all(false);
-                    tag("DISCARD ALL")
-                }
-                Discard::Plans => tag("DISCARD PLANS"),
-                Discard::Sequences => tag("DISCARD SEQUENCES"),
-                Discard::Temp => tag("DISCARD TEMP"),
-            },
-            Command::Vacuum(_) => {
+            Command::Prepare { name, types, body } => {
+                plannable(&body.command)?;
+                let declared =
+                    types.iter().map(|ty| column_type(ty).map(|ty| ty.ty)).collect::<Result<_>>()?;
+                self.add_statement(name, Some((**body).clone()), declared)?;
+                tag("PREPARE")
+            }
+            Command::Execute { name, arguments } => self.execute_prepared(name, arguments, alone, sink),
+            Command::Deallocate(name) => self.deallocate(name.as_deref()),
+            Command::Discard(what) => self.discard(*what, alone),
+            Command::Declare { name, hold, query } => self.declare(name, *hold, query),
+            Command::Fetch { name, count, discard } => self.fetch_cursor(name, *count, *discard, sink),
+            Command::Close(name) => self.close_cursor(name.as_deref()),
+            Command::Copy(copy) => self.copy(copy, sink),
+            Command::Vacuum(names) => {
                 self.refuse_in_transaction("VACUUM", alone)?;
+                self.find_tables(names)?;
                 tag("VACUUM")
             }
-            Command::Analyze(_) => tag("ANALYZE"),
-            Command::Checkpoint => tag("CHECKPOINT"),
-            Command::Unsupported(what) => Err(SqlError::unsupported(what)),
-            other => {
-                let _ = other;
-                Err(SqlError::unsupported("this statement"))
+            Command::Analyze(names) => {
+                self.find_tables(names)?;
+                tag("ANALYZE")
             }
+            Command::Checkpoint => tag("CHECKPOINT"),
+            Command::Lock { names, mode, nowait } => self.lock_command(names, mode, *nowait),
+            Command::Explain { analyze, body } => self.explain(*analyze, body, sink),
+            Command::Unsupported(what) => Err(SqlError::unsupported(what)),
+            Command::Sql(statement, _) => match self.run_ddl(statement, notices)? {
+                Some(outcome) => Ok(outcome),
+                None => {
+                    let words: Vec<String> =
+                        statement.to_string().split_whitespace().take(2).map(str::to_owned).collect();
+                    Err(SqlError::unsupported(format!("the statement {} ...", words.join(" "))))
+                }
+            },
+            other => match self.run_ddl_command(other, notices)? {
+                Some(outcome) => Ok(outcome),
+                None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a command has no implementation")),
+            },
         }
     }
 
@@ -140,7 +140,7 @@ impl Session {
                 }
             }
             ("transaction_read_only", Some(value)) => {
-                if let Some(read_only) = super::settings::bool_word(value) {
+                if let Some(read_only) = bool_word(value) {
                     return self.set_modes(&[Mode::ReadOnly(read_only)]);
                 }
             }
@@ -148,10 +148,9 @@ impl Session {
         }
         let scope = if local { Scope::Local } else { Scope::Session };
         self.settings.set(name, values, scope, true)?;
-        if name.eq_ignore_ascii_case("lock_timeout")
-            && let Some(engine) = &mut self.current.engine
-        {
-            engine.set_lock_timeout(self.settings.lock_timeout());
+        let lock_timeout = self.settings.lock_timeout();
+        if let Some(engine) = &mut self.current.engine {
+            engine.set_lock_timeout(lock_timeout);
         }
         Ok(())
     }
@@ -182,6 +181,65 @@ impl Session {
         Ok(())
     }
 
+    /// The columns of SHOW.
+    pub(super) fn show_columns(&self, name: Option<&str>) -> Result<Vec<ResultColumn>> {
+        Ok(match name {
+            Some(name) => vec![text_column(self.settings.show(name)?.0)],
+            None => ["name", "setting", "description"].map(text_column).to_vec(),
+        })
+    }
+
+    fn show(&mut self, name: Option<&str>, sink: &mut dyn Sink) -> Result<()> {
+        let columns = self.show_columns(name)?;
+        sink.columns(&columns)?;
+        plain_context(|context| match name {
+            Some(name) => sink.row(context, &[Datum::Text(self.settings.show(name)?.1.into())]),
+            None => self.settings.show_all().try_for_each(|(name, value, description)| {
+                sink.row(
+                    context,
+                    &[name.to_owned(), value, description.to_owned()].map(|text| Datum::Text(text.into())),
+                )
+            }),
+        })
+    }
+
+    fn deallocate(&mut self, name: Option<&str>) -> Result<Outcome> {
+        match name {
+            Some(name) => match self.statements.remove(name) {
+                Some(_) => tag("DEALLOCATE"),
+                None => Err(SqlError::new(
+                    SqlState::INVALID_SQL_STATEMENT_NAME,
+                    format!("prepared statement \"{name}\" does not exist"),
+                )),
+            },
+            None => {
+                self.statements.clear();
+                tag("DEALLOCATE ALL")
+            }
+        }
+    }
+
+    fn discard(&mut self, what: Discard, alone: bool) -> Result<Outcome> {
+        match what {
+            Discard::All => {
+                self.refuse_in_transaction("DISCARD ALL", alone)?;
+                self.portals.clear();
+                self.statements.clear();
+                self.drawn = Default::default();
+                self.ensure_transaction();
+                self.settings.reset_all(true);
+                tag("DISCARD ALL")
+            }
+            // Plans are made anew when they must be.
+            Discard::Plans => tag("DISCARD PLANS"),
+            Discard::Sequences => {
+                self.drawn = Default::default();
+                tag("DISCARD SEQUENCES")
+            }
+            Discard::Temp => tag("DISCARD TEMP"),
+        }
+    }
+
     /// Fails for statements that cannot be part of a larger transaction.
     fn refuse_in_transaction(&self, what: &str, alone: bool) -> Result<()> {
         if self.in_block() {
@@ -193,9 +251,85 @@ impl Session {
         if !alone && self.current.engine.is_some() {
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
-                format!("{what} cannot be executed from a pipeline"),
+                format!("{what} cannot be executed within a pipeline"),
             ));
         }
         Ok(())
+    }
+
+    /// Fails if one of the tables does not exist.
+    fn find_tables(&self, names: &[ObjectName]) -> Result<()> {
+        let view = self.view();
+        names.iter().try_for_each(|name| view.table(&self.name(name)?).map(drop))
+    }
+
+    /// LOCK TABLE. PostgreSQL's modes fall onto the four of the engine: those that only readers of single rows
+    /// and writers of single rows take, those that keep writers away, and the exclusive ones.
+    fn lock_command(&mut self, names: &[ObjectName], mode: &str, nowait: bool) -> Result<Outcome> {
+        if !self.in_block() {
+            return Err(SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "LOCK TABLE can only be used in transaction blocks",
+            ));
+        }
+        let lock = match mode {
+            "access share" | "row share" => TreeLock::IntentionShared,
+            "row exclusive" => TreeLock::IntentionExclusive,
+            "share update exclusive" | "share" => TreeLock::Shared,
+            "share row exclusive" | "exclusive" | "access exclusive" => TreeLock::Exclusive,
+            other => {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("syntax error at or near \"{other}\""),
+                ));
+            }
+        };
+        for name in names {
+            let name = self.name(name)?;
+            loop {
+                let view = self.view();
+                let table = view.table(&name)?;
+                self.engine_transaction(false, view.catalog.csn)?;
+                let timeout = self.settings.lock_timeout();
+                let engine = self.engine()?;
+                if nowait {
+                    engine.set_lock_timeout(Some(std::time::Duration::ZERO));
+                }
+                let locked = engine.lock_tree(table.tree, lock);
+                engine.set_lock_timeout(timeout);
+                let unchanged = Arc::ptr_eq(&self.catalog(), &view.catalog);
+                match locked {
+                    Ok(()) if unchanged => break,
+                    Ok(()) => {}
+                    Err(gnomon::Error::NoSuchTree(_)) if !unchanged => {}
+                    Err(gnomon::Error::LockTimeout) if nowait => {
+                        return Err(SqlError::new(
+                            SqlState::LOCK_NOT_AVAILABLE,
+                            format!("could not obtain lock on relation \"{}\"", table.name),
+                        ));
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        tag("LOCK TABLE")
+    }
+
+    fn explain(&mut self, analyze: bool, body: &Parsed, sink: &mut dyn Sink) -> Result<Outcome> {
+        let (statement, overriding) = plannable(&body.command)?;
+        let plan = self.plan(statement, overriding, &[])?;
+        let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, &[]))?;
+        let mut lines = Plan::explain(&plan);
+        if analyze {
+            let before = self.shared.clock.now();
+            let mut running = self.start_plan(&plan, &[])?;
+            let (rows, _) = self.fetch(&mut running, &[], 0, &mut |_, _| Ok(()))?;
+            let elapsed = self.shared.clock.now().saturating_sub(before);
+            lines.push(format!("Rows: {rows}"));
+            lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
+        }
+        self.end_engine_statement();
+        send_lines("QUERY PLAN", lines, sink)?;
+        tag("EXPLAIN")
     }
 }

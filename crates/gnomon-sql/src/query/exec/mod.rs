@@ -42,7 +42,8 @@ pub struct Execution {
 }
 
 impl Execution {
-    pub(super) fn new(plan: &Plan) -> Execution {
+    /// Starts an execution of a plan. Nothing is read before [`Execution::next`].
+    pub fn new(plan: &Plan) -> Execution {
         Execution { source: open(plan), state: ExecState::default() }
     }
 

@@ -1,0 +1,425 @@
+//! The catalog's entries as bytes.
+//!
+//! An entry begins with the version of its layout (1 byte, now 1 for all kinds). Numbers follow little-endian, text
+//! as its length in bytes (4 bytes) and UTF-8, lists as their length (4 bytes) and elements, optional fields as 0 or
+//! as 1 and the field, types as `pg_type.oid` and modifier (4 bytes each). An entry that does not decode exactly is
+//! damaged ([`SqlState::DATA_CORRUPTED`]); one of a newer version is refused as such.
+
+use gnomon::TreeId;
+
+use super::model::{Check, Column, Identity, Index, Schema, Sequence, Table, View};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{ColumnType, Type},
+};
+
+/// The version of every layout.
+const VERSION: u8 = 1;
+/// The longest list that an entry may hold; more is damage.
+const LIST_MAX: usize = 1 << 16;
+
+/// Writes an entry.
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new() -> Writer {
+        Writer(vec![VERSION])
+    }
+    fn bool(&mut self, value: bool) {
+        self.0.push(u8::from(value));
+    }
+    fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn i64(&mut self, value: i64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn len(&mut self, len: usize) {
+        // The limits on statements keep every length far below this.
+        self.u32(u32::try_from(len).unwrap_or(u32::MAX));
+    }
+    fn text(&mut self, text: &str) {
+        self.len(text.len());
+        self.0.extend_from_slice(text.as_bytes());
+    }
+    fn ty(&mut self, ty: ColumnType) {
+        self.u32(ty.ty.oid());
+        self.0.extend_from_slice(&ty.modifier.to_le_bytes());
+    }
+    fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Self, &T)) {
+        self.bool(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+    fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut Self, &T)) {
+        self.len(values.len());
+        for value in values {
+            write(self, value);
+        }
+    }
+}
+
+/// Reads an entry; `what` names it in errors.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8], what: &'static str) -> Result<Reader<'a>> {
+        let mut reader = Reader { bytes, what };
+        match reader.u8()? {
+            0 => Err(reader.damaged()),
+            VERSION => Ok(reader),
+            newer => Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("the catalog's entry of a {what} has version {newer}, this program reads {VERSION}"),
+            )
+            .hint("Use a newer program.")),
+        }
+    }
+    fn damaged(&self) -> SqlError {
+        SqlError::new(SqlState::DATA_CORRUPTED, format!("the catalog's entry of a {} is damaged", self.what))
+    }
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        match self.bytes.split_first_chunk::<N>() {
+            Some((chunk, rest)) => {
+                self.bytes = rest;
+                Ok(*chunk)
+            }
+            None => Err(self.damaged()),
+        }
+    }
+    fn u8(&mut self) -> Result<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+    fn bool(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.damaged()),
+        }
+    }
+    fn u32(&mut self) -> Result<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+    fn u64(&mut self) -> Result<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+    fn i64(&mut self) -> Result<i64> {
+        self.take().map(i64::from_le_bytes)
+    }
+    fn len(&mut self) -> Result<usize> {
+        let len = self.u32()?;
+        usize::try_from(len).map_err(|_| self.damaged())
+    }
+    fn text(&mut self) -> Result<String> {
+        let len = self.len()?;
+        let Some((text, rest)) = self.bytes.split_at_checked(len) else { return Err(self.damaged()) };
+        let text = std::str::from_utf8(text).map_err(|_| self.damaged())?.to_owned();
+        self.bytes = rest;
+        Ok(text)
+    }
+    fn ty(&mut self) -> Result<ColumnType> {
+        let oid = self.u32()?;
+        let modifier = self.take().map(i32::from_le_bytes)?;
+        let ty = Type::from_oid(oid).ok_or_else(|| self.damaged())?;
+        Ok(ColumnType { ty, modifier })
+    }
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        if self.bool()? { read(self).map(Some) } else { Ok(None) }
+    }
+    fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let len = self.len()?;
+        if len > LIST_MAX {
+            return Err(self.damaged());
+        }
+        (0..len).map(|_| read(self)).collect()
+    }
+    fn end<T>(self, value: T) -> Result<T> {
+        if self.bytes.is_empty() { Ok(value) } else { Err(self.damaged()) }
+    }
+}
+
+/// A kind of object that the catalog keeps.
+pub(super) trait Entry: Sized {
+    /// As bytes.
+    fn encode(&self) -> Vec<u8>;
+    /// From bytes.
+    fn decode(bytes: &[u8]) -> Result<Self>;
+}
+
+/// What the catalog keeps beside the objects.
+pub(super) struct Header {
+    /// The next identifier to give out.
+    pub next_oid: u32,
+}
+
+impl Entry for Header {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.next_oid);
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Header> {
+        let mut r = Reader::new(bytes, "catalog")?;
+        let next_oid = r.u32()?;
+        r.end(Header { next_oid })
+    }
+}
+
+impl Entry for Schema {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.oid);
+        w.text(&self.name);
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Schema> {
+        let mut r = Reader::new(bytes, "schema")?;
+        let schema = Schema { oid: r.u32()?, name: r.text()? };
+        r.end(schema)
+    }
+}
+
+impl Entry for Table {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.oid);
+        w.text(&self.schema);
+        w.text(&self.name);
+        w.u64(self.tree.0);
+        w.list(&self.columns, |w, column| {
+            w.text(&column.name);
+            w.ty(column.ty);
+            w.bool(column.not_null);
+            w.option(column.default.as_ref(), |w, default| w.text(default));
+            w.option(column.identity.as_ref(), |w, identity| {
+                w.bool(identity.always);
+                w.u32(identity.sequence);
+            });
+            w.bool(column.dropped);
+        });
+        w.option(self.primary_key.as_ref(), write_index);
+        w.list(&self.indexes, write_index);
+        w.list(&self.checks, |w, check| {
+            w.text(&check.name);
+            w.text(&check.expression);
+        });
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Table> {
+        let mut r = Reader::new(bytes, "table")?;
+        let oid = r.u32()?;
+        let (schema, name) = (r.text()?, r.text()?);
+        let tree = TreeId(r.u64()?);
+        let columns = r.list(|r| {
+            Ok(Column {
+                name: r.text()?,
+                ty: r.ty()?,
+                not_null: r.bool()?,
+                default: r.option(Reader::text)?,
+                identity: r.option(|r| Ok(Identity { always: r.bool()?, sequence: r.u32()? }))?,
+                dropped: r.bool()?,
+            })
+        })?;
+        let width = columns.len();
+        let primary_key = r.option(|r| read_index(r, width))?;
+        let indexes = r.list(|r| read_index(r, width))?;
+        let checks = r.list(|r| Ok(Check { name: r.text()?, expression: r.text()? }))?;
+        r.end(Table { oid, schema, name, columns, tree, primary_key, indexes, checks })
+    }
+}
+
+fn write_index(w: &mut Writer, index: &Index) {
+    w.u32(index.oid);
+    w.text(&index.name);
+    w.u64(index.tree.0);
+    w.list(&index.columns, |w, column| w.len(*column));
+    w.list(&index.descending, |w, descending| w.bool(*descending));
+    w.list(&index.nulls_first, |w, first| w.bool(*first));
+    w.bool(index.unique);
+    w.bool(index.constraint);
+}
+
+/// `width` is the number of the table's columns, which bounds the positions.
+fn read_index(r: &mut Reader<'_>, width: usize) -> Result<Index> {
+    let index = Index {
+        oid: r.u32()?,
+        name: r.text()?,
+        tree: TreeId(r.u64()?),
+        columns: r.list(Reader::len)?,
+        descending: r.list(Reader::bool)?,
+        nulls_first: r.list(Reader::bool)?,
+        unique: r.bool()?,
+        constraint: r.bool()?,
+    };
+    let keys = index.columns.len();
+    let sound = keys > 0
+        && index.descending.len() == keys
+        && index.nulls_first.len() == keys
+        && index.columns.iter().all(|column| *column < width);
+    if sound { Ok(index) } else { Err(r.damaged()) }
+}
+
+impl Entry for Sequence {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.oid);
+        w.text(&self.schema);
+        w.text(&self.name);
+        w.ty(self.ty);
+        for number in [self.increment, self.min, self.max, self.start, self.first] {
+            w.i64(number);
+        }
+        w.bool(self.cycle);
+        w.u32(self.generation);
+        w.option(self.owner.as_ref(), |w, (table, column)| {
+            w.u32(*table);
+            w.len(*column);
+        });
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Sequence> {
+        let mut r = Reader::new(bytes, "sequence")?;
+        let oid = r.u32()?;
+        let (schema, name, ty) = (r.text()?, r.text()?, r.ty()?);
+        let [increment, min, max, start, first] = [r.i64()?, r.i64()?, r.i64()?, r.i64()?, r.i64()?];
+        let cycle = r.bool()?;
+        let generation = r.u32()?;
+        let owner = r.option(|r| Ok((r.u32()?, r.len()?)))?;
+        let sequence =
+            Sequence { oid, schema, name, ty, increment, min, max, start, cycle, generation, first, owner };
+        r.end(sequence)
+    }
+}
+
+impl Entry for View {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.oid);
+        w.text(&self.schema);
+        w.text(&self.name);
+        w.list(&self.columns, |w, (name, ty)| {
+            w.text(name);
+            w.ty(*ty);
+        });
+        w.text(&self.query);
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<View> {
+        let mut r = Reader::new(bytes, "view")?;
+        let oid = r.u32()?;
+        let (schema, name) = (r.text()?, r.text()?);
+        let columns = r.list(|r| Ok((r.text()?, r.ty()?)))?;
+        let query = r.text()?;
+        r.end(View { oid, schema, name, columns, query })
+    }
+}
+
+/// The text of a comment.
+pub(super) struct Comment(pub String);
+
+impl Entry for Comment {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.text(&self.0);
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Comment> {
+        let mut r = Reader::new(bytes, "comment")?;
+        let text = r.text()?;
+        r.end(Comment(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let column = |name: &str, default: Option<&str>| Column {
+            name: name.into(),
+            ty: ColumnType { ty: Type::Numeric, modifier: (10 << 16 | 2) + 4 },
+            not_null: true,
+            default: default.map(str::to_owned),
+            identity: Some(Identity { always: true, sequence: 7 }),
+            dropped: false,
+        };
+        let index = |name: &str| Index {
+            oid: 9,
+            name: name.into(),
+            columns: vec![1, 0],
+            descending: vec![false, true],
+            nulls_first: vec![false, true],
+            unique: true,
+            constraint: true,
+            tree: TreeId(12),
+        };
+        Table {
+            oid: 16384,
+            schema: "public".into(),
+            name: "Ärger".into(),
+            columns: vec![column("a", None), column("b", Some("1 + 1"))],
+            tree: TreeId(11),
+            primary_key: Some(index("pk")),
+            indexes: vec![index("i")],
+            checks: vec![Check { name: "c".into(), expression: "a > 0".into() }],
+        }
+    }
+
+    #[test]
+    fn entries_survive_the_round_trip() {
+        let table = table();
+        let decoded = Table::decode(&table.encode()).unwrap();
+        assert_eq!(format!("{table:?}"), format!("{decoded:?}"));
+        let sequence = Sequence {
+            oid: 1,
+            schema: "s".into(),
+            name: "q".into(),
+            ty: ColumnType { ty: Type::Int4, modifier: -1 },
+            increment: -2,
+            min: i64::MIN,
+            max: -1,
+            start: -1,
+            cycle: true,
+            generation: 3,
+            first: -5,
+            owner: Some((16384, 1)),
+        };
+        assert_eq!(format!("{sequence:?}"), format!("{:?}", Sequence::decode(&sequence.encode()).unwrap()));
+        let view = View {
+            oid: 2,
+            schema: "s".into(),
+            name: "v".into(),
+            columns: vec![("x".into(), ColumnType { ty: Type::Text, modifier: -1 })],
+            query: "SELECT 1".into(),
+        };
+        assert_eq!(format!("{view:?}"), format!("{:?}", View::decode(&view.encode()).unwrap()));
+    }
+
+    #[test]
+    fn damage_is_an_error_and_never_a_panic() {
+        let bytes = table().encode();
+        for cut in 0..bytes.len() {
+            assert_eq!(Table::decode(&bytes[..cut]).unwrap_err().state(), SqlState::DATA_CORRUPTED);
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert_eq!(Table::decode(&longer).unwrap_err().state(), SqlState::DATA_CORRUPTED);
+        for place in 0..bytes.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[place] ^= flip;
+                let _ = Table::decode(&bytes);
+            }
+        }
+        let mut newer = bytes;
+        newer[0] = 2;
+        assert_eq!(Table::decode(&newer).unwrap_err().state(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+    }
+}

@@ -1,0 +1,161 @@
+//! The catalog in the engine's trees: read when a database is opened, written by the transactions that run DDL.
+//!
+//! A database of SQL keeps its catalog in the first tree that was ever made in it ([`CATALOG_TREE`]; the engine
+//! numbers trees from 1) and where its sequences stand in the second ([`SEQUENCE_TREE`]). The catalog has an entry
+//! for each object; its key is the kind (1 byte), the identifier and, of comments, the column (4 bytes each,
+//! big-endian). DDL works on a copy in memory; the differences are written when the transaction commits.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gnomon::{Database, Direction, Error, KeyRange, Transaction, TreeId, TxnOptions};
+
+use super::{
+    Catalog, FIRST_USER_OID,
+    encode::{Comment, Entry, Header},
+    model::{Oid, Schema, Sequence, Table, View},
+};
+use crate::{Result, SqlError, SqlState};
+
+/// Where the catalog is.
+pub const CATALOG_TREE: TreeId = TreeId(1);
+/// Where the positions of sequences are.
+pub const SEQUENCE_TREE: TreeId = TreeId(2);
+
+const HEADER: u8 = 0;
+const SCHEMA: u8 = 1;
+const TABLE: u8 = 2;
+const SEQUENCE: u8 = 3;
+const VIEW: u8 = 4;
+const COMMENT: u8 = 5;
+
+fn key(kind: u8, oid: Oid, column: u32) -> Vec<u8> {
+    let mut key = vec![kind];
+    key.extend_from_slice(&oid.to_be_bytes());
+    if kind == COMMENT {
+        key.extend_from_slice(&column.to_be_bytes());
+    }
+    key
+}
+
+fn damaged(detail: &str) -> SqlError {
+    SqlError::new(SqlState::DATA_CORRUPTED, format!("the catalog is damaged: {detail}"))
+}
+
+/// Reads the catalog, or makes it in an empty database. Returns it with the next free identifier.
+pub(crate) fn open(engine: &Database) -> Result<(Catalog, Oid)> {
+    let mut txn = engine.begin(TxnOptions::default())?;
+    let header = match txn.get(CATALOG_TREE, &key(HEADER, 0, 0)) {
+        Ok(header) => header,
+        Err(Error::NoSuchTree(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(header) = header {
+        let next_oid = Header::decode(&header)?.next_oid;
+        return Ok((load(&mut txn)?, next_oid));
+    }
+    if (txn.create_tree()?, txn.create_tree()?) != (CATALOG_TREE, SEQUENCE_TREE) {
+        return Err(SqlError::new(
+            SqlState::INVALID_CATALOG_NAME,
+            "the database was not made by SQL: it has trees of another program and no catalog",
+        ));
+    }
+    let catalog = Catalog::default();
+    for schema in catalog.schemas() {
+        txn.put(CATALOG_TREE, &key(SCHEMA, schema.oid, 0), &schema.encode())?;
+    }
+    txn.put(CATALOG_TREE, &key(HEADER, 0, 0), &Header { next_oid: FIRST_USER_OID }.encode())?;
+    txn.commit()?;
+    Ok((catalog, FIRST_USER_OID))
+}
+
+fn load(txn: &mut Transaction) -> Result<Catalog> {
+    let mut catalog = Catalog::empty();
+    let mut cursor = txn.scan(CATALOG_TREE, KeyRange::all(), Direction::Forward)?;
+    while let Some((key, value)) = cursor.next(txn)? {
+        let (kind, numbers) = key.split_first().ok_or_else(|| damaged("it has an empty key"))?;
+        let (oid, rest) = match numbers.split_first_chunk::<4>() {
+            Some((oid, rest)) => (u32::from_be_bytes(*oid), rest),
+            None => return Err(damaged("a key is too short")),
+        };
+        let same = match *kind {
+            HEADER => true,
+            SCHEMA => {
+                let schema = Schema::decode(&value)?;
+                let same = schema.oid == oid;
+                catalog.put_schema(schema);
+                same
+            }
+            TABLE => {
+                let table = Table::decode(&value)?;
+                let same = table.oid == oid;
+                catalog.put_table(table);
+                same
+            }
+            SEQUENCE => {
+                let sequence = Sequence::decode(&value)?;
+                let same = sequence.oid == oid;
+                catalog.put_sequence(sequence);
+                same
+            }
+            VIEW => {
+                let view = View::decode(&value)?;
+                let same = view.oid == oid;
+                catalog.put_view(view);
+                same
+            }
+            COMMENT => {
+                let column = rest.try_into().map_err(|_| damaged("a key of a comment is too short"))?;
+                let comment = Comment::decode(&value)?;
+                catalog.put_comment((oid, u32::from_be_bytes(column)), Some(&comment.0));
+                true
+            }
+            kind => return Err(damaged(&format!("it has an entry of the unknown kind {kind}"))),
+        };
+        if !same {
+            return Err(damaged("an entry stands under the key of another"));
+        }
+    }
+    Ok(catalog)
+}
+
+/// Writes what differs between two states of the catalog.
+pub(crate) fn write_changes(
+    txn: &mut Transaction,
+    before: &Catalog,
+    after: &Catalog,
+    next_oid: Oid,
+) -> Result<()> {
+    changes(txn, SCHEMA, &before.schemas, &after.schemas)?;
+    changes(txn, TABLE, &before.tables, &after.tables)?;
+    changes(txn, SEQUENCE, &before.sequences, &after.sequences)?;
+    changes(txn, VIEW, &before.views, &after.views)?;
+    for (at, text) in &after.comments {
+        if before.comments.get(at) != Some(text) {
+            let comment = Comment(text.to_string());
+            txn.put(CATALOG_TREE, &key(COMMENT, at.0, at.1), &comment.encode())?;
+        }
+    }
+    for at in before.comments.keys().filter(|at| !after.comments.contains_key(at)) {
+        txn.delete(CATALOG_TREE, &key(COMMENT, at.0, at.1))?;
+    }
+    txn.put(CATALOG_TREE, &key(HEADER, 0, 0), &Header { next_oid }.encode())?;
+    Ok(())
+}
+
+/// An object that was not changed is shared by both states.
+fn changes<T: Entry>(
+    txn: &mut Transaction,
+    kind: u8,
+    before: &BTreeMap<Oid, Arc<T>>,
+    after: &BTreeMap<Oid, Arc<T>>,
+) -> Result<()> {
+    for (oid, object) in after {
+        if !before.get(oid).is_some_and(|old| Arc::ptr_eq(old, object)) {
+            txn.put(CATALOG_TREE, &key(kind, *oid, 0), &object.encode())?;
+        }
+    }
+    for oid in before.keys().filter(|oid| !after.contains_key(oid)) {
+        txn.delete(CATALOG_TREE, &key(kind, *oid, 0))?;
+    }
+    Ok(())
+}

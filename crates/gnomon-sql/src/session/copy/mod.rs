@@ -1,0 +1,365 @@
+//! COPY: rows in and out in bulk, as text, CSV or PostgreSQL's binary form.
+//!
+//! Only STDIN and STDOUT are served: a database has no business with the files of its host.
+
+mod options;
+mod read;
+mod write;
+
+use std::sync::Arc;
+
+use gnomon::{Error, TreeLock};
+use sqlparser::ast::{Ident, ObjectName, Query};
+
+use self::{
+    options::{DataFormat, Options},
+    read::Rows,
+    write::Writer,
+};
+use super::{
+    Session, Sink,
+    connection::Outcome,
+    dml::{BoundCheck, TableReader, TableWriter, bind_checks, default_of, missing_column},
+    parse::{Copy, CopyRelation, fold},
+    view::View,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{Relation, model::Table},
+    query::{Binder, Expr, Scope, plan_query},
+    types::{ColumnType, Context, Datum, Row, Type, binary, text},
+};
+
+/// What binary data begin with.
+const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+/// Output is sent in pieces of about this many bytes.
+const PIECE_BYTES: usize = 1 << 16;
+/// How many rows pass between two looks at the interrupt.
+const ROWS_BETWEEN_CHECKS: u64 = 256;
+/// How much of a value stands in the context of an error, in characters.
+const CONTEXT_CHARS_MAX: usize = 100;
+
+/// The table of a COPY FROM, bound.
+struct Target {
+    table: Arc<Table>,
+    /// Its columns that the data have, in their order.
+    positions: Vec<usize>,
+    /// What the other columns get.
+    defaults: Vec<(usize, Expr)>,
+    checks: Arc<[BoundCheck]>,
+    filter: Option<Expr>,
+    version: u64,
+}
+
+impl Session {
+    pub(super) fn copy(&mut self, copy: &Copy, sink: &mut dyn Sink) -> Result<Outcome> {
+        if !copy.standard {
+            return Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                "COPY to or from a file or program of the server is not supported",
+            )
+            .hint("Use COPY ... STDIN or STDOUT; psql's \\copy works for files of the client."));
+        }
+        let options = Options::of(copy)?;
+        let count = match &copy.relation {
+            _ if copy.to => self.copy_to(&copy.relation, options, sink)?,
+            CopyRelation::Table(name, columns) => self.copy_from(copy, name, columns, options, sink)?,
+            CopyRelation::Query(_) => {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"FROM\""));
+            }
+        };
+        Ok(Outcome::Tag(format!("COPY {count}")))
+    }
+
+    fn copy_from(
+        &mut self,
+        copy: &Copy,
+        name: &ObjectName,
+        columns: &[Ident],
+        options: Options,
+        sink: &mut dyn Sink,
+    ) -> Result<u64> {
+        self.ensure_transaction();
+        if self.current.read_only {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                "cannot execute COPY FROM in a read-only transaction",
+            ));
+        }
+        let target = loop {
+            let name = self.name(name)?;
+            let target = self.with_types(|types, view| {
+                let table = copied_table(view, &name, "to")?;
+                bind_target(types, view, table, columns, copy)
+            })?;
+            self.engine_transaction(false, self.catalog().csn)?;
+            match self.engine()?.lock_tree(target.table.tree, TreeLock::IntentionExclusive) {
+                Ok(()) if self.catalog().version == target.version => break target,
+                Err(Error::NoSuchTree(_)) if self.catalog().version != target.version => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {}
+            }
+        };
+        self.engine()?.start_statement()?;
+        let interrupt = self.interrupt.clone();
+        let count = self.with_context(&[], |shared, ctx, _| {
+            let table = target.table.clone();
+            let names: Vec<String> =
+                target.positions.iter().map(|i| table.columns[*i].name.clone()).collect();
+            let writer = TableWriter::new(shared, ctx.txn, table.clone(), target.checks.clone())?;
+            let is_binary = options.format == DataFormat::Binary;
+            let source = sink.copy_in(is_binary, names.len())?;
+            let mut rows = Rows::new(source, options, &names)?;
+            let mut row: Row = Vec::with_capacity(table.columns.len());
+            let mut count = 0;
+            loop {
+                match rows.next(&names) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(count),
+                    Err(error) => return Err(at_line(error, &table, rows.line, None)),
+                }
+                if rows.line % ROWS_BETWEEN_CHECKS == 0 {
+                    interrupt.check()?;
+                }
+                row.clear();
+                row.resize(table.columns.len(), Datum::Null);
+                read_row(ctx.types, &table, &target.positions, &rows, is_binary, &mut row)?;
+                for (position, default) in &target.defaults {
+                    row[*position] = default.eval(&[], ctx)?;
+                }
+                if let Some(filter) = &target.filter
+                    && !filter.is_true(&row, ctx)?
+                {
+                    continue;
+                }
+                writer
+                    .check(ctx, &row)
+                    .and_then(|()| writer.insert(ctx.txn, ctx.types, &row))
+                    .map_err(|error| at_line(error, &table, rows.line, None))?;
+                count += 1;
+            }
+        })?;
+        self.end_engine_statement();
+        Ok(count)
+    }
+
+    fn copy_to(&mut self, relation: &CopyRelation, options: Options, sink: &mut dyn Sink) -> Result<u64> {
+        let count = match relation {
+            CopyRelation::Query(query) => self.copy_query(query, options, sink)?,
+            CopyRelation::Table(name, columns) => self.copy_table(name, columns, options, sink)?,
+        };
+        self.end_engine_statement();
+        Ok(count)
+    }
+
+    fn copy_query(&mut self, query: &Query, options: Options, sink: &mut dyn Sink) -> Result<u64> {
+        loop {
+            let (planned, tables, version) = self.with_types(|types, view| {
+                let planned = plan_query(query, view, types, &[])?;
+                Ok((planned, view.tables(), view.catalog.version))
+            })?;
+            if !self.lock_for_copy(&tables, version, planned.locks_rows())? {
+                continue;
+            }
+            let names: Vec<String> = planned.columns.iter().map(|column| column.name.clone()).collect();
+            let types: Vec<Type> = planned.columns.iter().map(|column| column.ty.ty).collect();
+            return self.with_context(&[], |_, ctx, _| {
+                let mut output = Out::new(options, &names, types, sink)?;
+                let mut rows = planned.open();
+                while let Some(row) = rows.next(ctx)? {
+                    output.row(ctx.types, &row)?;
+                }
+                output.finish()
+            });
+        }
+    }
+
+    fn copy_table(
+        &mut self,
+        name: &ObjectName,
+        columns: &[Ident],
+        options: Options,
+        sink: &mut dyn Sink,
+    ) -> Result<u64> {
+        let name = self.name(name)?;
+        loop {
+            self.ensure_transaction();
+            let view = self.view();
+            let table = copied_table(&view, &name, "from")?;
+            let positions = positions(&table, columns)?;
+            if !self.lock_for_copy(std::slice::from_ref(&table), view.catalog.version, false)? {
+                continue;
+            }
+            let names: Vec<String> = positions.iter().map(|i| table.columns[*i].name.clone()).collect();
+            let types: Vec<Type> = positions.iter().map(|i| table.columns[*i].ty.ty).collect();
+            return self.with_context(&[], |_, ctx, _| {
+                let mut output = Out::new(options, &names, types, sink)?;
+                let mut rows = TableReader::new(ctx.txn, table.clone())?;
+                while let Some((_, mut row)) = rows.next(ctx.txn)? {
+                    let row: Row =
+                        positions.iter().map(|i| std::mem::replace(&mut row[*i], Datum::Null)).collect();
+                    output.row(ctx.types, &row)?;
+                }
+                output.finish()
+            });
+        }
+    }
+
+    /// Locks what a COPY TO reads; false if the catalog changed meanwhile.
+    fn lock_for_copy(&mut self, tables: &[Arc<Table>], version: u64, locks_rows: bool) -> Result<bool> {
+        self.engine_transaction(!locks_rows, self.catalog().csn)?;
+        for table in tables {
+            match self.engine()?.lock_tree(table.tree, TreeLock::IntentionShared) {
+                Err(Error::NoSuchTree(_)) if self.catalog().version != version => return Ok(false),
+                locked => locked?,
+            }
+        }
+        if self.catalog().version != version {
+            return Ok(false);
+        }
+        self.engine()?.start_statement()?;
+        Ok(true)
+    }
+}
+
+/// The table of a COPY.
+fn copied_table(view: &View, name: &super::view::Name, direction: &str) -> Result<Arc<Table>> {
+    match view.find(name) {
+        Some(Relation::Table(table)) => Ok(table),
+        Some(other) => {
+            let error = SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot copy {direction} {} \"{}\"", other.kind(), name.name),
+            );
+            Err(if direction == "from" { error.hint("Try the COPY (SELECT ...) TO variant.") } else { error })
+        }
+        None => Err(name.missing("relation")),
+    }
+}
+
+/// The positions of the columns that COPY lists, or of all.
+fn positions(table: &Table, columns: &[Ident]) -> Result<Vec<usize>> {
+    if columns.is_empty() {
+        return Ok(table.live_columns().map(|(i, _)| i).collect());
+    }
+    let mut positions = Vec::with_capacity(columns.len());
+    for column in columns {
+        let name = fold(column);
+        let position = table.column(&name).ok_or_else(|| missing_column(table, &name))?;
+        if positions.contains(&position) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        positions.push(position);
+    }
+    Ok(positions)
+}
+
+fn bind_target(
+    types: &Context<'_>,
+    view: &View,
+    table: Arc<Table>,
+    columns: &[Ident],
+    copy: &Copy,
+) -> Result<Target> {
+    let positions = positions(&table, columns)?;
+    let mut binder = Binder::new(view, types, &[]);
+    let mut defaults = Vec::new();
+    for (i, column) in table.live_columns().filter(|(i, _)| !positions.contains(i)) {
+        if let Some(default) = default_of(column)? {
+            defaults.push((i, binder.assign(&default, &Scope::empty(), &column.name, column.ty)?));
+        }
+    }
+    let checks = bind_checks(&mut binder, &table)?;
+    let scope = Scope::of_table(&table, None);
+    let filter = copy.filter.as_ref().map(|filter| binder.condition(filter, &scope, false)).transpose()?;
+    Ok(Target { table, positions, defaults, checks, filter, version: view.catalog.version })
+}
+
+/// The values of the present row.
+fn read_row(
+    context: &Context<'_>,
+    table: &Table,
+    positions: &[usize],
+    rows: &Rows<'_>,
+    is_binary: bool,
+    row: &mut Row,
+) -> Result<()> {
+    if rows.width() > positions.len() {
+        let error = SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "extra data after last expected column");
+        return Err(at_line(error, table, rows.line, None));
+    }
+    for (i, &position) in positions.iter().enumerate() {
+        let column = &table.columns[position];
+        if i >= rows.width() {
+            let error = SqlError::new(
+                SqlState::BAD_COPY_FILE_FORMAT,
+                format!("missing data for column \"{}\"", column.name),
+            );
+            return Err(at_line(error, table, rows.line, None));
+        }
+        let Some(bytes) = rows.field(i) else { continue };
+        let value = read_value(context, bytes, column.ty, is_binary);
+        row[position] = value
+            .map_err(|error| at_line(error, table, rows.line, Some((&column.name, bytes, is_binary))))?;
+    }
+    Ok(())
+}
+
+fn read_value(context: &Context<'_>, bytes: &[u8], ty: ColumnType, is_binary: bool) -> Result<Datum> {
+    if is_binary {
+        binary::receive(bytes, ty)
+    } else {
+        text::input(context, binary::validate_text(bytes)?, ty)
+    }
+}
+
+/// An error with where in the data it came up.
+fn at_line(error: SqlError, table: &Table, line: u64, column: Option<(&str, &[u8], bool)>) -> SqlError {
+    let mut context = format!("COPY {}, line {line}", table.name);
+    if let Some((column, bytes, is_binary)) = column {
+        context.push_str(&format!(", column {column}"));
+        if !is_binary {
+            let value: String = String::from_utf8_lossy(bytes).chars().take(CONTEXT_CHARS_MAX).collect();
+            context.push_str(&format!(": \"{value}\""));
+        }
+    }
+    error.context(context)
+}
+
+/// Rows on their way to the client.
+struct Out<'a> {
+    writer: Writer,
+    sink: &'a mut dyn Sink,
+    count: u64,
+}
+
+impl<'a> Out<'a> {
+    fn new(options: Options, names: &[String], types: Vec<Type>, sink: &'a mut dyn Sink) -> Result<Out<'a>> {
+        let is_binary = options.format == DataFormat::Binary;
+        let writer = Writer::new(options, names, types)?;
+        sink.copy_out(is_binary, names.len())?;
+        Ok(Out { writer, sink, count: 0 })
+    }
+
+    fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
+        self.writer.row(context, row);
+        self.count += 1;
+        if self.writer.buffer.len() >= PIECE_BYTES {
+            self.sink.copy_data(&self.writer.buffer)?;
+            self.writer.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64> {
+        self.writer.finish();
+        if !self.writer.buffer.is_empty() {
+            self.sink.copy_data(&self.writer.buffer)?;
+        }
+        self.sink.copy_done()?;
+        Ok(self.count)
+    }
+}

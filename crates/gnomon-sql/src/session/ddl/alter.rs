@@ -1,0 +1,510 @@
+//! ALTER TABLE.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use gnomon::TreeLock;
+use sqlparser::ast::{
+    self, AlterColumnOperation, AlterTable, AlterTableOperation, DropBehavior, RenameTableNameKind,
+    visit_expressions, visit_expressions_mut,
+};
+
+use super::super::{
+    Session,
+    connection::Outcome,
+    dml::{bind_check, parse_stored},
+    parse::fold,
+};
+use super::{
+    choose_name,
+    column::{
+        ColumnSpec, ConstraintSpec, column_of, column_spec, constraint_spec, has_constraint, parser_option,
+    },
+    notice, refuse_null,
+    sequence::SequenceSpec,
+    skip_missing, tag, violated,
+};
+use crate::{
+    Notice, Result, SqlError, SqlState,
+    catalog::model::{Identity, Index, Oid, Table},
+    query::{Binder, Scope},
+    types::{Datum, column_type},
+};
+
+fn cascades(behaviour: Option<DropBehavior>) -> bool {
+    behaviour == Some(DropBehavior::Cascade)
+}
+
+/// Whether a stored expression names a column.
+fn names_column(text: &str, column: &str) -> Result<bool> {
+    let expr = parse_stored(text)?;
+    Ok(visit_expressions(&expr, |expr| {
+        let ident = match expr {
+            ast::Expr::Identifier(ident) => Some(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.last(),
+            _ => None,
+        };
+        match ident {
+            Some(ident) if fold(ident) == column => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    })
+    .is_break())
+}
+
+/// A stored expression with a column renamed.
+fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
+    let mut expr = parse_stored(text)?;
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |expr| {
+        let ident = match expr {
+            ast::Expr::Identifier(ident) => Some(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.last_mut(),
+            _ => None,
+        };
+        if let Some(ident) = ident
+            && fold(ident) == from
+        {
+            *ident = ast::Ident::with_quote('"', to);
+        }
+        ControlFlow::Continue(())
+    });
+    Ok(expr.to_string())
+}
+
+impl Session {
+    pub(super) fn alter_table(&mut self, alter: &AlterTable, notices: &mut Vec<Notice>) -> Result<Outcome> {
+        self.begin_ddl("ALTER TABLE")?;
+        let name = self.name(&alter.name)?;
+        let view = self.view();
+        if let [AlterTableOperation::RenameTable { table_name }] = &alter.operations[..] {
+            let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
+            let to = self.name(to)?.name;
+            return self.rename_relation("table", &alter.name, alter.if_exists, &to, notices);
+        }
+        if view.find(&name).is_none() {
+            skip_missing(&name, "relation", alter.if_exists, notices)?;
+            return tag("ALTER TABLE");
+        }
+        let table = view.table(&name)?;
+        self.lock_table(&table, TreeLock::Exclusive)?;
+        for operation in &alter.operations {
+            // Each operation works on what the ones before it made of the table.
+            let table = match self.catalog().table_by_oid(table.oid) {
+                Some(table) => table.clone(),
+                None => return Err(name.missing("relation")),
+            };
+            self.alter(&table, operation, notices)?;
+        }
+        tag("ALTER TABLE")
+    }
+
+    fn put(&mut self, table: Table) -> Result<()> {
+        self.change(|catalog| catalog.put_table(table)).map(drop)
+    }
+
+    fn alter(
+        &mut self,
+        table: &Arc<Table>,
+        operation: &AlterTableOperation,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
+        match operation {
+            AlterTableOperation::AddConstraint { constraint, not_valid } => {
+                if *not_valid {
+                    return Err(SqlError::unsupported("a constraint that is NOT VALID"));
+                }
+                self.alter_add_constraint(table, &constraint_spec(constraint)?)
+            }
+            AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+                let spec = column_spec(&table.name, column_def)?;
+                if *if_not_exists && table.column(&spec.column.name).is_some() {
+                    notices.push(notice(
+                        SqlState::DUPLICATE_COLUMN,
+                        format!(
+                            "column \"{}\" of relation \"{}\" already exists, skipping",
+                            spec.column.name, table.name
+                        ),
+                    ));
+                    return Ok(());
+                }
+                self.alter_add_column(table, &spec)
+            }
+            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let mut current = table.clone();
+                for column in column_names {
+                    let name = fold(column);
+                    match current.column(&name) {
+                        Some(position) => {
+                            current = self.alter_drop_column(
+                                &current,
+                                position,
+                                cascades(*drop_behavior),
+                                notices,
+                            )?;
+                        }
+                        None if *if_exists => notices.push(notice(
+                            SqlState::UNDEFINED_COLUMN,
+                            format!(
+                                "column \"{name}\" of relation \"{}\" does not exist, skipping",
+                                table.name
+                            ),
+                        )),
+                        None => return Err(super::super::dml::missing_column(&current, &name)),
+                    }
+                }
+                Ok(())
+            }
+            AlterTableOperation::DropConstraint { if_exists, name, .. } => {
+                self.alter_drop_constraint(table, &fold(name), *if_exists, notices)
+            }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                self.alter_rename_column(table, old_column_name, &fold(new_column_name))
+            }
+            AlterTableOperation::RenameConstraint { old_name, new_name } => {
+                self.alter_rename_constraint(table, &fold(old_name), &fold(new_name))
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => {
+                let position = column_of(table, column_name)?;
+                self.alter_column(table, position, op)
+            }
+            AlterTableOperation::RenameTable { table_name } => {
+                let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
+                let to = self.name(to)?.name;
+                self.rename_table(table, &to)
+            }
+            // There is one user, and storage has no parameters.
+            AlterTableOperation::OwnerTo { .. }
+            | AlterTableOperation::SetOptionsParens { .. }
+            | AlterTableOperation::SetLogged
+            | AlterTableOperation::SetUnlogged
+            | AlterTableOperation::ReplicaIdentity { .. }
+            | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+            other => Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
+        }
+    }
+
+    fn alter_add_constraint(&mut self, table: &Arc<Table>, spec: &ConstraintSpec) -> Result<()> {
+        let mut changed = (**table).clone();
+        self.add_constraint(&mut changed, spec)?;
+        match spec {
+            ConstraintSpec::Key { primary: true, .. } => {
+                // Rows move from their numbers to their keys.
+                self.rewrite(table, changed, None).map(drop)
+            }
+            ConstraintSpec::Key { .. } => match changed.indexes.pop() {
+                Some(index) => self.build_index(table, index).map(drop),
+                None => Ok(()),
+            },
+            ConstraintSpec::Check { .. } => {
+                let Some(check) = changed.checks.last().cloned() else { return Ok(()) };
+                let bound = self.with_types(|types, view| {
+                    bind_check(&mut Binder::new(view, types, &[]), table, &check)
+                })?;
+                self.check_rows(table, |ctx, row| match bound.condition.eval(row, ctx)? {
+                    Datum::Bool(false) => Err(violated(table, &bound)),
+                    _ => Ok(()),
+                })?;
+                self.put(changed)
+            }
+        }
+    }
+
+    fn alter_add_column(&mut self, table: &Arc<Table>, spec: &ColumnSpec) -> Result<()> {
+        let mut changed = (**table).clone();
+        let position = self.add_column(&mut changed, spec)?;
+        let column = changed.columns[position].clone();
+        let default = super::super::dml::default_of(&column)?;
+        if default.is_some() || column.not_null {
+            // Every row gets the value that DEFAULT has for it.
+            let bound = match &default {
+                None => None,
+                Some(default) => Some(self.with_types(|types, view| {
+                    Binder::new(view, types, &[]).assign(default, &Scope::empty(), &column.name, column.ty)
+                })?),
+            };
+            let mut fill = |ctx: &mut crate::query::ExecContext<'_>, row: &mut crate::types::Row| {
+                if let (Some(bound), Some(value)) = (&bound, row.get_mut(position)) {
+                    *value = bound.eval(&[], ctx)?;
+                }
+                Ok(())
+            };
+            self.rewrite(table, changed, Some(&mut fill))?;
+        } else {
+            self.put(changed)?;
+        }
+        for constraint in &spec.constraints {
+            let Some(table) = self.catalog().table_by_oid(table.oid).cloned() else { continue };
+            self.alter_add_constraint(&table, constraint)?;
+        }
+        Ok(())
+    }
+
+    fn alter_drop_column(
+        &mut self,
+        table: &Arc<Table>,
+        position: usize,
+        cascade: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Arc<Table>> {
+        let name = table.columns[position].name.clone();
+        let what = format!("column {name} of table {}", table.name);
+        self.drop_dependent_views(table.oid, &what, Some(&name), cascade, notices)?;
+        let mut changed = (**table).clone();
+        let uses = |index: &Index| index.columns.contains(&position);
+        for index in table.indexes.iter().filter(|index| uses(index)) {
+            self.engine()?.drop_tree(index.tree)?;
+        }
+        changed.indexes.retain(|index| !uses(index));
+        let mut checks = Vec::new();
+        for check in std::mem::take(&mut changed.checks) {
+            if !names_column(&check.expression, &name)? {
+                checks.push(check);
+            }
+        }
+        changed.checks = checks;
+        let column = &mut changed.columns[position];
+        column.name = format!("........dropped.{}........", position + 1);
+        column.dropped = true;
+        column.not_null = false;
+        column.default = None;
+        column.identity = None;
+        let owned: Vec<Oid> = self
+            .owned_sequences(table.oid)
+            .iter()
+            .filter(|sequence| sequence.owner == Some((table.oid, position)))
+            .map(|sequence| sequence.oid)
+            .collect();
+        let oid = table.oid;
+        self.change(|catalog| {
+            for sequence in owned {
+                catalog.remove_sequence(sequence);
+            }
+            if let Ok(column) = u32::try_from(position + 1) {
+                catalog.put_comment((oid, column), None);
+            }
+        })?;
+        if changed.primary_key.as_ref().is_some_and(uses) {
+            // Rows keep their place only by number now.
+            changed.primary_key = None;
+            return self.rewrite(table, changed, None);
+        }
+        self.change(|catalog| catalog.put_table(changed))
+    }
+
+    fn alter_drop_constraint(
+        &mut self,
+        table: &Arc<Table>,
+        name: &str,
+        if_exists: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
+        let mut changed = (**table).clone();
+        if let Some(at) = table.checks.iter().position(|check| check.name == name) {
+            changed.checks.remove(at);
+            return self.put(changed);
+        }
+        if table.primary_key.as_ref().is_some_and(|primary| primary.name == name) {
+            changed.primary_key = None;
+            return self.rewrite(table, changed, None).map(drop);
+        }
+        if let Some(index) = table.indexes.iter().find(|index| index.constraint && index.name == name) {
+            return self.remove_index(table, index.oid).map(drop);
+        }
+        let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+        if if_exists {
+            notices.push(notice(SqlState::UNDEFINED_OBJECT, format!("{message}, skipping")));
+            return Ok(());
+        }
+        Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+    }
+
+    fn alter_rename_column(&mut self, table: &Arc<Table>, from: &ast::Ident, to: &str) -> Result<()> {
+        let position = column_of(table, from)?;
+        let from = fold(from);
+        if table.column(to).is_some() {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{to}\" of relation \"{}\" already exists", table.name),
+            ));
+        }
+        self.refuse_renaming(table.oid, &format!("column {from} of table {}", table.name))?;
+        let mut changed = (**table).clone();
+        changed.columns[position].name = to.to_owned();
+        for check in &mut changed.checks {
+            check.expression = rename_in(&check.expression, &from, to)?;
+        }
+        self.put(changed)
+    }
+
+    fn alter_rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
+        if has_constraint(table, to) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_OBJECT,
+                format!("constraint \"{to}\" for relation \"{}\" already exists", table.name),
+            ));
+        }
+        let mut changed = (**table).clone();
+        if let Some(check) = changed.checks.iter_mut().find(|check| check.name == from) {
+            check.name = to.to_owned();
+            return self.put(changed);
+        }
+        let constraints = changed.primary_key.iter_mut().chain(&mut changed.indexes);
+        if let Some(index) = constraints.into_iter().find(|index| index.constraint && index.name == from) {
+            super::refuse_taken(&self.view(), &table.schema, to)?;
+            index.name = to.to_owned();
+            return self.put(changed);
+        }
+        Err(SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
+        ))
+    }
+
+    fn alter_column(
+        &mut self,
+        table: &Arc<Table>,
+        position: usize,
+        operation: &AlterColumnOperation,
+    ) -> Result<()> {
+        let mut changed = (**table).clone();
+        let column = table.columns[position].clone();
+        let is_identity = |what: &str| {
+            SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!(
+                    "column \"{}\" of relation \"{}\" is {what} identity column",
+                    column.name, table.name
+                ),
+            )
+        };
+        match operation {
+            AlterColumnOperation::SetNotNull => {
+                changed.columns[position].not_null = true;
+                let shape = changed.clone();
+                self.check_rows(table, |_, row| refuse_null(&shape, row))?;
+            }
+            AlterColumnOperation::DropNotNull => {
+                if table.primary_key.as_ref().is_some_and(|primary| primary.columns.contains(&position)) {
+                    return Err(SqlError::new(
+                        SqlState::INVALID_TABLE_DEFINITION,
+                        format!("column \"{}\" is in a primary key", column.name),
+                    ));
+                }
+                if column.identity.is_some() {
+                    return Err(is_identity("an"));
+                }
+                changed.columns[position].not_null = false;
+            }
+            AlterColumnOperation::SetDefault { value } => {
+                if column.identity.is_some() {
+                    return Err(is_identity("an"));
+                }
+                changed.columns[position].default = self.bind_default(&column, value)?;
+            }
+            AlterColumnOperation::DropDefault => {
+                if column.identity.is_some() {
+                    return Err(is_identity("an"));
+                }
+                changed.columns[position].default = None;
+            }
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                return self.alter_type(table, position, data_type, using.as_ref());
+            }
+            AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+                if column.identity.is_some() || column.default.is_some() {
+                    return Err(SqlError::new(
+                        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                        format!(
+                            "column \"{}\" of relation \"{}\" already has a default value or identity",
+                            column.name, table.name
+                        ),
+                    ));
+                }
+                if !column.not_null {
+                    return Err(SqlError::new(
+                        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                        format!(
+                            "column \"{}\" of relation \"{}\" must be declared NOT NULL before identity can be added",
+                            column.name, table.name
+                        ),
+                    ));
+                }
+                let mut spec = SequenceSpec::new(column.ty);
+                for option in sequence_options.iter().flatten() {
+                    spec.apply(&parser_option(option)?)?;
+                }
+                let view = self.view();
+                let name = choose_name(&table.name, &column.name, "seq", |name| {
+                    view.catalog.has_relation(&table.schema, name)
+                });
+                let oid = self.new_oid()?;
+                let sequence = spec.build(oid, &table.schema, &name, Some((table.oid, position)))?;
+                let always = matches!(generated_as, Some(ast::GeneratedAs::Always));
+                changed.columns[position].identity = Some(Identity { always, sequence: oid });
+                self.change(|catalog| catalog.put_sequence(sequence))?;
+            }
+        }
+        self.put(changed)
+    }
+
+    fn alter_type(
+        &mut self,
+        table: &Arc<Table>,
+        position: usize,
+        data_type: &ast::DataType,
+        using: Option<&ast::Expr>,
+    ) -> Result<()> {
+        let column = table.columns[position].clone();
+        self.refuse_retyping(table, &column.name)?;
+        let ty = column_type(data_type)?;
+        let name = ast::Expr::Identifier(ast::Ident::with_quote('"', column.name.as_str()));
+        let source = using.unwrap_or(&name);
+        let scope = Scope::of_table(table, None);
+        let bound = self.with_types(|types, view| {
+            Binder::new(view, types, &[]).assign(source, &scope, &column.name, ty).map_err(|error| {
+                if error.state() != SqlState::DATATYPE_MISMATCH {
+                    return error;
+                }
+                SqlError::new(
+                    SqlState::DATATYPE_MISMATCH,
+                    format!(
+                        "column \"{}\" cannot be cast automatically to type {}",
+                        column.name,
+                        crate::types::format_type(ty.ty, None)
+                    ),
+                )
+                .hint(format!("You might need to specify \"USING {}::{data_type}\".", column.name))
+            })
+        })?;
+        let mut changed = (**table).clone();
+        changed.columns[position].ty = ty;
+        if let Some(default) = &column.default {
+            // It must fit the new type as well.
+            changed.columns[position].default =
+                self.bind_default(&changed.columns[position], &parse_stored(default)?)?;
+        }
+        let shape = Arc::new(changed.clone());
+        for check in &changed.checks {
+            self.with_types(|types, view| bind_check(&mut Binder::new(view, types, &[]), &shape, check))?;
+        }
+        let mut convert = |ctx: &mut crate::query::ExecContext<'_>, row: &mut crate::types::Row| {
+            let value = bound.eval(row, ctx)?;
+            if let Some(place) = row.get_mut(position) {
+                *place = value;
+            }
+            Ok(())
+        };
+        self.rewrite(table, changed, Some(&mut convert)).map(drop)
+    }
+
+    /// Views keep the types of their columns.
+    fn refuse_retyping(&self, table: &Table, column: &str) -> Result<()> {
+        match self.views_using(table.oid, Some(column))?.first() {
+            None => Ok(()),
+            Some(view) => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cannot alter type of a column used by a view or rule",
+            )
+            .detail(format!("view {} depends on column \"{column}\"", view.name))),
+        }
+    }
+}

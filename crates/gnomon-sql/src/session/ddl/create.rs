@@ -1,0 +1,188 @@
+//! CREATE TABLE, CREATE TABLE AS, CREATE SCHEMA.
+
+use std::sync::Arc;
+
+use gnomon::TreeId;
+use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
+
+use super::super::{Session, connection::Outcome, dml::TableWriter, parse::fold};
+use super::{
+    column::{column_spec, constraint_spec},
+    notice, refuse_taken, tag,
+};
+use crate::{
+    Notice, Result, SqlError, SqlState,
+    catalog::model::{Column, Schema, Table},
+    query::plan_query,
+    types::{ColumnType, Type},
+};
+
+/// The clauses that are accepted without effect or refused, apart from what defines the table.
+fn check_clauses(create: &CreateTable) -> Result<()> {
+    let refuse = |present: bool, what: &str| if present { Err(SqlError::unsupported(what)) } else { Ok(()) };
+    refuse(create.temporary, "a temporary table")?;
+    refuse(create.like.is_some(), "CREATE TABLE LIKE")?;
+    refuse(create.inherits.is_some(), "table inheritance")?;
+    refuse(create.partition_by.is_some() || create.partition_of.is_some(), "table partitioning")?;
+    refuse(create.or_replace, "CREATE OR REPLACE TABLE")?;
+    refuse(create.external || create.clone.is_some(), "this form of CREATE TABLE")?;
+    match &create.table_options {
+        // Storage parameters, such as fillfactor, are about a storage that this is not.
+        CreateTableOptions::None | CreateTableOptions::With(_) => Ok(()),
+        CreateTableOptions::Plain(options) if options.is_empty() => Ok(()),
+        CreateTableOptions::TableProperties(_) | CreateTableOptions::Options(_) => {
+            Err(SqlError::unsupported("OPTIONS of a table"))
+        }
+        // TABLESPACE: there is only one.
+        CreateTableOptions::Plain(_) => Ok(()),
+    }
+}
+
+impl Session {
+    pub(super) fn create_table(
+        &mut self,
+        create: &CreateTable,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Outcome> {
+        check_clauses(create)?;
+        let what = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
+        self.begin_ddl(what)?;
+        if create.unlogged {
+            notices.push(notice(
+                SqlState::SUCCESSFUL_COMPLETION,
+                "UNLOGGED has no effect: every table is durable".into(),
+            ));
+        }
+        let name = self.name(&create.name)?;
+        let view = self.view();
+        let schema = view.schema_for(&name)?;
+        if view.catalog.has_relation(&schema, &name.name) && create.if_not_exists {
+            notices.push(notice(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{}\" already exists, skipping", name.name),
+            ));
+            return tag(what);
+        }
+        refuse_taken(&view, &schema, &name.name)?;
+        let mut table = Table {
+            oid: self.new_oid()?,
+            schema,
+            name: name.name,
+            columns: Vec::new(),
+            tree: TreeId::default(),
+            primary_key: None,
+            indexes: Vec::new(),
+            checks: Vec::new(),
+        };
+        if let Some(query) = &create.query {
+            return self.create_table_as(table, query, create);
+        }
+        let mut constraints = Vec::new();
+        for definition in &create.columns {
+            let mut spec = column_spec(&table.name, definition)?;
+            if table.column(&spec.column.name).is_some() {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{}\" specified more than once", spec.column.name),
+                ));
+            }
+            self.add_column(&mut table, &spec)?;
+            constraints.append(&mut spec.constraints);
+        }
+        for constraint in &create.constraints {
+            constraints.push(constraint_spec(constraint)?);
+        }
+        for constraint in &constraints {
+            self.add_constraint(&mut table, constraint)?;
+        }
+        self.new_trees(&mut table)?;
+        self.change(|catalog| catalog.put_table(table))?;
+        tag(what)
+    }
+
+    fn create_table_as(
+        &mut self,
+        mut table: Table,
+        query: &ast::Query,
+        create: &CreateTable,
+    ) -> Result<Outcome> {
+        let planned = self.with_types(|types, view| {
+            let planned = plan_query(query, view, types, &[])?;
+            Ok((planned, view.tables()))
+        });
+        let (planned, tables) = planned?;
+        self.lock_tables(&tables, false)?;
+        let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
+        if given.len() > planned.columns.len() {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
+        }
+        for (i, column) in planned.columns.iter().enumerate() {
+            let ty = match column.ty.ty {
+                Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
+                Type::Record | Type::Void => {
+                    return Err(SqlError::new(
+                        SqlState::INVALID_TABLE_DEFINITION,
+                        format!("column \"{}\" has a pseudo-type", column.name),
+                    ));
+                }
+                _ => column.ty,
+            };
+            let name = given.get(i).unwrap_or(&column.name).clone();
+            if table.column(&name).is_some() {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{name}\" specified more than once"),
+                ));
+            }
+            table.columns.push(Column {
+                name,
+                ty,
+                not_null: false,
+                default: None,
+                identity: None,
+                dropped: false,
+            });
+        }
+        self.new_trees(&mut table)?;
+        let table = self.change(|catalog| catalog.put_table(table))?;
+        let count = self.with_context(&[], |shared, ctx, _| {
+            let writer = TableWriter::new(shared, ctx.txn, table, Arc::from([]))?;
+            let mut rows = planned.open();
+            let mut count = 0u64;
+            while let Some(row) = rows.next(ctx)? {
+                writer.insert(ctx.txn, ctx.types, &row)?;
+                count += 1;
+            }
+            Ok(count)
+        })?;
+        tag(format!("SELECT {count}"))
+    }
+
+    pub(super) fn create_schema(
+        &mut self,
+        name: &SchemaName,
+        if_not_exists: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Outcome> {
+        self.begin_ddl("CREATE SCHEMA")?;
+        let name = match name {
+            SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => self.name(name)?.name,
+            SchemaName::UnnamedAuthorization(user) => fold(user),
+        };
+        if name.starts_with("pg_") || name == "information_schema" {
+            return Err(SqlError::new(SqlState("42939"), format!("unacceptable schema name \"{name}\""))
+                .detail("The prefix \"pg_\" is reserved for system schemas."));
+        }
+        if self.catalog().schema(&name).is_some() {
+            let message = format!("schema \"{name}\" already exists");
+            if if_not_exists {
+                notices.push(notice(SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping")));
+                return tag("CREATE SCHEMA");
+            }
+            return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message));
+        }
+        let oid = self.new_oid()?;
+        self.change(|catalog| catalog.put_schema(Schema { oid, name }))?;
+        tag("CREATE SCHEMA")
+    }
+}

@@ -1,0 +1,263 @@
+//! CREATE VIEW, and COMMENT.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use sqlparser::{
+    ast::{
+        CreateView, Ident, ObjectName, ObjectNamePart, Query, visit_expressions, visit_relations,
+        visit_relations_mut,
+    },
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
+
+use super::super::{
+    Session,
+    connection::Outcome,
+    parse::fold,
+    view::{Name, quote},
+};
+use super::{refuse_taken, tag};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{
+        Relation,
+        model::{Oid, View},
+    },
+    query::plan_query,
+    types::{ColumnType, Type},
+};
+
+/// The query of a view, from its text.
+fn parse_query(view: &View) -> Result<Box<Query>> {
+    let damaged = |error: sqlparser::parser::ParserError| {
+        SqlError::new(
+            SqlState::DATA_CORRUPTED,
+            format!("the query of view \"{}\" cannot be parsed: {error}", view.name),
+        )
+    };
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&view.query).map_err(damaged)?;
+    parser.parse_query().map_err(damaged)
+}
+
+impl Session {
+    pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Outcome> {
+        if create.materialized {
+            return Err(SqlError::unsupported("a materialized view"));
+        }
+        if create.temporary {
+            return Err(SqlError::unsupported("a temporary view"));
+        }
+        self.begin_ddl("CREATE VIEW")?;
+        let name = self.name(&create.name)?;
+        let view = self.view();
+        let schema = view.schema_for(&name)?;
+        let old = match view.catalog.relation(&schema, &name.name) {
+            Some(Relation::View(old)) if create.or_replace => Some(old),
+            Some(_) if create.or_replace => {
+                return Err(SqlError::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    format!("\"{}\" is not a view", name.name),
+                ));
+            }
+            _ => {
+                refuse_taken(&view, &schema, &name.name)?;
+                None
+            }
+        };
+        // Names mean what they mean now, wherever the view is used from.
+        let mut query = (*create.query).clone();
+        let _: ControlFlow<()> = visit_relations_mut(&mut query, |relation| {
+            if let Ok(wanted) = Name::of(relation, &self.database)
+                && wanted.schema.is_none()
+                && let Some(oid) = view.relation_oid(&wanted)
+                && let Some((schema, _)) = view.relation_name(oid)
+            {
+                relation.0.insert(0, ObjectNamePart::Identifier(Ident::with_quote('"', schema)));
+            }
+            ControlFlow::Continue(())
+        });
+        let planned = self.with_types(|types, view| plan_query(&query, view, types, &[]))?;
+        if !planned.params.is_empty() {
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
+        }
+        let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
+        if given.len() > planned.columns.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "CREATE VIEW specifies more column names than columns",
+            ));
+        }
+        let mut columns: Vec<(String, ColumnType)> = Vec::new();
+        for (i, column) in planned.columns.iter().enumerate() {
+            let ty = match column.ty.ty {
+                Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
+                _ => column.ty,
+            };
+            let name = given.get(i).unwrap_or(&column.name).clone();
+            if columns.iter().any(|(other, _)| *other == name) {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_COLUMN,
+                    format!("column \"{name}\" specified more than once"),
+                ));
+            }
+            columns.push((name, ty));
+        }
+        if let Some(old) = &old {
+            let kept = old.columns.len() <= columns.len()
+                && old.columns.iter().zip(&columns).all(|(old, new)| old == new);
+            if !kept {
+                return Err(SqlError::new(
+                    SqlState::INVALID_TABLE_DEFINITION,
+                    "cannot drop, rename or change columns of a view by replacing it",
+                ));
+            }
+        }
+        let oid = match &old {
+            Some(old) => old.oid,
+            None => self.new_oid()?,
+        };
+        let made = View { oid, schema, name: name.name, columns, query: query.to_string() };
+        if old.is_some() && self.views_using_query(&query)?.contains(&oid) {
+            return Err(SqlError::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                format!("view \"{}\" cannot use itself", made.name),
+            ));
+        }
+        self.change(|catalog| catalog.put_view(made))?;
+        tag("CREATE VIEW")
+    }
+
+    /// The views that a query uses, through other views too.
+    fn views_using_query(&self, query: &Query) -> Result<Vec<Oid>> {
+        let catalog = self.catalog();
+        let mut found: Vec<Arc<View>> = Vec::new();
+        let mut pending = vec![query.clone()];
+        while let Some(query) = pending.pop() {
+            let mut next = Vec::new();
+            let _: ControlFlow<()> = visit_relations(&query, |relation| {
+                if let Some(Relation::View(view)) = self.relation_in_view(relation)
+                    && !found.iter().any(|known| known.oid == view.oid)
+                {
+                    found.push(view.clone());
+                    next.push(view);
+                }
+                ControlFlow::Continue(())
+            });
+            for view in next {
+                pending.push(*parse_query(&view)?);
+            }
+        }
+        let _ = catalog;
+        Ok(found.iter().map(|view| view.oid).collect())
+    }
+
+    /// What a name in the query of a view stands for: they are all qualified.
+    fn relation_in_view(&self, name: &ObjectName) -> Option<Relation> {
+        let name = Name::of(name, &self.database).ok()?;
+        self.catalog().relation(name.schema.as_deref()?, &name.name)
+    }
+
+    /// The views whose queries name a relation, and a column if one is given.
+    pub(super) fn views_using(&self, oid: Oid, column: Option<&str>) -> Result<Vec<Arc<View>>> {
+        let catalog = self.catalog();
+        let mut found = Vec::new();
+        for view in catalog.views() {
+            let query = parse_query(view)?;
+            let names_relation = visit_relations(&query, |name| {
+                let same = match self.relation_in_view(name) {
+                    Some(Relation::Table(table)) => table.oid == oid,
+                    Some(Relation::View(view)) => view.oid == oid,
+                    _ => false,
+                };
+                if same { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .is_break();
+            let names_column = column.is_none_or(|column| {
+                // A `*` stands for every column there was.
+                query.to_string().contains('*')
+                    || visit_expressions(&query, |expr| {
+                        let ident = match expr {
+                            sqlparser::ast::Expr::Identifier(ident) => Some(ident),
+                            sqlparser::ast::Expr::CompoundIdentifier(parts) => parts.last(),
+                            _ => None,
+                        };
+                        match ident {
+                            Some(ident) if fold(ident) == column => ControlFlow::Break(()),
+                            _ => ControlFlow::Continue(()),
+                        }
+                    })
+                    .is_break()
+            });
+            if names_relation && names_column {
+                found.push(view.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn comment(&mut self, kind: &str, name: &ObjectName, text: Option<&str>) -> Result<Outcome> {
+        self.begin_ddl("COMMENT")?;
+        let key = match kind {
+            // There is one database, and it has no row of its own to comment on.
+            "database" | "role" => None,
+            "schema" => {
+                let name = self.name(name)?;
+                match self.view().schema_oid(&name.name) {
+                    Some(oid) => Some((oid, 0)),
+                    None => return Err(name.missing("schema")),
+                }
+            }
+            "column" => {
+                let mut table = name.clone();
+                let Some(ObjectNamePart::Identifier(column)) = table.0.pop() else {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
+                };
+                if table.0.is_empty() {
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
+                }
+                let table = self.view().table(&self.name(&table)?)?;
+                let position = super::column::column_of(&table, &column)?;
+                Some((table.oid, u32::try_from(position + 1).unwrap_or(u32::MAX)))
+            }
+            "constraint" => {
+                let mut table = name.clone();
+                let constraint = table.0.pop().and_then(|part| part.as_ident().map(fold)).unwrap_or_default();
+                let table = self.view().table(&self.name(&table)?)?;
+                let index =
+                    table.all_indexes().find(|index| index.name == constraint).map(|index| (index.oid, 0));
+                if index.is_none() && !super::column::has_constraint(&table, &constraint) {
+                    return Err(SqlError::new(
+                        SqlState::UNDEFINED_OBJECT,
+                        format!(
+                            "constraint {} for table {} does not exist",
+                            quote(&constraint),
+                            quote(&table.name)
+                        ),
+                    ));
+                }
+                index
+            }
+            "table" | "index" | "sequence" | "view" => {
+                let name = self.name(name)?;
+                match self.view().find(&name) {
+                    Some(relation) if relation.kind() == kind => {
+                        self.view().relation_oid(&name).map(|oid| (oid, 0))
+                    }
+                    Some(_) => {
+                        return Err(SqlError::new(
+                            SqlState::WRONG_OBJECT_TYPE,
+                            format!("\"{}\" is not a {kind}", name.name),
+                        ));
+                    }
+                    None => return Err(name.missing("relation")),
+                }
+            }
+            other => return Err(SqlError::unsupported(format!("COMMENT ON {}", other.to_uppercase()))),
+        };
+        if let Some(key) = key {
+            self.change(|catalog| catalog.put_comment(key, text))?;
+        }
+        tag("COMMENT")
+    }
+}

@@ -1,0 +1,454 @@
+//! INSERT, with ON CONFLICT.
+
+use std::{collections::HashSet, sync::Arc};
+
+use gnomon::RowLock;
+use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
+
+use super::{
+    BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks, default_of, is_default,
+    update::{apply, indent},
+    write::{columns_key, has_null},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Index, Oid, Table},
+    query::{Binder, ExecContext, Execution, Expr, Scope, plan::Plan},
+    session::{database::Shared, parse::fold, view::View},
+    types::{ColumnType, Datum, Row},
+};
+
+/// OVERRIDING.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::session) enum Overriding {
+    /// SYSTEM VALUE: identity columns GENERATED ALWAYS take what is given.
+    System,
+    /// USER VALUE: identity columns do not take what is given.
+    User,
+}
+
+/// What a column of the new row is.
+#[derive(Clone, Debug)]
+enum Fill {
+    /// A column of the source, of the column's type.
+    Source(usize),
+    /// An expression over the source's row.
+    Expr(Expr),
+    Null,
+}
+
+/// An INSERT, bound.
+#[derive(Clone)]
+pub(in crate::session) struct InsertPlan {
+    table: Arc<Table>,
+    /// None for DEFAULT VALUES.
+    source: Option<Plan>,
+    /// Whether the source reads the table that is inserted into.
+    reads_target: bool,
+    fills: Vec<Fill>,
+    checks: Arc<[BoundCheck]>,
+    conflict: Option<Conflict>,
+    pub(in crate::session) returning: Option<Returning>,
+}
+
+/// ON CONFLICT.
+#[derive(Clone)]
+struct Conflict {
+    /// The indexes whose conflicts are handled, by identifier.
+    arbiters: Vec<Oid>,
+    /// None for DO NOTHING.
+    update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE: expressions over the existing row followed by the proposed one.
+#[derive(Clone)]
+struct ConflictUpdate {
+    assignments: Vec<(usize, Expr)>,
+    condition: Option<Expr>,
+}
+
+impl InsertPlan {
+    /// Binds an INSERT; `view` is the binder's catalog.
+    pub(in crate::session) fn bind(
+        binder: &mut Binder<'_>,
+        insert: &ast::Insert,
+        overriding: Option<Overriding>,
+        with: Option<&ast::With>,
+        view: &View,
+    ) -> Result<InsertPlan> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::unsupported("INSERT into a function or query"));
+        };
+        let table = binder.target_table(name)?;
+        let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
+        let (positions, explicit) = target_columns(&table, &insert.columns)?;
+        let mut fills = Vec::with_capacity(table.columns.len());
+        for column in &table.columns {
+            fills.push(match default_of(column)? {
+                Some(default) if !column.dropped => {
+                    Fill::Expr(binder.assign(&default, &Scope::empty(), &column.name, column.ty)?)
+                }
+                _ => Fill::Null,
+            });
+        }
+        let mut source = None;
+        let mut reads_target = false;
+        if let Some(query) = &insert.source {
+            let query = prepare_source(query, with, &table, &positions, overriding)?;
+            let target = |i: &usize| (table.columns[*i].name.as_str(), table.columns[*i].ty);
+            let targets: Vec<(&str, ColumnType)> = positions.iter().map(target).collect();
+            let mark = view.mark();
+            let (plan, columns) = binder.query_for(&query.query, &targets)?;
+            reads_target = view.looked_up_since(mark, table.oid);
+            check_width(columns.len(), positions.len(), explicit)?;
+            for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
+                let target = &table.columns[position];
+                if target.identity.is_some_and(|identity| {
+                    overriding == Some(Overriding::User)
+                        || (identity.always && overriding.is_none() && query.defaults.contains(&i))
+                }) {
+                    continue;
+                }
+                if target.identity.is_some_and(|identity| identity.always) && overriding.is_none() {
+                    return Err(not_default(&target.name));
+                }
+                let expr = Expr::column(i, column.name.as_str(), column.ty);
+                let expr = binder.assigned(expr, &target.name, target.ty)?;
+                fills[position] = match expr.as_column() {
+                    Some(i) => Fill::Source(i),
+                    None => Fill::Expr(expr),
+                };
+            }
+            source = Some(plan);
+        }
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(conflict)) => {
+                Some(bind_conflict(binder, &table, alias.as_deref(), conflict)?)
+            }
+            Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE")),
+        };
+        let checks = bind_checks(binder, &table)?;
+        let scope = Scope::of_table(&table, alias.as_deref());
+        let returning = Returning::bind(binder, insert.returning.as_ref(), &scope)?;
+        Ok(InsertPlan { table, source, reads_target, fills, checks, conflict, returning })
+    }
+
+    /// The table that is inserted into.
+    pub(in crate::session) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// What EXPLAIN prints.
+    pub(in crate::session) fn explain(&self) -> Vec<String> {
+        let mut lines = vec![format!("Insert on {}", self.table.name)];
+        if let Some(source) = &self.source {
+            lines.extend(indent(crate::query::plan::explain(source)));
+        }
+        lines
+    }
+
+    /// Inserts the rows; returns how many rows were inserted or updated.
+    pub(in crate::session) fn run(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64> {
+        let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
+        let mut run = Run { plan: self, writer, affected: HashSet::new(), count: 0 };
+        let Some(source) = &self.source else {
+            run.row(ctx, Vec::new(), output)?;
+            return Ok(run.count);
+        };
+        let mut rows = Execution::new(source);
+        if self.reads_target {
+            let mut all = Vec::new();
+            while let Some(row) = rows.next(ctx)? {
+                all.push(row);
+            }
+            for row in all {
+                run.row(ctx, row, output)?;
+            }
+        } else {
+            while let Some(row) = rows.next(ctx)? {
+                run.row(ctx, row, output)?;
+            }
+        }
+        Ok(run.count)
+    }
+}
+
+/// An INSERT under way.
+struct Run<'a> {
+    plan: &'a InsertPlan,
+    writer: TableWriter,
+    /// Keys of rows that this statement inserted or updated, which ON CONFLICT may not update again.
+    affected: HashSet<Vec<u8>>,
+    count: u64,
+}
+
+impl Run<'_> {
+    fn row(&mut self, ctx: &mut ExecContext<'_>, mut source: Row, output: &mut dyn Output) -> Result<()> {
+        let mut row = Vec::with_capacity(self.plan.fills.len());
+        for fill in &self.plan.fills {
+            row.push(match fill {
+                Fill::Expr(expr) => expr.eval(&source, ctx)?,
+                Fill::Null | Fill::Source(_) => Datum::Null,
+            });
+        }
+        for (value, fill) in row.iter_mut().zip(&self.plan.fills) {
+            if let Fill::Source(i) = fill
+                && let Some(given) = source.get_mut(*i)
+            {
+                *value = std::mem::replace(given, Datum::Null);
+            }
+        }
+        self.writer.check(ctx, &row)?;
+        let stored = match &self.plan.conflict {
+            None => {
+                self.writer.insert(ctx.txn, ctx.types, &row)?;
+                Some(row)
+            }
+            Some(conflict) => self.insert_or(ctx, conflict, row)?,
+        };
+        if let Some(row) = stored {
+            self.count += 1;
+            if let Some(returning) = &self.plan.returning {
+                let row = returning.row(ctx, &row)?;
+                output.row(row, ctx)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated.
+    fn insert_or(&mut self, ctx: &mut ExecContext<'_>, conflict: &Conflict, row: Row) -> Result<Option<Row>> {
+        let table = self.plan.table.clone();
+        for index in table.all_indexes().filter(|index| conflict.arbiters.contains(&index.oid)) {
+            let Some(key) = self.conflicting(ctx, &table, index, &row)? else { continue };
+            let Some(update) = &conflict.update else { return Ok(None) };
+            return self.update(ctx, update, key, row);
+        }
+        let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
+        if conflict.update.is_some() {
+            self.affected.insert(key);
+        }
+        Ok(Some(row))
+    }
+
+    /// The key of the row that has the same columns in a unique index. The index's key is locked either way, so
+    /// nobody else inserts it before this transaction ends.
+    fn conflicting(
+        &self,
+        ctx: &mut ExecContext<'_>,
+        table: &Table,
+        index: &Index,
+        row: &[Datum],
+    ) -> Result<Option<Vec<u8>>> {
+        if has_null(index, row) {
+            return Ok(None);
+        }
+        let key = columns_key(index, row);
+        let found = ctx.txn.get_locked(index.tree, &key, RowLock::Exclusive)?;
+        let primary = table.primary_key.as_ref().is_some_and(|primary| primary.oid == index.oid);
+        Ok(found.map(|value| if primary { key } else { value }))
+    }
+
+    fn update(
+        &mut self,
+        ctx: &mut ExecContext<'_>,
+        update: &ConflictUpdate,
+        key: Vec<u8>,
+        proposed: Row,
+    ) -> Result<Option<Row>> {
+        if self.affected.contains(&key) {
+            return Err(SqlError::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+            )
+            .hint(
+                "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+            ));
+        }
+        let Some(bytes) = ctx.txn.get_locked(self.plan.table.tree, &key, RowLock::Exclusive)? else {
+            return Err(SqlError::new(
+                SqlState::DATA_CORRUPTED,
+                format!("an index of table \"{}\" points to a row that is not there", self.plan.table.name),
+            ));
+        };
+        let old = self.writer.decode(&bytes)?;
+        let mut both = old.clone();
+        both.extend(proposed);
+        if let Some(condition) = &update.condition
+            && !condition.is_true(&both, ctx)?
+        {
+            return Ok(None);
+        }
+        let mut new = old.clone();
+        for (position, expr) in &update.assignments {
+            new[*position] = expr.eval(&both, ctx)?;
+        }
+        self.writer.check(ctx, &new)?;
+        let mut pending = Vec::new();
+        let new_key = apply(&self.writer, ctx, &key, &old, &new, &mut pending)?;
+        for entry in pending {
+            entry.insert(&self.writer, ctx)?;
+        }
+        self.affected.insert(new_key);
+        Ok(Some(new))
+    }
+}
+
+/// The columns that values are given for, and whether they were listed.
+fn target_columns(table: &Table, listed: &[ast::ObjectName]) -> Result<(Vec<usize>, bool)> {
+    if listed.is_empty() {
+        return Ok((table.live_columns().map(|(i, _)| i).collect(), false));
+    }
+    let mut positions = Vec::with_capacity(listed.len());
+    for name in listed {
+        let position = super::target_column(table, name)?;
+        if positions.contains(&position) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{}\" specified more than once", table.columns[position].name),
+            ));
+        }
+        positions.push(position);
+    }
+    Ok((positions, true))
+}
+
+fn check_width(given: usize, expected: usize, explicit: bool) -> Result<()> {
+    if given > expected {
+        Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"))
+    } else if given < expected && explicit {
+        Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
+    } else {
+        Ok(())
+    }
+}
+
+fn not_default(column: &str) -> SqlError {
+    SqlError::new(SqlState("428C9"), format!("cannot insert a non-DEFAULT value into column \"{column}\""))
+        .detail(format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS."))
+        .hint("Use OVERRIDING SYSTEM VALUE to override.")
+}
+
+/// The source of an INSERT, with DEFAULT replaced by what it stands for.
+struct Source {
+    query: ast::Query,
+    /// Columns whose values are all DEFAULT.
+    defaults: Vec<usize>,
+}
+
+fn prepare_source(
+    query: &ast::Query,
+    with: Option<&ast::With>,
+    table: &Table,
+    positions: &[usize],
+    overriding: Option<Overriding>,
+) -> Result<Source> {
+    let mut query = query.clone();
+    if query.with.is_none() {
+        query.with = with.cloned();
+    }
+    let mut defaults = Vec::new();
+    if let SetExpr::Values(values) = query.body.as_mut() {
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        defaults = (0..width)
+            .filter(|&i| values.rows.iter().all(|row| row.content.get(i).is_some_and(is_default)))
+            .collect();
+        for row in &mut values.rows {
+            for (i, value) in row.content.iter_mut().enumerate() {
+                let Some(column) = positions.get(i).and_then(|i| table.columns.get(*i)) else { break };
+                if !is_default(value) {
+                    if overriding.is_none() && column.identity.is_some_and(|identity| identity.always) {
+                        return Err(not_default(&column.name));
+                    }
+                    continue;
+                }
+                *value = default_of(column)?
+                    .unwrap_or_else(|| ast::Expr::Value(ast::Value::Null.with_empty_span()));
+            }
+        }
+    }
+    Ok(Source { query, defaults })
+}
+
+fn bind_conflict(
+    binder: &mut Binder<'_>,
+    table: &Arc<Table>,
+    alias: Option<&str>,
+    conflict: &ast::OnConflict,
+) -> Result<Conflict> {
+    let unique = || table.all_indexes().filter(|index| index.unique);
+    let arbiters: Vec<Oid> = match &conflict.conflict_target {
+        None => unique().map(|index| index.oid).collect(),
+        Some(ConflictTarget::Columns(columns)) => {
+            let mut wanted = Vec::new();
+            for column in columns {
+                let name = fold(column);
+                wanted.push(table.column(&name).ok_or_else(|| {
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
+                })?);
+            }
+            wanted.sort_unstable();
+            wanted.dedup();
+            let same = |index: &&Index| {
+                let mut columns = index.columns.clone();
+                columns.sort_unstable();
+                columns == wanted
+            };
+            let found: Vec<Oid> = unique().filter(same).map(|index| index.oid).collect();
+            if found.is_empty() {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+                ));
+            }
+            found
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let name = name.0.last().and_then(ast::ObjectNamePart::as_ident).map(fold).unwrap_or_default();
+            match unique().find(|index| index.constraint && index.name == name) {
+                Some(index) => vec![index.oid],
+                None => {
+                    return Err(SqlError::new(
+                        SqlState::UNDEFINED_OBJECT,
+                        format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
+                    ));
+                }
+            }
+        }
+    };
+    let update = match &conflict.action {
+        OnConflictAction::DoNothing => None,
+        OnConflictAction::DoUpdate(update) => {
+            if conflict.conflict_target.is_none() {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+                )
+                .hint("For example, ON CONFLICT (column_name)."));
+            }
+            let scope = conflict_scope(table, alias);
+            let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
+            let condition =
+                update.selection.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
+            Some(ConflictUpdate { assignments, condition })
+        }
+    };
+    Ok(Conflict { arbiters, update })
+}
+
+/// The existing row by the table's name, then the proposed one as `excluded`, which must be named.
+fn conflict_scope(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
+    let mut scope = Scope::of_table(table, alias);
+    scope.relations.push(crate::query::bind::ScopeRelation::of_table(
+        table,
+        Some("excluded"),
+        table.columns.len(),
+    ));
+    scope
+}

@@ -1,0 +1,266 @@
+//! UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use gnomon::RowLock;
+use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFromKind};
+
+use super::{BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks};
+use crate::{
+    Result, SqlError,
+    catalog::model::Table,
+    query::{Binder, ExecContext, Expr, TargetScan},
+    session::{database::Shared, parse::fold, view::View},
+    types::Row,
+};
+
+/// An UPDATE, bound.
+#[derive(Clone)]
+pub(in crate::session) struct UpdatePlan {
+    table: Arc<Table>,
+    targets: Arc<TargetScan>,
+    assignments: Vec<(usize, Expr)>,
+    /// Whether an assignment reads the table, so that all are computed before the first is made.
+    reads_target: bool,
+    checks: Arc<[BoundCheck]>,
+    pub(in crate::session) returning: Option<Returning>,
+}
+
+/// A DELETE, bound.
+#[derive(Clone)]
+pub(in crate::session) struct DeletePlan {
+    table: Arc<Table>,
+    targets: Arc<TargetScan>,
+    reads_target: bool,
+    pub(in crate::session) returning: Option<Returning>,
+}
+
+/// A row or entries that take their places once all rows have left theirs.
+pub(super) struct Pending {
+    key: Vec<u8>,
+    row: Row,
+    /// The indexes that get an entry; none if the row itself is inserted with all of them.
+    indexes: Option<Vec<usize>>,
+}
+
+impl Pending {
+    pub(super) fn insert(self, writer: &TableWriter, ctx: &mut ExecContext<'_>) -> Result<()> {
+        match self.indexes {
+            None => writer.insert_at(ctx.txn, ctx.types, &self.key, &self.row),
+            Some(indexes) => {
+                for i in indexes {
+                    let index = &writer.table.indexes[i];
+                    writer.insert_entry(ctx.txn, ctx.types, index, &self.row, &self.key)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes the new version of a row, except for what must wait. Returns its key.
+pub(super) fn apply(
+    writer: &TableWriter,
+    ctx: &mut ExecContext<'_>,
+    key: &[u8],
+    old: &[crate::types::Datum],
+    new: &[crate::types::Datum],
+    pending: &mut Vec<Pending>,
+) -> Result<Vec<u8>> {
+    let new_key = writer.key_after_update(key, new);
+    if new_key == key {
+        let changed = writer.replace(ctx.txn, key, old, new)?;
+        if !changed.is_empty() {
+            pending.push(Pending { key: new_key.clone(), row: new.to_vec(), indexes: Some(changed) });
+        }
+    } else {
+        writer.delete(ctx.txn, key, old)?;
+        pending.push(Pending { key: new_key.clone(), row: new.to_vec(), indexes: None });
+    }
+    Ok(new_key)
+}
+
+/// The target of an UPDATE or DELETE and its alias.
+fn target(binder: &Binder<'_>, table: &TableWithJoins, what: &str) -> Result<(Arc<Table>, Option<String>)> {
+    match &table.relation {
+        TableFactor::Table { name, alias, args: None, .. } if table.joins.is_empty() => {
+            let alias = alias.as_ref().map(|alias| fold(&alias.name));
+            Ok((binder.target_table(name)?, alias))
+        }
+        _ => Err(SqlError::unsupported(format!("{what} of more than one table"))),
+    }
+}
+
+impl UpdatePlan {
+    /// Binds an UPDATE; `view` is the binder's catalog.
+    pub(in crate::session) fn bind(
+        binder: &mut Binder<'_>,
+        update: &ast::Update,
+        view: &View,
+    ) -> Result<UpdatePlan> {
+        if !update.order_by.is_empty() || update.limit.is_some() {
+            return Err(SqlError::unsupported("ORDER BY or LIMIT in UPDATE"));
+        }
+        let (table, alias) = target(binder, &update.table, "UPDATE")?;
+        let from: &[TableWithJoins] = match &update.from {
+            None => &[],
+            Some(UpdateTableFromKind::AfterSet(from)) => from,
+            Some(UpdateTableFromKind::BeforeSet(_)) => {
+                return Err(SqlError::unsupported("FROM in front of SET"));
+            }
+        };
+        let (targets, scope) =
+            binder.targets(&table, alias.as_deref(), from, update.selection.as_ref(), RowLock::Exclusive)?;
+        let mark = view.mark();
+        let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
+        let returning = Returning::bind(binder, update.returning.as_ref(), &scope)?;
+        let reads_target = view.looked_up_since(mark, table.oid);
+        let checks = bind_checks(binder, &table)?;
+        Ok(UpdatePlan { table, targets: Arc::new(targets), assignments, reads_target, checks, returning })
+    }
+
+    /// The table that is updated.
+    pub(in crate::session) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// What EXPLAIN prints.
+    pub(in crate::session) fn explain(&self) -> Vec<String> {
+        explain("Update", &self.table, &self.targets)
+    }
+
+    /// Updates the rows; returns how many.
+    pub(in crate::session) fn run(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64> {
+        let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
+        let mut targets = self.targets.open();
+        let mut computed = Vec::new();
+        let mut pending = Vec::new();
+        let mut count = 0;
+        while let Some(target) = targets.next(ctx)? {
+            let width = self.table.columns.len();
+            let mut new = target.row[..width].to_vec();
+            for (position, expr) in &self.assignments {
+                new[*position] = expr.eval(&target.row, ctx)?;
+            }
+            writer.check(ctx, &new)?;
+            let returned = match &self.returning {
+                None => None,
+                Some(returning) => {
+                    let mut row = new.clone();
+                    row.extend_from_slice(&target.row[width..]);
+                    Some(returning.row(ctx, &row)?)
+                }
+            };
+            count += 1;
+            if self.reads_target {
+                computed.push((target, new, returned));
+                continue;
+            }
+            apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut pending)?;
+            if let Some(row) = returned {
+                output.row(row, ctx)?;
+            }
+        }
+        for (target, new, returned) in computed {
+            let old = &target.row[..self.table.columns.len()];
+            apply(&writer, ctx, &target.key, old, &new, &mut pending)?;
+            if let Some(row) = returned {
+                output.row(row, ctx)?;
+            }
+        }
+        for entry in pending {
+            entry.insert(&writer, ctx)?;
+        }
+        Ok(count)
+    }
+}
+
+impl DeletePlan {
+    /// Binds a DELETE; `view` is the binder's catalog.
+    pub(in crate::session) fn bind(
+        binder: &mut Binder<'_>,
+        delete: &ast::Delete,
+        view: &View,
+    ) -> Result<DeletePlan> {
+        if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
+            return Err(SqlError::unsupported("this form of DELETE"));
+        }
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [from] = &from[..] else {
+            return Err(SqlError::unsupported("DELETE of more than one table"));
+        };
+        let (table, alias) = target(binder, from, "DELETE")?;
+        let using = delete.using.as_deref().unwrap_or(&[]);
+        let (targets, scope) =
+            binder.targets(&table, alias.as_deref(), using, delete.selection.as_ref(), RowLock::Exclusive)?;
+        let mark = view.mark();
+        let returning = Returning::bind(binder, delete.returning.as_ref(), &scope)?;
+        let reads_target = view.looked_up_since(mark, table.oid);
+        Ok(DeletePlan { table, targets: Arc::new(targets), reads_target, returning })
+    }
+
+    /// The table that is deleted from.
+    pub(in crate::session) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// What EXPLAIN prints.
+    pub(in crate::session) fn explain(&self) -> Vec<String> {
+        explain("Delete", &self.table, &self.targets)
+    }
+
+    /// Deletes the rows; returns how many.
+    pub(in crate::session) fn run(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64> {
+        let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), Arc::from([]))?;
+        let width = self.table.columns.len();
+        let mut targets = self.targets.open();
+        let mut computed = Vec::new();
+        let mut count = 0;
+        while let Some(target) = targets.next(ctx)? {
+            let returned = match &self.returning {
+                None => None,
+                Some(returning) => Some(returning.row(ctx, &target.row)?),
+            };
+            count += 1;
+            if self.reads_target {
+                computed.push((target, returned));
+                continue;
+            }
+            writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+            if let Some(row) = returned {
+                output.row(row, ctx)?;
+            }
+        }
+        for (target, returned) in computed {
+            writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+            if let Some(row) = returned {
+                output.row(row, ctx)?;
+            }
+        }
+        Ok(count)
+    }
+}
+
+fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
+    let mut lines = vec![format!("{what} on {}", table.name)];
+    lines.extend(indent(targets.explain()));
+    lines
+}
+
+/// The lines of a plan beneath another node.
+pub(super) fn indent(lines: Vec<String>) -> impl Iterator<Item = String> {
+    lines
+        .into_iter()
+        .enumerate()
+        .map(|(i, line)| if i == 0 { format!("  ->  {line}") } else { format!("        {line}") })
+}

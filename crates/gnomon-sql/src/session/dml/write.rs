@@ -1,0 +1,307 @@
+//! Rows into tables: their keys, their bytes, the entries of their indexes, and the constraints that they must meet.
+//!
+//! A row is stored under its primary key or, in a table without one, under a row number that is never given out
+//! twice. Unique indexes and primary keys are checked by inserting into the engine's trees, which waits for others
+//! that write the same key.
+
+use std::sync::Arc;
+
+use gnomon::{Error, Transaction, TreeId};
+
+use super::super::{database::Shared, rows::RowNumbers};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Index, Table},
+    query::{ExecContext, Expr},
+    types::{ColumnType, Context, Datum, Row, keys, rows, text},
+};
+
+/// How many characters of a value stand in the detail of an error.
+const DETAIL_CHARS_MAX: usize = 64;
+
+/// A CHECK constraint, bound to the table's row.
+#[derive(Clone, Debug)]
+pub(in crate::session) struct BoundCheck {
+    pub(in crate::session) name: String,
+    pub(in crate::session) condition: Expr,
+}
+
+/// Writes the rows of a table.
+#[derive(Clone)]
+pub(in crate::session) struct TableWriter {
+    pub(in crate::session) table: Arc<Table>,
+    types: Vec<ColumnType>,
+    checks: Arc<[BoundCheck]>,
+    numbers: Option<RowNumbers>,
+}
+
+impl TableWriter {
+    /// A writer for a table. `checks` are those that its rows must meet.
+    pub(in crate::session) fn new(
+        shared: &Shared,
+        txn: &mut Transaction,
+        table: Arc<Table>,
+        checks: Arc<[BoundCheck]>,
+    ) -> Result<TableWriter> {
+        let types = table.columns.iter().map(|column| column.ty).collect();
+        let numbers = match table.primary_key {
+            Some(_) => None,
+            None => Some(shared.row_numbers.of(txn, table.tree)?),
+        };
+        Ok(TableWriter { table, types, checks, numbers })
+    }
+
+    /// The stored form of a row.
+    pub(in crate::session) fn encode(&self, row: &[Datum]) -> Result<Vec<u8>> {
+        rows::encode(row, &self.types)
+    }
+
+    /// A row from its stored form, as wide as the table.
+    pub(in crate::session) fn decode(&self, bytes: &[u8]) -> Result<Row> {
+        decode(&self.table, &self.types, bytes)
+    }
+
+    /// Fails if a row breaks a NOT NULL or CHECK constraint.
+    pub(in crate::session) fn check(&self, ctx: &mut ExecContext<'_>, row: &[Datum]) -> Result<()> {
+        for (column, value) in self.table.columns.iter().zip(row) {
+            if column.not_null && value.is_null() && !column.dropped {
+                return Err(SqlError::new(
+                    SqlState::NOT_NULL_VIOLATION,
+                    format!(
+                        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+                        column.name, self.table.name
+                    ),
+                )
+                .detail(self.failing_row(ctx.types, row))
+                .table(&self.table.schema, &self.table.name)
+                .column(&column.name));
+            }
+        }
+        for check in self.checks.iter() {
+            if let Datum::Bool(false) = check.condition.eval(row, ctx)? {
+                return Err(SqlError::new(
+                    SqlState::CHECK_VIOLATION,
+                    format!(
+                        "new row for relation \"{}\" violates check constraint \"{}\"",
+                        self.table.name, check.name
+                    ),
+                )
+                .detail(self.failing_row(ctx.types, row))
+                .table(&self.table.schema, &self.table.name)
+                .constraint(&check.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn failing_row(&self, context: &Context<'_>, row: &[Datum]) -> String {
+        let values: Vec<String> = self
+            .table
+            .columns
+            .iter()
+            .zip(row)
+            .filter(|(column, _)| !column.dropped)
+            .map(|(column, value)| {
+                if value.is_null() {
+                    return "null".to_owned();
+                }
+                let shown = text::output(context, value, column.ty.ty);
+                match shown.char_indices().nth(DETAIL_CHARS_MAX) {
+                    Some((end, _)) => format!("{}...", &shown[..end]),
+                    None => shown,
+                }
+            })
+            .collect();
+        format!("Failing row contains ({}).", values.join(", "))
+    }
+
+    /// The key of a new row.
+    fn new_key(&self, row: &[Datum]) -> Vec<u8> {
+        match (&self.table.primary_key, &self.numbers) {
+            (Some(index), _) => columns_key(index, row),
+            (None, Some(numbers)) => numbers.next().to_be_bytes().to_vec(),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// The key that a row has after an update of the row under `key`.
+    pub(in crate::session) fn key_after_update(&self, key: &[u8], row: &[Datum]) -> Vec<u8> {
+        match &self.table.primary_key {
+            Some(index) => columns_key(index, row),
+            None => key.to_vec(),
+        }
+    }
+
+    /// Inserts a row, which has been checked. Returns its key.
+    pub(in crate::session) fn insert(
+        &self,
+        txn: &mut Transaction,
+        context: &Context<'_>,
+        row: &[Datum],
+    ) -> Result<Vec<u8>> {
+        let key = self.new_key(row);
+        self.insert_at(txn, context, &key, row)?;
+        Ok(key)
+    }
+
+    /// Inserts a row under its key.
+    pub(in crate::session) fn insert_at(
+        &self,
+        txn: &mut Transaction,
+        context: &Context<'_>,
+        key: &[u8],
+        row: &[Datum],
+    ) -> Result<()> {
+        let bytes = self.encode(row)?;
+        match &self.table.primary_key {
+            None => txn.put(self.table.tree, key, &bytes)?,
+            Some(index) => match txn.insert(self.table.tree, key, &bytes) {
+                Err(Error::KeyExists) => return Err(self.duplicate(context, index, row)),
+                result => result?,
+            },
+        }
+        for index in &self.table.indexes {
+            self.insert_entry(txn, context, index, row, key)?;
+        }
+        Ok(())
+    }
+
+    /// Inserts a row's entry into an index.
+    pub(in crate::session) fn insert_entry(
+        &self,
+        txn: &mut Transaction,
+        context: &Context<'_>,
+        index: &Index,
+        row: &[Datum],
+        key: &[u8],
+    ) -> Result<()> {
+        let entry = entry_key(index, row, key);
+        if !index.unique {
+            return Ok(txn.put(index.tree, &entry, key)?);
+        }
+        match txn.insert(index.tree, &entry, key) {
+            Err(Error::KeyExists) => Err(self.duplicate(context, index, row)),
+            result => Ok(result?),
+        }
+    }
+
+    /// Deletes a row and its entries.
+    pub(in crate::session) fn delete(&self, txn: &mut Transaction, key: &[u8], row: &[Datum]) -> Result<()> {
+        txn.delete(self.table.tree, key)?;
+        for index in &self.table.indexes {
+            txn.delete(index.tree, &entry_key(index, row, key))?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the row under `key` by one with the same key. Entries that change are deleted, and returned to be
+    /// inserted once all rows of the statement have given theirs up.
+    pub(in crate::session) fn replace(
+        &self,
+        txn: &mut Transaction,
+        key: &[u8],
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<Vec<usize>> {
+        txn.put(self.table.tree, key, &self.encode(new)?)?;
+        let mut changed = Vec::new();
+        for (i, index) in self.table.indexes.iter().enumerate() {
+            let entry = entry_key(index, old, key);
+            if entry != entry_key(index, new, key) {
+                txn.delete(index.tree, &entry)?;
+                changed.push(i);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The error for a row whose key in a unique index is taken.
+    pub(in crate::session) fn duplicate(
+        &self,
+        context: &Context<'_>,
+        index: &Index,
+        row: &[Datum],
+    ) -> SqlError {
+        SqlError::new(
+            SqlState::UNIQUE_VIOLATION,
+            format!("duplicate key value violates unique constraint \"{}\"", index.name),
+        )
+        .detail(format!("Key {} already exists.", describe_key(context, &self.table, index, row)))
+        .table(&self.table.schema, &self.table.name)
+        .constraint(&index.name)
+    }
+}
+
+/// `(a, b)=(1, x)`
+pub(in crate::session) fn describe_key(
+    context: &Context<'_>,
+    table: &Table,
+    index: &Index,
+    row: &[Datum],
+) -> String {
+    let columns = index.columns.iter().filter_map(|&i| table.columns.get(i).zip(row.get(i)));
+    let names: Vec<&str> = columns.clone().map(|(column, _)| column.name.as_str()).collect();
+    let values: Vec<String> = columns
+        .map(|(column, value)| match value {
+            Datum::Null => "null".to_owned(),
+            value => text::output(context, value, column.ty.ty),
+        })
+        .collect();
+    format!("({})=({})", names.join(", "), values.join(", "))
+}
+
+/// A row of a table from its stored form: columns that were added since it was stored are NULL.
+pub(in crate::session) fn decode(table: &Table, types: &[ColumnType], bytes: &[u8]) -> Result<Row> {
+    let mut row = rows::decode(bytes, types)?;
+    row.resize(table.columns.len(), Datum::Null);
+    Ok(row)
+}
+
+/// The columns of an index as a key.
+pub(in crate::session) fn columns_key(index: &Index, row: &[Datum]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(index.columns.len() * 9);
+    for ((&column, &descending), &nulls_first) in
+        index.columns.iter().zip(&index.descending).zip(&index.nulls_first)
+    {
+        keys::encode(&mut key, row.get(column).unwrap_or(&Datum::Null), descending, nulls_first);
+    }
+    key
+}
+
+/// The key of a row's entry in an index other than the primary key's. Rows with a NULL are never equal, so their
+/// entries are told apart by the row's key even in a unique index.
+pub(in crate::session) fn entry_key(index: &Index, row: &[Datum], key: &[u8]) -> Vec<u8> {
+    let mut entry = columns_key(index, row);
+    if !index.unique || has_null(index, row) {
+        entry.extend_from_slice(key);
+    }
+    entry
+}
+
+/// Whether a row has a NULL in the columns of an index.
+pub(in crate::session) fn has_null(index: &Index, row: &[Datum]) -> bool {
+    index.columns.iter().any(|&column| row.get(column).is_none_or(Datum::is_null))
+}
+
+/// The rows of a table as DDL passes over them: key and row, in the order of the keys.
+pub(in crate::session) struct TableReader {
+    cursor: gnomon::Cursor,
+    table: Arc<Table>,
+    types: Vec<ColumnType>,
+}
+
+impl TableReader {
+    pub(in crate::session) fn new(txn: &mut Transaction, table: Arc<Table>) -> Result<TableReader> {
+        let tree: TreeId = table.tree;
+        let types = table.columns.iter().map(|column| column.ty).collect();
+        let cursor = txn.scan(tree, gnomon::KeyRange::all(), gnomon::Direction::Forward)?;
+        Ok(TableReader { cursor, table, types })
+    }
+
+    pub(in crate::session) fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Row)>> {
+        match self.cursor.next(txn)? {
+            Some((key, bytes)) => Ok(Some((key, decode(&self.table, &self.types, &bytes)?))),
+            None => Ok(None),
+        }
+    }
+}

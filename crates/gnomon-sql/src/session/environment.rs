@@ -1,0 +1,284 @@
+//! What functions and reg* types reach beyond their arguments: the clock, random numbers, the catalog, the session's
+//! settings and its sequences.
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+
+use gnomon::env::Rng;
+
+use super::{
+    Session,
+    database::Shared,
+    sequences::Drawn,
+    settings::{Scope, Settings},
+    view::{Name, SYSTEM_SCHEMA, View, quote},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Sequence,
+    query::ExecContext,
+    types::{Context, Datum, Environment, Type},
+};
+
+/// Microseconds from 1970-01-01 to 2000-01-01.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// The surroundings of one statement.
+pub(super) struct Surroundings {
+    shared: Arc<Shared>,
+    pub(super) view: View,
+    user: Arc<str>,
+    process_id: i32,
+    settings: RefCell<Settings>,
+    drawn: RefCell<Drawn>,
+    rng: RefCell<Rng>,
+    /// Whether the transaction may not write.
+    read_only: Cell<bool>,
+}
+
+impl Session {
+    /// The catalog that a statement binds against.
+    pub(super) fn view(&self) -> View {
+        View::new(self.catalog(), self.settings.search_path().clone(), self.database.clone())
+    }
+
+    fn surroundings(&mut self) -> Surroundings {
+        Surroundings {
+            shared: self.shared.clone(),
+            view: self.view(),
+            user: self.user.clone(),
+            process_id: self.options.process_id,
+            settings: RefCell::new(self.settings.clone()),
+            drawn: RefCell::new(std::mem::take(&mut self.drawn)),
+            rng: RefCell::new(self.rng.clone()),
+            read_only: Cell::new(self.current.read_only),
+        }
+    }
+
+    /// Takes over what a statement changed in its surroundings.
+    fn leave(&mut self, surroundings: Surroundings) {
+        self.settings = surroundings.settings.into_inner();
+        self.drawn = surroundings.drawn.into_inner();
+        self.rng = surroundings.rng.into_inner();
+    }
+
+    /// Runs `f` with the settings and the catalog, to bind and plan.
+    pub(super) fn with_types<R>(&mut self, f: impl FnOnce(&Context<'_>, &View) -> Result<R>) -> Result<R> {
+        self.ensure_transaction();
+        let surroundings = self.surroundings();
+        let context = self.context(&surroundings);
+        let result = f(&context, &surroundings.view);
+        self.leave(surroundings);
+        result
+    }
+
+    /// Runs `f` in the engine's transaction, which has been begun.
+    pub(super) fn with_context<R>(
+        &mut self,
+        params: &[Datum],
+        f: impl FnOnce(&Shared, &mut ExecContext<'_>, &View) -> Result<R>,
+    ) -> Result<R> {
+        let Some(mut txn) = self.current.engine.take() else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement runs outside of a transaction"));
+        };
+        let surroundings = self.surroundings();
+        let context = self.context(&surroundings);
+        let mut exec = ExecContext::new(&mut txn, params, &context);
+        let result = f(&surroundings.shared, &mut exec, &surroundings.view);
+        self.leave(surroundings);
+        self.current.engine = Some(txn);
+        result
+    }
+
+    fn context<'a>(&self, surroundings: &'a Surroundings) -> Context<'a> {
+        Context {
+            zone: self.settings.zone().clone(),
+            transaction_time: self.current.time,
+            statement_time: self.statement_time,
+            extra_float_digits: self.settings.extra_float_digits(),
+            environment: surroundings,
+        }
+    }
+
+    /// Microseconds since 2000-01-01 00:00 UTC.
+    pub(super) fn clock(&self) -> i64 {
+        clock(&self.shared)
+    }
+}
+
+fn clock(shared: &Shared) -> i64 {
+    i64::try_from(shared.clock.unix_time().as_micros()).map_or(i64::MAX, |micros| micros - EPOCH_MICROS)
+}
+
+impl Surroundings {
+    fn sequence(&self, argument: Option<&Datum>, function: &str) -> Result<Arc<Sequence>> {
+        let oid = match argument {
+            Some(Datum::Oid(oid)) => *oid,
+            Some(Datum::Text(name)) => self.object_by_name(Type::Regclass, name)?,
+            _ => return Err(bad_call(function)),
+        };
+        match self.view.catalog.sequence_by_oid(oid) {
+            Some(sequence) => Ok(sequence.clone()),
+            None => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                match self.object_name(Type::Regclass, oid) {
+                    Some(name) => format!("\"{name}\" is not a sequence"),
+                    None => format!("could not open relation with OID {oid}"),
+                },
+            )),
+        }
+    }
+
+    fn refuse_read_only(&self, function: &str) -> Result<()> {
+        if self.read_only.get() {
+            return Err(SqlError::new(
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                format!("cannot execute {function}() in a read-only transaction"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn bad_call(function: &str) -> SqlError {
+    SqlError::new(
+        SqlState::INTERNAL_ERROR,
+        format!("function {function} was called with the wrong arguments"),
+    )
+}
+
+fn bigint(value: &Datum) -> Option<i64> {
+    match value {
+        Datum::Int8(n) => Some(*n),
+        Datum::Int4(n) => Some(i64::from(*n)),
+        Datum::Int2(n) => Some(i64::from(*n)),
+        _ => None,
+    }
+}
+
+/// The parts of a name as text has it, folded and unquoted.
+pub(super) fn parse_name(text: &str) -> Result<Name> {
+    let invalid = || SqlError::new(SqlState::INVALID_NAME, format!("invalid name syntax: \"{text}\""));
+    let dialect = sqlparser::dialect::PostgreSqlDialect {};
+    let mut parser = sqlparser::parser::Parser::new(&dialect).try_with_sql(text).map_err(|_| invalid())?;
+    let name = parser.parse_object_name(false).map_err(|_| invalid())?;
+    if parser.peek_token_ref().token != sqlparser::tokenizer::Token::EOF {
+        return Err(invalid());
+    }
+    Name::of(&name, "")
+}
+
+impl Environment for Surroundings {
+    fn clock(&self) -> i64 {
+        clock(&self.shared)
+    }
+
+    fn random(&self) -> u64 {
+        self.rng.borrow_mut().next_u64()
+    }
+
+    fn set_seed(&self, seed: u64) {
+        *self.rng.borrow_mut() = Rng::from_seed(seed);
+    }
+
+    fn object_by_name(&self, ty: Type, name: &str) -> Result<u32> {
+        let wanted = parse_name(name)?;
+        match ty {
+            Type::Regclass => match self.view.relation_oid(&wanted) {
+                Some(oid) => Ok(oid),
+                None => Err(wanted.missing("relation")),
+            },
+            Type::Regnamespace => match self.view.schema_oid(&wanted.name) {
+                Some(oid) => Ok(oid),
+                None => Err(wanted.missing("schema")),
+            },
+            _ => Err(wanted.missing("object")),
+        }
+    }
+
+    fn object_name(&self, ty: Type, oid: u32) -> Option<String> {
+        match ty {
+            Type::Regclass => {
+                let (schema, name) = self.view.relation_name(oid)?;
+                let wanted = Name { schema: None, name: name.clone() };
+                let visible = schema == SYSTEM_SCHEMA || self.view.relation_oid(&wanted) == Some(oid);
+                Some(if visible { quote(&name) } else { format!("{}.{}", quote(&schema), quote(&name)) })
+            }
+            Type::Regnamespace => self.view.schema_name(oid).map(|name| quote(&name)),
+            _ => None,
+        }
+    }
+
+    fn call(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
+        let text = |text: &str| Datum::Text(text.into());
+        Ok(match (function, arguments) {
+            ("nextval", [sequence]) => {
+                self.refuse_read_only(function)?;
+                let sequence = self.sequence(Some(sequence), function)?;
+                let mut drawn = self.drawn.borrow_mut();
+                Datum::Int8(self.shared.sequences.next(&self.shared.engine, &sequence, &mut drawn)?)
+            }
+            ("currval", [sequence]) => {
+                let sequence = self.sequence(Some(sequence), function)?;
+                Datum::Int8(self.drawn.borrow().current(&sequence)?)
+            }
+            ("lastval", []) => Datum::Int8(self.drawn.borrow().last()?),
+            ("setval", [sequence, value, rest @ ..]) => {
+                self.refuse_read_only(function)?;
+                let sequence = self.sequence(Some(sequence), function)?;
+                let value = bigint(value).ok_or_else(|| bad_call(function))?;
+                let is_drawn = !matches!(rest, [Datum::Bool(false)]);
+                let mut drawn = self.drawn.borrow_mut();
+                self.shared.sequences.set(&self.shared.engine, &sequence, value, is_drawn, &mut drawn)?;
+                Datum::Int8(value)
+            }
+            ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
+                let name = parse_name(table)?;
+                let table = self.view.table(&name)?;
+                let Some(position) = table.column(column) else {
+                    return Err(super::dml::missing_column(&table, column));
+                };
+                let owned = self.view.catalog.sequences().find(|s| s.owner == Some((table.oid, position)));
+                match owned {
+                    Some(s) => Datum::Text(format!("{}.{}", quote(&s.schema), quote(&s.name)).into()),
+                    None => Datum::Null,
+                }
+            }
+            ("current_setting", [Datum::Text(name), rest @ ..]) => {
+                match (self.settings.borrow().show(name), rest) {
+                    (Ok((_, value)), _) => text(&value),
+                    (Err(_), [Datum::Bool(true)]) => Datum::Null,
+                    (Err(error), _) => return Err(error),
+                }
+            }
+            ("set_config", [Datum::Text(name), value, Datum::Bool(local)]) => {
+                let value = match value {
+                    Datum::Text(value) => Some([value.to_string()]),
+                    _ => None,
+                };
+                let scope = if *local { Scope::Local } else { Scope::Session };
+                let mut settings = self.settings.borrow_mut();
+                settings.set(name, value.as_ref().map(<[String; 1]>::as_slice), scope, true)?;
+                Datum::Text(settings.show(name)?.1.into())
+            }
+            ("current_schema", []) => self.view.current_schema().map_or(Datum::Null, text),
+            ("current_schemas", [Datum::Bool(implicit)]) => {
+                let system = implicit.then_some(SYSTEM_SCHEMA);
+                let path = self.view.search_path.iter().map(String::as_str);
+                let known = path.filter(|schema| self.view.catalog.schema(schema).is_some());
+                Datum::Array(crate::types::Scalar::Name, system.into_iter().chain(known).map(text).collect())
+            }
+            ("current_user" | "session_user" | "user" | "current_role", []) => text(&self.user),
+            ("current_database" | "current_catalog", []) => text(&self.view.database),
+            ("pg_backend_pid", []) => Datum::Int4(self.process_id),
+            _ => {
+                return Err(SqlError::new(
+                    SqlState::INTERNAL_ERROR,
+                    format!("function {function} has no implementation"),
+                ));
+            }
+        })
+    }
+}

@@ -1,0 +1,342 @@
+//! Queries and DML from syntax tree to result: bound against a version of the catalog, kept by prepared statements,
+//! and run once their tables are locked.
+//!
+//! A plan is good for the catalog that it was made with. A statement takes its tables' intention locks first and
+//! then looks whether the catalog is still the same; if not (it may have waited for DDL), it is planned again. From
+//! then on nobody can change its tables before the transaction ends.
+
+use std::sync::Arc;
+
+use gnomon::{Error, TreeLock};
+use sqlparser::ast::{self, Query, SetExpr, Statement};
+
+use super::{
+    ResultColumn, Session, Sink,
+    dml::{DeletePlan, InsertPlan, Output, Overriding, ToSink, UpdatePlan},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Table,
+    query::{Binder, ExecContext, Execution, Planned, plan_query},
+    types::{Context, Datum, Row, Type},
+};
+
+/// A query or DML statement, planned.
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    /// The types of its parameters.
+    pub(super) params: Vec<Type>,
+    /// The tables that it looked up.
+    tables: Vec<Arc<Table>>,
+    /// What it was planned with.
+    version: u64,
+    search_path: Arc<[String]>,
+    time_zone: String,
+}
+
+pub(super) enum Kind {
+    Query(Planned),
+    Insert(InsertPlan),
+    Update(UpdatePlan),
+    Delete(DeletePlan),
+}
+
+/// A query under way.
+pub(super) enum Running {
+    Query(Execution),
+    /// Rows that are kept, and the command tag if it is not SELECT.
+    Rows(std::vec::IntoIter<Row>, Option<String>),
+}
+
+impl Plan {
+    /// The columns of its result; none if it returns no rows.
+    pub(super) fn columns(&self) -> Option<Arc<[ResultColumn]>> {
+        match &self.kind {
+            Kind::Query(planned) => Some(planned.columns.clone()),
+            Kind::Insert(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+            Kind::Update(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+            Kind::Delete(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+        }
+    }
+
+    /// Whether it neither writes nor locks rows.
+    pub(super) fn reads_only(&self) -> bool {
+        matches!(&self.kind, Kind::Query(planned) if !planned.locks_rows())
+    }
+
+    /// What it is called where it is refused.
+    fn what(&self) -> &'static str {
+        match &self.kind {
+            Kind::Query(_) => "SELECT FOR UPDATE",
+            Kind::Insert(_) => "INSERT",
+            Kind::Update(_) => "UPDATE",
+            Kind::Delete(_) => "DELETE",
+        }
+    }
+
+    /// Whether `table` is the one that it writes to.
+    fn writes_to(&self, table: &Table) -> bool {
+        match &self.kind {
+            Kind::Query(planned) => planned.locks_rows(),
+            Kind::Insert(plan) => plan.table().oid == table.oid,
+            Kind::Update(plan) => plan.table().oid == table.oid,
+            Kind::Delete(plan) => plan.table().oid == table.oid,
+        }
+    }
+
+    /// The lines of EXPLAIN.
+    pub(super) fn explain(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Query(planned) => planned.explain(),
+            Kind::Insert(plan) => plan.explain(),
+            Kind::Update(plan) => plan.explain(),
+            Kind::Delete(plan) => plan.explain(),
+        }
+    }
+
+    /// Runs DML; returns the command tag.
+    fn run_dml(
+        &self,
+        shared: &super::database::Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<String> {
+        Ok(match &self.kind {
+            Kind::Query(_) => {
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query is run as DML"));
+            }
+            Kind::Insert(plan) => format!("INSERT 0 {}", plan.run(shared, ctx, output)?),
+            Kind::Update(plan) => format!("UPDATE {}", plan.run(shared, ctx, output)?),
+            Kind::Delete(plan) => format!("DELETE {}", plan.run(shared, ctx, output)?),
+        })
+    }
+}
+
+/// Whether a statement is a query or DML.
+pub(super) fn is_plannable(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+    )
+}
+
+fn bind(
+    statement: &Statement,
+    overriding: Option<Overriding>,
+    types: &Context<'_>,
+    view: &super::view::View,
+    params: &[Type],
+) -> Result<(Kind, Vec<Type>)> {
+    let mut binder = Binder::new(view, types, params);
+    let kind = match statement {
+        Statement::Query(query) => match inner_dml(query)? {
+            None => {
+                let planned = plan_query(query, view, types, params)?;
+                let params = planned.params.to_vec();
+                return Ok((Kind::Query(planned), params));
+            }
+            Some(Statement::Insert(insert)) => {
+                Kind::Insert(InsertPlan::bind(&mut binder, insert, overriding, query.with.as_ref(), view)?)
+            }
+            Some(_) => return Err(SqlError::unsupported("WITH in front of UPDATE or DELETE")),
+        },
+        Statement::Insert(insert) => {
+            Kind::Insert(InsertPlan::bind(&mut binder, insert, overriding, None, view)?)
+        }
+        Statement::Update(update) => Kind::Update(UpdatePlan::bind(&mut binder, update, view)?),
+        Statement::Delete(delete) => Kind::Delete(DeletePlan::bind(&mut binder, delete, view)?),
+        _ => return Err(SqlError::unsupported("this statement")),
+    };
+    Ok((kind, binder.parameters()?))
+}
+
+/// The DML statement that follows WITH, which the parser crate takes for the body of a query.
+fn inner_dml(query: &Query) -> Result<Option<&Statement>> {
+    match query.body.as_ref() {
+        SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) => {
+            Ok(Some(statement))
+        }
+        SetExpr::Merge(_) => Err(SqlError::unsupported("MERGE")),
+        _ => Ok(None),
+    }
+}
+
+impl Session {
+    /// Plans a statement against the catalog as it is now.
+    pub(super) fn plan(
+        &mut self,
+        statement: &Statement,
+        overriding: Option<Overriding>,
+        params: &[Type],
+    ) -> Result<Arc<Plan>> {
+        let search_path = self.settings.search_path().clone();
+        let time_zone = self.settings.zone().name().to_owned();
+        self.with_types(|types, view| {
+            let (kind, params) = bind(statement, overriding, types, view, params)?;
+            let (tables, version) = (view.tables(), view.catalog.version);
+            Ok(Arc::new(Plan { kind, params, tables, version, search_path, time_zone }))
+        })
+    }
+
+    /// Whether a plan was made with the catalog and settings that hold now.
+    pub(super) fn is_current(&self, plan: &Plan) -> bool {
+        let version = match &self.current.ddl {
+            Some(ddl) => ddl.now.version,
+            None => self.shared.catalog.read().version,
+        };
+        plan.version == version
+            && (Arc::ptr_eq(&plan.search_path, self.settings.search_path())
+                || plan.search_path == *self.settings.search_path())
+            && plan.time_zone == self.settings.zone().name()
+    }
+
+    /// Begins a statement with a plan: its tables are locked, what it sees is settled. `plan_again` makes a new plan
+    /// when the catalog changed.
+    pub(super) fn begin_plan(
+        &mut self,
+        mut plan: Arc<Plan>,
+        plan_again: &mut dyn FnMut(&mut Session) -> Result<Arc<Plan>>,
+    ) -> Result<Arc<Plan>> {
+        self.ensure_transaction();
+        loop {
+            if !self.is_current(&plan) {
+                plan = plan_again(self)?;
+            }
+            if !plan.reads_only() && self.current.read_only {
+                return Err(SqlError::new(
+                    SqlState::READ_ONLY_SQL_TRANSACTION,
+                    format!("cannot execute {} in a read-only transaction", plan.what()),
+                ));
+            }
+            let csn = self.catalog().csn;
+            self.engine_transaction(plan.reads_only(), csn)?;
+            match self.lock_plan(&plan) {
+                Ok(()) if self.is_current(&plan) => {
+                    self.engine()?.start_statement()?;
+                    return Ok(plan);
+                }
+                // Dropped while this waited for the lock.
+                Err(Error::NoSuchTree(_)) if !self.is_current(&plan) => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    fn lock_plan(&mut self, plan: &Plan) -> gnomon::Result<()> {
+        let Some(engine) = self.current.engine.as_mut() else { return Ok(()) };
+        for table in &plan.tables {
+            let lock = match plan.writes_to(table) {
+                true => TreeLock::IntentionExclusive,
+                false => TreeLock::IntentionShared,
+            };
+            engine.lock_tree(table.tree, lock)?;
+        }
+        Ok(())
+    }
+
+    /// Locks tables within DDL, which keeps the catalog from changing.
+    pub(super) fn lock_tables(&mut self, tables: &[Arc<Table>], write: bool) -> Result<()> {
+        let lock = if write { TreeLock::IntentionExclusive } else { TreeLock::IntentionShared };
+        let engine = self.engine()?;
+        for table in tables {
+            engine.lock_tree(table.tree, lock)?;
+        }
+        Ok(engine.start_statement()?)
+    }
+
+    /// Runs a plan whose statement has begun, to its end. Returns the command tag.
+    pub(super) fn run_plan(&mut self, plan: &Plan, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
+        if let Some(columns) = plan.columns() {
+            sink.columns(&columns)?;
+        }
+        let result = self.with_context(params, |shared, ctx, _| match &plan.kind {
+            Kind::Query(planned) => {
+                let mut execution = planned.open();
+                let mut count = 0u64;
+                while let Some(row) = execution.next(ctx)? {
+                    sink.row(ctx.types, &row)?;
+                    count += 1;
+                }
+                Ok(format!("SELECT {count}"))
+            }
+            _ => plan.run_dml(shared, ctx, &mut ToSink(sink)),
+        });
+        self.end_engine_statement();
+        result
+    }
+
+    /// Starts a plan whose statement has begun, for a portal or cursor that fetches some rows at a time. DML runs
+    /// to its end; its rows are kept.
+    pub(super) fn start_plan(&mut self, plan: &Plan, params: &[Datum]) -> Result<Running> {
+        match &plan.kind {
+            Kind::Query(planned) => Ok(Running::Query(planned.open())),
+            _ => {
+                let mut rows = Vec::new();
+                let tag = self.with_context(params, |shared, ctx, _| plan.run_dml(shared, ctx, &mut rows))?;
+                Ok(Running::Rows(rows.into_iter(), Some(tag)))
+            }
+        }
+    }
+
+    /// Sends up to `max_rows` rows (0 for all). Returns how many, and whether the end was reached.
+    pub(super) fn fetch(
+        &mut self,
+        running: &mut Running,
+        params: &[Datum],
+        max_rows: usize,
+        send: &mut dyn FnMut(&Context<'_>, &[Datum]) -> Result<()>,
+    ) -> Result<(u64, bool)> {
+        let max = if max_rows == 0 { u64::MAX } else { u64::try_from(max_rows).unwrap_or(u64::MAX) };
+        self.with_context(params, |_, ctx, _| {
+            let mut count = 0;
+            while count < max {
+                let row = match running {
+                    Running::Query(execution) => execution.next(ctx)?,
+                    Running::Rows(rows, _) => rows.next(),
+                };
+                let Some(row) = row else { return Ok((count, true)) };
+                send(ctx.types, &row)?;
+                count += 1;
+            }
+            Ok((count, false))
+        })
+    }
+
+    /// Lets the engine forget what only the statement needed.
+    pub(super) fn end_engine_statement(&mut self) {
+        if let Some(engine) = &mut self.current.engine {
+            engine.end_statement();
+        }
+    }
+}
+
+/// The statement within EXPLAIN or PREPARE, if it can be planned.
+pub(super) fn plannable(command: &super::parse::Command) -> Result<(&Statement, Option<Overriding>)> {
+    match command {
+        super::parse::Command::Sql(statement, overriding) if is_plannable(statement) => {
+            Ok((statement, *overriding))
+        }
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here")),
+    }
+}
+
+/// The values of EXECUTE's arguments.
+pub(super) fn bind_arguments(
+    session: &mut Session,
+    arguments: &[ast::Expr],
+    types: &[Type],
+) -> Result<Vec<Datum>> {
+    use crate::{query::Scope, types::ColumnType};
+    session.engine_transaction(true, gnomon::Csn::default())?;
+    let mut exprs = Vec::with_capacity(arguments.len());
+    session.with_types(|context, view| {
+        for (i, (argument, ty)) in arguments.iter().zip(types).enumerate() {
+            let target = ColumnType { ty: *ty, modifier: -1 };
+            let mut binder = Binder::new(view, context, &[]);
+            exprs.push(binder.assign(argument, &Scope::empty(), &format!("${}", i + 1), target)?);
+        }
+        Ok(())
+    })?;
+    session.with_context(&[], |_, ctx, _| exprs.iter().map(|expr| expr.eval(&[], ctx)).collect())
+}

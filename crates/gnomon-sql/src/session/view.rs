@@ -1,0 +1,230 @@
+//! The catalog as a statement sees it: its transaction's version, searched by the session's path.
+
+use std::{cell::RefCell, sync::Arc};
+
+use sqlparser::ast::{ObjectName, ObjectNamePart};
+
+use super::parse::fold;
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{
+        Catalog, Relation,
+        model::{Oid, Table},
+    },
+    query::{self, CatalogView},
+};
+
+/// A version of the catalog with a search path. Remembers the tables that were looked up through it, whose trees a
+/// statement locks before it uses what it found.
+pub(super) struct View {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) search_path: Arc<[String]>,
+    pub(super) database: Arc<str>,
+    tables: RefCell<Vec<Arc<Table>>>,
+}
+
+/// The schemas that are searched first, whatever the path says.
+pub(super) const SYSTEM_SCHEMA: &str = "pg_catalog";
+
+impl View {
+    pub(super) fn new(catalog: Arc<Catalog>, search_path: Arc<[String]>, database: Arc<str>) -> View {
+        View { catalog, search_path, database, tables: RefCell::default() }
+    }
+
+    /// How many look-ups of tables there were so far.
+    pub(super) fn mark(&self) -> usize {
+        self.tables.borrow().len()
+    }
+
+    /// Whether a table was looked up since a mark was made.
+    pub(super) fn looked_up_since(&self, mark: usize, oid: Oid) -> bool {
+        self.tables.borrow().iter().skip(mark).any(|table| table.oid == oid)
+    }
+
+    /// The tables that were looked up, each once.
+    pub(super) fn tables(&self) -> Vec<Arc<Table>> {
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for table in self.tables.borrow().iter() {
+            if !tables.iter().any(|known| known.oid == table.oid) {
+                tables.push(table.clone());
+            }
+        }
+        tables
+    }
+
+    /// The relation of a name that may be qualified, as the statement writes it.
+    pub(super) fn find(&self, name: &Name) -> Option<Relation> {
+        match &name.schema {
+            Some(schema) => self.catalog.relation(schema, &name.name),
+            None => self.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.name)),
+        }
+    }
+
+    /// The schema in which a new object of this name is made.
+    pub(super) fn schema_for(&self, name: &Name) -> Result<String> {
+        match &name.schema {
+            Some(schema) if self.catalog.schema(schema).is_some() => Ok(schema.clone()),
+            Some(schema) if schema == SYSTEM_SCHEMA || schema == "information_schema" => Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for schema {schema}"),
+            )),
+            Some(schema) => Err(SqlError::new(
+                SqlState::INVALID_SCHEMA_NAME,
+                format!("schema \"{schema}\" does not exist"),
+            )),
+            None => self.current_schema().map(str::to_owned).ok_or_else(|| {
+                SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+            }),
+        }
+    }
+
+    /// The first schema of the path that exists: current_schema().
+    pub(super) fn current_schema(&self) -> Option<&str> {
+        self.search_path.iter().map(String::as_str).find(|schema| self.catalog.schema(schema).is_some())
+    }
+
+    /// The table of this name.
+    pub(super) fn table(&self, name: &Name) -> Result<Arc<Table>> {
+        match self.find(name) {
+            Some(Relation::Table(table)) => Ok(table),
+            Some(other) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))
+                    .detail(format!(
+                        "It is {} {}.",
+                        if other.kind() == "index" { "an" } else { "a" },
+                        other.kind()
+                    )))
+            }
+            None => Err(name.missing("relation")),
+        }
+    }
+}
+
+impl CatalogView for View {
+    fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<query::Relation>> {
+        let wanted = Name { schema: schema.map(str::to_owned), name: name.to_owned() };
+        match self.find(&wanted) {
+            None => Ok(None),
+            Some(Relation::Table(table)) => {
+                self.tables.borrow_mut().push(table.clone());
+                Ok(Some(query::Relation::Table(table)))
+            }
+            Some(Relation::View(view)) => Ok(Some(query::Relation::View(view))),
+            Some(Relation::Sequence(_)) => {
+                Err(SqlError::unsupported("reading a sequence as a table").hint("Use currval or nextval."))
+            }
+            Some(Relation::Index(..)) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot open relation \"{name}\""))
+                    .detail("This operation is not supported for indexes."))
+            }
+        }
+    }
+
+    fn database(&self) -> &str {
+        &self.database
+    }
+}
+
+/// A name of an object, with its schema if that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) schema: Option<String>,
+    pub(super) name: String,
+}
+
+impl Name {
+    /// A name as a statement has it; `database` may stand before the schema.
+    pub(super) fn of(name: &ObjectName, database: &str) -> Result<Name> {
+        let mut parts = Vec::with_capacity(3);
+        for part in &name.0 {
+            match part {
+                ObjectNamePart::Identifier(ident) => parts.push(fold(ident)),
+                ObjectNamePart::Function(_) => {
+                    return Err(SqlError::unsupported("a function call in a name"));
+                }
+            }
+        }
+        if let [first, _, _] = &parts[..]
+            && first == database
+        {
+            parts.remove(0);
+        }
+        let mut parts = parts.into_iter();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(name), None, _) => Ok(Name { schema: None, name }),
+            (Some(schema), Some(name), None) => Ok(Name { schema: Some(schema), name }),
+            _ => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("cross-database references are not implemented: {name}"),
+            )),
+        }
+    }
+
+    /// The error for a name that stands for nothing.
+    pub(super) fn missing(&self, kind: &str) -> SqlError {
+        let state = match kind {
+            "relation" | "table" | "view" | "sequence" => SqlState::UNDEFINED_TABLE,
+            "schema" => SqlState::INVALID_SCHEMA_NAME,
+            _ => SqlState::UNDEFINED_OBJECT,
+        };
+        SqlError::new(state, format!("{kind} \"{self}\" does not exist"))
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.schema {
+            Some(schema) => write!(f, "{schema}.{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// The name as SQL text: quoted where it must be.
+pub(super) fn quote(name: &str) -> String {
+    let plain = !name.is_empty()
+        && name
+            .chars()
+            .enumerate()
+            .all(|(i, c)| c.is_ascii_lowercase() || c == '_' || (i > 0 && c.is_ascii_digit()));
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+impl View {
+    /// The identifier of the relation of this name.
+    pub(super) fn relation_oid(&self, name: &Name) -> Option<Oid> {
+        Some(match self.find(name)? {
+            Relation::Table(table) => table.oid,
+            Relation::Index(_, oid) => oid,
+            Relation::Sequence(sequence) => sequence.oid,
+            Relation::View(view) => view.oid,
+        })
+    }
+
+    /// Schema and name of the relation with this identifier.
+    pub(super) fn relation_name(&self, oid: Oid) -> Option<(String, String)> {
+        let catalog = &self.catalog;
+        if let Some(table) = catalog.table_by_oid(oid) {
+            return Some((table.schema.clone(), table.name.clone()));
+        }
+        if let Some(sequence) = catalog.sequence_by_oid(oid) {
+            return Some((sequence.schema.clone(), sequence.name.clone()));
+        }
+        if let Some(view) = catalog.views().find(|view| view.oid == oid) {
+            return Some((view.schema.clone(), view.name.clone()));
+        }
+        catalog
+            .tables()
+            .find_map(|table| table.index(oid).map(|index| (table.schema.clone(), index.name.clone())))
+    }
+
+    /// The identifier of a schema.
+    pub(super) fn schema_oid(&self, name: &str) -> Option<Oid> {
+        self.catalog.schema(name).map(|schema| schema.oid)
+    }
+
+    /// The name of the schema with this identifier.
+    pub(super) fn schema_name(&self, oid: Oid) -> Option<String> {
+        self.catalog.schemas().find(|schema| schema.oid == oid).map(|schema| schema.name.clone())
+    }
+}
