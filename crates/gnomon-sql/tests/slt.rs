@@ -1,6 +1,6 @@
 //! Runs the scripts in `tests/slt` over sessions of a database in memory.
 //!
-//! `connection NAME` in a script switches to another session of the same database. NULL prints as `NULL`, an empty
+//! `connection NAME` in front of a record runs it in another session of the same database. NULL prints as `NULL`, an empty
 //! text as `(empty)`. What follows a line `--data` in a statement is the data of its COPY FROM STDIN; COPY TO returns
 //! its lines as rows of one column.
 
@@ -171,4 +171,6 @@ macro_rules! scripts {
     };
 }
 
-scripts! { basics }
+scripts! {
+    alter, basics, constraints, copy, dml, errors, prepared, sequences, settings, transactions, views
+}

@@ -1,18 +1,15 @@
 //! What functions and reg* types reach beyond their arguments: the clock, random numbers, the catalog, the session's
 //! settings and its sequences.
 
-use std::{
-    cell::{Cell, RefCell},
-    sync::Arc,
-};
+use std::{cell::RefCell, sync::Arc, time::Duration};
 
-use gnomon::env::Rng;
+use gnomon::{Interrupt, Transaction, env::Rng, sync::thread};
 
 use super::{
     Session,
     database::Shared,
     sequences::Drawn,
-    settings::{Scope, Settings},
+    settings::{SERVER_VERSION, Scope, Settings},
     view::{Name, SYSTEM_SCHEMA, View, quote},
 };
 use crate::{
@@ -25,6 +22,9 @@ use crate::{
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
+/// How long pg_sleep goes without a look at the interrupt.
+const SLEEP_STEP: Duration = Duration::from_millis(10);
+
 /// The surroundings of one statement.
 pub(super) struct Surroundings {
     shared: Arc<Shared>,
@@ -35,7 +35,10 @@ pub(super) struct Surroundings {
     drawn: RefCell<Drawn>,
     rng: RefCell<Rng>,
     /// Whether the transaction may not write.
-    read_only: Cell<bool>,
+    read_only: bool,
+    /// The engine's number of the transaction, 0 if it has none yet.
+    transaction_id: i64,
+    interrupt: Arc<Interrupt>,
 }
 
 impl Session {
@@ -44,7 +47,8 @@ impl Session {
         View::new(self.catalog(), self.settings.search_path().clone(), self.database.clone())
     }
 
-    fn surroundings(&mut self) -> Surroundings {
+    fn surroundings(&mut self, txn: Option<&Transaction>) -> Surroundings {
+        let transaction_id = txn.map_or(0, |txn| i64::try_from(txn.id().0).unwrap_or(i64::MAX));
         Surroundings {
             shared: self.shared.clone(),
             view: self.view(),
@@ -53,7 +57,9 @@ impl Session {
             settings: RefCell::new(self.settings.clone()),
             drawn: RefCell::new(std::mem::take(&mut self.drawn)),
             rng: RefCell::new(self.rng.clone()),
-            read_only: Cell::new(self.current.read_only),
+            read_only: self.current.read_only,
+            transaction_id,
+            interrupt: self.interrupt.clone(),
         }
     }
 
@@ -67,7 +73,7 @@ impl Session {
     /// Runs `f` with the settings and the catalog, to bind and plan.
     pub(super) fn with_types<R>(&mut self, f: impl FnOnce(&Context<'_>, &View) -> Result<R>) -> Result<R> {
         self.ensure_transaction();
-        let surroundings = self.surroundings();
+        let surroundings = self.surroundings(None);
         let context = self.context(&surroundings);
         let result = f(&context, &surroundings.view);
         self.leave(surroundings);
@@ -83,7 +89,7 @@ impl Session {
         let Some(mut txn) = self.current.engine.take() else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement runs outside of a transaction"));
         };
-        let surroundings = self.surroundings();
+        let surroundings = self.surroundings(Some(&txn));
         let context = self.context(&surroundings);
         let mut exec = ExecContext::new(&mut txn, params, &context);
         let result = f(&surroundings.shared, &mut exec, &surroundings.view);
@@ -131,8 +137,21 @@ impl Surroundings {
         }
     }
 
+    /// Waits, unless it is interrupted.
+    fn sleep(&self, seconds: f64) -> Result<()> {
+        let end =
+            self.shared.clock.now().saturating_add(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        loop {
+            self.interrupt.check()?;
+            match end.checked_sub(self.shared.clock.now()) {
+                Some(left) if !left.is_zero() => thread::sleep(left.min(SLEEP_STEP)),
+                _ => return Ok(()),
+            }
+        }
+    }
+
     fn refuse_read_only(&self, function: &str) -> Result<()> {
-        if self.read_only.get() {
+        if self.read_only {
             return Err(SqlError::new(
                 SqlState::READ_ONLY_SQL_TRANSACTION,
                 format!("cannot execute {function}() in a read-only transaction"),
@@ -273,6 +292,27 @@ impl Environment for Surroundings {
             ("current_user" | "session_user" | "user" | "current_role", []) => text(&self.user),
             ("current_database" | "current_catalog", []) => text(&self.view.database),
             ("pg_backend_pid", []) => Datum::Int4(self.process_id),
+            ("version", []) => text(&format!("PostgreSQL {SERVER_VERSION}")),
+            ("pg_client_encoding" | "getdatabaseencoding", []) => text("UTF8"),
+            ("pg_is_in_recovery", []) => Datum::Bool(false),
+            ("pg_current_xact_id" | "txid_current", []) => Datum::Int8(self.transaction_id),
+            ("pg_sleep", [Datum::Float8(seconds)]) => {
+                self.sleep(*seconds)?;
+                text("")
+            }
+            ("to_regclass", [Datum::Text(name)]) => {
+                self.view.relation_oid(&parse_name(name)?).map_or(Datum::Null, Datum::Oid)
+            }
+            ("to_regnamespace", [Datum::Text(name)]) => {
+                self.view.schema_oid(&parse_name(name)?.name).map_or(Datum::Null, Datum::Oid)
+            }
+            ("obj_description", [Datum::Oid(oid), ..]) => {
+                self.view.catalog.comment((*oid, 0)).map_or(Datum::Null, text)
+            }
+            ("col_description", [Datum::Oid(oid), Datum::Int4(column)]) => {
+                let comment = u32::try_from(*column).ok().and_then(|n| self.view.catalog.comment((*oid, n)));
+                comment.map_or(Datum::Null, text)
+            }
             _ => {
                 return Err(SqlError::new(
                     SqlState::INTERNAL_ERROR,

@@ -215,9 +215,11 @@ impl Session {
     /// that fail have done this already; whoever speaks to the session calls it for errors of its own.
     pub fn fail(&mut self) {
         let in_block = self.in_block();
+        let (isolation, read_only) = (self.current.isolation, self.current.read_only);
         self.roll_back();
         if in_block {
-            self.current.state = State::Failed;
+            // What AND CHAIN hands on.
+            self.current = Current { state: State::Failed, isolation, read_only, ..Current::default() };
         }
     }
 

@@ -103,10 +103,8 @@ impl InsertPlan {
             check_width(columns.len(), positions.len(), explicit)?;
             for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
                 let target = &table.columns[position];
-                if target.identity.is_some_and(|identity| {
-                    overriding == Some(Overriding::User)
-                        || (identity.always && overriding.is_none() && query.defaults.contains(&i))
-                }) {
+                let user = overriding == Some(Overriding::User) && target.identity.is_some();
+                if user || query.defaults.contains(&i) {
                     continue;
                 }
                 if target.identity.is_some_and(|identity| identity.always) && overriding.is_none() {
@@ -359,6 +357,7 @@ fn prepare_source(
         defaults = (0..width)
             .filter(|&i| values.rows.iter().all(|row| row.content.get(i).is_some_and(is_default)))
             .collect();
+        let null = || ast::Expr::Value(ast::Value::Null.with_empty_span());
         for row in &mut values.rows {
             for (i, value) in row.content.iter_mut().enumerate() {
                 let Some(column) = positions.get(i).and_then(|i| table.columns.get(*i)) else { break };
@@ -368,8 +367,11 @@ fn prepare_source(
                     }
                     continue;
                 }
-                *value = default_of(column)?
-                    .unwrap_or_else(|| ast::Expr::Value(ast::Value::Null.with_empty_span()));
+                // A column of nothing else is filled as one that is not listed.
+                *value = match defaults.contains(&i) {
+                    true => null(),
+                    false => default_of(column)?.unwrap_or_else(null),
+                };
             }
         }
     }
