@@ -443,6 +443,16 @@ impl Session {
         Ok(())
     }
 
+    /// How many prepared statements there are.
+    pub fn statement_count(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// How many portals there are.
+    pub fn portal_count(&self) -> usize {
+        self.portals.len()
+    }
+
     /// Forgets a prepared statement; no error if there is none.
     pub fn close_statement(&mut self, name: &str) {
         self.statements.remove(name);
