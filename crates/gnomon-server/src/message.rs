@@ -313,6 +313,7 @@ pub fn put_report(out: &mut Vec<u8>, report: &SqlError) {
             (b'M', Some(report.message.as_str())),
             (b'D', report.detail.as_deref()),
             (b'H', report.hint.as_deref()),
+            (b'W', report.context.as_deref()),
             (b'P', position.as_deref()),
             (b's', report.schema.as_deref()),
             (b't', report.table.as_deref()),
