@@ -472,16 +472,6 @@ impl Session {
         Ok(())
     }
 
-    /// How many prepared statements there are.
-    pub fn statement_count(&self) -> usize {
-        self.statements.len()
-    }
-
-    /// How many portals there are.
-    pub fn portal_count(&self) -> usize {
-        self.portals.len()
-    }
-
     fn check_extended<T>(&mut self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.fail();
