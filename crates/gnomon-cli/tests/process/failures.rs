@@ -1,0 +1,167 @@
+//! What cannot work says so in one line, with an exit code that scripts can test.
+
+use std::{os::unix::fs::FileExt, path::Path, process::Command};
+
+use crate::harness::{Served, run, run_with, text};
+
+fn made(directory: &Path) {
+    let ran = run(&["sql", text(directory), "-c", "CREATE TABLE t (a integer PRIMARY KEY, b text)"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let rows: Vec<String> = (0..500).map(|row| format!("({row}, 'value {row}')")).collect();
+    let ran = run_with(&["sql", text(directory)], &format!("INSERT INTO t VALUES {};", rows.join(", ")));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
+#[test]
+fn a_database_has_one_process_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let server = Served::start(&database);
+    for arguments in [
+        &["serve", text(&database), "--listen", "127.0.0.1:0"][..],
+        &["sql", text(&database), "-c", "SELECT 1"],
+        &["verify", text(&database)],
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.code, Some(1), "{arguments:?}");
+        assert!(ran.stderr.contains("is in use by another process"), "{}", ran.stderr);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+    assert_eq!(server.interrupt(), Some(0), "Ctrl-C closes in order");
+    assert_eq!(run(&["verify", text(&database)]).code, Some(0));
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    for arguments in [
+        &["nonsense"][..],
+        &["sql"],
+        &["bench", "tpcb", "--clients", "0"],
+        &["serve", "--listen", "nowhere"],
+        &["serve", "--user", "alice"],
+    ] {
+        assert_eq!(run(arguments).code, Some(2), "{arguments:?}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let ran = run(&["serve", text(&database), "--listen", "0.0.0.0:0"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("give --user and --password-file"), "{}", ran.stderr);
+    assert!(!database.exists(), "nothing is made before everything is checked");
+}
+
+#[test]
+fn a_directory_that_is_no_database_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("letter.txt"), "Dear Ada").unwrap();
+    for command in ["verify", "inspect"] {
+        let ran = run(&[command, text(directory.path())]);
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.stderr.contains("is not a Gnomon database"), "{}", ran.stderr);
+    }
+    let absent = directory.path().join("absent");
+    assert_eq!(run(&["verify", text(&absent)]).code, Some(1));
+    assert!(!absent.exists());
+    let file = directory.path().join("letter.txt");
+    let ran = run(&["sql", text(&file), "-c", "SELECT 1"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("is not a Gnomon database"), "{ran:?}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "Dear Ada");
+}
+
+#[test]
+fn a_flipped_byte_is_found_and_its_page_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    made(&database);
+    assert_eq!(run(&["verify", text(&database)]).code, Some(0));
+    let files: Vec<_> = std::fs::read_dir(&database)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.metadata().unwrap().len() >= 4096)
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(&files[0]).unwrap();
+    let len = file.metadata().unwrap().len();
+    for sample in 0..12 {
+        let offset = sample * (len - 1) / 11;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+        let ran = run(&["verify", text(&database)]);
+        assert_eq!(ran.code, Some(1), "byte {offset} of {len}: {ran:?}");
+        assert!(ran.stdout.contains(&format!("page {}:", offset / 4096)), "byte {offset}: {ran:?}");
+        file.write_all_at(&byte, offset).unwrap();
+    }
+    assert_eq!(run(&["verify", text(&database)]).code, Some(0));
+}
+
+/// A file system in memory; none where this user must not mount one.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(options: &str) -> Option<Mounted> {
+        let directory = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(directory.path())
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            println!("skipped: this user cannot mount a file system");
+        }
+        mounted.then_some(Mounted(directory))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_read_only_file_system_is_told() {
+    let Some(mounted) = Mounted::new("size=64m") else { return };
+    let database = mounted.0.path().join("db");
+    made(&database);
+    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(mounted.0.path()).status().unwrap();
+    assert!(remounted.success());
+    let ran = run(&["sql", text(&database), "-c", "SELECT 1"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("read-only file system"), "{}", ran.stderr);
+    let ran = run(&["verify", text(&database)]);
+    assert_eq!(ran.code, Some(0), "verifying needs no writing: {}", ran.stderr);
+}
+
+#[test]
+fn a_full_disk_fails_a_transaction_and_nothing_else() {
+    let Some(mounted) = Mounted::new("size=16m") else { return };
+    let database = mounted.0.path().join("db");
+    made(&database);
+    let server = Served::start(&database);
+    let mut client = server.connect().unwrap();
+    client.batch_execute("CREATE TABLE big (a integer PRIMARY KEY, b text)").unwrap();
+    let mut acknowledged = Vec::new();
+    let failure = (0..).find_map(|number| {
+        let value = "x".repeat(500_000);
+        match client.execute("INSERT INTO big VALUES ($1, $2)", &[&number, &value]) {
+            Ok(_) => {
+                acknowledged.push(number);
+                assert!(number < 100, "16 MiB never run full");
+                None
+            }
+            Err(error) => Some(error),
+        }
+    });
+    let failure = failure.unwrap();
+    assert_eq!(failure.code().map(|code| code.code()), Some("53100"), "{failure}");
+    let numbers = |client: &mut postgres::Client| -> Vec<i32> {
+        client.query("SELECT a FROM big ORDER BY a", &[]).unwrap().iter().map(|row| row.get(0)).collect()
+    };
+    assert_eq!(numbers(&mut client), acknowledged);
+    client.execute("DELETE FROM big WHERE a = 0", &[]).unwrap();
+    drop(client);
+    assert_eq!(server.interrupt(), Some(0));
+    let server = Served::start(&database);
+    assert_eq!(numbers(&mut server.connect().unwrap()), acknowledged[1..]);
+}

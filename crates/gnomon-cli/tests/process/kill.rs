@@ -1,0 +1,150 @@
+//! A server that is killed in mid-load has kept every acknowledged transaction, and no part of another.
+//!
+//! Each client moves money between accounts and notes it in a table under a number of its own, in one transaction. What
+//! was acknowledged when the server was killed must be there; of what was not, the last transaction of each client may
+//! be, as a whole. The accounts' sum tells of parts. `GNOMON_KILLS` is the number of kills (5), `GNOMON_SEED` where
+//! random numbers begin.
+
+use std::{thread, time::Duration};
+
+use gnomon::env::Rng;
+
+use crate::harness::{Served, from_environment, run, text};
+
+const CLIENTS: u64 = 4;
+const ACCOUNTS: i64 = 50;
+
+/// What a client knows.
+struct Known {
+    /// The number of its last acknowledged transaction.
+    acknowledged: i64,
+    /// The number that it sent and got no answer to.
+    in_doubt: i64,
+}
+
+/// Moves money until the server is gone.
+fn client(server: &Served, number: i64, first: i64, seed: u64) -> Known {
+    let mut client = server.connect().unwrap();
+    let mut rng = Rng::from_seed(seed);
+    let mut sequence = first;
+    loop {
+        let from = rng.below(ACCOUNTS as u64) as i64;
+        let to = (from + 1 + rng.below(ACCOUNTS as u64 - 1) as i64) % ACCOUNTS;
+        let amount = rng.below(100) as i64;
+        let sent = client.transaction().and_then(|mut txn| {
+            // In one order, so that nobody deadlocks.
+            for (account, change) in
+                if from < to { [(from, -amount), (to, amount)] } else { [(to, amount), (from, -amount)] }
+            {
+                txn.execute(
+                    "UPDATE accounts SET balance = balance + $1 WHERE id = $2",
+                    &[&change, &account],
+                )?;
+            }
+            txn.execute(
+                "INSERT INTO moves (client, sequence, from_id, to_id, amount) VALUES ($1, $2, $3, $4, $5)",
+                &[&number, &sequence, &from, &to, &amount],
+            )?;
+            txn.commit()
+        });
+        match sent {
+            Ok(()) => sequence += 1,
+            Err(error) => {
+                assert!(error.code().is_none(), "the server refused: {error}");
+                return Known { acknowledged: sequence - 1, in_doubt: sequence };
+            }
+        }
+    }
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged() {
+    let kills = from_environment("GNOMON_KILLS", 5);
+    let seed = from_environment("GNOMON_SEED", Rng::from_entropy().below(1_000_000));
+    println!("GNOMON_SEED={seed}");
+    let mut rng = Rng::from_seed(seed);
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let made = run(&[
+        "sql",
+        text(&database),
+        "-c",
+        "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)",
+        "-c",
+        "CREATE TABLE moves (client bigint, sequence bigint, from_id bigint NOT NULL, to_id bigint NOT NULL, \
+         amount bigint NOT NULL, PRIMARY KEY (client, sequence))",
+        "-c",
+        &format!(
+            "INSERT INTO accounts VALUES {}",
+            (0..ACCOUNTS).map(|id| format!("({id}, 1000)")).collect::<Vec<_>>().join(", ")
+        ),
+    ]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let mut next = vec![1; CLIENTS as usize];
+    let mut slowest = Duration::ZERO;
+    for kill in 0..kills {
+        let server = Served::start(&database);
+        slowest = slowest.max(server.started_in);
+        let seeds: Vec<u64> = (0..CLIENTS).map(|_| rng.next_u64()).collect();
+        let pause = Duration::from_millis(50 + rng.below(400));
+        let known: Vec<Known> = thread::scope(|scope| {
+            let server = &server;
+            let threads: Vec<_> = seeds
+                .iter()
+                .zip(&next)
+                .enumerate()
+                .map(|(number, (&seed, &first))| {
+                    scope.spawn(move || client(server, number as i64, first, seed))
+                })
+                .collect();
+            thread::sleep(pause);
+            server.kill();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        drop(server);
+        let server = Served::start(&database);
+        slowest = slowest.max(server.started_in);
+        check(&server, &known, kill);
+        for (next, known) in next.iter_mut().zip(&known) {
+            *next = known.in_doubt + 1;
+        }
+        server.kill();
+    }
+    assert!(slowest < Duration::from_secs(1), "a server took {slowest:?} to start");
+    let verified = run(&["verify", text(&database)]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+    println!("{kills} kills, {} transactions, started within {slowest:?}", next.iter().sum::<i64>());
+}
+
+fn check(server: &Served, known: &[Known], kill: u64) {
+    let mut client = server.connect().unwrap();
+    let sum: i64 = client.query_one("SELECT sum(balance)::bigint FROM accounts", &[]).unwrap().get(0);
+    assert_eq!(sum, ACCOUNTS * 1000, "kill {kill}: money was lost or made");
+    let mut balances = vec![1000; ACCOUNTS as usize];
+    for row in client.query("SELECT from_id, to_id, amount FROM moves", &[]).unwrap() {
+        let (from, to, amount): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+        balances[from as usize] -= amount;
+        balances[to as usize] += amount;
+    }
+    let stored: Vec<i64> = client
+        .query("SELECT balance FROM accounts ORDER BY id", &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(stored, balances, "kill {kill}: a transaction is there in part");
+    for (number, known) in known.iter().enumerate() {
+        let row = client
+            .query_one("SELECT count(*), max(sequence) FROM moves WHERE client = $1", &[&(number as i64)])
+            .unwrap();
+        let (count, last): (i64, Option<i64>) = (row.get(0), row.get(1));
+        let last = last.unwrap_or(0);
+        assert!(
+            (known.acknowledged..=known.in_doubt).contains(&last),
+            "kill {kill}: client {number} was acknowledged {}, stored is {last}",
+            known.acknowledged
+        );
+        // What was in doubt at an earlier kill may be missing, what was acknowledged not.
+        assert!(count <= last && count >= last - kill as i64 - 1, "kill {kill}: {count} of {last} are there");
+    }
+}

@@ -1,0 +1,9 @@
+//! The program as a process: its scripts, its failures, and what a killed server has kept.
+
+#![allow(clippy::disallowed_methods, reason = "tests look at a database from outside, in real time")]
+
+mod failures;
+mod harness;
+mod kill;
+mod pgbench;
+mod scripts;
