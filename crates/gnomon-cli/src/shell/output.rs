@@ -170,7 +170,11 @@ impl Sink for Printer<'_> {
     }
 
     fn complete(&mut self, tag: &str) -> Result<()> {
-        if !self.print_rows()? && !self.style.quiet && self.style.format == Format::Table {
+        let returned_rows = self.print_rows()?;
+        // Of a query the rows say it all; of a change that returns rows the tag counts what it changed.
+        let tells = !returned_rows
+            || ["INSERT", "UPDATE", "DELETE", "MERGE"].iter().any(|verb| tag.starts_with(verb));
+        if tells && !self.style.quiet && self.style.format == Format::Table {
             writeln!(self.out, "{tag}").map_err(lost)?;
         }
         self.out.flush().map_err(lost)

@@ -37,7 +37,9 @@ fn pgbench_runs_unchanged_and_its_sums_agree() {
         ("prepared", "simple-update"),
         ("prepared", "select-only"),
     ] {
-        let output = pgbench(&server, &["-c", "8", "-j", "2", "-T", &seconds, "-M", mode, "-b", script]);
+        // Without -n it would truncate the history.
+        let output =
+            pgbench(&server, &["-n", "-c", "8", "-j", "2", "-T", &seconds, "-M", mode, "-b", script]);
         let number = |label: &str| -> i64 {
             let line = output
                 .lines()
