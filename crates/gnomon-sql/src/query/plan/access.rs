@@ -10,9 +10,13 @@ use gnomon::Direction;
 
 use crate::{
     catalog::model::{Index, Table},
-    functions::Comparison,
-    query::{Expr, expr::ExprKind, plan::SortKey},
-    types::{Type, cast::CastContext},
+    functions::{Comparison, like_prefix},
+    query::{
+        Expr,
+        expr::{ExprKind, Subquery, SubqueryKind},
+        plan::SortKey,
+    },
+    types::{Datum, Type, cast::CastContext},
 };
 
 /// How a table's rows are found.
@@ -108,10 +112,10 @@ pub(in crate::query) enum Rank {
 }
 
 /// A comparison of a column with something that sees no row of the scan.
-struct Comparand<'e> {
+struct Comparand {
     column: usize,
     operator: Operator,
-    value: &'e Expr,
+    value: Expr,
     condition: usize,
 }
 
@@ -148,47 +152,145 @@ fn compatible(column: Type, value: Type) -> bool {
         || matches!((column, value), (Text | Varchar | Name, Text | Varchar | Name))
 }
 
-fn comparand<'e>(
-    table: &Table,
-    columns: &[usize],
-    condition: &'e Expr,
-    position: usize,
-    out: &mut Vec<Comparand<'e>>,
-) {
-    let usable = |column: usize, value: &Expr, ty: Type| {
-        compatible(table.columns[column].ty.ty, ty) && !value.has_columns() && !value.is_volatile()
-    };
-    match &condition.kind {
-        ExprKind::Call { function, args } => {
-            let (Some(comparison), [left, right]) = (function.comparison(), &args[..]) else { return };
-            for (side, value, comparison) in [(left, right, comparison), (right, left, comparison.mirrored())]
-            {
-                if let Some(column) = key_column(side, columns)
-                    && comparison != Comparison::NotEqual
-                    && usable(column, value, value.ty.ty)
-                {
-                    out.push(Comparand {
-                        column,
-                        operator: Operator::Compare(comparison),
-                        value,
-                        condition: position,
-                    });
-                    return;
+/// Reads comparisons with columns of keys out of conditions.
+struct Reader<'r> {
+    table: &'r Table,
+    columns: &'r [usize],
+    out: Vec<Comparand>,
+}
+
+impl Reader<'_> {
+    fn usable(&self, column: usize, value: &Expr, ty: Type) -> bool {
+        compatible(self.table.columns[column].ty.ty, ty) && !value.has_columns() && !value.is_volatile()
+    }
+
+    fn condition(&mut self, condition: &Expr, position: usize) {
+        match &condition.kind {
+            ExprKind::Call { function, args } => {
+                let [left, right] = &args[..] else { return };
+                match function.comparison() {
+                    Some(comparison) => self.comparison(comparison, left, right, position),
+                    None if function.operator() == Some("~~") => self.like(left, right, position),
+                    None => {}
                 }
             }
-        }
-        ExprKind::AnyAll { function, all: false, left, array }
-            if function.comparison() == Some(Comparison::Equal) =>
-        {
-            if let (Some(column), Some(element)) = (key_column(left, columns), array.ty.ty.element())
-                && usable(column, array, element)
+            ExprKind::AnyAll { function, all: false, left, array }
+                if function.comparison() == Some(Comparison::Equal) =>
             {
-                out.push(Comparand { column, operator: Operator::Any, value: array, condition: position });
+                self.any(left, array.as_ref().clone(), position);
+            }
+            ExprKind::Or(args) => self.equal_to_one_of(args, position),
+            ExprKind::Subquery(subquery) => self.in_subquery(subquery, position),
+            // The first pair bounds a range; the rest is left to the filter, as the bound itself is.
+            ExprKind::RowCompare { pairs } => {
+                let Some(pair) = pairs.first() else { return };
+                let comparison = match pair.order.comparison() {
+                    Some(Comparison::Less | Comparison::LessOrEqual) => Comparison::LessOrEqual,
+                    Some(Comparison::Greater | Comparison::GreaterOrEqual) => Comparison::GreaterOrEqual,
+                    _ => return,
+                };
+                let [left, right] = &pair.args;
+                self.comparison(comparison, left, right, position);
+            }
+            _ => {}
+        }
+    }
+
+    fn comparison(&mut self, comparison: Comparison, left: &Expr, right: &Expr, position: usize) {
+        for (side, value, comparison) in [(left, right, comparison), (right, left, comparison.mirrored())] {
+            if let Some(column) = key_column(side, self.columns)
+                && comparison != Comparison::NotEqual
+                && self.usable(column, value, value.ty.ty)
+            {
+                let operator = Operator::Compare(comparison);
+                self.out.push(Comparand { column, operator, value: value.clone(), condition: position });
+                return;
             }
         }
-        _ => {}
+    }
+
+    fn any(&mut self, left: &Expr, array: Expr, position: usize) {
+        if let (Some(column), Some(element)) = (key_column(left, self.columns), array.ty.ty.element())
+            && self.usable(column, &array, element)
+        {
+            self.out.push(Comparand { column, operator: Operator::Any, value: array, condition: position });
+        }
+    }
+
+    /// `column = a OR column = b`, as a list.
+    fn equal_to_one_of(&mut self, args: &[Expr], position: usize) {
+        let mut of: Option<&Expr> = None;
+        let mut values: Vec<Expr> = Vec::with_capacity(args.len());
+        for arg in args {
+            let ExprKind::Call { function, args } = &arg.kind else { return };
+            let (Some(Comparison::Equal), [left, right]) = (function.comparison(), &args[..]) else { return };
+            let (side, value) = match key_column(left, self.columns) {
+                Some(_) => (left, right),
+                None => (right, left),
+            };
+            if key_column(side, self.columns).is_none()
+                || of.is_some_and(|of| !of.same(side))
+                || values.first().is_some_and(|first| first.ty.ty != value.ty.ty)
+            {
+                return;
+            }
+            of = Some(side);
+            values.push(value.clone());
+        }
+        if let (Some(side), Some(scalar)) = (of, values.first().and_then(|value| value.ty.ty.scalar())) {
+            self.any(side, Expr::new(ExprKind::Array(scalar, values), Type::Array(scalar)), position);
+        }
+    }
+
+    /// `column IN (SELECT ...)` of a subquery that depends on no row: its rows, collected once, are the list.
+    fn in_subquery(&mut self, subquery: &Subquery, position: usize) {
+        let SubqueryKind::Quantified { all: false, hash: Some(slots), .. } = &subquery.kind else { return };
+        let ([(_, ty)], [(_, left)], false) = (&slots[..], &subquery.args[..], subquery.correlated) else {
+            return;
+        };
+        let Some(scalar) = ty.scalar() else { return };
+        let rows = Subquery {
+            // The rows are kept in another form than for the test itself, which may run too: under another number.
+            id: subquery.id | LIST_OF_SUBQUERY,
+            kind: SubqueryKind::Array(scalar),
+            plan: subquery.plan.clone(),
+            args: Vec::new(),
+            correlated: false,
+        };
+        self.any(left, Expr::new(ExprKind::Subquery(Box::new(rows)), Type::Array(scalar)), position);
+    }
+
+    /// `column LIKE 'prefix%'`: text is ordered by its bytes, so the prefix bounds a range.
+    fn like(&mut self, left: &Expr, pattern: &Expr, position: usize) {
+        let (Some(column), Some(Datum::Text(pattern))) = (key_column(left, self.columns), pattern.as_const())
+        else {
+            return;
+        };
+        let (prefix, _) = like_prefix(pattern);
+        if prefix.is_empty() || !compatible(self.table.columns[column].ty.ty, Type::Text) {
+            return;
+        }
+        let mut bound = |comparison, text: String| {
+            let value = Expr::constant(Datum::text(text), Type::Text);
+            let operator = Operator::Compare(comparison);
+            self.out.push(Comparand { column, operator, value, condition: position });
+        };
+        // The next text after all that begin with the prefix: its last character that has a successor, raised.
+        let mut after = prefix.clone();
+        bound(Comparison::GreaterOrEqual, prefix);
+        while let Some(last) = after.pop() {
+            let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
+            if let Some(next) = next {
+                after.push(next);
+                bound(Comparison::Less, after);
+                return;
+            }
+        }
     }
 }
+
+/// Set in the number of a subquery whose rows are collected as a list of keys.
+const LIST_OF_SUBQUERY: usize = 1 << (usize::BITS - 1);
 
 /// Chooses how to find the rows of `table` for which `conditions` hold. Column `i` of the conditions and the order is
 /// column `columns[i]` of the table; a row key may follow as one more. With `limited`, only a few rows are wanted,
@@ -200,10 +302,11 @@ pub(in crate::query) fn choose_access(
     order: &[SortKey],
     limited: bool,
 ) -> Choice {
-    let mut comparands = Vec::new();
+    let mut reader = Reader { table, columns, out: Vec::new() };
     for (position, condition) in conditions.iter().enumerate() {
-        comparand(table, columns, condition, position, &mut comparands);
+        reader.condition(condition, position);
     }
+    let comparands = reader.out;
     let full_order = table
         .primary_key
         .as_ref()
@@ -238,7 +341,7 @@ fn by_index(
     index: &Index,
     columns: &[usize],
     conditions: &[Expr],
-    comparands: &[Comparand<'_>],
+    comparands: &[Comparand],
     order: &[SortKey],
 ) -> Option<Choice> {
     let mut equal = Vec::new();
@@ -284,6 +387,7 @@ fn by_index(
             range = Some(part);
         }
     }
+    used.dedup();
     let point = index.unique && equal.len() == index.columns.len();
     let direction = if order.is_empty() { None } else { order_of(table, index, &fixed, columns, order) };
     // Several prefixes are passed in key order only if nothing but the listed column varies before the order's.

@@ -111,6 +111,9 @@ impl Printer {
             Plan::TableScan(node) => {
                 filter(&mut details, node.filter.as_ref());
                 node.filter.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
+                if let Access::Key(access) = &node.access {
+                    access.conditions.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
+                }
                 let (name, condition) = scan_name(node);
                 if let Some(condition) = condition {
                     details.insert(0, ("Index Cond", self.text(&condition)));
