@@ -4,15 +4,18 @@
 //! text as `(empty)`. What follows a line `--data` in a statement is the data of its COPY FROM STDIN; COPY TO returns
 //! its lines as rows of one column.
 
+mod support;
+
 use std::fmt;
 
 use gnomon::{Database, Options};
 use gnomon_sql::{
-    Notice, Result, SqlError,
-    session::{CopySource, ResultColumn, Session, SessionOptions, Sink, SqlDatabase},
-    types::{Context, Datum, Type, text},
+    SqlError,
+    session::{Session, SessionOptions, SqlDatabase},
+    types::Type,
 };
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
+use support::Collect;
 
 struct Connection(Session);
 
@@ -35,72 +38,6 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-/// Collects what a statement produces.
-#[derive(Default)]
-struct Collect {
-    columns: Option<Vec<ResultColumn>>,
-    rows: Vec<Vec<String>>,
-    copied: Option<Vec<u8>>,
-    data: Vec<u8>,
-    affected: u64,
-}
-
-struct Data(Option<Vec<u8>>);
-
-impl CopySource for Data {
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        Ok(self.0.take())
-    }
-}
-
-impl Sink for Collect {
-    fn columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
-        self.columns = Some(columns.to_vec());
-        self.rows.clear();
-        Ok(())
-    }
-    fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
-        let columns = self.columns.as_deref().unwrap_or_default();
-        assert_eq!(row.len(), columns.len(), "a row is as wide as its columns");
-        let show = |(value, column): (&Datum, &ResultColumn)| match value {
-            Datum::Null => "NULL".to_owned(),
-            value => match text::output(context, value, column.ty.ty) {
-                text if text.is_empty() => "(empty)".to_owned(),
-                text => text,
-            },
-        };
-        self.rows.push(row.iter().zip(columns).map(show).collect());
-        Ok(())
-    }
-    fn complete(&mut self, tag: &str) -> Result<()> {
-        self.affected = tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
-        Ok(())
-    }
-    fn empty(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn notice(&mut self, _: Notice) -> Result<()> {
-        Ok(())
-    }
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
-    fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {
-        self.copied = Some(Vec::new());
-        Ok(())
-    }
-    fn copy_data(&mut self, data: &[u8]) -> Result<()> {
-        self.copied.get_or_insert_default().extend_from_slice(data);
-        Ok(())
-    }
-    fn copy_done(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn copy_in(&mut self, _: bool, _: usize) -> Result<Box<dyn CopySource + '_>> {
-        Ok(Box::new(Data(Some(std::mem::take(&mut self.data)))))
-    }
-}
 
 impl DB for Connection {
     type Error = Failure;

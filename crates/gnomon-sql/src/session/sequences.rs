@@ -47,7 +47,10 @@ struct Position {
 
 /// The positions of all sequences in use.
 #[derive(Default)]
-pub(super) struct Positions(Mutex<HashMap<(Oid, u32), Arc<Mutex<Option<Position>>>>>);
+pub(super) struct Positions(Mutex<HashMap<(Oid, u32), Slot>>);
+
+/// The position of one sequence, once it was read.
+type Slot = Arc<Mutex<Option<Position>>>;
 
 /// What a session has drawn.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +114,7 @@ pub(super) fn remove_orphans(engine: &Database, catalog: &Catalog) -> Result<()>
 }
 
 impl Positions {
-    fn at(&self, sequence: &Sequence) -> Arc<Mutex<Option<Position>>> {
+    fn at(&self, sequence: &Sequence) -> Slot {
         self.0.lock().entry((sequence.oid, sequence.generation)).or_default().clone()
     }
 

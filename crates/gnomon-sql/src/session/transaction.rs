@@ -195,11 +195,8 @@ impl Session {
         }
         // Values drawn from sequences must not be drawn again, even if nothing that holds them was committed.
         let drawn = std::mem::take(&mut self.drawn.csn);
-        if drawn > committed && drawn > self.shared.engine.durable_csn() {
-            let options = TxnOptions { read_only: true, after: drawn, ..TxnOptions::default() };
-            let mut waiting = self.shared.engine.begin(options)?;
-            waiting.start_statement()?;
-            self.last_csn = self.last_csn.max(waiting.commit()?);
+        if drawn > committed {
+            self.shared.engine.wait_durable(drawn)?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub(super) struct ColumnSpec {
 /// A constraint, with the columns by name.
 pub(super) enum ConstraintSpec {
     Key { name: Option<String>, primary: bool, columns: Vec<IndexKey> },
-    Check { name: Option<String>, column: Option<String>, expression: ast::Expr },
+    Check { name: Option<String>, column: Option<String>, expression: Box<ast::Expr> },
 }
 
 /// A column of an index definition.
@@ -128,7 +128,7 @@ pub(super) fn column_spec(table: &str, definition: &ColumnDef) -> Result<ColumnS
             ColumnOption::Check(check) => spec.constraints.push(ConstraintSpec::Check {
                 name: constraint_name.or_else(|| check.name.as_ref().map(fold)),
                 column: Some(name.clone()),
-                expression: (*check.expr).clone(),
+                expression: check.expr.clone(),
             }),
             ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("a FOREIGN KEY constraint")),
             ColumnOption::Generated { generation_expr: Some(_), .. } => {
@@ -249,7 +249,7 @@ pub(super) fn constraint_spec(constraint: &TableConstraint) -> Result<Constraint
         TableConstraint::Check(check) => Ok(ConstraintSpec::Check {
             name: check.name.as_ref().map(fold),
             column: None,
-            expression: (*check.expr).clone(),
+            expression: check.expr.clone(),
         }),
         TableConstraint::ForeignKey(_) => Err(SqlError::unsupported("a FOREIGN KEY constraint")),
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),

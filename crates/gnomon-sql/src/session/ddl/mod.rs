@@ -53,6 +53,9 @@ pub(super) struct Ddl {
     pub(super) now: Arc<Catalog>,
 }
 
+/// What a row passes through when its table is written anew.
+pub(super) type Convert<'a> = &'a mut dyn FnMut(&mut ExecContext<'_>, &mut Row) -> Result<()>;
+
 /// A notice of something skipped.
 pub(super) fn notice(state: SqlState, message: String) -> Notice {
     SqlError::new(state, message).severity(Severity::Notice)
@@ -162,7 +165,7 @@ impl Session {
         &mut self,
         old: &Arc<Table>,
         mut new: Table,
-        convert: Option<&mut dyn FnMut(&mut ExecContext<'_>, &mut Row) -> Result<()>>,
+        convert: Option<Convert<'_>>,
     ) -> Result<Arc<Table>> {
         self.new_trees(&mut new)?;
         let new = Arc::new(new);

@@ -1,0 +1,389 @@
+//! Sessions beside each other, over reopening, and by the calls of the extended protocol.
+
+mod support;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use gnomon::{Database, InterruptReason, Options, disk::MemDisk, sync::thread};
+use gnomon_sql::{
+    Result, SqlState,
+    session::{Format, PortalState, Session, SessionOptions, SqlDatabase, TransactionStatus},
+    types::Type,
+};
+use support::Collect;
+
+fn database() -> SqlDatabase {
+    SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap()
+}
+
+fn session(db: &SqlDatabase) -> Session {
+    db.session(SessionOptions::default()).unwrap()
+}
+
+fn run(session: &mut Session, sql: &str) -> Result<Collect> {
+    let mut sink = Collect::default();
+    session.execute(sql, &mut sink).map(|()| sink)
+}
+
+fn ok(session: &mut Session, sql: &str) -> Collect {
+    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error:?} {:?}", error.report().detail))
+}
+
+fn value(session: &mut Session, sql: &str) -> String {
+    ok(session, sql).rows[0][0].clone()
+}
+
+fn state(session: &mut Session, sql: &str) -> SqlState {
+    match run(session, sql) {
+        Ok(_) => panic!("{sql}: no error"),
+        Err(error) => error.state(),
+    }
+}
+
+fn text(value: &str) -> Option<(Format, Vec<u8>)> {
+    Some((Format::Text, value.as_bytes().to_vec()))
+}
+
+#[test]
+fn prepared_statements_run_by_portals() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY, b text)");
+    s.prepare("ins", "INSERT INTO t VALUES ($1, $2) RETURNING a", &[]).unwrap();
+    let description = s.describe_statement("ins").unwrap();
+    assert_eq!(description.parameters, [Type::Int4, Type::Text]);
+    assert_eq!(description.columns.unwrap()[0].name, "a");
+    for i in 1..=5i32 {
+        let key = Some((Format::Binary, i.to_be_bytes().to_vec()));
+        s.bind("", "ins", vec![key, if i == 3 { None } else { text("x") }]).unwrap();
+        let mut sink = Collect::default();
+        assert_eq!(s.execute_portal("", 0, &mut sink).unwrap(), PortalState::Complete);
+        assert_eq!(sink.tags, ["INSERT 0 1"]);
+        assert_eq!(sink.rows, [[i.to_string()]]);
+    }
+    assert_eq!(s.status(), TransactionStatus::Idle);
+    // Nothing is committed before Sync.
+    let mut other = session(&db);
+    assert_eq!(value(&mut other, "SELECT count(*) FROM t"), "0");
+    s.sync().unwrap();
+    assert_eq!(value(&mut other, "SELECT count(*) FROM t"), "5");
+
+    // A portal that is suspended goes on, whatever runs in between.
+    s.prepare("sel", "SELECT a FROM t WHERE a > $1 ORDER BY a", &[Some(Type::Int8)]).unwrap();
+    s.bind("p", "sel", vec![text("1")]).unwrap();
+    let mut sink = Collect::default();
+    assert_eq!(s.execute_portal("p", 2, &mut sink).unwrap(), PortalState::Suspended);
+    s.prepare("", "DELETE FROM t", &[]).unwrap();
+    s.bind("", "", vec![]).unwrap();
+    s.execute_portal("", 0, &mut Collect::default()).unwrap();
+    assert_eq!(s.execute_portal("p", 1, &mut sink).unwrap(), PortalState::Suspended);
+    assert_eq!(s.execute_portal("p", 0, &mut sink).unwrap(), PortalState::Complete);
+    assert_eq!(sink.rows, [["2"], ["3"], ["4"], ["5"]]);
+    assert_eq!(sink.tags, ["SELECT 1"]);
+    s.sync().unwrap();
+    assert!(s.execute_portal("p", 0, &mut sink).is_err(), "portals end with their transaction");
+    s.sync().unwrap();
+    assert_eq!(value(&mut other, "SELECT count(*) FROM t"), "0");
+
+    // An error undoes what came before it since the last Sync.
+    s.bind("", "ins", vec![text("1"), None]).unwrap();
+    s.execute_portal("", 0, &mut sink).unwrap();
+    s.bind("", "ins", vec![text("1"), None]).unwrap();
+    assert_eq!(s.execute_portal("", 0, &mut sink).unwrap_err().state(), SqlState::UNIQUE_VIOLATION);
+    s.sync().unwrap();
+    assert_eq!(value(&mut other, "SELECT count(*) FROM t"), "0");
+
+    let refused = |result: Result<()>| result.unwrap_err().state();
+    assert_eq!(refused(s.bind("", "ins", vec![])), SqlState::PROTOCOL_VIOLATION);
+    assert_eq!(refused(s.bind("", "nosuch", vec![])), SqlState::INVALID_SQL_STATEMENT_NAME);
+    assert_eq!(refused(s.bind("", "ins", vec![text("x"), None])), SqlState::INVALID_TEXT_REPRESENTATION);
+    assert_eq!(refused(s.prepare("ins", "SELECT 1", &[])), SqlState::DUPLICATE_PREPARED_STATEMENT);
+    assert_eq!(refused(s.prepare("", "SELECT 1; SELECT 2", &[])), SqlState::SYNTAX_ERROR);
+    assert_eq!(refused(s.prepare("", "SELECT $1", &[None, None])), SqlState::INDETERMINATE_DATATYPE);
+    s.prepare("", "", &[]).unwrap();
+    s.bind("", "", vec![]).unwrap();
+    assert_eq!(s.execute_portal("", 0, &mut sink).unwrap(), PortalState::Complete);
+    s.sync().unwrap();
+}
+
+#[test]
+fn blocks_by_the_extended_protocol() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY)");
+    let step = |s: &mut Session, sql: &str| {
+        s.prepare("", sql, &[])?;
+        s.bind("", "", vec![])?;
+        let mut sink = Collect::default();
+        s.execute_portal("", 0, &mut sink).map(|_| sink)
+    };
+    step(&mut s, "BEGIN").unwrap();
+    s.sync().unwrap();
+    assert_eq!(s.status(), TransactionStatus::InTransaction);
+    step(&mut s, "INSERT INTO t VALUES (1)").unwrap();
+    s.sync().unwrap();
+    assert!(step(&mut s, "INSERT INTO t VALUES (1)").is_err());
+    s.sync().unwrap();
+    assert_eq!(s.status(), TransactionStatus::Failed);
+    assert_eq!(step(&mut s, "SELECT 1").err().unwrap().state(), SqlState::IN_FAILED_SQL_TRANSACTION);
+    s.sync().unwrap();
+    assert_eq!(step(&mut s, "COMMIT").unwrap().tags, ["ROLLBACK"]);
+    s.sync().unwrap();
+    assert_eq!(s.status(), TransactionStatus::Idle);
+    assert_eq!(value(&mut s, "SELECT count(*) FROM t"), "0");
+    // Reading first, then writing, in one implicit transaction.
+    assert_eq!(step(&mut s, "SELECT count(*) FROM t").unwrap().rows, [["0"]]);
+    step(&mut s, "INSERT INTO t VALUES (2)").unwrap();
+    assert_eq!(step(&mut s, "SELECT count(*) FROM t").unwrap().rows, [["1"]]);
+    s.sync().unwrap();
+    assert_eq!(value(&mut s, "SELECT a FROM t"), "2");
+    let sink = step(&mut s, "SHOW server_encoding").unwrap();
+    assert_eq!(sink.rows, [["UTF8"]]);
+    let sink = step(&mut s, "SET application_name = 'here'").unwrap();
+    assert_eq!(sink.parameters, [("application_name".to_owned(), "here".to_owned())]);
+    s.sync().unwrap();
+}
+
+#[test]
+fn everything_is_there_after_reopening() {
+    let disk = MemDisk::new();
+    let open =
+        || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    {
+        let db = open();
+        let mut s = session(&db);
+        ok(
+            &mut s,
+            "CREATE SCHEMA s; CREATE TABLE s.t (id serial PRIMARY KEY, v varchar(5) UNIQUE DEFAULT 'd',
+             n numeric(8,3) CHECK (n > 0), gone int); CREATE TABLE heap (a int); CREATE SEQUENCE q;
+             CREATE VIEW v AS SELECT id FROM s.t; COMMENT ON TABLE s.t IS 'a table';
+             ALTER TABLE s.t DROP COLUMN gone",
+        );
+        ok(&mut s, "INSERT INTO s.t (v, n) VALUES ('a', 1), ('b', 2); INSERT INTO heap VALUES (1), (2)");
+        assert_eq!(value(&mut s, "SELECT nextval('q')"), "1");
+        drop(s);
+        drop(db);
+    }
+    for round in 2..4 {
+        let db = open();
+        let mut s = session(&db);
+        assert_eq!(
+            value(&mut s, "SELECT nextval('q')"),
+            round.to_string(),
+            "closed in order, none is skipped"
+        );
+        assert_eq!(value(&mut s, "SELECT count(*) FROM v"), round.to_string());
+        ok(&mut s, "INSERT INTO heap VALUES (3)");
+        assert_eq!(value(&mut s, "SELECT count(*) FROM heap"), (round + 1).to_string());
+        assert_eq!(
+            value(&mut s, &format!("INSERT INTO s.t (v, n) VALUES ('x{round}', 1) RETURNING id")),
+            (round + 1).to_string()
+        );
+        assert_eq!(state(&mut s, "INSERT INTO s.t (v) VALUES ('a')"), SqlState::UNIQUE_VIOLATION);
+        ok(&mut s, "SELECT setval('s.t_id_seq', (SELECT max(id) FROM s.t))");
+        assert_eq!(state(&mut s, "UPDATE s.t SET n = 0"), SqlState::CHECK_VIOLATION);
+        assert_eq!(value(&mut s, "SELECT obj_description('s.t'::regclass)"), "a table");
+        assert_eq!(state(&mut s, "SELECT gone FROM s.t"), SqlState::UNDEFINED_COLUMN);
+        drop(s);
+        drop(db);
+    }
+}
+
+#[test]
+fn writers_of_one_row_lose_nothing() {
+    let db = database();
+    ok(&mut session(&db), "CREATE TABLE t (a int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0)");
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let mut s = session(&db);
+            thread::spawn(move || {
+                for _ in 0..50 {
+                    assert_eq!(ok(&mut s, "UPDATE t SET n = n + 1 WHERE a = 1").affected, 1);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(value(&mut session(&db), "SELECT n FROM t"), "200");
+}
+
+#[test]
+fn inserters_do_not_meet() {
+    let db = database();
+    ok(&mut session(&db), "CREATE TABLE t (a int, s serial)");
+    let mut first = session(&db);
+    ok(&mut first, "BEGIN; INSERT INTO t VALUES (0)");
+    let threads: Vec<_> = (1..4)
+        .map(|i| {
+            let mut s = session(&db);
+            thread::spawn(move || {
+                ok(&mut s, "SET lock_timeout = '2s'");
+                for _ in 0..50 {
+                    ok(&mut s, &format!("INSERT INTO t VALUES ({i})"));
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    ok(&mut first, "COMMIT");
+    let mut s = session(&db);
+    assert_eq!(value(&mut s, "SELECT count(*) FROM t"), "151");
+    assert_eq!(value(&mut s, "SELECT count(DISTINCT s) FROM t"), "151");
+}
+
+#[test]
+fn tables_change_under_running_statements() {
+    let db = database();
+    let mut ddl = session(&db);
+    ok(
+        &mut ddl,
+        "CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t SELECT n, 0 FROM generate_series(1, 20) g(n)",
+    );
+    let stop = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..3)
+        .map(|i| {
+            let (mut s, stop) = (session(&db), stop.clone());
+            thread::spawn(move || {
+                s.prepare("read", "SELECT count(*) FROM t WHERE a <= 20", &[]).unwrap();
+                s.prepare("write", "UPDATE t SET b = b + 1 WHERE a = $1", &[]).unwrap();
+                s.sync().unwrap();
+                let mut rounds = 0;
+                while !stop.load(Ordering::Relaxed) || rounds < 20 {
+                    let mut sink = Collect::default();
+                    s.bind("", "read", vec![]).unwrap();
+                    s.execute_portal("", 0, &mut sink).unwrap();
+                    s.sync().unwrap();
+                    assert!(
+                        ["0", "20"].contains(&sink.rows[0][0].as_str()),
+                        "a part of a table: {:?}",
+                        sink.rows
+                    );
+                    s.bind("", "write", vec![text(&(i + 1).to_string())]).unwrap();
+                    s.execute_portal("", 0, &mut sink).unwrap();
+                    s.sync().unwrap();
+                    rounds += 1;
+                }
+            })
+        })
+        .collect();
+    for round in 0..10 {
+        match round % 5 {
+            0 => ok(&mut ddl, "CREATE INDEX i ON t (b)"),
+            1 => ok(&mut ddl, "DROP INDEX i"),
+            2 => ok(&mut ddl, "ALTER TABLE t DROP CONSTRAINT t_pkey; ALTER TABLE t ADD PRIMARY KEY (a)"),
+            3 => ok(&mut ddl, "ALTER TABLE t ADD COLUMN c int DEFAULT 1; ALTER TABLE t DROP COLUMN c"),
+            _ => ok(
+                &mut ddl,
+                "BEGIN; TRUNCATE t; INSERT INTO t SELECT n, 0 FROM generate_series(1, 20) g(n); COMMIT",
+            ),
+        };
+    }
+    stop.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(value(&mut ddl, "SELECT count(*) FROM t"), "20");
+}
+
+#[test]
+fn a_waiting_statement_is_cancelled() {
+    let db = database();
+    let (mut holder, mut waiter) = (session(&db), session(&db));
+    ok(&mut holder, "CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");
+    ok(&mut holder, "BEGIN; DELETE FROM t");
+    let interrupt = waiter.interrupt();
+    let waiting = thread::spawn(move || {
+        let failed = state(&mut waiter, "DELETE FROM t");
+        (waiter, failed)
+    });
+    while !waiting.is_finished() {
+        interrupt.raise(InterruptReason::Cancel);
+        thread::yield_now();
+    }
+    let (mut waiter, failed) = waiting.join().unwrap();
+    assert_eq!(failed, SqlState::QUERY_CANCELED);
+    assert_eq!(value(&mut waiter, "SELECT count(*) FROM t"), "1");
+    drop(holder);
+    assert_eq!(ok(&mut waiter, "DELETE FROM t").affected, 1, "a session that ends rolls back");
+}
+
+#[test]
+fn deadlocks_have_a_victim() {
+    let db = database();
+    let (mut a, mut b) = (session(&db), session(&db));
+    ok(&mut a, "CREATE TABLE t (a int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (2, 0)");
+    ok(&mut a, "BEGIN; UPDATE t SET n = 1 WHERE a = 1");
+    ok(&mut b, "BEGIN; UPDATE t SET n = 2 WHERE a = 2");
+    let other = thread::spawn(move || {
+        let result = run(&mut b, "UPDATE t SET n = 2 WHERE a = 1").map(drop);
+        let _ = run(&mut b, "COMMIT");
+        result
+    });
+    let mine = run(&mut a, "UPDATE t SET n = 1 WHERE a = 2").map(drop);
+    let _ = run(&mut a, "COMMIT");
+    let results = [mine, other.join().unwrap()];
+    let failed: Vec<SqlState> = results.iter().filter_map(|r| r.as_ref().err().map(|e| e.state())).collect();
+    assert_eq!(failed, [SqlState::DEADLOCK_DETECTED]);
+    let rows = ok(&mut a, "SELECT DISTINCT n FROM t").rows;
+    assert_eq!(rows.len(), 1, "one of the two happened, as a whole: {rows:?}");
+}
+
+#[test]
+fn nesting_and_length_are_bounded() {
+    let db = database();
+    let mut s = session(&db);
+    let nested = |levels: usize| format!("SELECT {}1{}", "(".repeat(levels), ")".repeat(levels));
+    assert_eq!(value(&mut s, &nested(300)), "1");
+    assert_eq!(state(&mut s, &nested(100_000)), SqlState::STATEMENT_TOO_COMPLEX);
+    let chain = |length: usize| format!("SELECT 1{}", " + 1".repeat(length));
+    assert_eq!(value(&mut s, &chain(900)), "901");
+    assert_eq!(state(&mut s, &chain(100_000)), SqlState::STATEMENT_TOO_COMPLEX);
+    assert_eq!(state(&mut s, &format!("SELECT {}", "NOT ".repeat(50_000))), SqlState::STATEMENT_TOO_COMPLEX);
+    let unions = format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(400));
+    assert_eq!(ok(&mut s, &unions).rows.len(), 401);
+    let list: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+    assert_eq!(value(&mut s, &format!("SELECT 7 IN ({})", list.join(","))), "t");
+}
+
+#[test]
+fn notices_and_settings_reach_the_client() {
+    let db = database();
+    let mut s = session(&db);
+    assert_eq!(ok(&mut s, "COMMIT").notices, ["there is no transaction in progress"]);
+    assert_eq!(ok(&mut s, "DROP TABLE IF EXISTS x").notices, ["table \"x\" does not exist, skipping"]);
+    ok(&mut s, "SET client_min_messages = warning");
+    assert!(ok(&mut s, "DROP TABLE IF EXISTS x").notices.is_empty());
+    let sink = ok(&mut s, "SET TimeZone = 'Europe/Berlin'");
+    assert_eq!(sink.parameters, [("TimeZone".to_owned(), "Europe/Berlin".to_owned())]);
+    let sink = ok(&mut s, "BEGIN; SET LOCAL TimeZone = 'UTC'; COMMIT");
+    assert_eq!(sink.parameters.last().unwrap().1, "Europe/Berlin");
+    assert_eq!(sink.tags, ["BEGIN", "SET", "COMMIT"]);
+    assert!(
+        db.session(SessionOptions {
+            settings: vec![("nosuch".into(), "1".into())],
+            ..SessionOptions::default()
+        })
+        .is_err()
+    );
+}
+
+#[test]
+fn large_copies_go_through() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY, b text)");
+    let mut sink = Collect::default();
+    for n in 0..20_000 {
+        sink.data.extend_from_slice(format!("{n}\trow number {n}\n").as_bytes());
+    }
+    let data = sink.data.clone();
+    s.execute("COPY t FROM STDIN", &mut sink).unwrap();
+    assert_eq!(sink.tags, ["COPY 20000"]);
+    assert_eq!(ok(&mut s, "COPY t TO STDOUT").copied.unwrap(), data);
+    let binary = ok(&mut s, "COPY t TO STDOUT (FORMAT binary)").copied.unwrap();
+    ok(&mut s, "CREATE TABLE u (a int, b text)");
+    let mut sink = Collect { data: binary, ..Collect::default() };
+    s.execute("COPY u FROM STDIN (FORMAT binary)", &mut sink).unwrap();
+    assert_eq!(value(&mut s, "SELECT count(*) FROM t JOIN u USING (a, b)"), "20000");
+}

@@ -1,0 +1,93 @@
+//! What tests of sessions share.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use gnomon_sql::{
+    Notice, Result,
+    session::{CopySource, ResultColumn, Sink},
+    types::{Context, Datum, text},
+};
+
+/// Collects what a statement produces.
+#[derive(Default)]
+pub struct Collect {
+    /// The columns, if it returned rows or was told them before.
+    pub columns: Option<Vec<ResultColumn>>,
+    /// The rows as text: NULL as `NULL`, an empty text as `(empty)`.
+    pub rows: Vec<Vec<String>>,
+    /// The output of COPY TO.
+    pub copied: Option<Vec<u8>>,
+    /// The input of COPY FROM, in pieces.
+    pub data: Vec<u8>,
+    /// The number at the end of the command tag.
+    pub affected: u64,
+    /// The command tags.
+    pub tags: Vec<String>,
+    /// Notices and warnings.
+    pub notices: Vec<String>,
+    /// Settings that clients are told of.
+    pub parameters: Vec<(String, String)>,
+}
+
+struct Data(Option<Vec<u8>>);
+
+impl CopySource for Data {
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        Ok(self.0.take())
+    }
+}
+
+impl Sink for Collect {
+    fn columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
+        self.columns = Some(columns.to_vec());
+        self.rows.clear();
+        Ok(())
+    }
+    fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
+        if let Some(columns) = &self.columns {
+            assert_eq!(row.len(), columns.len(), "a row is as wide as its columns");
+        }
+        let show = |(i, value): (usize, &Datum)| match value {
+            Datum::Null => "NULL".to_owned(),
+            value => {
+                let column = self.columns.as_ref().map(|columns| columns[i].ty.ty);
+                match text::output(context, value, column.unwrap_or_else(|| value.natural_type())) {
+                    text if text.is_empty() => "(empty)".to_owned(),
+                    text => text,
+                }
+            }
+        };
+        self.rows.push(row.iter().enumerate().map(show).collect());
+        Ok(())
+    }
+    fn complete(&mut self, tag: &str) -> Result<()> {
+        self.affected = tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        self.tags.push(tag.to_owned());
+        Ok(())
+    }
+    fn empty(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn notice(&mut self, notice: Notice) -> Result<()> {
+        self.notices.push(notice.report().message.clone());
+        Ok(())
+    }
+    fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
+        self.parameters.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+    fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {
+        self.copied = Some(Vec::new());
+        Ok(())
+    }
+    fn copy_data(&mut self, data: &[u8]) -> Result<()> {
+        self.copied.get_or_insert_default().extend_from_slice(data);
+        Ok(())
+    }
+    fn copy_done(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn copy_in(&mut self, _: bool, _: usize) -> Result<Box<dyn CopySource + '_>> {
+        Ok(Box::new(Data(Some(std::mem::take(&mut self.data)))))
+    }
+}
