@@ -109,5 +109,6 @@ macro_rules! scripts {
 }
 
 scripts! {
-    alter, basics, constraints, copy, dml, errors, prepared, sequences, settings, transactions, views
+    alter, basics, constraints, copy, dml, errors, prepared, query_access, query_aggregates, query_errors, query_joins,
+    query_setops, query_subqueries, sequences, settings, transactions, views
 }

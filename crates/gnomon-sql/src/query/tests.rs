@@ -440,10 +440,7 @@ fn locks_that_cannot_be_had_fail_or_are_skipped() {
     assert_eq!(db.rows("SELECT id FROM u ORDER BY id LIMIT 1 FOR UPDATE"), ["1"]);
     for (sql, error) in [
         ("SELECT DISTINCT id FROM t FOR UPDATE", "0A000: FOR UPDATE is not allowed with DISTINCT clause"),
-        (
-            "SELECT count(*) FROM t FOR UPDATE",
-            "0A000: FOR UPDATE is not allowed with GROUP BY clause or aggregate functions",
-        ),
+        ("SELECT count(*) FROM t FOR UPDATE", "0A000: FOR UPDATE is not allowed with aggregate functions"),
         (
             "SELECT 1 FROM u LEFT JOIN t ON t.id = u.t_id FOR UPDATE",
             "0A000: FOR UPDATE cannot be applied to the nullable side of an outer join",

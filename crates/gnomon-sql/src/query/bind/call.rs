@@ -153,6 +153,12 @@ impl Binder<'_> {
         if is_aggregate(&name) {
             return self.aggregate_call(&name, args, star, distinct, order, filter, place);
         }
+        if self.window_function(&name, args.clone())?.is_some() {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("window function {name} requires an OVER clause"),
+            ));
+        }
         if distinct || !order.is_empty() || filter.is_some() || star {
             let what = match (distinct, star, filter.is_some()) {
                 (true, ..) => "DISTINCT specified, but",

@@ -14,21 +14,18 @@ use crate::{
 };
 
 impl Binder<'_> {
-    /// The tables that locking clauses name: the number of the first column, lock, patience.
+    /// The tables that locking clauses name: the number of the first column, lock, patience. `refused` is what else the
+    /// SELECT has with which its rows are none of a table's.
     pub(super) fn bind_locks(
         &mut self,
         locks: &[ast::LockClause],
         from: Option<&JoinTree>,
-        grouped: bool,
-        distinct: bool,
+        refused: Option<&str>,
     ) -> Result<Vec<(usize, RowLock, LockWait)>> {
         let mut out: Vec<(usize, RowLock, LockWait)> = Vec::new();
         for clause in locks {
-            if distinct {
-                return Err(not_allowed(clause, "with DISTINCT clause"));
-            }
-            if grouped {
-                return Err(not_allowed(clause, "with GROUP BY clause or aggregate functions"));
+            if let Some(what) = refused {
+                return Err(not_allowed(clause, what));
             }
             let lock = match clause.lock_type {
                 LockType::Share => RowLock::Share,

@@ -446,7 +446,16 @@ impl Binder<'_> {
 
         let calls = calls.into_inner();
         let grouped = grouping.is_some() || !calls.aggregates.is_empty() || select.having.is_some();
-        let locks = self.bind_locks(tail.locks, from.as_ref(), grouped, select.distinct.is_some())?;
+        let refused = match () {
+            () if select.distinct.is_some() => Some("with DISTINCT clause"),
+            () if grouping.is_some() => Some("with GROUP BY clause"),
+            () if select.having.is_some() => Some("with HAVING clause"),
+            () if grouped => Some("with aggregate functions"),
+            () if !calls.windows.is_empty() => Some("with window functions"),
+            () if exprs_have_sets(&items) => Some("with set-returning functions in the target list"),
+            () => None,
+        };
+        let locks = self.bind_locks(tail.locks, from.as_ref(), refused)?;
         let (columns, exprs) = output_columns(items);
         let mut bound = BoundSelect {
             from,
@@ -596,6 +605,10 @@ fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOr
             }
         }
     }
+}
+
+fn exprs_have_sets(items: &[SelectItem]) -> bool {
+    items.iter().any(|item| item.expr.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })))
 }
 
 /// Whether it is a literal or parameter whose type its place may still decide.
