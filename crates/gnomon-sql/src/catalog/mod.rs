@@ -7,5 +7,6 @@ mod encode;
 pub mod model;
 mod snapshot;
 pub(crate) mod store;
+pub mod system;
 
 pub use snapshot::{Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation};

@@ -40,6 +40,7 @@ pub use resolve::{
     resolve_operator, resolve_set_function,
 };
 pub use sets::{Rows, SetFunctionRef};
+pub use strings::quote_ident;
 
 use crate::{
     Result,

@@ -150,7 +150,7 @@ fn split_part(a: &[Datum]) -> Result<Datum> {
 }
 
 /// As quoted SQL identifiers are: only if it needs quotes.
-pub(super) fn quote_ident(name: &str) -> String {
+pub fn quote_ident(name: &str) -> String {
     let plain = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && !is_reserved(name);

@@ -1,13 +1,14 @@
 //! What an execution has at hand: the transaction, parameters, settings, and its own state.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use gnomon::Transaction;
 
 use crate::{
     Result, SqlError, SqlState,
+    catalog::model::Oid,
     query::exec::{CachedRows, SubqueryResult},
-    types::{Context, Datum},
+    types::{Context, Datum, Row},
 };
 
 /// The memory that the sorts and hashes of one statement may take together, in bytes, unless
@@ -39,6 +40,8 @@ pub(super) struct ExecState {
     pub(super) subqueries: HashMap<usize, SubqueryResult>,
     /// Rows of common table expressions, by their number.
     pub(super) tables: HashMap<usize, CachedRows>,
+    /// Rows of computed tables, by their identifiers.
+    pub(super) virtual_rows: HashMap<Oid, Arc<Vec<Row>>>,
     memory_bytes: usize,
     rows_since_check: u32,
 }

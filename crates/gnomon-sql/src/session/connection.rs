@@ -13,6 +13,7 @@ use super::{
     parse::{self, Command, on_fit_stack},
     plan,
     portal::{Portal, Prepared},
+    registry::Registered,
     sequences::Drawn,
     settings::Settings,
     timer::Alarm,
@@ -38,6 +39,8 @@ pub struct Session {
     pub(super) statement_time: i64,
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
+    /// Its entry among all sessions.
+    pub(super) registered: Registered,
 }
 
 /// What a statement reports when it is done.
@@ -52,13 +55,18 @@ impl Session {
         for (name, value) in &options.settings {
             settings.set_initial(name, value)?;
         }
+        let interrupt = Arc::<Interrupt>::default();
+        let started = super::environment::clock(&shared);
+        let registered =
+            shared.registry.register(options.process_id, &options.user, started, interrupt.clone());
         Ok(Session {
+            registered,
             user: options.user.as_str().into(),
             database: options.database.as_str().into(),
             shared,
             options,
             settings,
-            interrupt: Arc::default(),
+            interrupt,
             current: Current::default(),
             last_csn: Csn::default(),
             drawn: Drawn::default(),
@@ -83,11 +91,46 @@ impl Session {
     /// session goes on: a block has failed, an implicit transaction is rolled back.
     pub fn execute(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
+        self.note_statement(sql.into());
         let result = self.execute_text(sql, sink);
         if result.is_err() {
             self.fail();
         }
+        self.note_rest();
         result
+    }
+
+    /// Shows other sessions that a statement begins.
+    pub(super) fn note_statement(&mut self, text: Arc<str>) {
+        let now = self.clock();
+        let application_name = self.settings.application_name();
+        let transaction_started = self.in_block().then_some(self.current.time);
+        self.registered.note(|present| {
+            present.query = text;
+            present.application_name = application_name;
+            present.state = "active";
+            present.state_changed = now;
+            present.statement_started = Some(now);
+            present.transaction_started = transaction_started.or(Some(now));
+        });
+    }
+
+    /// Shows other sessions that this one waits for its client.
+    pub(super) fn note_rest(&mut self) {
+        let now = self.clock();
+        let state = match self.current.state {
+            State::Idle => "idle",
+            State::Implicit | State::Block => "idle in transaction",
+            State::Failed => "idle in transaction (aborted)",
+        };
+        let started = (self.current.state != State::Idle).then_some(self.current.time);
+        let transaction = self.current.engine.as_ref().map(gnomon::Transaction::id);
+        self.registered.note(|present| {
+            present.state = state;
+            present.state_changed = now;
+            present.transaction_started = started;
+            present.transaction = transaction;
+        });
     }
 
     fn execute_text(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {

@@ -13,6 +13,8 @@ use gnomon::{
 
 use super::{
     Session,
+    environment::clock_micros,
+    registry::Registry,
     rows::AllRowNumbers,
     sequences::{self, Positions},
     timer::Timer,
@@ -40,6 +42,9 @@ pub(super) struct Shared {
     pub(super) row_numbers: AllRowNumbers,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timer: Timer,
+    pub(super) registry: Arc<Registry>,
+    /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
+    pub(super) started: i64,
 }
 
 /// Who a session is for.
@@ -96,6 +101,8 @@ impl SqlDatabase {
             sequences: Positions::default(),
             row_numbers: AllRowNumbers::default(),
             timer: Timer::new(clock.clone()),
+            registry: Arc::default(),
+            started: clock_micros(&*clock),
             clock,
         })))
     }

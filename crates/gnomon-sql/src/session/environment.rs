@@ -1,22 +1,27 @@
 //! What functions and reg* types reach beyond their arguments: the clock, random numbers, the catalog, the session's
 //! settings and its sequences.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
 
-use gnomon::{Interrupt, Transaction, env::Rng, sync::thread};
+use gnomon::{
+    Interrupt, Transaction,
+    env::{Clock, Rng},
+    sync::thread,
+};
 
 use super::{
     Session,
     database::Shared,
+    portal::{Portal, Prepared},
     sequences::Drawn,
-    settings::{SERVER_VERSION, Scope, Settings},
-    view::{Name, SYSTEM_SCHEMA, View, quote},
+    settings::{Scope, Settings},
+    view::View,
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Sequence,
+    catalog::{model::Sequence, system},
     query::ExecContext,
-    types::{Context, Datum, Environment, Type},
+    types::{Context, Datum, Environment, Row, Type},
 };
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
@@ -27,18 +32,20 @@ const SLEEP_STEP: Duration = Duration::from_millis(10);
 
 /// The surroundings of one statement.
 pub(super) struct Surroundings {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     pub(super) view: View,
-    user: Arc<str>,
-    process_id: i32,
-    settings: RefCell<Settings>,
+    pub(super) user: Arc<str>,
+    pub(super) process_id: i32,
+    pub(super) statements: HashMap<String, Arc<Prepared>>,
+    pub(super) portals: HashMap<String, Portal>,
+    pub(super) settings: RefCell<Settings>,
     drawn: RefCell<Drawn>,
     rng: RefCell<Rng>,
     /// Whether the transaction may not write.
     read_only: bool,
     /// The engine's number of the transaction, 0 if it has none yet.
-    transaction_id: i64,
-    interrupt: Arc<Interrupt>,
+    pub(super) transaction_id: u64,
+    pub(super) interrupt: Arc<Interrupt>,
 }
 
 impl Session {
@@ -48,12 +55,14 @@ impl Session {
     }
 
     fn surroundings(&mut self, txn: Option<&Transaction>) -> Surroundings {
-        let transaction_id = txn.map_or(0, |txn| i64::try_from(txn.id().0).unwrap_or(i64::MAX));
+        let transaction_id = txn.map_or(0, |txn| txn.id().0);
         Surroundings {
             shared: self.shared.clone(),
             view: self.view(),
             user: self.user.clone(),
             process_id: self.options.process_id,
+            statements: std::mem::take(&mut self.statements),
+            portals: std::mem::take(&mut self.portals),
             settings: RefCell::new(self.settings.clone()),
             drawn: RefCell::new(std::mem::take(&mut self.drawn)),
             rng: RefCell::new(self.rng.clone()),
@@ -68,6 +77,8 @@ impl Session {
         self.settings = surroundings.settings.into_inner();
         self.drawn = surroundings.drawn.into_inner();
         self.rng = surroundings.rng.into_inner();
+        self.statements = surroundings.statements;
+        self.portals = surroundings.portals;
     }
 
     /// Runs `f` with the settings and the catalog, to bind and plan.
@@ -114,8 +125,13 @@ impl Session {
     }
 }
 
-fn clock(shared: &Shared) -> i64 {
-    i64::try_from(shared.clock.unix_time().as_micros()).map_or(i64::MAX, |micros| micros - EPOCH_MICROS)
+pub(super) fn clock(shared: &Shared) -> i64 {
+    clock_micros(&*shared.clock)
+}
+
+/// A clock's time in microseconds since 2000-01-01 00:00 UTC.
+pub(super) fn clock_micros(clock: &dyn Clock) -> i64 {
+    i64::try_from(clock.unix_time().as_micros()).map_or(i64::MAX, |micros| micros - EPOCH_MICROS)
 }
 
 impl Surroundings {
@@ -177,18 +193,6 @@ fn bigint(value: &Datum) -> Option<i64> {
     }
 }
 
-/// The parts of a name as text has it, folded and unquoted.
-pub(super) fn parse_name(text: &str) -> Result<Name> {
-    let invalid = || SqlError::new(SqlState::INVALID_NAME, format!("invalid name syntax: \"{text}\""));
-    let dialect = sqlparser::dialect::PostgreSqlDialect {};
-    let mut parser = sqlparser::parser::Parser::new(&dialect).try_with_sql(text).map_err(|_| invalid())?;
-    let name = parser.parse_object_name(false).map_err(|_| invalid())?;
-    if parser.peek_token_ref().token != sqlparser::tokenizer::Token::EOF {
-        return Err(invalid());
-    }
-    Name::of(&name, "")
-}
-
 impl Environment for Surroundings {
     fn clock(&self) -> i64 {
         clock(&self.shared)
@@ -203,31 +207,15 @@ impl Environment for Surroundings {
     }
 
     fn object_by_name(&self, ty: Type, name: &str) -> Result<u32> {
-        let wanted = parse_name(name)?;
-        match ty {
-            Type::Regclass => match self.view.relation_oid(&wanted) {
-                Some(oid) => Ok(oid),
-                None => Err(wanted.missing("relation")),
-            },
-            Type::Regnamespace => match self.view.schema_oid(&wanted.name) {
-                Some(oid) => Ok(oid),
-                None => Err(wanted.missing("schema")),
-            },
-            _ => Err(wanted.missing("object")),
-        }
+        system::object_by_name(self, ty, name)
     }
 
     fn object_name(&self, ty: Type, oid: u32) -> Option<String> {
-        match ty {
-            Type::Regclass => {
-                let (schema, name) = self.view.relation_name(oid)?;
-                let wanted = Name { schema: None, name: name.clone() };
-                let visible = schema == SYSTEM_SCHEMA || self.view.relation_oid(&wanted) == Some(oid);
-                Some(if visible { quote(&name) } else { format!("{}.{}", quote(&schema), quote(&name)) })
-            }
-            Type::Regnamespace => self.view.schema_name(oid).map(|name| quote(&name)),
-            _ => None,
-        }
+        system::object_name(self, ty, oid)
+    }
+
+    fn rows(&self, table: u32) -> Result<Vec<Row>> {
+        system::rows(self, table)
     }
 
     fn call(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
@@ -253,18 +241,6 @@ impl Environment for Surroundings {
                 self.shared.sequences.set(&self.shared.engine, &sequence, value, is_drawn, &mut drawn)?;
                 Datum::Int8(value)
             }
-            ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
-                let name = parse_name(table)?;
-                let table = self.view.table(&name)?;
-                let Some(position) = table.column(column) else {
-                    return Err(super::dml::missing_column(&table, column));
-                };
-                let owned = self.view.catalog.sequences().find(|s| s.owner == Some((table.oid, position)));
-                match owned {
-                    Some(s) => Datum::Text(format!("{}.{}", quote(&s.schema), quote(&s.name)).into()),
-                    None => Datum::Null,
-                }
-            }
             ("current_setting", [Datum::Text(name), rest @ ..]) => {
                 match (self.settings.borrow().show(name), rest) {
                     (Ok((_, value)), _) => text(&value),
@@ -282,43 +258,16 @@ impl Environment for Surroundings {
                 settings.set(name, value.as_ref().map(<[String; 1]>::as_slice), scope, true)?;
                 Datum::Text(settings.show(name)?.1.into())
             }
-            ("current_schema", []) => self.view.current_schema().map_or(Datum::Null, text),
-            ("current_schemas", [Datum::Bool(implicit)]) => {
-                let system = implicit.then_some(SYSTEM_SCHEMA);
-                let path = self.view.search_path.iter().map(String::as_str);
-                let known = path.filter(|schema| self.view.catalog.schema(schema).is_some());
-                Datum::Array(crate::types::Scalar::Name, system.into_iter().chain(known).map(text).collect())
-            }
-            ("current_user" | "session_user" | "user" | "current_role", []) => text(&self.user),
-            ("current_database" | "current_catalog", []) => text(&self.view.database),
-            ("pg_backend_pid", []) => Datum::Int4(self.process_id),
-            ("version", []) => text(&format!("PostgreSQL {SERVER_VERSION}")),
-            ("pg_client_encoding" | "getdatabaseencoding", []) => text("UTF8"),
-            ("pg_is_in_recovery", []) => Datum::Bool(false),
-            ("pg_current_xact_id" | "txid_current", []) => Datum::Int8(self.transaction_id),
             ("pg_sleep", [Datum::Float8(seconds)]) => {
                 self.sleep(*seconds)?;
                 text("")
             }
-            ("to_regclass", [Datum::Text(name)]) => {
-                self.view.relation_oid(&parse_name(name)?).map_or(Datum::Null, Datum::Oid)
-            }
-            ("to_regnamespace", [Datum::Text(name)]) => {
-                self.view.schema_oid(&parse_name(name)?.name).map_or(Datum::Null, Datum::Oid)
-            }
-            ("obj_description", [Datum::Oid(oid), ..]) => {
-                self.view.catalog.comment((*oid, 0)).map_or(Datum::Null, text)
-            }
-            ("col_description", [Datum::Oid(oid), Datum::Int4(column)]) => {
-                let comment = u32::try_from(*column).ok().and_then(|n| self.view.catalog.comment((*oid, n)));
-                comment.map_or(Datum::Null, text)
-            }
-            _ => {
-                return Err(SqlError::new(
-                    SqlState::INTERNAL_ERROR,
-                    format!("function {function} has no implementation"),
-                ));
-            }
+            _ => match system::call(self, function, arguments) {
+                Some(result) => result?,
+                None => {
+                    return Err(SqlError::unsupported(format!("function {function}")));
+                }
+            },
         })
     }
 }

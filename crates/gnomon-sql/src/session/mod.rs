@@ -16,9 +16,11 @@ mod environment;
 mod parse;
 mod plan;
 mod portal;
+mod registry;
 mod rows;
 mod sequences;
 mod settings;
+mod system;
 mod timer;
 mod transaction;
 mod utility;
@@ -26,6 +28,7 @@ mod view;
 
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
+pub(crate) use settings::SERVER_VERSION;
 
 use crate::{
     Notice, Result,

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
+    catalog::system,
     types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, binary, text},
 };
 
@@ -26,6 +27,11 @@ pub(super) const PARAMETERS_MAX: usize = 65535;
 /// A prepared statement.
 pub(super) struct Prepared {
     pub(super) name: String,
+    /// Its text, as it was given by the protocol; what PREPARE prepared is written anew.
+    text: Arc<str>,
+    /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC.
+    prepared: i64,
+    from_sql: bool,
     /// None for an empty text.
     pub(super) parsed: Option<Parsed>,
     /// The types of its parameters as declared; unknown where they were left open.
@@ -37,6 +43,10 @@ pub(super) struct Prepared {
 /// A portal, or a cursor.
 pub(super) struct Portal {
     body: Body,
+    /// The text of its query.
+    text: Arc<str>,
+    /// When it was opened, in microseconds since 2000-01-01 00:00 UTC.
+    opened: i64,
     params: Vec<Datum>,
     /// Whether it was run to its end.
     done: bool,
@@ -61,8 +71,18 @@ enum Body {
 }
 
 impl Portal {
-    fn new(body: Body, params: Vec<Datum>) -> Portal {
-        Portal { body, params, done: false, hold: false, committed: false, returned: 0 }
+    fn new(body: Body, params: Vec<Datum>, text: Arc<str>, opened: i64) -> Portal {
+        Portal { body, text, opened, params, done: false, hold: false, committed: false, returned: 0 }
+    }
+
+    /// What pg_cursors shows of it.
+    pub(super) fn describe(&self, name: &str) -> system::Cursor {
+        system::Cursor {
+            name: name.to_owned(),
+            statement: self.text.to_string(),
+            opened: self.opened,
+            is_holdable: self.hold,
+        }
     }
 
     /// Whether it outlives its transaction, which ends now.
@@ -82,6 +102,18 @@ impl Portal {
 impl Prepared {
     fn command(&self) -> Option<&Command> {
         self.parsed.as_ref().map(|parsed| &parsed.command)
+    }
+
+    /// What pg_prepared_statements shows of it.
+    pub(super) fn describe(&self) -> system::PreparedStatement {
+        let plan = self.plan.lock();
+        system::PreparedStatement {
+            name: self.name.clone(),
+            statement: self.text.to_string(),
+            prepared: self.prepared,
+            parameters: plan.as_ref().map_or_else(|| self.declared.clone(), |plan| plan.params.to_vec()),
+            from_sql: self.from_sql,
+        }
     }
 
     /// Whether it can be planned.
@@ -108,15 +140,17 @@ impl Session {
             ));
         }
         let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
-        self.add_statement(name, statements.pop(), declared)
+        self.add_statement(name, statements.pop(), declared, Some(sql))
     }
 
-    /// Adds a prepared statement; its plan is made at once, so that errors are found now.
+    /// Adds a prepared statement; its plan is made at once, so that errors are found now. `text` is the protocol's;
+    /// PREPARE has none.
     pub(super) fn add_statement(
         &mut self,
         name: &str,
         parsed: Option<Parsed>,
         declared: Vec<Type>,
+        text: Option<&str>,
     ) -> Result<()> {
         if let Some(parsed) = &parsed {
             self.refuse_if_failed(&parsed.command)?;
@@ -135,7 +169,20 @@ impl Session {
                 format!("a statement can have at most {PARAMETERS_MAX} parameters"),
             ));
         }
-        let prepared = Arc::new(Prepared { name: name.to_owned(), parsed, declared, plan: Mutex::new(None) });
+        let written = match (text, parsed.as_ref().map(|parsed| &parsed.command)) {
+            (Some(text), _) => text.into(),
+            (None, Some(Command::Sql(statement, _))) => statement.to_string().into(),
+            (None, _) => "".into(),
+        };
+        let prepared = Arc::new(Prepared {
+            name: name.to_owned(),
+            text: written,
+            prepared: self.statement_time,
+            from_sql: text.is_none(),
+            parsed,
+            declared,
+            plan: Mutex::new(None),
+        });
         if prepared.is_planned() {
             self.ensure_transaction();
             self.plan_of(&prepared)?;
@@ -271,7 +318,8 @@ impl Session {
                 parameters.iter().zip(types).map(|(value, ty)| decode(context, value.as_ref(), *ty)).collect()
             })?
         };
-        self.portals.insert(portal.to_owned(), Portal::new(body, params));
+        let opened = Portal::new(body, params, prepared.text.clone(), self.statement_time);
+        self.portals.insert(portal.to_owned(), opened);
         Ok(())
     }
 
@@ -302,11 +350,14 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<PortalState> {
         let result = self.run_portal(name, max_rows, sink);
-        self.check_extended(result)
+        let result = self.check_extended(result);
+        self.note_rest();
+        result
     }
 
     fn run_portal(&mut self, name: &str, max_rows: usize, sink: &mut dyn Sink) -> Result<PortalState> {
         let Some(mut portal) = self.portals.remove(name) else { return Err(missing_portal(name)) };
+        self.note_statement(portal.text.clone());
         let result = self.run_body(name, &mut portal, max_rows, sink);
         // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
         let keeps = matches!(portal.body, Body::Plan { .. }) && self.current.state != State::Idle;
@@ -467,7 +518,9 @@ impl Session {
     /// After an error in one of the calls above it has been rolled back already.
     pub fn sync(&mut self) -> Result<()> {
         if self.current.state == State::Implicit {
-            return self.commit();
+            let result = self.commit();
+            self.note_rest();
+            return result;
         }
         Ok(())
     }
@@ -551,8 +604,8 @@ impl Session {
         let plan = self.plan(&statement, None, &[])?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(&statement, None, &[]))?;
         let running = self.start_plan(&plan, &[])?;
-        let mut portal =
-            Portal::new(Body::Plan { statement: None, plan, running: Some(running) }, Vec::new());
+        let body = Body::Plan { statement: None, plan, running: Some(running) };
+        let mut portal = Portal::new(body, Vec::new(), query.to_string().into(), self.statement_time);
         portal.hold = hold;
         self.portals.insert(name.to_owned(), portal);
         Ok(Outcome::Tag("DECLARE CURSOR".into()))

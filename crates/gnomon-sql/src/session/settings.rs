@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Result, SqlError, SqlState, types::datetime::Zone};
+use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
 
 /// What values a setting takes.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +241,54 @@ impl Settings {
         DEFINITIONS.iter().enumerate().map(|(id, d)| (d.name, self.display(id), d.description))
     }
 
+    /// All settings, as `pg_settings` shows them.
+    pub(crate) fn describe(&self) -> impl Iterator<Item = Setting> + '_ {
+        DEFINITIONS.iter().zip(&self.current.texts).zip(&self.initial.texts).map(
+            |((definition, value), reset)| {
+                let (kind, unit, min, max, words) = match definition.kind {
+                    Kind::Bool => ("bool", None, None, None, None),
+                    Kind::Int { min, max, unit } => {
+                        let unit = match unit {
+                            Unit::None => None,
+                            Unit::Milliseconds => Some("ms"),
+                            Unit::Kilobytes => Some("kB"),
+                        };
+                        ("integer", unit, Some(min.to_string()), Some(max.to_string()), None)
+                    }
+                    Kind::Real { min, max } => {
+                        ("real", None, Some(min.to_string()), Some(max.to_string()), None)
+                    }
+                    Kind::Word(words) => (
+                        "enum",
+                        None,
+                        None,
+                        None,
+                        Some(words.iter().map(|word| (*word).to_owned()).collect()),
+                    ),
+                    Kind::Text
+                    | Kind::Names
+                    | Kind::Encoding
+                    | Kind::DateStyle
+                    | Kind::TimeZone
+                    | Kind::Fixed => ("string", None, None, None, None),
+                };
+                Setting {
+                    name: definition.name,
+                    value: value.to_string(),
+                    unit,
+                    description: definition.description,
+                    kind,
+                    fixed: matches!(definition.kind, Kind::Fixed),
+                    min,
+                    max,
+                    words,
+                    default: definition.default.to_owned(),
+                    reset: reset.to_string(),
+                }
+            },
+        )
+    }
+
     /// The settings that clients are told of when they connect.
     pub(crate) fn reported(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         DEFINITIONS.iter().enumerate().filter(|(_, d)| d.reported).map(|(id, d)| (d.name, self.display(id)))
@@ -403,6 +451,10 @@ impl Settings {
             values.texts[Id::transaction_isolation as usize] = isolation.into();
             values.texts[Id::transaction_read_only as usize] = if read_only { "on" } else { "off" }.into();
         }
+    }
+    /// The name that the client goes by.
+    pub(crate) fn application_name(&self) -> Arc<str> {
+        self.current.texts[Id::application_name as usize].clone()
     }
     /// TimeZone.
     pub(crate) fn zone(&self) -> &Zone {

@@ -151,7 +151,9 @@ impl Session {
             lock_timeout: self.settings.lock_timeout(),
             interrupt: Some(self.interrupt.clone()),
         };
-        self.current.engine = Some(self.shared.engine.begin(options)?);
+        let engine = self.shared.engine.begin(options)?;
+        self.registered.note(|present| present.transaction = Some(engine.id()));
+        self.current.engine = Some(engine);
         self.current.engine_read_only = read_only;
         Ok(())
     }

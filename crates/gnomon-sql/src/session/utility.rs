@@ -91,7 +91,7 @@ impl Session {
                 plannable(&body.command)?;
                 let declared =
                     types.iter().map(|ty| column_type(ty).map(|ty| ty.ty)).collect::<Result<_>>()?;
-                self.add_statement(name, Some((**body).clone()), declared)?;
+                self.add_statement(name, Some((**body).clone()), declared, None)?;
                 tag("PREPARE")
             }
             Command::Execute { name, arguments } => self.execute_prepared(name, arguments, alone, sink),

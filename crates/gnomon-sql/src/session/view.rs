@@ -10,6 +10,7 @@ use crate::{
     catalog::{
         Catalog, Relation,
         model::{Oid, Table},
+        system::{self, SYSTEM_SCHEMA},
     },
     query::{self, CatalogView},
 };
@@ -22,9 +23,6 @@ pub(super) struct View {
     pub(super) database: Arc<str>,
     tables: RefCell<Vec<Arc<Table>>>,
 }
-
-/// The schemas that are searched first, whatever the path says.
-pub(super) const SYSTEM_SCHEMA: &str = "pg_catalog";
 
 impl View {
     pub(super) fn new(catalog: Arc<Catalog>, search_path: Arc<[String]>, database: Arc<str>) -> View {
@@ -102,16 +100,26 @@ impl View {
 
 impl CatalogView for View {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<query::Relation>> {
+        // The system's tables are looked for first, unless the path says where.
+        let path_names_it = self.search_path.iter().any(|schema| schema == SYSTEM_SCHEMA);
         let wanted = Name { schema: schema.map(str::to_owned), name: name.to_owned() };
+        if (schema.is_some() || !path_names_it)
+            && let Some(table) = system::relation(schema, name)
+        {
+            return Ok(Some(query::Relation::Virtual(table)));
+        }
         match self.find(&wanted) {
+            None if path_names_it && schema.is_none() => {
+                Ok(system::relation(None, name).map(query::Relation::Virtual))
+            }
             None => Ok(None),
             Some(Relation::Table(table)) => {
                 self.tables.borrow_mut().push(table.clone());
                 Ok(Some(query::Relation::Table(table)))
             }
             Some(Relation::View(view)) => Ok(Some(query::Relation::View(view))),
-            Some(Relation::Sequence(_)) => {
-                Err(SqlError::unsupported("reading a sequence as a table").hint("Use currval or nextval."))
+            Some(Relation::Sequence(sequence)) => {
+                Ok(Some(query::Relation::Virtual(system::sequence(&sequence))))
             }
             Some(Relation::Index(..)) => {
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot open relation \"{name}\""))
@@ -221,10 +229,5 @@ impl View {
     /// The identifier of a schema.
     pub(super) fn schema_oid(&self, name: &str) -> Option<Oid> {
         self.catalog.schema(name).map(|schema| schema.oid)
-    }
-
-    /// The name of the schema with this identifier.
-    pub(super) fn schema_name(&self, oid: Oid) -> Option<String> {
-        self.catalog.schemas().find(|schema| schema.oid == oid).map(|schema| schema.name.clone())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Datum, Type, datetime::Zone};
+use super::{Datum, Row, Type, datetime::Zone};
 use crate::{Result, SqlError, SqlState};
 
 /// The surroundings in which values are read, written and computed with.
@@ -77,6 +77,11 @@ pub trait Environment {
     /// The name of an object of a reg* type as SQL text would have it; none if there is no such object.
     fn object_name(&self, _ty: Type, _oid: u32) -> Option<String> {
         None
+    }
+
+    /// The rows of a table that an upper layer computes: the system table with this identifier.
+    fn rows(&self, table: u32) -> Result<Vec<Row>> {
+        Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("table {table} has no rows here")))
     }
 
     /// Runs a function that an upper layer declared (see `functions::Registry`) and that lives there.

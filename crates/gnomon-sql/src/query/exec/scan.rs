@@ -10,7 +10,7 @@ use crate::{
     catalog::model::{Index, Table},
     functions::Rows,
     query::{
-        context::ExecContext,
+        context::{ExecContext, row_bytes},
         plan::{self, Access, KeyAccess, KeyPart, RowsFrom},
     },
     types::{ColumnType, Datum, Row, Type, keys, rows},
@@ -319,25 +319,43 @@ impl RowSource for TableSource {
 /// A computed table.
 pub(super) struct VirtualSource {
     node: Arc<plan::VirtualScan>,
-    rows: Option<std::vec::IntoIter<Row>>,
+    rows: Option<Arc<Vec<Row>>>,
+    next: usize,
 }
 
 impl VirtualSource {
     pub(super) fn new(node: Arc<plan::VirtualScan>) -> Self {
-        VirtualSource { node, rows: None }
+        VirtualSource { node, rows: None, next: 0 }
+    }
+
+    /// The table's rows, computed once for all scans of it in a statement.
+    fn rows(&mut self, ctx: &mut ExecContext<'_>) -> Result<Arc<Vec<Row>>> {
+        if let Some(rows) = &self.rows {
+            return Ok(rows.clone());
+        }
+        let table = &self.node.table;
+        let rows = match ctx.state.virtual_rows.get(&table.oid()) {
+            Some(rows) => rows.clone(),
+            None => {
+                let rows = Arc::new(table.rows(ctx)?);
+                ctx.reserve(rows.iter().map(|row| row_bytes(row)).sum())?;
+                ctx.state.virtual_rows.insert(table.oid(), rows.clone());
+                rows
+            }
+        };
+        self.rows = Some(rows.clone());
+        Ok(rows)
     }
 }
 
 impl RowSource for VirtualSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
-        if self.rows.is_none() {
-            self.rows = Some(self.node.table.rows(ctx)?.into_iter());
-        }
-        let Some(rows) = &mut self.rows else { return Ok(None) };
-        for mut row in rows {
+        let rows = self.rows(ctx)?;
+        while let Some(row) = rows.get(self.next) {
+            self.next += 1;
             ctx.tick()?;
-            let picked = self.node.columns.iter().map(|column| match row.get_mut(*column) {
-                Some(value) => Ok(std::mem::replace(value, Datum::Null)),
+            let picked = self.node.columns.iter().map(|column| match row.get(*column) {
+                Some(value) => Ok(value.clone()),
                 None => Err(SqlError::new(
                     SqlState::INTERNAL_ERROR,
                     format!("table {} has a row of wrong width", self.node.table.name()),

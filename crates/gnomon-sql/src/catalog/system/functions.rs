@@ -1,0 +1,353 @@
+//! The functions that tell of objects, of the session and of the server.
+//!
+//! A function of an object that does not exist returns NULL, as PostgreSQL's do, so that a query over the catalog
+//! does not fail when an object is dropped meanwhile.
+
+use super::{OWNER, Object, System, SystemState, definitions, derived_oid, names::quote, reference};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Oid,
+    session::SERVER_VERSION,
+    types::{ColumnType, Datum, Scalar, Type, format_type},
+};
+
+/// PostgreSQL's number of UTF8 among encodings.
+pub(super) const UTF8: i32 = 6;
+
+/// Runs a function of the system catalog; none if it is not one of them.
+///
+/// # Errors
+/// Its own.
+pub fn call(state: &dyn SystemState, function: &str, arguments: &[Datum]) -> Option<Result<Datum>> {
+    let system = System { state };
+    let known = system.session_function(function, arguments);
+    if known.is_some() {
+        return known.map(Ok);
+    }
+    let known = system.object_function(function, arguments);
+    if known.is_some() {
+        return known.map(Ok);
+    }
+    system.fallible_function(function, arguments)
+}
+
+fn text(value: impl Into<Box<str>>) -> Datum {
+    Datum::Text(value.into())
+}
+
+fn or_null(value: Option<Datum>) -> Datum {
+    value.unwrap_or(Datum::Null)
+}
+
+impl System<'_> {
+    /// Functions of the session and the server.
+    fn session_function(&self, function: &str, arguments: &[Datum]) -> Option<Datum> {
+        let state = self.state;
+        Some(match (function, arguments) {
+            ("version", []) => text(format!("PostgreSQL {SERVER_VERSION}")),
+            ("current_user" | "session_user" | "user" | "current_role", []) => text(state.user()),
+            ("current_database" | "current_catalog", []) => text(state.database()),
+            ("current_schema", []) => or_null(self.existing_path().first().map(|schema| text(*schema))),
+            ("current_schemas", [Datum::Bool(implicit)]) => {
+                let schemas = if *implicit { self.searched() } else { self.existing_path() };
+                Datum::Array(Scalar::Name, schemas.into_iter().map(text).collect())
+            }
+            ("pg_backend_pid", []) => Datum::Int4(state.process_id()),
+            ("pg_is_in_recovery", []) => Datum::Bool(false),
+            ("pg_postmaster_start_time" | "pg_conf_load_time", []) => Datum::Timestamptz(state.start_time()),
+            ("inet_server_addr" | "inet_server_port" | "inet_client_addr" | "inet_client_port", []) => {
+                Datum::Null
+            }
+            ("pg_client_encoding" | "getdatabaseencoding", []) => text("UTF8"),
+            ("pg_encoding_to_char", [Datum::Int4(encoding)]) => match *encoding {
+                UTF8 => text("UTF8"),
+                0 => text("SQL_ASCII"),
+                _ => text(""),
+            },
+            ("pg_char_to_encoding", [Datum::Text(name)]) => {
+                match name.to_ascii_lowercase().replace('-', "").as_str() {
+                    "utf8" | "unicode" => Datum::Int4(UTF8),
+                    "sql_ascii" | "sqlascii" => Datum::Int4(0),
+                    _ => Datum::Int4(-1),
+                }
+            }
+            ("txid_current" | "pg_current_xact_id", []) => {
+                Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX))
+            }
+            ("pg_cancel_backend", [Datum::Int4(process)]) => Datum::Bool(state.interrupt(*process, false)),
+            ("pg_terminate_backend", [Datum::Int4(process)]) => Datum::Bool(state.interrupt(*process, true)),
+            ("pg_my_temp_schema", []) => Datum::Oid(0),
+            ("pg_is_other_temp_schema", [_]) | ("row_security_active", [_]) => Datum::Bool(false),
+            _ => return None,
+        })
+    }
+
+    /// The schemas of the search path that exist.
+    fn existing_path(&self) -> Vec<&str> {
+        let path = self.state.search_path().iter().map(String::as_str);
+        path.filter(|name| self.schema_oid(name).is_some()).collect()
+    }
+
+    /// Functions of objects that cannot fail.
+    fn object_function(&self, function: &str, arguments: &[Datum]) -> Option<Datum> {
+        Some(match (function, arguments) {
+            ("pg_get_userbyid", [Datum::Oid(role)]) => match *role {
+                OWNER => text(self.state.user()),
+                other => text(format!("unknown (OID={other})")),
+            },
+            ("pg_table_is_visible", [Datum::Oid(oid)]) => or_null(self.is_visible(*oid).map(Datum::Bool)),
+            (
+                "pg_type_is_visible"
+                | "pg_function_is_visible"
+                | "pg_operator_is_visible"
+                | "pg_opclass_is_visible"
+                | "pg_opfamily_is_visible"
+                | "pg_collation_is_visible"
+                | "pg_conversion_is_visible"
+                | "pg_statistics_obj_is_visible"
+                | "pg_ts_config_is_visible"
+                | "pg_ts_dict_is_visible"
+                | "pg_ts_parser_is_visible"
+                | "pg_ts_template_is_visible",
+                [Datum::Oid(_)],
+            ) => Datum::Bool(self.searched().contains(&super::SYSTEM_SCHEMA)),
+            ("format_type", [Datum::Oid(oid), modifier]) => text(shown_type(*oid, modifier)),
+            ("format_type", [Datum::Null, _]) => Datum::Null,
+            ("pg_get_expr", [Datum::Text(expression), ..]) => text(self.shown_expression(expression)),
+            ("pg_get_indexdef", [Datum::Oid(oid)]) => {
+                or_null(self.index_definition(*oid, 0, false).map(text))
+            }
+            ("pg_get_indexdef", [Datum::Oid(oid), Datum::Int4(column), Datum::Bool(pretty)]) => {
+                or_null(self.index_definition(*oid, *column, *pretty).map(text))
+            }
+            ("pg_get_constraintdef", [Datum::Oid(oid), rest @ ..]) => {
+                let pretty = matches!(rest, [Datum::Bool(true)]);
+                or_null(self.constraint_definition(*oid, pretty).map(text))
+            }
+            ("pg_get_viewdef", [Datum::Oid(oid), ..]) => {
+                let view = self.catalog().views().find(|view| view.oid == *oid);
+                or_null(view.map(|view| text(definitions::view(view))))
+            }
+            ("pg_get_ruledef", [Datum::Oid(oid), ..]) => {
+                let view = self.catalog().views().find(|view| view.oid == *oid);
+                or_null(view.map(|view| {
+                    let name = format!("{}.{}", quote(&view.schema), quote(&view.name));
+                    let query = definitions::view(view);
+                    text(format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {name} DO INSTEAD {query}"))
+                }))
+            }
+            // There are no such objects.
+            (
+                "pg_get_triggerdef"
+                | "pg_get_partkeydef"
+                | "pg_get_statisticsobjdef_columns"
+                | "pg_get_functiondef"
+                | "pg_tablespace_location",
+                [Datum::Oid(oid), ..],
+            ) => match (function, *oid) {
+                ("pg_tablespace_location", _) => text(""),
+                _ => Datum::Null,
+            },
+            ("pg_get_function_result", [Datum::Oid(oid)]) => {
+                or_null(reference::function_by_oid(*oid).map(|function| {
+                    let set = if function.returns_set { "SETOF " } else { "" };
+                    text(format!("{set}{}", shown_type(function.result, &Datum::Null)))
+                }))
+            }
+            ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)]) => {
+                or_null(reference::function_by_oid(*oid).map(|function| {
+                    let last = function.arguments.len().saturating_sub(1);
+                    let shown = function.arguments.iter().enumerate().map(|(i, ty)| {
+                        let variadic = if function.variadic != 0 && i == last { "VARIADIC " } else { "" };
+                        format!("{variadic}{}", shown_type(*ty, &Datum::Null))
+                    });
+                    text(shown.collect::<Vec<_>>().join(", "))
+                }))
+            }
+            ("pg_relation_is_publishable", [Datum::Oid(oid)]) => or_null(
+                self.relation_name(*oid)
+                    .map(|_| Datum::Bool(matches!(self.object(*oid), Some(Object::Table(_))))),
+            ),
+            // Bits of commands: 4 UPDATE, 8 INSERT, 16 DELETE.
+            ("pg_relation_is_updatable", [Datum::Oid(oid), _]) => {
+                Datum::Int4(if matches!(self.object(*oid), Some(Object::Table(_))) { 28 } else { 0 })
+            }
+            ("pg_column_is_updatable", [Datum::Oid(oid), Datum::Int2(number), _]) => {
+                Datum::Bool(*number > 0 && matches!(self.object(*oid), Some(Object::Table(_))))
+            }
+            (
+                "pg_index_column_has_property",
+                [Datum::Oid(oid), Datum::Int4(number), Datum::Text(property)],
+            ) => or_null(self.index_property(*oid, *number, property).map(Datum::Bool)),
+            ("pg_index_has_property", [Datum::Oid(_), Datum::Text(property)]) => {
+                Datum::Bool(matches!(&**property, "index_scan" | "backward_scan"))
+            }
+            ("pg_indexam_has_property", [Datum::Oid(_), Datum::Text(property)]) => {
+                Datum::Bool(matches!(&**property, "can_order" | "can_unique" | "can_multi_col"))
+            }
+            ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(*oid, 0)),
+            ("obj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
+                let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
+                let matching = class == Some(self.catalog_of(*oid));
+                or_null(self.comment(*oid, 0).filter(|_| matching))
+            }
+            ("col_description", [Datum::Oid(oid), Datum::Int4(number)]) => {
+                let number = u32::try_from(*number).ok().filter(|number| *number > 0);
+                or_null(number.and_then(|number| self.comment(*oid, number)))
+            }
+            ("shobj_description", [Datum::Oid(_), Datum::Text(_)]) => Datum::Null,
+            // Unknown: nothing counts the pages of a tree.
+            (
+                "pg_relation_size" | "pg_table_size" | "pg_indexes_size" | "pg_total_relation_size",
+                [_, ..],
+            ) => Datum::Null,
+            ("pg_database_size", [Datum::Oid(_) | Datum::Text(_)]) => {
+                Datum::Int8(i64::try_from(self.state.database_bytes()).unwrap_or(i64::MAX))
+            }
+            ("pg_stat_get_numscans", [Datum::Oid(_)]) => Datum::Int8(0),
+            (
+                "pg_has_role"
+                | "has_table_privilege"
+                | "has_any_column_privilege"
+                | "has_column_privilege"
+                | "has_sequence_privilege"
+                | "has_schema_privilege"
+                | "has_database_privilege"
+                | "has_function_privilege"
+                | "has_language_privilege"
+                | "has_tablespace_privilege"
+                | "has_foreign_data_wrapper_privilege"
+                | "has_server_privilege"
+                | "has_type_privilege",
+                [_, ..],
+            ) => Datum::Bool(true),
+            ("to_regclass", [Datum::Text(name)]) => self.known(Type::Regclass, name),
+            ("to_regproc", [Datum::Text(name)]) => self.known(Type::Regproc, name),
+            ("to_regnamespace", [Datum::Text(name)]) => self.known(Type::Regnamespace, name),
+            ("to_regtype", [Datum::Text(name)]) => match crate::types::parse_type_name(name) {
+                Ok(ColumnType { ty, .. }) => Datum::Oid(ty.oid()),
+                Err(_) => self.known(Type::Regtype, name),
+            },
+            _ => return None,
+        })
+    }
+
+    /// Functions that can fail.
+    fn fallible_function(&self, function: &str, arguments: &[Datum]) -> Option<Result<Datum>> {
+        Some(match (function, arguments) {
+            ("pg_sequence_last_value", [Datum::Oid(oid)]) => match self.catalog().sequence_by_oid(*oid) {
+                Some(sequence) => self.last_value(sequence).map(|last| or_null(last.map(Datum::Int8))),
+                None => {
+                    Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("OID {oid} is not a sequence")))
+                }
+            },
+            ("pg_get_viewdef", [Datum::Text(name), ..]) => {
+                self.by_name(Type::Regclass, name).and_then(|oid| match self.object(oid) {
+                    Some(Object::View(view)) => Ok(text(definitions::view(view))),
+                    _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
+                })
+            }
+            ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
+                self.serial_sequence(table, column)
+            }
+            _ => return None,
+        })
+    }
+
+    /// An expression with the names of relations in it as short as the search path allows.
+    pub(super) fn shown_expression(&self, expression: &str) -> String {
+        const END: &str = "'::regclass";
+        let mut out = String::new();
+        let mut rest = expression;
+        while let Some((before, after)) = rest.split_once(END) {
+            let Some((head, name)) = before.rsplit_once('\'') else { break };
+            let shown = self.by_name(Type::Regclass, name).ok().and_then(|oid| self.shown_relation(oid));
+            out.push_str(head);
+            out.push('\'');
+            out.push_str(shown.as_deref().unwrap_or(name));
+            out.push_str(END);
+            rest = after;
+        }
+        out + rest
+    }
+
+    /// The identifier of what a name means, NULL if it means nothing.
+    fn known(&self, ty: Type, name: &str) -> Datum {
+        self.by_name(ty, name).map_or(Datum::Null, Datum::Oid)
+    }
+
+    fn comment(&self, oid: Oid, column: u32) -> Option<Datum> {
+        self.catalog().comment((oid, column)).map(text)
+    }
+
+    fn index_definition(&self, oid: Oid, column: i32, pretty: bool) -> Option<String> {
+        let Some(Object::Index(table, index)) = self.object(oid) else { return None };
+        match usize::try_from(column).ok()? {
+            0 if pretty => {
+                let visible = self.is_visible(table.oid) == Some(true);
+                Some(definitions::index_pretty(table, index, !visible))
+            }
+            0 => Some(definitions::index(table, index)),
+            number => Some(definitions::index_part(table, index, number).unwrap_or_default()),
+        }
+    }
+
+    fn constraint_definition(&self, oid: Oid, pretty: bool) -> Option<String> {
+        if let Some(Object::Index(table, index)) = self.object(oid) {
+            let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
+            return index.constraint.then(|| definitions::key(table, index, primary));
+        }
+        self.catalog().tables().find_map(|table| {
+            let check = table.checks.iter().find(|check| derived_oid(table.oid, &check.name) == oid)?;
+            Some(definitions::check(check, pretty))
+        })
+    }
+
+    fn index_property(&self, oid: Oid, number: i32, property: &str) -> Option<bool> {
+        let Some(Object::Index(_, index)) = self.object(oid) else { return None };
+        let i = usize::try_from(number).ok()?.checked_sub(1)?;
+        let descending = *index.descending.get(i)?;
+        let nulls_first = *index.nulls_first.get(i)?;
+        Some(match property {
+            "asc" => !descending,
+            "desc" => descending,
+            "nulls_first" => nulls_first,
+            "nulls_last" => !nulls_first,
+            "orderable" | "returnable" | "search_array" | "search_nulls" => true,
+            "distance_orderable" => false,
+            _ => return None,
+        })
+    }
+
+    fn serial_sequence(&self, table: &str, column: &str) -> Result<Datum> {
+        let oid = self.by_name(Type::Regclass, table)?;
+        let Some(table) = self.catalog().table_by_oid(oid) else { return Ok(Datum::Null) };
+        let position = table.columns.iter().position(|known| !known.dropped && known.name == column);
+        let Some(position) = position else {
+            return Err(SqlError::new(
+                SqlState::UNDEFINED_COLUMN,
+                format!("column \"{column}\" of relation \"{}\" does not exist", table.name),
+            ));
+        };
+        let owned = self.catalog().sequences().find(|sequence| sequence.owner == Some((oid, position)));
+        Ok(or_null(
+            owned.map(|sequence| text(format!("{}.{}", quote(&sequence.schema), quote(&sequence.name)))),
+        ))
+    }
+}
+
+/// `format_type`, for pseudo-types too; `-` for none, `???` for what does not exist.
+fn shown_type(oid: Oid, modifier: &Datum) -> String {
+    if oid == 0 {
+        return "-".to_owned();
+    }
+    let modifier = match modifier {
+        Datum::Int4(modifier) => Some(*modifier),
+        _ => None,
+    };
+    match (Type::from_oid(oid), reference::type_by_oid(oid)) {
+        (Some(ty), _) => format_type(ty, modifier),
+        (None, Some(ty)) => quote(ty.name),
+        (None, None) => "???".to_owned(),
+    }
+}

@@ -1,0 +1,415 @@
+//! `information_schema`: the SQL standard's views of the same objects.
+
+use super::{
+    INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
+    builder::{Rows, int, option, string, yes_no},
+    definitions, reference,
+    relations::{Attribute, columns_in},
+};
+use crate::{
+    Result,
+    catalog::model::{Oid, Table},
+    types::{ColumnType, Datum, Type, format_type},
+};
+
+/// A constraint of a table. NOT NULL counts as a CHECK, as in PostgreSQL.
+struct Constraint<'a> {
+    table: &'a Table,
+    name: String,
+    kind: &'static str,
+    /// Positions of the columns, of a key in its order.
+    columns: Vec<usize>,
+    /// Of a CHECK.
+    clause: Option<String>,
+}
+
+impl Constraint<'_> {
+    fn is_key(&self) -> bool {
+        self.clause.is_none()
+    }
+}
+
+/// The numbers that describe a type in `columns`.
+struct Measures {
+    characters: Option<i32>,
+    octets: Option<i32>,
+    precision: Option<i32>,
+    radix: Option<i32>,
+    scale: Option<i32>,
+    datetime: Option<i32>,
+}
+
+fn measures(ColumnType { ty, modifier }: ColumnType) -> Measures {
+    let mut out = Measures {
+        characters: None,
+        octets: None,
+        precision: None,
+        radix: None,
+        scale: None,
+        datetime: None,
+    };
+    /// The most bytes of all that text can have.
+    const OCTETS_MAX: i32 = 1 << 30;
+    match ty {
+        Type::Bpchar | Type::Varchar => {
+            out.characters = (modifier >= 4).then_some(modifier - 4);
+            // Four bytes are the most that a character takes.
+            out.octets = Some(out.characters.map_or(OCTETS_MAX, |n| n.saturating_mul(4)));
+        }
+        Type::Text => out.octets = Some(OCTETS_MAX),
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 => {
+            out.precision = Some(match ty {
+                Type::Int2 => 16,
+                Type::Int4 => 32,
+                Type::Int8 => 64,
+                Type::Float4 => 24,
+                _ => 53,
+            });
+            out.radix = Some(2);
+            out.scale = matches!(ty, Type::Int2 | Type::Int4 | Type::Int8).then_some(0);
+        }
+        Type::Numeric => {
+            out.radix = Some(10);
+            if modifier >= 4 {
+                out.precision = Some(((modifier - 4) >> 16) & 0xffff);
+                out.scale = Some((((modifier - 4) & 0x7ff) ^ 0x400) - 0x400);
+            }
+        }
+        Type::Date => out.datetime = Some(0),
+        Type::Time | Type::Timestamp | Type::Timestamptz => {
+            out.datetime = Some(if modifier < 0 { 6 } else { modifier });
+        }
+        Type::Interval => {
+            let digits = modifier & 0xffff;
+            out.datetime = Some(if modifier < 0 || digits == 0xffff { 6 } else { digits });
+        }
+        _ => {}
+    }
+    out
+}
+
+impl<'a> System<'a> {
+    /// Fills a view of `information_schema`; those of what does not exist here stay empty.
+    pub(super) fn information(&self, view: &str, rows: &mut Rows) -> Result<()> {
+        match view {
+            "information_schema_catalog_name" => {
+                rows.add([("catalog_name", self.catalog_name())]);
+            }
+            "enabled_roles" => rows.add([("role_name", string(self.state.user()))]),
+            "character_sets" => rows.add([
+                ("character_set_name", string("UTF8")),
+                ("character_repertoire", string("UCS")),
+                ("form_of_use", string("UTF8")),
+                ("default_collate_catalog", self.catalog_name()),
+            ]),
+            "schemata" => self.schemata(rows),
+            "tables" => self.information_tables(rows),
+            "columns" => self.information_columns(rows),
+            "views" => self.information_views(rows),
+            "sequences" => self.information_sequences(rows),
+            "table_constraints" => self.table_constraints(rows),
+            "check_constraints" => self.check_constraints(rows),
+            "key_column_usage" => self.key_columns(rows),
+            "constraint_column_usage" => self.constraint_columns(rows),
+            "constraint_table_usage" => self.constraint_tables(rows),
+            "table_privileges" | "role_table_grants" => self.privileges(rows),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn catalog_name(&self) -> Datum {
+        string(self.state.database())
+    }
+
+    fn schemata(&self, rows: &mut Rows) {
+        let users = self.catalog().schemas().map(|schema| schema.name.as_str());
+        for name in users.chain([SYSTEM_SCHEMA, INFORMATION_SCHEMA]) {
+            rows.add([
+                ("catalog_name", self.catalog_name()),
+                ("schema_name", string(name)),
+                ("schema_owner", string(self.state.user())),
+            ]);
+        }
+    }
+
+    /// Schema, name and whether it is a view, of all that can be read as a table.
+    fn readable(&self) -> Vec<(&'a str, &'a str, bool)> {
+        let system = reference::RELATIONS.iter().map(|one| (one.schema, one.name, one.kind == b'v'));
+        let users = self.objects().filter_map(|object| match object {
+            Object::Table(_) => Some((object.schema(), object.name(), false)),
+            Object::View(_) => Some((object.schema(), object.name(), true)),
+            _ => None,
+        });
+        system.chain(users).collect()
+    }
+
+    fn information_tables(&self, rows: &mut Rows) {
+        for (schema, name, is_view) in self.readable() {
+            let is_users = schema != SYSTEM_SCHEMA && schema != INFORMATION_SCHEMA;
+            rows.add([
+                ("table_catalog", self.catalog_name()),
+                ("table_schema", string(schema)),
+                ("table_name", string(name)),
+                ("table_type", string(if is_view { "VIEW" } else { "BASE TABLE" })),
+                ("is_insertable_into", yes_no(!is_view && is_users)),
+                ("is_typed", yes_no(false)),
+            ]);
+        }
+    }
+
+    fn information_columns(&self, rows: &mut Rows) {
+        for relation in reference::RELATIONS.iter() {
+            for (i, column) in relation.columns.iter().enumerate() {
+                let attribute = Attribute {
+                    name: column.name.to_owned(),
+                    ty: column.ty,
+                    not_null: relation.not_null.get(i) == Some(&true),
+                    column: None,
+                    dropped: false,
+                };
+                self.information_column(relation.schema, relation.name, i, &attribute, false, rows);
+            }
+        }
+        for object in self.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_))) {
+            let updatable = matches!(object, Object::Table(_));
+            for (i, attribute) in object.attributes().iter().enumerate().filter(|(_, one)| !one.dropped) {
+                self.information_column(object.schema(), object.name(), i, attribute, updatable, rows);
+            }
+        }
+    }
+
+    fn information_column(
+        &self,
+        schema: &str,
+        table: &str,
+        position: usize,
+        attribute: &Attribute<'_>,
+        updatable: bool,
+        rows: &mut Rows,
+    ) {
+        let ty = attribute.ty.ty;
+        let number = |value: Option<i32>| option(value.map(Datum::Int4));
+        let measures = measures(attribute.ty);
+        let default = attribute
+            .column
+            .and_then(|column| column.default.as_deref())
+            .map(|one| self.shown_expression(one));
+        let identity = attribute.column.filter(|_| default.is_none()).and_then(|column| column.identity);
+        let sequence = identity.and_then(|identity| self.catalog().sequence_by_oid(identity.sequence));
+        let of_sequence = |value: fn(&crate::catalog::model::Sequence) -> i64| {
+            option(sequence.map(|sequence| string(value(sequence).to_string())))
+        };
+        // "C" is a collation of its own; the default one is not shown.
+        let collation = (ty.info().collation == 950).then_some("C");
+        let data_type = if ty.element().is_some() { "ARRAY".to_owned() } else { format_type(ty, None) };
+        rows.add([
+            ("table_catalog", self.catalog_name()),
+            ("table_schema", string(schema)),
+            ("table_name", string(table)),
+            ("column_name", string(attribute.name.as_str())),
+            ("ordinal_position", int(position + 1)),
+            ("column_default", option(default.map(string))),
+            ("is_nullable", yes_no(!attribute.not_null)),
+            ("data_type", string(data_type)),
+            ("character_maximum_length", number(measures.characters)),
+            ("character_octet_length", number(measures.octets)),
+            ("numeric_precision", number(measures.precision)),
+            ("numeric_precision_radix", number(measures.radix)),
+            ("numeric_scale", number(measures.scale)),
+            ("datetime_precision", number(measures.datetime)),
+            ("collation_catalog", option(collation.map(|_| self.catalog_name()))),
+            ("collation_schema", option(collation.map(|_| string(SYSTEM_SCHEMA)))),
+            ("collation_name", option(collation.map(string))),
+            ("udt_catalog", self.catalog_name()),
+            ("udt_schema", string(SYSTEM_SCHEMA)),
+            ("udt_name", string(ty.info().typname)),
+            ("dtd_identifier", string((position + 1).to_string())),
+            ("is_self_referencing", yes_no(false)),
+            ("is_identity", yes_no(identity.is_some())),
+            (
+                "identity_generation",
+                option(identity.map(|one| string(if one.always { "ALWAYS" } else { "BY DEFAULT" }))),
+            ),
+            ("identity_start", of_sequence(|one| one.start)),
+            ("identity_increment", of_sequence(|one| one.increment)),
+            ("identity_maximum", of_sequence(|one| one.max)),
+            ("identity_minimum", of_sequence(|one| one.min)),
+            ("identity_cycle", yes_no(sequence.is_some_and(|one| one.cycle))),
+            ("is_generated", string("NEVER")),
+            ("is_updatable", yes_no(updatable)),
+        ]);
+    }
+
+    fn information_views(&self, rows: &mut Rows) {
+        let mut add = |schema: &str, name: &str, query: Datum| {
+            rows.add([
+                ("table_catalog", self.catalog_name()),
+                ("table_schema", string(schema)),
+                ("table_name", string(name)),
+                ("view_definition", query),
+                ("check_option", string("NONE")),
+                ("is_updatable", yes_no(false)),
+                ("is_insertable_into", yes_no(false)),
+                ("is_trigger_updatable", yes_no(false)),
+                ("is_trigger_deletable", yes_no(false)),
+                ("is_trigger_insertable_into", yes_no(false)),
+            ]);
+        };
+        for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
+            add(relation.schema, relation.name, Datum::Null);
+        }
+        for view in self.catalog().views() {
+            add(&view.schema, &view.name, string(definitions::view(view)));
+        }
+    }
+
+    /// The sequences that are no identity columns'.
+    fn information_sequences(&self, rows: &mut Rows) {
+        let identities: Vec<Oid> = self
+            .catalog()
+            .tables()
+            .flat_map(|table| &table.columns)
+            .filter_map(|column| column.identity.map(|identity| identity.sequence))
+            .collect();
+        for sequence in self.catalog().sequences().filter(|one| !identities.contains(&one.oid)) {
+            rows.add([
+                ("sequence_catalog", self.catalog_name()),
+                ("sequence_schema", string(sequence.schema.as_str())),
+                ("sequence_name", string(sequence.name.as_str())),
+                ("data_type", string(format_type(sequence.ty.ty, None))),
+                ("numeric_precision", option(measures(sequence.ty).precision.map(Datum::Int4))),
+                ("numeric_precision_radix", Datum::Int4(2)),
+                ("numeric_scale", Datum::Int4(0)),
+                ("start_value", string(sequence.start.to_string())),
+                ("minimum_value", string(sequence.min.to_string())),
+                ("maximum_value", string(sequence.max.to_string())),
+                ("increment", string(sequence.increment.to_string())),
+                ("cycle_option", yes_no(sequence.cycle)),
+            ]);
+        }
+    }
+
+    /// The constraints of users' tables.
+    fn information_constraints(&self) -> Vec<Constraint<'a>> {
+        let mut all = Vec::new();
+        for table in self.catalog().tables() {
+            for index in table.primary_key.iter().chain(&table.indexes).filter(|index| index.constraint) {
+                let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
+                all.push(Constraint {
+                    table,
+                    name: index.name.clone(),
+                    kind: if primary { "PRIMARY KEY" } else { "UNIQUE" },
+                    columns: index.columns.clone(),
+                    clause: None,
+                });
+            }
+            for check in &table.checks {
+                all.push(Constraint {
+                    table,
+                    name: check.name.clone(),
+                    kind: "CHECK",
+                    columns: columns_in(&check.expression, table),
+                    clause: Some(format!("(({}))", check.expression)),
+                });
+            }
+            let schema = self.schema_oid(&table.schema).unwrap_or(0);
+            for (i, column) in table.columns.iter().enumerate() {
+                if column.not_null && !column.dropped {
+                    all.push(Constraint {
+                        table,
+                        name: format!("{schema}_{}_{}_not_null", table.oid, i + 1),
+                        kind: "CHECK",
+                        columns: Vec::new(),
+                        clause: Some(format!("{} IS NOT NULL", column.name)),
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// The columns that name a constraint, and with `table` those that name its table.
+    fn naming(&self, one: &Constraint<'_>, table: bool) -> Vec<(&'static str, Datum)> {
+        let schema = || string(one.table.schema.as_str());
+        let mut names = vec![
+            ("constraint_catalog", self.catalog_name()),
+            ("constraint_schema", schema()),
+            ("constraint_name", string(one.name.as_str())),
+        ];
+        if table {
+            names.extend([
+                ("table_catalog", self.catalog_name()),
+                ("table_schema", schema()),
+                ("table_name", string(one.table.name.as_str())),
+            ]);
+        }
+        names
+    }
+
+    fn table_constraints(&self, rows: &mut Rows) {
+        for one in self.information_constraints() {
+            let rest = [
+                ("constraint_type", string(one.kind)),
+                ("is_deferrable", yes_no(false)),
+                ("initially_deferred", yes_no(false)),
+                ("enforced", yes_no(true)),
+                ("nulls_distinct", if one.kind == "UNIQUE" { yes_no(true) } else { Datum::Null }),
+            ];
+            rows.add(self.naming(&one, true).into_iter().chain(rest));
+        }
+    }
+
+    fn check_constraints(&self, rows: &mut Rows) {
+        for one in self.information_constraints() {
+            if let Some(clause) = &one.clause {
+                let clause = [("check_clause", string(clause.as_str()))];
+                rows.add(self.naming(&one, false).into_iter().chain(clause));
+            }
+        }
+    }
+
+    fn key_columns(&self, rows: &mut Rows) {
+        for one in self.information_constraints().iter().filter(|one| one.is_key()) {
+            for (i, position) in one.columns.iter().enumerate() {
+                let Some(column) = one.table.columns.get(*position) else { continue };
+                let rest = [("column_name", string(column.name.as_str())), ("ordinal_position", int(i + 1))];
+                rows.add(self.naming(one, true).into_iter().chain(rest));
+            }
+        }
+    }
+
+    fn constraint_columns(&self, rows: &mut Rows) {
+        for one in self.information_constraints() {
+            for position in &one.columns {
+                let Some(column) = one.table.columns.get(*position) else { continue };
+                let name = [("column_name", string(column.name.as_str()))];
+                rows.add(self.naming(&one, true).into_iter().chain(name));
+            }
+        }
+    }
+
+    fn constraint_tables(&self, rows: &mut Rows) {
+        for one in self.information_constraints().iter().filter(|one| one.is_key()) {
+            rows.add(self.naming(one, true));
+        }
+    }
+
+    fn privileges(&self, rows: &mut Rows) {
+        const ALL: [&str; 7] = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+        for (schema, table, _) in self.readable() {
+            for privilege in ALL {
+                rows.add([
+                    ("grantor", string(self.state.user())),
+                    ("grantee", string(self.state.user())),
+                    ("table_catalog", self.catalog_name()),
+                    ("table_schema", string(schema)),
+                    ("table_name", string(table)),
+                    ("privilege_type", string(privilege)),
+                    ("is_grantable", yes_no(true)),
+                    ("with_hierarchy", yes_no(privilege == "SELECT")),
+                ]);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Built-in objects and those of the whole server: functions, roles, the database, tablespaces.
+
+use super::{
+    DATABASE, DEFAULT_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System,
+    builder::{Rows, letter, oid, oids, small, string, yes},
+    functions::UTF8,
+    reference,
+};
+use crate::types::{Datum, Scalar};
+
+/// `pg_language.oid` of internal.
+const INTERNAL: u32 = 12;
+
+/// `pg_proc`.
+pub(super) fn functions(rows: &mut Rows) {
+    for function in reference::FUNCTIONS.iter() {
+        rows.add([
+            ("oid", oid(function.oid)),
+            ("proname", string(function.name)),
+            ("pronamespace", oid(SYSTEM_SCHEMA_OID)),
+            ("proowner", oid(OWNER)),
+            ("prolang", oid(INTERNAL)),
+            ("procost", Datum::Float4(1.0)),
+            ("prorows", Datum::Float4(if function.returns_set { 1000.0 } else { 0.0 })),
+            ("provariadic", oid(function.variadic)),
+            ("prosupport", oid(0)),
+            ("prokind", letter(function.kind)),
+            ("prosecdef", yes(false)),
+            ("proleakproof", yes(false)),
+            ("proisstrict", yes(function.strict)),
+            ("proretset", yes(function.returns_set)),
+            ("provolatile", letter(function.volatility)),
+            ("proparallel", letter(b's')),
+            ("pronargs", small(function.arguments.len())),
+            ("pronargdefaults", Datum::Int2(function.defaults)),
+            ("prorettype", oid(function.result)),
+            ("proargtypes", oids(function.arguments.iter().copied())),
+            ("prosrc", string(function.source)),
+        ]);
+    }
+}
+
+/// `pg_tablespace`.
+pub(super) fn tablespaces(rows: &mut Rows) {
+    for (id, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {
+        rows.add([("oid", oid(id)), ("spcname", string(name)), ("spcowner", oid(OWNER))]);
+    }
+}
+
+impl System<'_> {
+    pub(super) fn databases(&self, rows: &mut Rows) {
+        let setting = |name: &str| {
+            let setting = self.state.settings().into_iter().find(|setting| setting.name == name);
+            string(setting.map_or_else(|| "C".to_owned(), |setting| setting.value))
+        };
+        rows.add([
+            ("oid", oid(DATABASE)),
+            ("datname", string(self.state.database())),
+            ("datdba", oid(OWNER)),
+            ("encoding", Datum::Int4(UTF8)),
+            ("datlocprovider", letter(b'c')),
+            ("datistemplate", yes(false)),
+            ("datallowconn", yes(true)),
+            ("datconnlimit", Datum::Int4(-1)),
+            ("datfrozenxid", oid(0)),
+            ("datminmxid", oid(0)),
+            ("dattablespace", oid(DEFAULT_TABLESPACE)),
+            ("datcollate", setting("lc_collate")),
+            ("datctype", setting("lc_ctype")),
+        ]);
+    }
+
+    /// The only role, in the form of the table that is asked for. No table has a password.
+    pub(super) fn roles(&self, table: &str, rows: &mut Rows) {
+        let name = || string(self.state.user());
+        match table {
+            "pg_group" => {}
+            "pg_user" => rows.add([
+                ("usename", name()),
+                ("usesysid", oid(OWNER)),
+                ("usecreatedb", yes(true)),
+                ("usesuper", yes(true)),
+                ("userepl", yes(true)),
+                ("usebypassrls", yes(true)),
+                ("passwd", string("********")),
+            ]),
+            table => {
+                let hidden = if table == "pg_roles" { string("********") } else { Datum::Null };
+                rows.add([
+                    ("oid", oid(OWNER)),
+                    ("rolname", name()),
+                    ("rolsuper", yes(true)),
+                    ("rolinherit", yes(true)),
+                    ("rolcreaterole", yes(true)),
+                    ("rolcreatedb", yes(true)),
+                    ("rolcanlogin", yes(true)),
+                    ("rolreplication", yes(true)),
+                    ("rolbypassrls", yes(true)),
+                    ("rolconnlimit", Datum::Int4(-1)),
+                    ("rolpassword", hidden),
+                ]);
+            }
+        }
+    }
+
+    pub(super) fn prepared_list(&self, rows: &mut Rows) {
+        for statement in self.state.prepared_statements() {
+            let types = statement.parameters.iter().map(|ty| Datum::Oid(ty.oid())).collect();
+            rows.add([
+                ("name", string(statement.name)),
+                ("statement", string(statement.statement)),
+                ("prepare_time", Datum::Timestamptz(statement.prepared)),
+                ("parameter_types", Datum::Array(Scalar::Regtype, types)),
+                ("from_sql", yes(statement.from_sql)),
+                ("generic_plans", Datum::Int8(0)),
+                ("custom_plans", Datum::Int8(0)),
+            ]);
+        }
+    }
+
+    pub(super) fn cursor_list(&self, rows: &mut Rows) {
+        for cursor in self.state.cursors() {
+            rows.add([
+                ("name", string(cursor.name)),
+                ("statement", string(cursor.statement)),
+                ("is_holdable", yes(cursor.is_holdable)),
+                ("is_binary", yes(false)),
+                ("is_scrollable", yes(false)),
+                ("creation_time", Datum::Timestamptz(cursor.opened)),
+            ]);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What PostgreSQL 15 itself defines: the system tables with their columns, and the built-in types, functions,
+//! operators, casts and operator classes, with their own identifiers.
+//!
+//! The data stand in `data/`, written by `tools/system_catalog.sh` from a PostgreSQL 15 server and cut there to the
+//! types that Gnomon has. Of the functions only those are shown that can be called here.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use crate::{
+    catalog::model::Oid,
+    functions,
+    query::VirtualColumn,
+    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, text},
+};
+
+/// A table of `pg_catalog` or `information_schema`.
+#[derive(Debug)]
+pub(super) struct SystemRelation {
+    pub(super) oid: Oid,
+    pub(super) schema: &'static str,
+    pub(super) name: &'static str,
+    /// `r` or `v`.
+    pub(super) kind: u8,
+    pub(super) columns: Vec<VirtualColumn>,
+    pub(super) not_null: Vec<bool>,
+}
+
+/// A function as its signature tells.
+#[derive(Debug)]
+pub(super) struct BuiltIn {
+    pub(super) oid: Oid,
+    pub(super) name: &'static str,
+    /// `f`, `a` or `w`.
+    pub(super) kind: u8,
+    pub(super) volatility: u8,
+    pub(super) strict: bool,
+    pub(super) returns_set: bool,
+    pub(super) result: Oid,
+    pub(super) variadic: Oid,
+    pub(super) arguments: Vec<Oid>,
+    pub(super) defaults: i16,
+    pub(super) source: &'static str,
+}
+
+/// What pg_type tells of a type that names and functions need.
+#[derive(Debug)]
+pub(super) struct BuiltInType {
+    pub(super) oid: Oid,
+    pub(super) name: &'static str,
+}
+
+/// All system tables, those of information_schema first, each schema by name.
+pub(super) static RELATIONS: LazyLock<Vec<SystemRelation>> = LazyLock::new(|| {
+    let mut relations: Vec<SystemRelation> = Vec::new();
+    for line in include_str!("data/relations.tsv").lines() {
+        let mut fields = line.split('\t');
+        let mut next = || fields.next().unwrap_or_default();
+        let (first, second, third) = (next(), next(), next());
+        match relations.last_mut() {
+            Some(relation) if first.is_empty() => {
+                let ty = Type::all().find(|ty| ty.info().typname == third).unwrap_or(Type::Text);
+                relation.columns.push(VirtualColumn { name: second, ty: ty.into() });
+                relation.not_null.push(next() == "not null");
+            }
+            _ => {
+                let (schema, name) = first.split_once('.').unwrap_or(("pg_catalog", first));
+                let kind = third.bytes().next().unwrap_or(b'r');
+                let oid = number(second);
+                relations.push(SystemRelation {
+                    oid,
+                    schema,
+                    name,
+                    kind,
+                    columns: Vec::new(),
+                    not_null: Vec::new(),
+                });
+            }
+        }
+    }
+    relations
+});
+
+static BY_OID: LazyLock<HashMap<Oid, &'static SystemRelation>> =
+    LazyLock::new(|| RELATIONS.iter().map(|relation| (relation.oid, relation)).collect());
+
+/// The functions that can be called, and those that types and operators are made of.
+pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
+    let referred = referred_functions();
+    let all = include_str!("data/functions.tsv").lines().map(built_in);
+    all.filter(|function| {
+        let name = function.name;
+        referred.contains(&function.oid)
+            || functions::function_exists(name)
+            || functions::is_aggregate(name)
+            || functions::is_set_function(name)
+    })
+    .collect()
+});
+
+static TYPES: LazyLock<Vec<BuiltInType>> = LazyLock::new(|| {
+    let lines = include_str!("data/pg_type.tsv").lines();
+    lines
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let field = |i: usize| fields.get(i).copied().unwrap_or_default();
+            BuiltInType { oid: number(field(0)), name: field(1) }
+        })
+        .collect()
+});
+
+/// The data of the tables whose rows are all PostgreSQL's own.
+const FILES: [(&str, &str); 8] = [
+    ("pg_am", include_str!("data/pg_am.tsv")),
+    ("pg_cast", include_str!("data/pg_cast.tsv")),
+    ("pg_collation", include_str!("data/pg_collation.tsv")),
+    ("pg_language", include_str!("data/pg_language.tsv")),
+    ("pg_opclass", include_str!("data/pg_opclass.tsv")),
+    ("pg_operator", include_str!("data/pg_operator.tsv")),
+    ("pg_opfamily", include_str!("data/pg_opfamily.tsv")),
+    ("pg_type", include_str!("data/pg_type.tsv")),
+];
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or(0)
+}
+
+fn built_in(line: &'static str) -> BuiltIn {
+    let fields: Vec<&'static str> = line.split('\t').collect();
+    let field = |i: usize| fields.get(i).copied().unwrap_or_default();
+    let letter = |i: usize| field(i).bytes().next().unwrap_or(b'f');
+    BuiltIn {
+        oid: number(field(0)),
+        name: field(1),
+        kind: letter(2),
+        volatility: letter(3),
+        strict: field(4) == "t",
+        returns_set: field(5) == "t",
+        result: number(field(6)),
+        variadic: number(field(7)),
+        arguments: field(8).split_whitespace().map(number).collect(),
+        defaults: field(9).parse().unwrap_or(0),
+        source: field(10),
+    }
+}
+
+/// The functions that rows of other tables refer to.
+fn referred_functions() -> Vec<Oid> {
+    let mut oids = Vec::new();
+    for (table, data) in FILES {
+        let Some(relation) = relation("pg_catalog", table) else { continue };
+        let columns: Vec<usize> =
+            (0..relation.columns.len()).filter(|i| relation.columns[*i].ty.ty == Type::Regproc).collect();
+        for line in data.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            oids.extend(columns.iter().filter_map(|i| fields.get(*i)).map(|field| number(field)));
+        }
+    }
+    oids
+}
+
+/// The system table of this name.
+pub(super) fn relation(schema: &str, name: &str) -> Option<&'static SystemRelation> {
+    RELATIONS.iter().find(|relation| relation.schema == schema && relation.name == name)
+}
+
+/// The system table with this identifier.
+pub(super) fn relation_by_oid(oid: Oid) -> Option<&'static SystemRelation> {
+    BY_OID.get(&oid).copied()
+}
+
+/// The functions of this name.
+pub(super) fn functions_named(name: &str) -> impl Iterator<Item = &'static BuiltIn> {
+    FUNCTIONS.iter().filter(move |function| function.name == name)
+}
+
+/// The function with this identifier.
+pub(super) fn function_by_oid(oid: Oid) -> Option<&'static BuiltIn> {
+    let i = FUNCTIONS.binary_search_by_key(&oid, |function| function.oid).ok()?;
+    FUNCTIONS.get(i)
+}
+
+/// The type with this identifier, pseudo-types too.
+pub(super) fn type_by_oid(oid: Oid) -> Option<&'static BuiltInType> {
+    TYPES.iter().find(|ty| ty.oid == oid)
+}
+
+/// The type of this internal name, pseudo-types too.
+pub(super) fn type_named(name: &str) -> Option<&'static BuiltInType> {
+    TYPES.iter().find(|ty| ty.name == name)
+}
+
+/// The default btree operator class of a type, and the identifier of its family.
+pub(super) fn operator_class(ty: Type) -> Oid {
+    // These types are ordered as another type is.
+    let oid = match ty {
+        Type::Varchar => Type::Text.oid(),
+        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => Type::Oid.oid(),
+        Type::Array(_) => type_named("anyarray").map_or(0, |ty| ty.oid),
+        other => other.oid(),
+    };
+    let lines = include_str!("data/pg_opclass.tsv").lines();
+    lines
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+        .find(|fields| fields.get(6).is_some_and(|input| number(input) == oid))
+        .and_then(|fields| fields.first().map(|class| number(class)))
+        .unwrap_or(0)
+}
+
+/// The rows of a table whose rows are all PostgreSQL's own; none if it is not one of them.
+pub(super) fn rows(relation: &SystemRelation) -> Option<Vec<Row>> {
+    let (_, data) = FILES.iter().find(|(table, _)| *table == relation.name)?;
+    let environment = FixedEnvironment::default();
+    let context = Context::new(&environment);
+    let value = |field: &str, ty: ColumnType| match (field, ty.ty) {
+        ("\\N", _) => Datum::Null,
+        (field, Type::Regproc) => Datum::Oid(number(field)),
+        (field, _) => text::input(&context, field, ty).unwrap_or(Datum::Null),
+    };
+    let row = |line: &str| {
+        let fields = line.split('\t').chain(std::iter::repeat("\\N"));
+        relation.columns.iter().zip(fields).map(|(column, field)| value(field, column.ty)).collect()
+    };
+    Some(data.lines().map(row).collect())
+}

@@ -1,0 +1,583 @@
+//! Users' tables, indexes, sequences and views as pg_class and its kin show them, the system's own tables too.
+
+use super::{
+    DATABASE, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID,
+    System,
+    builder::{Rows, attributes, int, letter, oid, oids, option, small, string, yes},
+    default_oid, derived_oid, reference, tree_number,
+};
+use crate::{
+    Result,
+    catalog::model::{Column, Index, Oid, Table},
+    types::{ColumnType, Datum, Scalar, Type},
+};
+
+/// `pg_am.oid` of heap.
+const HEAP: Oid = 2;
+/// `pg_am.oid` of btree.
+const BTREE: Oid = 403;
+/// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
+pub(super) const PG_CLASS: Oid = 1259;
+const PG_NAMESPACE: Oid = 2615;
+const PG_CONSTRAINT: Oid = 2606;
+const PG_ATTRDEF: Oid = 2604;
+const PG_REWRITE: Oid = 2618;
+
+/// What rows of pg_class differ in.
+struct Class<'a> {
+    oid: Oid,
+    name: &'a str,
+    schema: Oid,
+    kind: u8,
+    method: Oid,
+    file: Oid,
+    attributes: usize,
+    checks: usize,
+    has_index: bool,
+}
+
+/// A column of any relation.
+pub(super) struct Attribute<'a> {
+    pub(super) name: String,
+    pub(super) ty: ColumnType,
+    pub(super) not_null: bool,
+    pub(super) column: Option<&'a Column>,
+    pub(super) dropped: bool,
+}
+
+impl<'a> Attribute<'a> {
+    fn plain(name: impl Into<String>, ty: ColumnType) -> Attribute<'a> {
+        Attribute { name: name.into(), ty, not_null: false, column: None, dropped: false }
+    }
+
+    pub(super) fn of(column: &'a Column) -> Attribute<'a> {
+        Attribute {
+            name: column.name.clone(),
+            ty: column.ty,
+            not_null: column.not_null,
+            column: Some(column),
+            dropped: column.dropped,
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Its columns, in the order of their numbers.
+    pub(super) fn attributes(&self) -> Vec<Attribute<'a>> {
+        match self {
+            Object::Table(table) => table.columns.iter().map(Attribute::of).collect(),
+            Object::Index(table, index) => {
+                let columns = index.columns.iter().filter_map(|position| table.columns.get(*position));
+                columns.map(|column| Attribute::plain(column.name.clone(), column.ty)).collect()
+            }
+            Object::Sequence(_) => super::SEQUENCE_COLUMNS
+                .iter()
+                .map(|column| Attribute { not_null: true, ..Attribute::plain(column.name, column.ty) })
+                .collect(),
+            Object::View(view) => {
+                view.columns.iter().map(|(name, ty)| Attribute::plain(name.clone(), *ty)).collect()
+            }
+        }
+    }
+}
+
+fn add_class(rows: &mut Rows, class: &Class<'_>) {
+    let kind = class.kind;
+    let is_table = kind == b'r';
+    rows.add([
+        ("oid", oid(class.oid)),
+        ("relname", string(class.name)),
+        ("relnamespace", oid(class.schema)),
+        ("reltype", oid(0)),
+        ("reloftype", oid(0)),
+        ("relowner", oid(OWNER)),
+        ("relam", oid(class.method)),
+        ("relfilenode", oid(class.file)),
+        ("reltablespace", oid(0)),
+        ("relpages", Datum::Int4(0)),
+        // Unknown: nothing counts rows.
+        ("reltuples", Datum::Float4(if kind == b'S' { 1.0 } else { -1.0 })),
+        ("relallvisible", Datum::Int4(0)),
+        ("reltoastrelid", oid(0)),
+        ("relhasindex", yes(class.has_index)),
+        ("relisshared", yes(false)),
+        ("relpersistence", letter(b'p')),
+        ("relkind", letter(kind)),
+        ("relnatts", small(class.attributes)),
+        ("relchecks", small(class.checks)),
+        ("relhasrules", yes(kind == b'v')),
+        ("relhastriggers", yes(false)),
+        ("relhassubclass", yes(false)),
+        ("relrowsecurity", yes(false)),
+        ("relforcerowsecurity", yes(false)),
+        ("relispopulated", yes(true)),
+        ("relreplident", letter(if is_table { b'd' } else { b'n' })),
+        ("relispartition", yes(false)),
+        ("relrewrite", oid(0)),
+        ("relfrozenxid", oid(0)),
+        ("relminmxid", oid(0)),
+    ]);
+}
+
+fn add_attribute(rows: &mut Rows, relation: Oid, number: usize, attribute: &Attribute<'_>) {
+    let info = attribute.ty.ty.info();
+    let column = attribute.column;
+    let identity = match column.and_then(|column| column.identity) {
+        Some(identity) if column.is_some_and(|column| column.default.is_none()) => {
+            if identity.always {
+                b'a'
+            } else {
+                b'd'
+            }
+        }
+        _ => 0,
+    };
+    let name = match attribute.dropped {
+        true => format!("........pg.dropped.{number}........"),
+        false => attribute.name.clone(),
+    };
+    rows.add([
+        ("attrelid", oid(relation)),
+        ("attname", string(name)),
+        ("atttypid", oid(if attribute.dropped { 0 } else { info.oid })),
+        ("attstattarget", Datum::Int4(-1)),
+        ("attlen", Datum::Int2(info.length)),
+        ("attnum", small(number)),
+        ("attndims", Datum::Int4(i32::from(attribute.ty.ty.element().is_some()))),
+        ("attcacheoff", Datum::Int4(-1)),
+        ("atttypmod", Datum::Int4(attribute.ty.modifier)),
+        ("attbyval", yes(info.by_value)),
+        ("attalign", char_letter(info.align)),
+        ("attstorage", char_letter(info.storage)),
+        ("attcompression", letter(0)),
+        ("attnotnull", yes(attribute.not_null && !attribute.dropped)),
+        ("atthasdef", yes(!attribute.dropped && column.is_some_and(|column| column.default.is_some()))),
+        ("atthasmissing", yes(false)),
+        ("attidentity", letter(if attribute.dropped { 0 } else { identity })),
+        ("attgenerated", letter(0)),
+        ("attisdropped", yes(attribute.dropped)),
+        ("attislocal", yes(true)),
+        ("attinhcount", Datum::Int4(0)),
+        ("attcollation", oid(info.collation)),
+    ]);
+}
+
+fn char_letter(c: char) -> Datum {
+    letter(u8::try_from(c).unwrap_or(b'?'))
+}
+
+/// The letter of the options of an index column: 1 descends, 2 NULLs first.
+fn index_options(index: &Index) -> Datum {
+    let options = index.columns.iter().enumerate().map(|(i, _)| {
+        let flag = |flags: &[bool], bit: i16| if flags.get(i) == Some(&true) { bit } else { 0 };
+        Datum::Int2(flag(&index.descending, 1) | flag(&index.nulls_first, 2))
+    });
+    Datum::Array(Scalar::Int2, options.collect())
+}
+
+fn column_type(table: &Table, position: usize) -> Type {
+    table.columns.get(position).map_or(Type::Unknown, |column| column.ty.ty)
+}
+
+/// The positions of the columns that an expression names: its identifiers that are columns of the table.
+pub(super) fn columns_in(expression: &str, table: &Table) -> Vec<usize> {
+    use sqlparser::tokenizer::{Token, Tokenizer};
+    let dialect = sqlparser::dialect::PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, expression).tokenize().unwrap_or_default();
+    let mut positions: Vec<usize> = Vec::new();
+    for token in tokens {
+        let Token::Word(word) = token else { continue };
+        let name = if word.quote_style.is_some() { word.value } else { word.value.to_lowercase() };
+        let found = table.columns.iter().position(|column| !column.dropped && column.name == name);
+        if let Some(position) = found.filter(|position| !positions.contains(position)) {
+            positions.push(position);
+        }
+    }
+    positions.sort_unstable();
+    positions
+}
+
+impl System<'_> {
+    fn schema_oid_of(&self, object: &Object<'_>) -> Oid {
+        self.schema_oid(object.schema()).unwrap_or(0)
+    }
+
+    pub(super) fn classes(&self, rows: &mut Rows) {
+        for relation in reference::RELATIONS.iter() {
+            add_class(
+                rows,
+                &Class {
+                    oid: relation.oid,
+                    name: relation.name,
+                    schema: if relation.schema == SYSTEM_SCHEMA {
+                        SYSTEM_SCHEMA_OID
+                    } else {
+                        INFORMATION_SCHEMA_OID
+                    },
+                    kind: relation.kind,
+                    method: if relation.kind == b'r' { HEAP } else { 0 },
+                    file: 0,
+                    attributes: relation.columns.len(),
+                    checks: 0,
+                    has_index: false,
+                },
+            );
+        }
+        for object in self.objects() {
+            let (kind, method, file, checks, has_index) = match &object {
+                Object::Table(table) => {
+                    let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
+                    (b'r', HEAP, tree_number(table.tree), table.checks.len(), has_index)
+                }
+                Object::Index(_, index) => (b'i', BTREE, tree_number(index.tree), 0, false),
+                Object::Sequence(_) => (b'S', 0, 0, 0, false),
+                Object::View(_) => (b'v', 0, 0, 0, false),
+            };
+            add_class(
+                rows,
+                &Class {
+                    oid: object.oid(),
+                    name: object.name(),
+                    schema: self.schema_oid_of(&object),
+                    kind,
+                    method,
+                    file,
+                    attributes: object.attributes().len(),
+                    checks,
+                    has_index,
+                },
+            );
+        }
+    }
+
+    pub(super) fn attributes(&self, rows: &mut Rows) {
+        for relation in reference::RELATIONS.iter() {
+            for (i, column) in relation.columns.iter().enumerate() {
+                let attribute = Attribute {
+                    not_null: relation.not_null.get(i) == Some(&true),
+                    ..Attribute::plain(column.name, column.ty)
+                };
+                add_attribute(rows, relation.oid, i + 1, &attribute);
+            }
+        }
+        for object in self.objects() {
+            for (i, attribute) in object.attributes().iter().enumerate() {
+                add_attribute(rows, object.oid(), i + 1, attribute);
+            }
+        }
+    }
+
+    pub(super) fn defaults(&self, rows: &mut Rows) {
+        for table in self.catalog().tables() {
+            for (i, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
+                if let Some(default) = &column.default {
+                    rows.add([
+                        ("oid", oid(default_oid(table.oid, i))),
+                        ("adrelid", oid(table.oid)),
+                        ("adnum", small(i + 1)),
+                        ("adbin", string(default.as_str())),
+                    ]);
+                }
+            }
+        }
+    }
+
+    pub(super) fn indexes(&self, rows: &mut Rows) {
+        for object in self.objects() {
+            let Object::Index(table, index) = object else { continue };
+            let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
+            let types: Vec<Type> = index.columns.iter().map(|i| column_type(table, *i)).collect();
+            rows.add([
+                ("indexrelid", oid(index.oid)),
+                ("indrelid", oid(table.oid)),
+                ("indnatts", small(index.columns.len())),
+                ("indnkeyatts", small(index.columns.len())),
+                ("indisunique", yes(index.unique)),
+                ("indnullsnotdistinct", yes(false)),
+                ("indisprimary", yes(primary)),
+                ("indisexclusion", yes(false)),
+                ("indimmediate", yes(true)),
+                ("indisclustered", yes(false)),
+                ("indisvalid", yes(true)),
+                ("indcheckxmin", yes(false)),
+                ("indisready", yes(true)),
+                ("indislive", yes(true)),
+                ("indisreplident", yes(false)),
+                ("indkey", attributes(&index.columns)),
+                ("indcollation", oids(types.iter().map(|ty| ty.info().collation))),
+                ("indclass", oids(types.iter().map(|ty| reference::operator_class(*ty)))),
+                ("indoption", index_options(index)),
+            ]);
+        }
+    }
+
+    pub(super) fn constraints(&self, rows: &mut Rows) {
+        for table in self.catalog().tables() {
+            let schema = self.schema_oid(&table.schema).unwrap_or(0);
+            let mut add =
+                |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<&str>| {
+                    rows.add([
+                        ("oid", oid(id)),
+                        ("conname", string(name)),
+                        ("connamespace", oid(schema)),
+                        ("contype", letter(kind)),
+                        ("condeferrable", yes(false)),
+                        ("condeferred", yes(false)),
+                        ("convalidated", yes(true)),
+                        ("conrelid", oid(table.oid)),
+                        ("contypid", oid(0)),
+                        ("conindid", oid(index)),
+                        ("conparentid", oid(0)),
+                        ("confrelid", oid(0)),
+                        ("confupdtype", letter(b' ')),
+                        ("confdeltype", letter(b' ')),
+                        ("confmatchtype", letter(b' ')),
+                        ("conislocal", yes(true)),
+                        ("coninhcount", Datum::Int4(0)),
+                        ("connoinherit", yes(kind != b'c')),
+                        ("conkey", if columns.is_empty() { Datum::Null } else { attributes(columns) }),
+                        ("conbin", option(body.map(string))),
+                    ]);
+                };
+            for index in table.primary_key.iter().chain(&table.indexes).filter(|index| index.constraint) {
+                let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
+                let kind = if primary { b'p' } else { b'u' };
+                add(index.oid, &index.name, kind, index.oid, &index.columns, None);
+            }
+            for check in &table.checks {
+                let columns = columns_in(&check.expression, table);
+                let id = derived_oid(table.oid, &check.name);
+                add(id, &check.name, b'c', 0, &columns, Some(&check.expression));
+            }
+        }
+    }
+
+    pub(super) fn namespaces(&self, rows: &mut Rows) {
+        let system = [(SYSTEM_SCHEMA_OID, SYSTEM_SCHEMA), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
+        let users = self.catalog().schemas().map(|schema| (schema.oid, schema.name.as_str()));
+        for (id, name) in system.into_iter().chain(users) {
+            rows.add([("oid", oid(id)), ("nspname", string(name)), ("nspowner", oid(OWNER))]);
+        }
+    }
+
+    pub(super) fn sequences(&self, rows: &mut Rows) {
+        for sequence in self.catalog().sequences() {
+            rows.add([
+                ("seqrelid", oid(sequence.oid)),
+                ("seqtypid", oid(sequence.ty.ty.oid())),
+                ("seqstart", Datum::Int8(sequence.start)),
+                ("seqincrement", Datum::Int8(sequence.increment)),
+                ("seqmax", Datum::Int8(sequence.max)),
+                ("seqmin", Datum::Int8(sequence.min)),
+                ("seqcache", Datum::Int8(1)),
+                ("seqcycle", yes(sequence.cycle)),
+            ]);
+        }
+    }
+
+    /// The catalog that an object with a comment is in.
+    pub(super) fn catalog_of(&self, id: Oid) -> Oid {
+        let catalog = self.catalog();
+        if catalog.schemas().any(|schema| schema.oid == id) {
+            PG_NAMESPACE
+        } else if id & 0x8000_0000 != 0 {
+            PG_CONSTRAINT
+        } else {
+            PG_CLASS
+        }
+    }
+
+    pub(super) fn descriptions(&self, rows: &mut Rows) {
+        for ((id, column), text) in self.catalog().comments() {
+            rows.add([
+                ("objoid", oid(id)),
+                ("classoid", oid(self.catalog_of(id))),
+                ("objsubid", Datum::Int4(i32::try_from(column).unwrap_or(0))),
+                ("description", string(&**text)),
+            ]);
+        }
+    }
+
+    pub(super) fn dependencies(&self, rows: &mut Rows) {
+        let mut add = |class: Oid, object: Oid, on_class: Oid, on: Oid, on_column: usize, kind: u8| {
+            rows.add([
+                ("classid", oid(class)),
+                ("objid", oid(object)),
+                ("objsubid", Datum::Int4(0)),
+                ("refclassid", oid(on_class)),
+                ("refobjid", oid(on)),
+                ("refobjsubid", int(on_column)),
+                ("deptype", letter(kind)),
+            ]);
+        };
+        for object in self.objects() {
+            if let (false, Some(schema)) =
+                (matches!(object, Object::Index(..)), self.schema_oid(object.schema()))
+            {
+                add(PG_CLASS, object.oid(), PG_NAMESPACE, schema, 0, b'n');
+            }
+            match object {
+                Object::Sequence(sequence) => {
+                    if let Some((table, position)) = sequence.owner {
+                        let identity = self.catalog().table_by_oid(table).is_some_and(|table| {
+                            table.columns.get(position).is_some_and(|column| {
+                                column.default.is_none()
+                                    && column
+                                        .identity
+                                        .is_some_and(|identity| identity.sequence == sequence.oid)
+                            })
+                        });
+                        let kind = if identity { b'i' } else { b'a' };
+                        add(PG_CLASS, sequence.oid, PG_CLASS, table, position + 1, kind);
+                    }
+                }
+                Object::Index(table, index) if index.constraint => {
+                    add(PG_CLASS, index.oid, PG_CONSTRAINT, index.oid, 0, b'i');
+                    for column in &index.columns {
+                        add(PG_CONSTRAINT, index.oid, PG_CLASS, table.oid, column + 1, b'a');
+                    }
+                }
+                Object::Index(table, index) => {
+                    for column in &index.columns {
+                        add(PG_CLASS, index.oid, PG_CLASS, table.oid, column + 1, b'a');
+                    }
+                }
+                Object::Table(table) => {
+                    for check in &table.checks {
+                        for column in columns_in(&check.expression, table) {
+                            let id = derived_oid(table.oid, &check.name);
+                            add(PG_CONSTRAINT, id, PG_CLASS, table.oid, column + 1, b'a');
+                        }
+                    }
+                    for (i, column) in table.columns.iter().enumerate() {
+                        if column.default.is_some() && !column.dropped {
+                            add(PG_ATTRDEF, default_oid(table.oid, i), PG_CLASS, table.oid, i + 1, b'a');
+                        }
+                    }
+                }
+                Object::View(view) => add(PG_REWRITE, view.oid, PG_CLASS, view.oid, 0, b'i'),
+            }
+        }
+    }
+
+    pub(super) fn rewrites(&self, rows: &mut Rows) {
+        for view in self.catalog().views() {
+            rows.add([
+                ("oid", oid(view.oid)),
+                ("rulename", string("_RETURN")),
+                ("ev_class", oid(view.oid)),
+                ("ev_type", letter(b'1')),
+                ("ev_enabled", letter(b'O')),
+                ("is_instead", yes(true)),
+                ("ev_qual", string("<>")),
+                ("ev_action", string(view.query.as_str())),
+            ]);
+        }
+    }
+
+    pub(super) fn table_list(&self, rows: &mut Rows) {
+        let system = reference::RELATIONS.iter().filter(|relation| relation.kind == b'r');
+        let mut add = |schema: &str, name: &str, indexed: bool| {
+            rows.add([
+                ("schemaname", string(schema)),
+                ("tablename", string(name)),
+                ("tableowner", string(self.state.user())),
+                ("hasindexes", yes(indexed)),
+                ("hasrules", yes(false)),
+                ("hastriggers", yes(false)),
+                ("rowsecurity", yes(false)),
+            ]);
+        };
+        for relation in system {
+            add(relation.schema, relation.name, false);
+        }
+        for table in self.catalog().tables() {
+            add(&table.schema, &table.name, table.primary_key.is_some() || !table.indexes.is_empty());
+        }
+    }
+
+    pub(super) fn view_list(&self, rows: &mut Rows) {
+        let mut add = |schema: &str, name: &str, definition: Datum| {
+            rows.add([
+                ("schemaname", string(schema)),
+                ("viewname", string(name)),
+                ("viewowner", string(self.state.user())),
+                ("definition", definition),
+            ]);
+        };
+        // The system's views are computed: they have no query.
+        for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
+            add(relation.schema, relation.name, Datum::Null);
+        }
+        for view in self.catalog().views() {
+            add(&view.schema, &view.name, string(super::definitions::view(view)));
+        }
+    }
+
+    pub(super) fn index_list(&self, rows: &mut Rows) {
+        for object in self.objects() {
+            if let Object::Index(table, index) = object {
+                rows.add([
+                    ("schemaname", string(table.schema.as_str())),
+                    ("tablename", string(table.name.as_str())),
+                    ("indexname", string(index.name.as_str())),
+                    ("indexdef", string(super::definitions::index(table, index))),
+                ]);
+            }
+        }
+    }
+
+    pub(super) fn sequence_list(&self, rows: &mut Rows) -> Result<()> {
+        for sequence in self.catalog().sequences() {
+            rows.add([
+                ("schemaname", string(sequence.schema.as_str())),
+                ("sequencename", string(sequence.name.as_str())),
+                ("sequenceowner", string(self.state.user())),
+                ("data_type", oid(sequence.ty.ty.oid())),
+                ("start_value", Datum::Int8(sequence.start)),
+                ("min_value", Datum::Int8(sequence.min)),
+                ("max_value", Datum::Int8(sequence.max)),
+                ("increment_by", Datum::Int8(sequence.increment)),
+                ("cycle", yes(sequence.cycle)),
+                ("cache_size", Datum::Int8(1)),
+                ("last_value", option(self.last_value(sequence)?.map(Datum::Int8))),
+            ]);
+        }
+        Ok(())
+    }
+
+    /// Nothing is counted: the columns of counts are zero, as after a reset.
+    pub(super) fn table_statistics(&self, rows: &mut Rows) {
+        const COUNTS: [&str; 15] = [
+            "seq_scan",
+            "seq_tup_read",
+            "n_tup_ins",
+            "n_tup_upd",
+            "n_tup_del",
+            "n_tup_hot_upd",
+            "n_live_tup",
+            "n_dead_tup",
+            "n_mod_since_analyze",
+            "n_ins_since_vacuum",
+            "vacuum_count",
+            "autovacuum_count",
+            "analyze_count",
+            "autoanalyze_count",
+            "idx_scan",
+        ];
+        for table in self.catalog().tables() {
+            let names = [
+                ("relid", oid(table.oid)),
+                ("schemaname", string(table.schema.as_str())),
+                ("relname", string(table.name.as_str())),
+                ("idx_tup_fetch", Datum::Int8(0)),
+            ];
+            rows.add(names.into_iter().chain(COUNTS.map(|name| (name, Datum::Int8(0)))));
+        }
+    }
+
+    /// The database that identifies itself in pg_locks and pg_stat_activity.
+    pub(super) fn database_oid(&self) -> Datum {
+        oid(DATABASE)
+    }
+}

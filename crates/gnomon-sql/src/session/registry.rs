@@ -1,0 +1,114 @@
+//! The sessions of a database, as they can be seen and interrupted from others: pg_stat_activity,
+//! pg_cancel_backend.
+
+use std::collections::BTreeMap;
+
+use gnomon::{
+    Interrupt, InterruptReason, TxnId,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::catalog::system::Activity;
+
+/// The sessions that are open.
+#[derive(Default)]
+pub(super) struct Registry {
+    sessions: Mutex<BTreeMap<u64, Arc<Entry>>>,
+    next: AtomicU64,
+}
+
+/// A session's entry; dropped, it is taken out.
+pub(super) struct Registered {
+    registry: Arc<Registry>,
+    number: u64,
+    entry: Arc<Entry>,
+}
+
+struct Entry {
+    process_id: i32,
+    user: String,
+    started: i64,
+    interrupt: Arc<Interrupt>,
+    present: Mutex<Present>,
+}
+
+/// What a session does at present. Times are in microseconds since 2000-01-01 00:00 UTC.
+#[derive(Clone, Default)]
+pub(super) struct Present {
+    pub(super) application_name: Arc<str>,
+    pub(super) query: Arc<str>,
+    pub(super) state: &'static str,
+    pub(super) state_changed: i64,
+    pub(super) statement_started: Option<i64>,
+    pub(super) transaction_started: Option<i64>,
+    pub(super) transaction: Option<TxnId>,
+}
+
+impl Registry {
+    pub(super) fn register(
+        self: &Arc<Self>,
+        process_id: i32,
+        user: &str,
+        started: i64,
+        interrupt: Arc<Interrupt>,
+    ) -> Registered {
+        let present = Present { state: "idle", state_changed: started, ..Present::default() };
+        let entry = Arc::new(Entry {
+            process_id,
+            user: user.to_owned(),
+            started,
+            interrupt,
+            present: Mutex::new(present),
+        });
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.sessions.lock().insert(number, entry.clone());
+        Registered { registry: self.clone(), number, entry }
+    }
+
+    /// All sessions, the oldest first.
+    pub(super) fn activities(&self) -> Vec<Activity> {
+        let sessions = self.sessions.lock();
+        let activity = |entry: &Arc<Entry>| {
+            let present = entry.present.lock().clone();
+            Activity {
+                process_id: entry.process_id,
+                user: entry.user.clone(),
+                application_name: present.application_name.to_string(),
+                started: entry.started,
+                transaction_started: present.transaction_started,
+                statement_started: present.statement_started,
+                state_changed: present.state_changed,
+                state: present.state,
+                query: present.query.to_string(),
+                transaction: present.transaction.map(|transaction| transaction.0),
+            }
+        };
+        sessions.values().map(activity).collect()
+    }
+
+    /// Interrupts the session of this number. False if there is none.
+    pub(super) fn interrupt(&self, process_id: i32, reason: InterruptReason) -> bool {
+        let sessions = self.sessions.lock();
+        let found = sessions.values().find(|entry| entry.process_id == process_id);
+        if let Some(entry) = found {
+            entry.interrupt.raise(reason);
+        }
+        found.is_some()
+    }
+}
+
+impl Registered {
+    /// Records what the session does now.
+    pub(super) fn note(&self, change: impl FnOnce(&mut Present)) {
+        change(&mut self.entry.present.lock());
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.registry.sessions.lock().remove(&self.number);
+    }
+}

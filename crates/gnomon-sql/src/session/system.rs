@@ -1,0 +1,77 @@
+//! What the system catalog asks of a session: see [`SystemState`].
+
+use gnomon::{InterruptReason, lock::LockInfo};
+
+use super::{
+    environment::{Surroundings, clock},
+    portal::Portal,
+};
+use crate::{
+    Result,
+    catalog::{
+        Catalog,
+        model::Sequence,
+        system::{Activity, Cursor, PreparedStatement, Setting, SystemState},
+    },
+};
+
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+
+impl SystemState for Surroundings {
+    fn catalog(&self) -> &Catalog {
+        &self.view.catalog
+    }
+    fn search_path(&self) -> &[String] {
+        &self.view.search_path
+    }
+    fn database(&self) -> &str {
+        &self.view.database
+    }
+    fn user(&self) -> &str {
+        &self.user
+    }
+    fn process_id(&self) -> i32 {
+        self.process_id
+    }
+    fn settings(&self) -> Vec<Setting> {
+        self.settings.borrow().describe().collect()
+    }
+    fn activities(&self) -> Vec<Activity> {
+        self.shared.registry.activities()
+    }
+    fn prepared_statements(&self) -> Vec<PreparedStatement> {
+        let mut all: Vec<PreparedStatement> = self.statements.values().map(|one| one.describe()).collect();
+        all.retain(|statement| !statement.name.is_empty());
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+    fn cursors(&self) -> Vec<Cursor> {
+        let cursors = self.portals.iter().map(|(name, portal): (&String, &Portal)| portal.describe(name));
+        let mut all: Vec<Cursor> = cursors.collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+    fn locks(&self) -> Vec<LockInfo> {
+        self.shared.engine.locks()
+    }
+    fn position(&self, sequence: &Sequence) -> Result<(i64, bool)> {
+        self.shared.sequences.last(&self.shared.engine, sequence)
+    }
+    fn database_bytes(&self) -> u64 {
+        self.shared.engine.stats().file_pages.saturating_mul(PAGE_BYTES)
+    }
+    fn start_time(&self) -> i64 {
+        self.shared.started
+    }
+    fn now(&self) -> i64 {
+        clock(&self.shared)
+    }
+    fn transaction_id(&self) -> u64 {
+        self.transaction_id
+    }
+    fn interrupt(&self, process_id: i32, terminate: bool) -> bool {
+        let reason = if terminate { InterruptReason::Shutdown } else { InterruptReason::Cancel };
+        self.shared.registry.interrupt(process_id, reason)
+    }
+}

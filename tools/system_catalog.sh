@@ -1,0 +1,86 @@
+#!/bin/sh
+# Writes the reference data of pg_catalog and information_schema from a PostgreSQL 15 server, cut to what Gnomon has:
+#   tools/system_catalog.sh crates/gnomon-sql/src/catalog/system/data
+# The server is found as psql finds it (PGHOST, PGPORT, PGUSER).
+set -eu
+out=$1
+ask() { psql -X -q -A -t -F '	' -v ON_ERROR_STOP=1 "$@"; }
+
+# The types that Gnomon has, and the pseudo-types that signatures mention.
+types="16,17,18,19,20,21,23,24,25,26,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2205,2206,2249,2278,2950,4089"
+pseudo="2275,2276,2277,2281,2283"
+have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
+
+relations="'pg_aggregate','pg_am','pg_amop','pg_amproc','pg_attrdef','pg_attribute','pg_auth_members','pg_authid',
+'pg_cast','pg_class','pg_collation','pg_constraint','pg_conversion','pg_database','pg_db_role_setting','pg_default_acl',
+'pg_depend','pg_description','pg_enum','pg_event_trigger','pg_extension','pg_foreign_data_wrapper','pg_foreign_server',
+'pg_foreign_table','pg_index','pg_inherits','pg_init_privs','pg_language','pg_largeobject_metadata','pg_namespace',
+'pg_opclass','pg_operator','pg_opfamily','pg_parameter_acl','pg_partitioned_table','pg_policy','pg_proc','pg_publication',
+'pg_publication_namespace','pg_publication_rel','pg_range','pg_rewrite','pg_seclabel','pg_sequence','pg_shdepend',
+'pg_shdescription','pg_shseclabel','pg_statistic_ext','pg_subscription','pg_tablespace','pg_transform','pg_trigger',
+'pg_ts_config','pg_ts_dict','pg_ts_parser','pg_ts_template','pg_type','pg_user_mapping','pg_available_extensions',
+'pg_cursors','pg_group','pg_indexes','pg_locks','pg_matviews','pg_policies','pg_prepared_statements',
+'pg_prepared_xacts','pg_publication_tables','pg_roles','pg_rules','pg_sequences','pg_settings','pg_stat_activity',
+'pg_stat_user_tables','pg_tables','pg_timezone_names','pg_user','pg_user_mappings','pg_views',
+'character_sets','check_constraints','columns','constraint_column_usage','constraint_table_usage','domains',
+'element_types','enabled_roles','applicable_roles','information_schema_catalog_name','key_column_usage','parameters',
+'referential_constraints','routines','schemata','sequences','table_constraints','table_privileges','column_privileges',
+'role_table_grants','tables','triggers','views'"
+
+# A line for each relation (schema.name, oid, kind), then an indented one for each column (name, type, whether NOT NULL).
+# What Gnomon has no type for goes by the nearest one.
+ask > "$out/relations.tsv" <<SQL
+select line from (
+  select n.nspname, c.relname, 0 as number, n.nspname || '.' || c.relname || E'\t' || c.oid || E'\t' || c.relkind::text as line
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname in ('pg_catalog', 'information_schema') and c.relname in ($relations)
+  union all
+  select n.nspname, c.relname, a.attnum, E'\t' || a.attname || E'\t' ||
+    case t.typname
+      when 'xid' then 'oid' when 'xid8' then 'int8' when '_aclitem' then '_text' when 'pg_node_tree' then 'text'
+      when 'int2vector' then '_int2' when 'oidvector' then '_oid' when 'anyarray' then '_text' when 'inet' then 'text'
+      when 'pg_lsn' then 'text' when '_regtype' then '_regtype'
+      else coalesce((select b.typname from pg_type b where b.oid = t.typbasetype), t.typname) end
+    || E'\t' || case when a.attnotnull then 'not null' else '' end
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+  join pg_type t on t.oid = a.atttypid
+  where n.nspname in ('pg_catalog', 'information_schema') and c.relname in ($relations)
+    and a.attnum > 0 and not a.attisdropped
+) lines order by nspname collate "C", relname collate "C", number
+SQL
+
+# Whole rows, in COPY's text form, columns as in relations.tsv.
+table() { ask -c "copy ($2) to stdout" > "$out/$1.tsv"; }
+table pg_type "select t.oid, typname, typnamespace, typowner, typlen, typbyval, typtype, typcategory, typispreferred,
+  typisdefined, typdelim, 0 as typrelid, typsubscript::oid, typelem, typarray, typinput::oid, typoutput::oid, typreceive::oid, typsend::oid,
+  typmodin::oid, typmodout::oid, typanalyze::oid, typalign, typstorage, typnotnull, typbasetype, typtypmod, typndims, typcollation,
+  null, null, null from pg_type t where $have order by oid"
+operators="select o.* from pg_operator o where (o.oprleft = 0 or o.oprleft in (select oid from pg_type t where $have))
+  and o.oprright in (select oid from pg_type t where $have) and o.oprresult in (select oid from pg_type t where $have)"
+table pg_operator "select oid, oprname, oprnamespace, oprowner, oprkind, oprcanmerge, oprcanhash, oprleft, oprright,
+  oprresult, oprcom, oprnegate, oprcode::oid, oprrest::oid, oprjoin::oid from ($operators) o order by oid"
+table pg_cast "select c.oid, castsource, casttarget, castfunc, castcontext, castmethod from pg_cast c
+  where castsource in (select oid from pg_type t where $have) and casttarget in (select oid from pg_type t where $have)
+  order by oid"
+opclasses="select * from pg_opclass where opcmethod = 403 and opcintype in (select oid from pg_type t where $have)
+  and opcdefault"
+table pg_opclass "select oid, opcmethod, opcname, opcnamespace, opcowner, opcfamily, opcintype, opcdefault, opckeytype
+  from ($opclasses) o order by oid"
+table pg_opfamily "select oid, opfmethod, opfname, opfnamespace, opfowner from pg_opfamily
+  where oid in (select opcfamily from ($opclasses) o) order by oid"
+table pg_am "select oid, amname, amhandler::oid, amtype from pg_am where amname in ('heap', 'btree') order by oid"
+table pg_language "select oid, lanname, lanowner, lanispl, lanpltrusted, lanplcallfoid, laninline, 0, null
+  from pg_language where lanname in ('internal', 'sql') order by oid"
+table pg_collation "select oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
+  collcollate, collctype, colliculocale, collversion from pg_collation where collname in ('default', 'C', 'POSIX')
+  order by oid"
+# Functions, shortened: oid, name, kind, volatility, strict, returns a set, result, variadic, arguments, defaults, source.
+ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
+    array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+  where n.nspname = 'pg_catalog' and prorettype in (select oid from pg_type t where $have)
+    and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
+    and (prorettype <> 2281 and not 2281 = any (proargtypes)
+         or p.oid in (select unnest(array[typinput, typoutput, typreceive, typsend, typmodin, typmodout]::oid[])
+                      from pg_type t where $have))
+  order by p.oid) to stdout" > "$out/functions.tsv"
