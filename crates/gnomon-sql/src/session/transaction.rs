@@ -215,10 +215,15 @@ impl Session {
     pub fn fail(&mut self) {
         let in_block = self.in_block();
         let (isolation, read_only) = (self.current.isolation, self.current.read_only);
+        let seen = self.current.engine.as_ref().map(|engine| engine.seen());
         self.roll_back();
         if in_block {
             // What AND CHAIN hands on.
             self.current = Current { state: State::Failed, isolation, read_only, ..Current::default() };
+        } else if let Some(seen) = seen {
+            // The error may tell of somebody's commit, such as a duplicate key: not before that is durable. If it never
+            // will be, the database has stopped, and says so to the next statement.
+            let _ = self.shared.engine.wait_durable(seen);
         }
     }
 
