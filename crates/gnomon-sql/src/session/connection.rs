@@ -199,11 +199,8 @@ impl Session {
         {
             self.settle_portals(None)?;
             let plan = self.plan(statement, *overriding, &[])?;
-            if let Some(i) = (!plan.params.is_empty()).then_some(1) {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_PARAMETER,
-                    format!("there is no parameter ${i}"),
-                ));
+            if !plan.params.is_empty() {
+                return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
             }
             let plan = self.begin_plan(plan, &mut |session| session.plan(statement, *overriding, &[]))?;
             return Ok(Outcome::Tag(self.run_plan(&plan, &[], sink)?));

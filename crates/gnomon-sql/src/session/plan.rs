@@ -235,12 +235,11 @@ impl Session {
         Ok(())
     }
 
-    /// Locks tables within DDL, which keeps the catalog from changing.
-    pub(super) fn lock_tables(&mut self, tables: &[Arc<Table>], write: bool) -> Result<()> {
-        let lock = if write { TreeLock::IntentionExclusive } else { TreeLock::IntentionShared };
+    /// Locks tables that are read within DDL, which keeps the catalog from changing.
+    pub(super) fn lock_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
         let engine = self.engine()?;
         for table in tables {
-            engine.lock_tree(table.tree, lock)?;
+            engine.lock_tree(table.tree, TreeLock::IntentionShared)?;
         }
         Ok(engine.start_statement()?)
     }

@@ -379,7 +379,10 @@ impl Session {
                         format!("column \"{}\" named in key does not exist", key.column),
                     )
                 } else {
-                    missing_index_column(table, &key.column)
+                    SqlError::new(
+                        SqlState::UNDEFINED_COLUMN,
+                        format!("column \"{}\" does not exist", key.column),
+                    )
                 });
             };
             if constraint && columns.contains(&position) {
@@ -425,11 +428,6 @@ impl Session {
             tree: table.tree,
         })
     }
-}
-
-fn missing_index_column(table: &Table, name: &str) -> SqlError {
-    let _ = table;
-    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
 }
 
 /// Whether a table has a constraint or index of this name.

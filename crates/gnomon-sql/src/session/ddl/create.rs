@@ -111,7 +111,7 @@ impl Session {
             Ok((planned, view.tables()))
         });
         let (planned, tables) = planned?;
-        self.lock_tables(&tables, false)?;
+        self.lock_tables(&tables)?;
         let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
         if given.len() > planned.columns.len() {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));

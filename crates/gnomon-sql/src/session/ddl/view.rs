@@ -130,7 +130,6 @@ impl Session {
 
     /// The views that a query uses, through other views too.
     fn views_using_query(&self, query: &Query) -> Result<Vec<Oid>> {
-        let catalog = self.catalog();
         let mut found: Vec<Arc<View>> = Vec::new();
         let mut pending = vec![query.clone()];
         while let Some(query) = pending.pop() {
@@ -148,7 +147,6 @@ impl Session {
                 pending.push(*parse_query(&view)?);
             }
         }
-        let _ = catalog;
         Ok(found.iter().map(|view| view.oid).collect())
     }
 

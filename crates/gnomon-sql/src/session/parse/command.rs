@@ -1,0 +1,154 @@
+//! What statements ask for, apart from those that keep the parser crate's form.
+
+use sqlparser::ast::{self, Expr, Ident, ObjectName, Query, Statement};
+
+use super::{super::dml::Overriding, Parsed};
+
+/// What a statement asks for.
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    /// A query, DML or DDL statement; of INSERT, its OVERRIDING clause.
+    Sql(Box<Statement>, Option<Overriding>),
+    /// BEGIN, START TRANSACTION.
+    Begin(Vec<Mode>),
+    /// COMMIT, END.
+    Commit { chain: bool },
+    /// ROLLBACK, ABORT.
+    Rollback { chain: bool },
+    /// SET TRANSACTION, or SET SESSION CHARACTERISTICS AS TRANSACTION.
+    SetTransaction { session: bool, modes: Vec<Mode> },
+    /// SET; without values, to the default.
+    Set { local: bool, name: String, values: Option<Vec<String>> },
+    /// RESET; without a name, all.
+    Reset(Option<String>),
+    /// SHOW; without a name, all.
+    Show(Option<String>),
+    /// PREPARE name (types) AS statement.
+    Prepare { name: String, types: Vec<ast::DataType>, body: Box<Parsed> },
+    /// EXECUTE name (values).
+    Execute { name: String, arguments: Vec<Expr> },
+    /// DEALLOCATE; without a name, all.
+    Deallocate(Option<String>),
+    /// DISCARD ALL, PLANS, SEQUENCES, TEMP.
+    Discard(Discard),
+    /// COPY.
+    Copy(Box<Copy>),
+    /// CREATE SEQUENCE.
+    CreateSequence { name: ObjectName, if_not_exists: bool, options: Vec<SequenceOption> },
+    /// ALTER SEQUENCE.
+    AlterSequence { name: ObjectName, if_exists: bool, options: Vec<SequenceOption> },
+    /// ALTER SEQUENCE, INDEX or VIEW ... RENAME TO.
+    Rename { kind: &'static str, name: ObjectName, if_exists: bool, to: String },
+    /// DROP of tables, indexes, sequences, views or schemas.
+    Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool },
+    /// COMMENT ON.
+    Comment { kind: String, name: ObjectName, text: Option<String> },
+    /// VACUUM: nothing to do, as pages are reclaimed all the time.
+    Vacuum(Vec<ObjectName>),
+    /// ANALYZE: nothing to do.
+    Analyze(Vec<ObjectName>),
+    /// CHECKPOINT.
+    Checkpoint,
+    /// LOCK TABLE.
+    Lock { names: Vec<ObjectName>, mode: String, nowait: bool },
+    /// DECLARE name CURSOR FOR query.
+    Declare { name: String, hold: bool, query: Box<Query> },
+    /// FETCH or MOVE; without a count, all.
+    Fetch { name: String, count: FetchCount, discard: bool },
+    /// CLOSE; without a name, all.
+    Close(Option<String>),
+    /// EXPLAIN.
+    Explain { analyze: bool, body: Box<Parsed> },
+    /// A statement that PostgreSQL has and this does not.
+    Unsupported(String),
+}
+
+/// A characteristic of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// ISOLATION LEVEL, by its lower-case name.
+    Isolation(&'static str),
+    /// READ ONLY, READ WRITE.
+    ReadOnly(bool),
+    /// DEFERRABLE, which changes nothing here.
+    Deferrable,
+}
+
+/// What DISCARD discards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "PostgreSQL's own words")]
+pub(crate) enum Discard {
+    All,
+    Plans,
+    Sequences,
+    Temp,
+}
+
+/// Which way and how far FETCH goes. Cursors go forward only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchCount {
+    /// So many rows.
+    Forward(usize),
+    /// All that are left.
+    All,
+}
+
+/// An option of CREATE and ALTER SEQUENCE.
+#[derive(Clone, Debug)]
+pub(crate) enum SequenceOption {
+    /// AS type.
+    As(ast::DataType),
+    /// INCREMENT BY.
+    Increment(i64),
+    /// MINVALUE; none for NO MINVALUE.
+    Min(Option<i64>),
+    /// MAXVALUE; none for NO MAXVALUE.
+    Max(Option<i64>),
+    /// START WITH.
+    Start(i64),
+    /// RESTART; without a value, at its start.
+    Restart(Option<i64>),
+    /// CACHE, which is accepted: values are reserved in batches anyway.
+    Cache(i64),
+    /// CYCLE, NO CYCLE.
+    Cycle(bool),
+    /// OWNED BY table.column; none for NONE.
+    OwnedBy(Option<ObjectName>),
+}
+
+/// A COPY statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    /// What is copied.
+    pub relation: CopyRelation,
+    /// TO rather than FROM.
+    pub to: bool,
+    /// Whether the other end is STDIN or STDOUT rather than a file or program.
+    pub standard: bool,
+    /// The options, by lower-case name; a value is absent for bare words.
+    pub options: Vec<(String, CopyValue)>,
+    /// WHERE of COPY FROM.
+    pub filter: Option<Expr>,
+}
+
+/// What COPY copies.
+#[derive(Clone, Debug)]
+pub(crate) enum CopyRelation {
+    /// A table, with a list of columns if one was given.
+    Table(ObjectName, Vec<Ident>),
+    /// A query.
+    Query(Box<Query>),
+}
+
+/// The value of a COPY option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CopyValue {
+    /// None was given.
+    Absent,
+    /// A word, number or string.
+    Text(String),
+    /// A list of columns.
+    Columns(Vec<String>),
+    /// `*`
+    Star,
+}

@@ -1,0 +1,121 @@
+//! What statements are taken for, and what is said of those that are wrong.
+
+use super::*;
+
+fn commands(sql: &str) -> Vec<String> {
+    parse(sql).unwrap().into_iter().map(|parsed| format!("{:?}", parsed.command)).collect()
+}
+
+fn error(sql: &str) -> (String, Option<usize>) {
+    let error = parse(sql).unwrap_err();
+    assert_eq!(error.state(), SqlState::SYNTAX_ERROR, "{sql}");
+    (error.report().message.clone(), error.report().position)
+}
+
+#[test]
+fn statements_are_cut_at_semicolons() {
+    assert_eq!(parse("").unwrap().len(), 0);
+    assert_eq!(parse(" ; -- nothing\n /* ; */ ;").unwrap().len(), 0);
+    assert_eq!(parse("SELECT ';' ; SELECT \"a;b\" FROM t;").unwrap().len(), 2);
+}
+
+#[test]
+fn commands_have_their_own_grammar() {
+    for (sql, expected) in [
+        (
+            "begin work isolation level repeatable read, read only",
+            r#"Begin([Isolation("repeatable read"), ReadOnly(true)])"#,
+        ),
+        ("START TRANSACTION READ WRITE NOT DEFERRABLE", "Begin([ReadOnly(false), Deferrable])"),
+        ("END AND CHAIN", "Commit { chain: true }"),
+        ("abort transaction and no chain", "Rollback { chain: false }"),
+        ("SET LOCAL TIME ZONE -3", r#"Set { local: true, name: "timezone", values: Some(["-3"]) }"#),
+        (
+            "SET search_path TO a, \"B c\"",
+            r#"Set { local: false, name: "search_path", values: Some(["a", "B c"]) }"#,
+        ),
+        ("SET SESSION x.y = DEFAULT", r#"Set { local: false, name: "x.y", values: None }"#),
+        ("SHOW TRANSACTION ISOLATION LEVEL", r#"Show(Some("transaction_isolation"))"#),
+        ("RESET ALL", "Reset(None)"),
+        ("DEALLOCATE PREPARE p", r#"Deallocate(Some("p"))"#),
+        ("FETCH FORWARD ALL FROM c", r#"Fetch { name: "c", count: All, discard: false }"#),
+        ("MOVE 5 c", r#"Fetch { name: "c", count: Forward(5), discard: true }"#),
+        ("CLOSE ALL", "Close(None)"),
+        ("VACUUM FULL VERBOSE", "Vacuum([])"),
+        ("DISCARD SEQUENCES", "Discard(Sequences)"),
+        ("ROLLBACK TO SAVEPOINT s", r#"Unsupported("ROLLBACK TO SAVEPOINT")"#),
+        ("GRANT ALL ON t TO u", r#"Unsupported("GRANT")"#),
+    ] {
+        assert_eq!(commands(sql), [expected], "{sql}");
+    }
+}
+
+#[test]
+fn copy_has_old_and_new_options() {
+    let options = |sql: &str| match parse(sql).unwrap().remove(0).command {
+        Command::Copy(copy) => (copy.to, copy.standard, copy.options),
+        other => panic!("{other:?}"),
+    };
+    let text = |text: &str| CopyValue::Text(text.into());
+    assert_eq!(
+        options("copy t (a, b) from stdin with (format csv, header, delimiter ';', force_null (a))"),
+        (
+            false,
+            true,
+            vec![
+                ("format".into(), text("csv")),
+                ("header".into(), CopyValue::Absent),
+                ("delimiter".into(), text(";")),
+                ("force_null".into(), CopyValue::Columns(vec!["a".into()])),
+            ]
+        )
+    );
+    assert_eq!(
+        options("COPY t TO STDOUT CSV HEADER NULL AS '' FORCE QUOTE *"),
+        (
+            true,
+            true,
+            vec![
+                ("format".into(), text("csv")),
+                ("header".into(), CopyValue::Absent),
+                ("null".into(), text("")),
+                ("force_quote".into(), CopyValue::Star),
+            ]
+        )
+    );
+    assert_eq!(options("COPY (SELECT 1) TO PROGRAM 'cat'"), (true, false, vec![]));
+}
+
+#[test]
+fn what_the_parser_crate_does_not_read_is_put_right() {
+    let insert = parse("INSERT INTO t (a) OVERRIDING SYSTEM VALUE VALUES (1)").unwrap().remove(0).command;
+    assert!(matches!(insert, Command::Sql(_, Some(super::super::dml::Overriding::System))), "{insert:?}");
+    let made = parse("CREATE TABLE t (x, \"Y\") AS SELECT 1, 2").unwrap().remove(0).command;
+    let Command::Sql(statement, _) = made else { panic!("{made:?}") };
+    let Statement::CreateTable(create) = *statement else { panic!("{statement}") };
+    let names: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
+    assert_eq!(names, ["x", "Y"]);
+    parse("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (CYCLE START 3 NO MINVALUE INCREMENT -1))")
+        .unwrap();
+    parse("CREATE TABLE t (a int CHECK (a > 0), b text)").unwrap();
+}
+
+#[test]
+fn errors_say_where() {
+    assert_eq!(error("SELEC 1"), ("syntax error at or near \"SELEC\"".into(), Some(1)));
+    assert_eq!(error("SELECT 1 +"), ("syntax error at end of input".into(), Some(11)));
+    assert_eq!(error("SELECT 1;\n  SELECT ä )"), ("syntax error at or near \")\"".into(), Some(22)));
+    assert_eq!(error("SELECT 'open").0, "unterminated quoted string");
+    assert_eq!(error("FETCH 3"), ("syntax error at end of input".into(), Some(8)));
+    assert_eq!(error("COMMIT nonsense"), ("syntax error at or near \"nonsense\"".into(), Some(8)));
+}
+
+#[test]
+fn nesting_is_measured_before_anything_recurses() {
+    let depth = |sql: &str| parse(sql).unwrap()[0].nesting;
+    assert!(depth("SELECT ((1))") >= 2);
+    assert!(depth("SELECT 1 + 2 * 3 - 4") >= 3);
+    assert!(depth(&format!("SELECT {}", vec!["a = 1"; 200].join(", "))) < 10, "a list is not deep");
+    let deep = format!("SELECT {}", "-(".repeat(5000));
+    assert_eq!(parse(&deep).unwrap_err().state(), SqlState::STATEMENT_TOO_COMPLEX);
+}

@@ -1,0 +1,101 @@
+//! Tokens put into a form that the parser crate reads, where its grammar is narrower than PostgreSQL's.
+
+use sqlparser::{
+    ast::Ident,
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use super::super::dml::Overriding;
+
+/// Puts the options of identity columns, which stand in any order, into the one order that the parser crate reads.
+pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    let rank = |word: &str| {
+        ["increment", "minvalue", "maxvalue", "start", "cache", "cycle"]
+            .iter()
+            .position(|known| *known == word)
+    };
+    let mut at = 0;
+    while let Some(found) = tokens[at..].windows(2).position(|two| {
+        two[1].token == Token::LParen
+            && matches!(&two[0].token, Token::Word(word) if word.keyword == Keyword::IDENTITY)
+    }) {
+        let start = at + found + 2;
+        let length = tokens[start..].iter().position(|token| token.token == Token::RParen);
+        let Some(length) = length else { return };
+        let inside = &mut tokens[start..start + length];
+        let mut clauses: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
+        let mut previous = String::new();
+        for (i, token) in inside.iter().enumerate() {
+            let word = keyword(token);
+            let of =
+                if word == "no" { inside.get(i + 1).map_or(String::new(), keyword) } else { word.clone() };
+            match (rank(&of), clauses.last_mut()) {
+                (Some(rank), _) if previous != "no" => clauses.push((rank, vec![token.clone()])),
+                (_, Some((_, clause))) => clause.push(token.clone()),
+                // Something else, which the parser crate refuses.
+                (_, None) => return,
+            }
+            previous = word;
+        }
+        clauses.sort_by_key(|(rank, _)| *rank);
+        for (place, token) in inside.iter_mut().zip(clauses.into_iter().flat_map(|(_, clause)| clause)) {
+            *place = token;
+        }
+        at = start + length;
+    }
+}
+
+/// Takes the list of bare names out of `CREATE TABLE name (names) AS`: the parser crate wants types there.
+pub(super) fn take_column_names(tokens: &mut Vec<TokenWithSpan>) -> Vec<Ident> {
+    let is = |token: &TokenWithSpan, expected: &str| {
+        matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+    };
+    let head = tokens.iter().take(4).position(|token| is(token, "table"));
+    if !is(&tokens[0], "create") || head.is_none() {
+        return Vec::new();
+    }
+    let Some(open) = tokens.iter().position(|token| token.token == Token::LParen) else { return Vec::new() };
+    let Some(length) = tokens[open..].iter().position(|token| token.token == Token::RParen) else {
+        return Vec::new();
+    };
+    let close = open + length;
+    let names: Option<Vec<Ident>> = tokens[open + 1..close]
+        .chunks(2)
+        .map(|pair| match (&pair[0].token, pair.get(1).map(|token| &token.token)) {
+            (Token::Word(word), None | Some(Token::Comma)) => Some(word.clone().into_ident(pair[0].span)),
+            _ => None,
+        })
+        .collect();
+    match names {
+        Some(names) if tokens.get(close + 1).is_some_and(|token| is(token, "as") || is(token, "with")) => {
+            tokens.drain(open..=close);
+            names
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Takes `OVERRIDING {SYSTEM | USER} VALUE` out of an INSERT's tokens: the parser crate does not know it.
+pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
+    let is = |token: &TokenWithSpan, expected: &str| {
+        matches!(&token.token, Token::Word(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+    };
+    if !["insert", "with", "prepare", "explain"].iter().any(|first| is(&tokens[0], first)) {
+        return None;
+    }
+    let at = tokens.windows(3).position(|three| {
+        is(&three[0], "overriding")
+            && (is(&three[1], "system") || is(&three[1], "user"))
+            && is(&three[2], "value")
+    })?;
+    let system = is(&tokens[at + 1], "system");
+    tokens.drain(at..at + 3);
+    Some(if system { Overriding::System } else { Overriding::User })
+}
