@@ -43,7 +43,7 @@ pub(super) enum Kind {
 
 /// A query under way.
 pub(super) enum Running {
-    Query(Execution),
+    Query(Box<Execution>),
     /// Rows that are kept, and the command tag if it is not SELECT.
     Rows(std::vec::IntoIter<Row>, Option<String>),
 }
@@ -269,7 +269,7 @@ impl Session {
     /// to its end; its rows are kept.
     pub(super) fn start_plan(&mut self, plan: &Plan, params: &[Datum]) -> Result<Running> {
         match &plan.kind {
-            Kind::Query(planned) => Ok(Running::Query(planned.open())),
+            Kind::Query(planned) => Ok(Running::Query(Box::new(planned.open()))),
             _ => {
                 let mut rows = Vec::new();
                 let tag = self.with_context(params, |shared, ctx, _| plan.run_dml(shared, ctx, &mut rows))?;
