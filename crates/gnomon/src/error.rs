@@ -77,9 +77,11 @@ pub enum Error {
     Io(Arc<io::Error>),
     /// A page is damaged: its checksum, version or identity is not what was written there.
     Corrupt {
-        /// The file's name within the database directory.
+        /// The file's name within the database directory; [`LOGICAL_PAGES`](crate::LOGICAL_PAGES) if the page's bytes
+        /// are whole, but what stands in them is not right.
         file: String,
-        /// The physical page number: its offset in the file is this times the page size.
+        /// The physical page number: its offset in the file is this times the page size. Of a logical page, its
+        /// logical number.
         page: u64,
         /// What is wrong with it.
         detail: String,
@@ -105,10 +107,9 @@ impl Error {
             | Error::BadOption(_)
             | Error::NotADatabase { .. }
             | Error::InUse { .. }
-            | Error::TooNew { .. }
-            | Error::Io(_) => Reaction::FixInput,
+            | Error::TooNew { .. } => Reaction::FixInput,
             Error::DiskFull => Reaction::FreeSpace,
-            Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
+            Error::Io(_) | Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
             Error::Corrupt { .. } => Reaction::Restore,
         }
     }

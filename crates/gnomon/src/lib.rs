@@ -39,6 +39,8 @@ pub use txn::{
     TxnOptions, VerifiedTree, VerifyReport, verify,
 };
 
+/// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.
+pub const LOGICAL_PAGES: &str = "logical pages";
 /// The longest key of a tree, in bytes: at least three entries fit every page.
 pub const KEY_BYTES_MAX: usize = 1024;
 /// The longest value of a tree, in bytes (16 MiB).

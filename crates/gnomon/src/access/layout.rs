@@ -129,7 +129,7 @@ impl Flaw {
 
     /// The error for this flaw in a page.
     pub(super) fn error(self, page: PageId) -> Error {
-        Error::Corrupt { file: "pages".into(), page: page.0, detail: self.text().into() }
+        Error::Corrupt { file: crate::LOGICAL_PAGES.into(), page: page.0, detail: self.text().into() }
     }
 }
 

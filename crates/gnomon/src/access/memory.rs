@@ -82,7 +82,7 @@ impl MemoryPages {
         let frame =
             usize::try_from(id.0).ok().and_then(|index| self.frames.read().get(index).cloned().flatten());
         frame.ok_or_else(|| Error::Corrupt {
-            file: "pages".into(),
+            file: crate::LOGICAL_PAGES.into(),
             page: id.0,
             detail: "there is no such page".into(),
         })

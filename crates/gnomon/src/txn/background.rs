@@ -105,8 +105,11 @@ fn run(shared: &Shared, inner: &Inner) {
             drop(work);
             let next = inner.store.mend_some(from);
             work = shared.work.lock();
-            // On an error it is left as it is: it harms nothing.
-            work.mend = next.unwrap_or(None);
+            // A disk that fails is no disk to go on with.
+            work.mend = next.unwrap_or_else(|error| {
+                inner.store.poison(&error);
+                None
+            });
         } else {
             shared.changed.wait(&mut work);
         }

@@ -15,7 +15,7 @@ use crate::{
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
     store::shadow::{ShadowStore, StoreStats},
     sync::{
-        Arc, RwLock,
+        Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -144,15 +144,19 @@ impl Inner {
 pub(super) struct Handle {
     pub inner: Arc<Inner>,
     pub background: Background,
+    /// How closing ended. Held while it lasts, so that a second caller waits for the first.
+    closing: Mutex<Option<Result<()>>>,
 }
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        if self.inner.closed.swap(true, Ordering::AcqRel) {
-            return self.inner.store.check();
+        let mut result = self.closing.lock();
+        if let Some(result) = &*result {
+            return result.clone();
         }
+        self.inner.closed.store(true, Ordering::Release);
         self.background.stop();
-        self.inner.store.close()
+        result.insert(self.inner.store.close()).clone()
     }
 }
 
@@ -241,7 +245,7 @@ impl Database {
         if inner.store.needs_mending() {
             background.mend();
         }
-        Ok(Database(Arc::new(Handle { inner, background })))
+        Ok(Database(Arc::new(Handle { inner, background, closing: Mutex::default() })))
     }
 
     /// Begins a transaction.

@@ -309,12 +309,15 @@ impl Transaction {
         self.use_tree(tree, lock.mode()).map(|_| ())
     }
 
-    /// Where a plain read stands, after taking the lock that its isolation asks for.
+    /// Where a plain read stands, after taking the lock that its isolation asks for. Whoever has locked the whole tree
+    /// against writers reads the newest values in any isolation: the watermark may still be below the commit whose lock
+    /// it waited for, held up by a commit elsewhere.
     fn read_at(&mut self, used: &Used, key: &[u8]) -> Result<ReadAt> {
-        if self.options.isolation == Isolation::ReadCommitted {
+        let covered = used.covered() >= Covered::Reads;
+        if self.options.isolation == Isolation::ReadCommitted && !covered {
             return Ok(ReadAt::Snapshot(self.statement_snapshot()?));
         }
-        if used.covered() < Covered::Reads {
+        if !covered {
             self.lock(LockName::key(KEYS, used.id.0, key), key_mode::S)?;
         }
         Ok(self.newest())
@@ -439,13 +442,17 @@ impl Transaction {
             }
             let mark = self.locks.mark();
             self.lock(gap, gap_mode::INSERT)?;
-            if state.next_key(&self.inner().store, Bound::Excluded(key))? == next {
-                state.add_pending(key);
-                self.pending.push((state.clone(), key.into()));
-                self.locks.release_since(mark);
+            // Pending first, then looked at again: if the next key has gone meanwhile, a scan that locked the larger gap
+            // either found this key or is found by it.
+            state.add_pending(key);
+            self.pending.push((state.clone(), key.into()));
+            let same = state.next_key(&self.inner().store, Bound::Excluded(key))? == next;
+            self.locks.release_since(mark);
+            if same {
                 return Ok(());
             }
-            self.locks.release_since(mark);
+            state.remove_pending(key);
+            self.pending.pop();
         }
     }
 
@@ -462,11 +469,11 @@ impl Transaction {
     /// Where a scan's next step reads: a snapshot, or the newest values, with whether their keys are to be locked.
     pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
         self.check()?;
-        if self.options.isolation == Isolation::ReadCommitted {
+        let covered = self.use_tree(tree, tree_mode::IS)?.covered() >= Covered::Reads;
+        if self.options.isolation == Isolation::ReadCommitted && !covered {
             return Ok((ReadAt::Snapshot(self.statement_snapshot()?), false));
         }
-        let used = self.use_tree(tree, tree_mode::IS)?;
-        Ok((self.newest(), used.covered() < Covered::Reads))
+        Ok((self.newest(), !covered))
     }
 
     /// Locks an existing key and the gap before it against others' writes; with none, what is after the last key.

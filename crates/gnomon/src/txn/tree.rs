@@ -130,14 +130,19 @@ impl Directory {
         self.0.update(pages, &directory_key(DROPPED, tree), &mut delete)
     }
 
-    /// The number of the live tree with the largest, or zero.
+    /// The largest number of a tree, live or dropped, or zero.
     pub fn last(&self, pages: &impl PageRead) -> Result<TreeId> {
-        let mut before = directory_key(DROPPED, TreeId(0)).to_vec();
+        Ok(self.last_of(pages, LIVE)?.max(self.last_of(pages, DROPPED)?))
+    }
+
+    fn last_of(&self, pages: &impl PageRead, state: u8) -> Result<TreeId> {
+        let mut before = vec![state + 1];
         loop {
             let view = self.0.leaf(pages, Seek::Before(&before))?;
             let index = view.search(&before).unwrap_or_else(|index| index);
             if let Some((key, _)) = index.checked_sub(1).and_then(|index| view.entry(index)) {
-                return Ok(decode_key(key)?.1);
+                let (found, tree) = decode_key(key)?;
+                return Ok(if found == state { tree } else { TreeId(0) });
             }
             match view.lower() {
                 Some(lower) => before = lower.to_vec(),
@@ -172,8 +177,8 @@ impl Directory {
 
 fn malformed() -> Error {
     Error::Corrupt {
-        file: crate::store::shadow::FILE.into(),
-        page: 0,
+        file: crate::LOGICAL_PAGES.into(),
+        page: ShadowStore::FIRST_PAGE.0,
         detail: "the directory of trees has a malformed entry".into(),
     }
 }

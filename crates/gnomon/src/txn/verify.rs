@@ -71,8 +71,14 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
         check.tree(directory.tree(), None)?;
         // What a damaged directory leads to would be guessed.
         if !check.findings.iter().any(|finding| finding.harmful) {
-            for (id, tree, live) in directory.all(&store)? {
-                check.tree(&tree, Some((id, !live)))?;
+            match directory.all(&store) {
+                Ok(trees) => {
+                    for (id, tree, live) in trees {
+                        check.tree(&tree, Some((id, !live)))?;
+                    }
+                }
+                Err(Error::Corrupt { page, detail, .. }) => check.find(PageId(page), detail),
+                Err(error) => return Err(error),
             }
             let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
             for page in lost {
@@ -100,11 +106,12 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn find(&mut self, page: PageId, detail: String) {
-        let physical = self.store.place_of(page).unwrap_or_default();
+        let place = self.store.place_of(page);
         // The page itself was found damaged already, and that is why nothing can be read from it.
-        if self.findings.iter().any(|finding| finding.page == physical) {
+        if self.findings.iter().any(|finding| Some(finding.page) == place) {
             return;
         }
+        let physical = place.unwrap_or_default();
         let detail = format!("logical page {page}: {detail}");
         self.findings.push(Finding { file: FILE.into(), page: physical, detail, harmful: true });
     }

@@ -21,6 +21,8 @@ impl ShadowStore {
     pub fn mend_some(&self, from: u64) -> Result<Option<u64>> {
         self.check()?;
         if from >= self.space.lock().end() {
+            // The zeros before the word that there are no torn pages.
+            self.file.sync()?;
             self.free_pages.lock().whole = true;
             return Ok(None);
         }

@@ -216,9 +216,7 @@ impl ShadowStore {
             let copies = root::read_copies(&*file)?;
             let root = match (root::newest(&copies), create) {
                 // A crash while it was made: the file grows beyond its roots only after these are durable.
-                (Err(Error::Corrupt { .. }), Some(database))
-                    if file.len()? <= ROOT_PAGES * PAGE_BYTES as u64 =>
-                {
+                (Err(Error::Corrupt { .. }), Some(database)) if root::is_unfinished(&*file)? => {
                     Self::create(&*file, database)?
                 }
                 (root, _) => {
@@ -333,7 +331,8 @@ impl ShadowStore {
         drop(space);
         if needs_growth && let Err(error) = self.grow(pages) {
             let mut space = self.space.lock();
-            if !space.reservations_fit() {
+            // A full disk is no matter as long as the file as it is has room.
+            if error.kind() != std::io::ErrorKind::StorageFull || !space.reservations_fit() {
                 space.unreserve(reserved);
                 return Err(error.into());
             }
@@ -519,6 +518,8 @@ impl ShadowStore {
     fn take_space(&self, mut pages: u64, reserved: &mut u64) -> Result<Vec<u64>> {
         let mut taken: Vec<u64> = Vec::with_capacity(pages as usize);
         let mut visited = 0;
+        // What of the reservation was used up.
+        let mut covered = 0;
         while pages > 0 {
             let chunk = self.space.lock().next_chunk();
             self.load_chunk(chunk)?;
@@ -531,15 +532,18 @@ impl ShadowStore {
                 for page in taken {
                     space.release(page);
                 }
+                space.reserve(covered);
+                *reserved += covered;
                 return Err(Error::DiskFull);
             }
             match space.take_run(pages, rounds > 0) {
                 Some(run) => {
                     taken.extend(run.start..run.start + run.len);
                     pages -= run.len;
-                    let covered = run.len.min(*reserved);
-                    *reserved -= covered;
-                    space.unreserve(covered);
+                    let used = run.len.min(*reserved);
+                    *reserved -= used;
+                    covered += used;
+                    space.unreserve(used);
                 }
                 None => visited += 1,
             }
@@ -771,32 +775,32 @@ impl ShadowStore {
     /// A logical page number that is not in use: one given back, else one that the page table shows unused (each node
     /// is looked through once after opening), else a new one.
     fn allocate_logical(&self) -> Result<u64> {
-        let scan = {
-            let mut logical = self.logical.lock();
-            if let Some(number) = logical.free.pop() {
-                return Ok(number);
-            }
-            if logical.scanned >= logical.scan_end {
-                if logical.end.is_multiple_of(CHUNK_PAGES) {
-                    logical.end += 1;
+        loop {
+            let scan = {
+                let mut logical = self.logical.lock();
+                if let Some(number) = logical.free.pop() {
+                    return Ok(number);
                 }
-                logical.end += 1;
-                return Ok(logical.end - 1);
-            }
-            let base = logical.scanned;
-            logical.scanned += table::FANOUT;
-            base..(base + table::FANOUT).min(logical.scan_end)
-        };
-        let node = self.node(1, scan.start)?;
-        let unused = |&number: &u64| {
-            number % CHUNK_PAGES != 0
-                && node
-                    .as_ref()
-                    .is_none_or(|node| table::entry(node, table::slot(1, number)).present().is_none())
-        };
-        let found: Vec<u64> = scan.rev().filter(unused).collect();
-        self.logical.lock().free.extend(found);
-        self.allocate_logical()
+                if logical.scanned >= logical.scan_end {
+                    if logical.end.is_multiple_of(CHUNK_PAGES) {
+                        logical.end += 1;
+                    }
+                    logical.end += 1;
+                    return Ok(logical.end - 1);
+                }
+                let base = logical.scanned;
+                logical.scanned += table::FANOUT;
+                base..(base + table::FANOUT).min(logical.scan_end)
+            };
+            let node = self.node(1, scan.start)?;
+            let is_mapped = |number| {
+                node.as_ref()
+                    .is_some_and(|node| table::entry(node, table::slot(1, number)).present().is_some())
+            };
+            let found: Vec<u64> =
+                scan.rev().filter(|number| number % CHUNK_PAGES != 0 && !is_mapped(*number)).collect();
+            self.logical.lock().free.extend(found);
+        }
     }
 
     fn free_logical(&self, number: u64) {

@@ -22,14 +22,21 @@
 //! | 80..96 | page table entry of the page table's root node |
 //! | 96..4096 | zero |
 
-use super::table::PageEntry;
-use crate::{Csn, Error, Result, disk::File, page::PAGE_BYTES};
+use super::table::{self, DEPTH_MAX, PageEntry};
+use crate::{
+    Csn, Error, Result,
+    disk::{File, SECTOR_BYTES},
+    page::PAGE_BYTES,
+};
 
 /// The version of the database format that this code writes and the newest that it reads.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"GNOMONDB";
 /// The physical pages that hold the copies of the root: two pairs.
 pub(crate) const ROOT_PAGES: u64 = 4;
+
+/// Physical pages and batches have 40 bits in the page table.
+const NUMBER_MAX: u64 = 1 << 40;
 
 /// A committed state of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +87,7 @@ impl Root {
         if half(4) > FORMAT_VERSION {
             return Err(RootFault::TooNew(half(4)));
         }
-        Ok(Root {
+        let root = Root {
             database: word(16),
             batch: word(24),
             csn: Csn(word(32)),
@@ -91,7 +98,14 @@ impl Root {
             depth: block[72],
             free_pages_whole: block[73] == 1,
             table: PageEntry::decode(&block[80..96]),
-        })
+        };
+        // Written by this code, they fit; the sum alone does not prove who wrote them.
+        let fits = root.depth <= DEPTH_MAX
+            && root.batch < NUMBER_MAX
+            && root.physical_end < NUMBER_MAX
+            && root.used <= root.physical_end
+            && root.logical_end <= if root.depth == 0 { 1 } else { table::span(root.depth) };
+        if fits { Ok(root) } else { Err(RootFault::Damaged("its numbers do not fit each other")) }
     }
 
     /// Writes both copies of the pair of this batch, in one call. Not synced.
@@ -131,6 +145,22 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
         }
     }
     Ok(copies)
+}
+
+/// Whether a file without a whole root is one whose making was cut short, and not something else's: it has nothing but
+/// the places of the roots, and in them nothing but zeros and parts of roots.
+pub(crate) fn is_unfinished(file: &dyn File) -> Result<bool> {
+    let len = file.len()?;
+    if len > ROOT_PAGES * PAGE_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; len as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes.chunks(PAGE_BYTES).all(|block| {
+        let (head, rest) = block.split_at(block.len().min(SECTOR_BYTES));
+        (head.iter().all(|&byte| byte == 0) || head.get(8..16) == Some(&MAGIC))
+            && rest.iter().all(|&byte| byte == 0)
+    }))
 }
 
 /// The newest whole copy.
