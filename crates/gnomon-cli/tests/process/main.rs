@@ -6,4 +6,5 @@ mod failures;
 mod harness;
 mod kill;
 mod pgbench;
+mod psql;
 mod scripts;
