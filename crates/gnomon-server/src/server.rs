@@ -442,7 +442,7 @@ fn stop(shared: &Shared) -> Result<(), ServerError> {
         }
         thread::sleep(SHUTDOWN_TICK);
     }
-    shared.database.engine().close().map_err(ServerError::Close)
+    shared.database.close().map_err(ServerError::Close)
 }
 
 /// A Unix-domain socket's listener, whose file goes with it.

@@ -112,6 +112,16 @@ impl SqlDatabase {
         Session::new(self.0.clone(), options)
     }
 
+    /// Gives back what sequences have in reserve, makes all commits durable and closes the engine. Sessions that are
+    /// still there fail from here on.
+    ///
+    /// # Errors
+    /// Those of [`Database::close`].
+    pub fn close(&self) -> Result<(), gnomon::Error> {
+        self.0.give_back();
+        self.0.engine.close()
+    }
+
     /// The engine underneath.
     pub fn engine(&self) -> &Database {
         &self.0.engine
@@ -143,9 +153,15 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
+impl Shared {
+    fn give_back(&self) {
         // If this fails, values of sequences are skipped, as after a crash.
         let _ = self.sequences.give_back(&self.engine);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }

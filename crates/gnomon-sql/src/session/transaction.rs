@@ -136,9 +136,10 @@ impl Session {
         let read_only = self.current.read_only
             || (reads_only && self.current.state == State::Implicit && isolation == Isolation::ReadCommitted);
         let after = after.max(self.last_csn);
-        if let Some(engine) = &self.current.engine {
-            let sees = !self.current.engine_read_only || engine.options().after >= after;
-            if sees && (reads_only || !self.current.engine_read_only) {
+        if let Some(engine) = &mut self.current.engine {
+            engine.see_at_least(after);
+            // Under SERIALIZABLE it holds the locks of what was read, whether it may write or not.
+            if reads_only || !self.current.engine_read_only || isolation == Isolation::Serializable {
                 return Ok(());
             }
             // It wrote nothing and locked no row.
@@ -168,8 +169,8 @@ impl Session {
             return Err(error);
         }
         let current = std::mem::take(&mut self.current);
-        self.portals.retain(|_, portal| portal.outlives(true));
         let result = self.commit_engine(current);
+        self.portals.retain(|_, portal| portal.outlives(result.is_ok()));
         self.settings.end_transaction(result.is_ok());
         result
     }
@@ -187,9 +188,10 @@ impl Session {
                     catalog.csn = ticket.csn();
                     let catalog = Arc::new(catalog);
                     *published = catalog.clone();
-                    drop(published);
+                    // Before others can add what this catalog does not know of.
                     self.shared.sequences.retain(&catalog);
                     self.shared.row_numbers.retain(|tree| catalog.tables().any(|table| table.tree == tree));
+                    drop(published);
                     ticket.wait()?
                 }
             };

@@ -174,6 +174,11 @@ impl Transaction {
         self.seen
     }
 
+    /// Has its later snapshots include at least this commit.
+    pub fn see_at_least(&mut self, csn: Csn) {
+        self.options.after = self.options.after.max(csn);
+    }
+
     /// How it was begun.
     pub fn options(&self) -> &TxnOptions {
         &self.options

@@ -154,7 +154,13 @@ impl TableWriter {
     ) -> Result<()> {
         let bytes = self.encode(row)?;
         match &self.table.primary_key {
-            None => txn.put(self.table.tree, key, &bytes)?,
+            // A row number is handed out once: that it is taken is no error of the statement's.
+            None => txn.insert(self.table.tree, key, &bytes).map_err(|error| match error {
+                Error::KeyExists => {
+                    SqlError::new(SqlState::INTERNAL_ERROR, "a row number was handed out twice")
+                }
+                error => error.into(),
+            })?,
             Some(index) => match txn.insert(self.table.tree, key, &bytes) {
                 Err(Error::KeyExists) => return Err(self.duplicate(context, index, row)),
                 result => result?,
