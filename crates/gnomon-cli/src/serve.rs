@@ -56,7 +56,7 @@ pub struct Serve {
     /// End connections whose client is silent for so many seconds.
     #[arg(long, value_name = "S")]
     idle_timeout: Option<u64>,
-    /// How many seconds to let statements end when the server stops.
+    /// How many seconds interrupted statements have to end when the server stops.
     #[arg(long, value_name = "S", default_value_t = 30)]
     shutdown_timeout: u64,
     /// The buffer pool, in MiB.
@@ -94,7 +94,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let server = Server::bind(database, options).map_err(|error| Failure(error.to_string()))?;
     let handle = server.handle();
     signals::on_stop(move || {
-        eprintln!("stopping: waiting for running statements; once more ends at once");
+        eprintln!("stopping: running statements are interrupted; once more ends at once");
         handle.shut_down();
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;

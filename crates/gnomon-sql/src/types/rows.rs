@@ -19,7 +19,8 @@
 //! ```
 //!
 //! A varint has seven bits a byte, lowest first, the high bit set in all but the last. The column count tells how
-//! old the row is: columns added later are not in it, and the reader fills in what they were added with. Types are
+//! old the row is: columns added later are not in it, and read as NULL: who adds a column with a
+//! value rewrites the rows. Types are
 //! not stored; they are the table's. Bytes that do not fit them are reported as damage (XX001), never trusted.
 //!
 //! Reading walks over the columns before those wanted, by length alone, and stops at the last one wanted.

@@ -26,14 +26,16 @@
 //! A page transaction can thus be larger than the pool.
 //!
 //! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
-//! method has its order among data pages; then a loader's, upward through the levels of the page table); `space` or
-//! `accumulating` or `root` or `logical`, each alone and never during I/O.
+//! method has its order among data pages; then a loader's, upward through the levels of the page table); `early` or
+//! `growing` or `free_pages`, which are held over I/O; `space` or `accumulating` or `root` or `logical`, never during
+//! I/O.
 //!
 //! Not done here: one sync a batch, a cleaner, mirrors, several page sizes, pinned snapshots.
 
 mod batch;
 mod durable;
 mod mend;
+mod pages;
 mod root;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -49,20 +51,21 @@ use self::{
     space::{CHUNK_PAGES, Space},
     table::PageEntry,
 };
-use super::{PageGuard, PageRead, PageWrite};
+use super::PageRead;
 use crate::{
     Csn, Error, Result,
     disk::{Disk, File},
     page::{
-        Identity, PAGE_BYTES, Page, PageId, PageKind,
-        pool::{Frame, Pin, Pool, PoolKey, ReadLatch, WriteLatch},
+        Identity, PAGE_BYTES, Page, PageId,
+        pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
     },
     sync::{
-        Arc, Mutex, OnceLock, RwLock, RwLockReadGuard,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+pub use pages::PageTxn;
 pub use verify::Finding;
 
 /// The file that holds all pages.
@@ -341,7 +344,7 @@ impl ShadowStore {
         // From inside the gate: it belongs to the batch that closes next, and goes with it.
         self.accumulating.lock().reserved += reserved;
         self.check()?;
-        Ok(PageTxn { store: self, _gate: gate })
+        Ok(PageTxn::new(self, gate))
     }
 
     /// Grows the file for the sake of a reservation of `pages`, unless somebody else just did.
@@ -670,144 +673,6 @@ impl PageRead for ShadowStore {
             if let Some(latch) = self.data(id)?.read() {
                 return Ok(latch);
             }
-        }
-    }
-}
-
-/// A page transaction: inside the commit gate from its beginning to its end (drop). What it changes goes into the
-/// next commit batch as a whole.
-pub struct PageTxn<'a> {
-    store: &'a ShadowStore,
-    _gate: RwLockReadGuard<'a, ()>,
-}
-
-impl PageTxn<'_> {
-    /// Takes the next CSN. Everything that this page transaction changes belongs to it.
-    pub fn take_csn(&mut self) -> Csn {
-        Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
-    }
-
-    fn make_room(&self) -> Result<()> {
-        self.store.check()?;
-        // An estimate read without waiting for anybody is good enough here.
-        let dirty = self.store.accumulating.lock().dirty.len();
-        if dirty > self.store.dirty_max { self.store.write_early() } else { Ok(()) }
-    }
-}
-
-impl PageRead for PageTxn<'_> {
-    type ReadGuard = ReadLatch;
-
-    fn read(&self, id: PageId) -> Result<ReadLatch> {
-        self.store.read(id)
-    }
-}
-
-impl<'a> PageWrite for PageTxn<'a> {
-    type WriteGuard = PageMut<'a>;
-
-    fn write(&self, id: PageId) -> Result<PageMut<'a>> {
-        self.make_room()?;
-        loop {
-            if let Some(latch) = self.store.data(id)?.write() {
-                return Ok(PageMut { store: self.store, latch });
-            }
-        }
-    }
-
-    fn allocate(&self, kind: PageKind) -> Result<PageMut<'a>> {
-        self.make_room()?;
-        let index = self.store.allocate_logical()?;
-        self.store.accumulating.lock().freed.remove(&index);
-        let pin = self.store.pool.put(PoolKey { level: 0, index }, Arc::new(Page::new(kind)));
-        let latch = pin.write().expect("it has just got an image");
-        self.store.mark_dirty(latch.frame());
-        Ok(PageMut { store: self.store, latch })
-    }
-
-    fn free(&self, guard: PageMut<'a>) -> Result<()> {
-        let frame = guard.latch.frame().clone();
-        let index = frame.key.index;
-        self.store.pool.remove(&frame);
-        let early = {
-            let mut accumulating = self.store.accumulating.lock();
-            accumulating.dirty.remove(&index);
-            accumulating.freed.insert(index);
-            accumulating.early.remove(&index)
-        };
-        frame.dirty.store(false, Ordering::Release);
-        if let Some(early) = early {
-            self.store.space.lock().release(early.physical);
-        }
-        drop(guard);
-        self.store.free_logical(index);
-        Ok(())
-    }
-}
-
-/// A page latched exclusively by a page transaction.
-pub struct PageMut<'a> {
-    store: &'a ShadowStore,
-    latch: WriteLatch,
-}
-
-impl std::ops::Deref for PageMut<'_> {
-    type Target = Page;
-    fn deref(&self) -> &Page {
-        self.latch.page()
-    }
-}
-
-impl std::ops::DerefMut for PageMut<'_> {
-    fn deref_mut(&mut self) -> &mut Page {
-        self.store.mark_dirty(self.latch.frame());
-        self.latch.page_mut()
-    }
-}
-
-impl PageGuard for PageMut<'_> {
-    fn id(&self) -> PageId {
-        PageId(self.latch.frame().key.index)
-    }
-}
-
-impl ShadowStore {
-    /// A logical page number that is not in use: one given back, else one that the page table shows unused (each node
-    /// is looked through once after opening), else a new one.
-    fn allocate_logical(&self) -> Result<u64> {
-        loop {
-            let scan = {
-                let mut logical = self.logical.lock();
-                if let Some(number) = logical.free.pop() {
-                    return Ok(number);
-                }
-                if logical.scanned >= logical.scan_end {
-                    if logical.end.is_multiple_of(CHUNK_PAGES) {
-                        logical.end += 1;
-                    }
-                    logical.end += 1;
-                    return Ok(logical.end - 1);
-                }
-                let base = logical.scanned;
-                logical.scanned += table::FANOUT;
-                base..(base + table::FANOUT).min(logical.scan_end)
-            };
-            let node = self.node(1, scan.start)?;
-            let is_mapped = |number| {
-                node.as_ref()
-                    .is_some_and(|node| table::entry(node, table::slot(1, number)).present().is_some())
-            };
-            let found: Vec<u64> =
-                scan.rev().filter(|number| number % CHUNK_PAGES != 0 && !is_mapped(*number)).collect();
-            self.logical.lock().free.extend(found);
-        }
-    }
-
-    fn free_logical(&self, number: u64) {
-        let mut logical = self.logical.lock();
-        // A node still to be looked through will show it.
-        if number < logical.scanned || number >= logical.scan_end {
-            logical.free.push(number);
         }
     }
 }

@@ -1,0 +1,154 @@
+//! Page transactions: reading and changing pages inside the commit gate, and the numbers of new ones.
+
+use super::{ShadowStore, space::CHUNK_PAGES, table};
+use crate::{
+    Csn, Result,
+    page::{
+        Page, PageId, PageKind,
+        pool::{PoolKey, ReadLatch, WriteLatch},
+    },
+    store::{PageGuard, PageRead, PageWrite},
+    sync::{Arc, RwLockReadGuard, atomic::Ordering},
+};
+
+/// A page transaction: inside the commit gate from its beginning to its end (drop). What it changes goes into the
+/// next commit batch as a whole.
+pub struct PageTxn<'a> {
+    store: &'a ShadowStore,
+    _gate: RwLockReadGuard<'a, ()>,
+}
+
+impl<'a> PageTxn<'a> {
+    pub(super) fn new(store: &'a ShadowStore, gate: RwLockReadGuard<'a, ()>) -> PageTxn<'a> {
+        PageTxn { store, _gate: gate }
+    }
+
+    /// Takes the next CSN. Everything that this page transaction changes belongs to it.
+    pub fn take_csn(&mut self) -> Csn {
+        Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    fn make_room(&self) -> Result<()> {
+        self.store.check()?;
+        // An estimate read without waiting for anybody is good enough here.
+        let dirty = self.store.accumulating.lock().dirty.len();
+        if dirty > self.store.dirty_max { self.store.write_early() } else { Ok(()) }
+    }
+}
+
+impl PageRead for PageTxn<'_> {
+    type ReadGuard = ReadLatch;
+
+    fn read(&self, id: PageId) -> Result<ReadLatch> {
+        self.store.read(id)
+    }
+}
+
+impl<'a> PageWrite for PageTxn<'a> {
+    type WriteGuard = PageMut<'a>;
+
+    fn write(&self, id: PageId) -> Result<PageMut<'a>> {
+        self.make_room()?;
+        loop {
+            if let Some(latch) = self.store.data(id)?.write() {
+                return Ok(PageMut { store: self.store, latch });
+            }
+        }
+    }
+
+    fn allocate(&self, kind: PageKind) -> Result<PageMut<'a>> {
+        self.make_room()?;
+        let index = self.store.allocate_logical()?;
+        self.store.accumulating.lock().freed.remove(&index);
+        let pin = self.store.pool.put(PoolKey { level: 0, index }, Arc::new(Page::new(kind)));
+        let latch = pin.write().expect("it has just got an image");
+        self.store.mark_dirty(latch.frame());
+        Ok(PageMut { store: self.store, latch })
+    }
+
+    fn free(&self, guard: PageMut<'a>) -> Result<()> {
+        let frame = guard.latch.frame().clone();
+        let index = frame.key.index;
+        self.store.pool.remove(&frame);
+        let early = {
+            let mut accumulating = self.store.accumulating.lock();
+            accumulating.dirty.remove(&index);
+            accumulating.freed.insert(index);
+            accumulating.early.remove(&index)
+        };
+        frame.dirty.store(false, Ordering::Release);
+        if let Some(early) = early {
+            self.store.space.lock().release(early.physical);
+        }
+        drop(guard);
+        self.store.free_logical(index);
+        Ok(())
+    }
+}
+
+/// A page latched exclusively by a page transaction.
+pub struct PageMut<'a> {
+    store: &'a ShadowStore,
+    latch: WriteLatch,
+}
+
+impl std::ops::Deref for PageMut<'_> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        self.latch.page()
+    }
+}
+
+impl std::ops::DerefMut for PageMut<'_> {
+    fn deref_mut(&mut self) -> &mut Page {
+        self.store.mark_dirty(self.latch.frame());
+        self.latch.page_mut()
+    }
+}
+
+impl PageGuard for PageMut<'_> {
+    fn id(&self) -> PageId {
+        PageId(self.latch.frame().key.index)
+    }
+}
+
+impl ShadowStore {
+    /// A logical page number that is not in use: one given back, else one that the page table shows unused (each node
+    /// is looked through once after opening), else a new one.
+    fn allocate_logical(&self) -> Result<u64> {
+        loop {
+            let scan = {
+                let mut logical = self.logical.lock();
+                if let Some(number) = logical.free.pop() {
+                    return Ok(number);
+                }
+                if logical.scanned >= logical.scan_end {
+                    if logical.end.is_multiple_of(CHUNK_PAGES) {
+                        logical.end += 1;
+                    }
+                    logical.end += 1;
+                    return Ok(logical.end - 1);
+                }
+                let base = logical.scanned;
+                logical.scanned += table::FANOUT;
+                base..(base + table::FANOUT).min(logical.scan_end)
+            };
+            let node = self.node(1, scan.start)?;
+            let is_mapped = |number| {
+                node.as_ref()
+                    .is_some_and(|node| table::entry(node, table::slot(1, number)).present().is_some())
+            };
+            let found: Vec<u64> =
+                scan.rev().filter(|number| number % CHUNK_PAGES != 0 && !is_mapped(*number)).collect();
+            self.logical.lock().free.extend(found);
+        }
+    }
+
+    fn free_logical(&self, number: u64) {
+        let mut logical = self.logical.lock();
+        // A node still to be looked through will show it.
+        if number < logical.scanned || number >= logical.scan_end {
+            logical.free.push(number);
+        }
+    }
+}
