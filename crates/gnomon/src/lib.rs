@@ -1,8 +1,8 @@
 //! Gnomon, the embedded engine: a transactional key-value store of many trees, with more than one writer.
 //!
-//! Two levels of transactions. Level 0 is pages ([`disk`], [`page`], [`store`]); level 1 is operations on keys
-//! ([`txn`]). Between them stand the access methods ([`access`]), plain algorithms over page transactions;
-//! beneath both, lock tables ([`lock`]). Imports run downward only; `docs/architecture.md` draws the house.
+//! Two levels of transactions. Level 0 is pages ([`disk`], `page`, `store`); level 1 is operations on keys (`txn`).
+//! Between them stand the access methods ([`access`]), plain algorithms over page transactions; beneath both, lock
+//! tables ([`lock`]). Imports run downward only; `docs/architecture.md` draws the house.
 //!
 //! ```
 //! use gnomon::{Database, Options, TxnOptions};

@@ -11,6 +11,8 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::*;
 use crate::{
     disk::SimDisk,
+    page::PageKind,
+    store::{PageGuard, PageWrite},
     sync::{check_random, find_failing_seed, run_seed, thread},
 };
 
