@@ -1,4 +1,4 @@
-//! Keys: values as bytes whose order is the order of the values ([`compare`](super::compare)).
+//! Keys: values as bytes whose order is the order of the values ([`compare`]).
 //!
 //! The columns of a key follow each other; no encoding of a value is a prefix of another's, so the bytes of several
 //! columns compare as the columns do, and all keys that begin with the same values form one range

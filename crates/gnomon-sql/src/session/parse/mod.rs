@@ -63,7 +63,11 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
         .tokenize_with_location()
         .map_err(|error| tokenizer_error(&error, sql))?;
     let mut statements = Vec::new();
-    let mut rest = tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).peekable();
+    let mut rest = tokens
+        .into_iter()
+        .filter(|token| !matches!(token.token, Token::Whitespace(_)))
+        .flat_map(split_signs)
+        .peekable();
     while rest.peek().is_some() {
         let mut tokens: Vec<TokenWithSpan> = Vec::new();
         for token in rest.by_ref() {
@@ -78,6 +82,21 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
         }
     }
     Ok(statements)
+}
+
+/// Cuts the signs off an operator that cannot end in them: `3>-1` compares with -1. An operator of several characters
+/// ends in `+` or `-` only if it has one of the characters that no standard operator has.
+fn split_signs(token: TokenWithSpan) -> Vec<TokenWithSpan> {
+    let Token::CustomBinaryOperator(operator) = &token.token else { return vec![token] };
+    let head = &operator[..operator.trim_end_matches(['+', '-']).len().max(1)];
+    if head.len() == operator.len() || operator.contains(|c| "~!@#%^&|`?".contains(c)) {
+        return vec![token];
+    }
+    let Ok(mut tokens) = Tokenizer::new(&PostgreSqlDialect {}, head).tokenize() else { return vec![token] };
+    tokens.extend(
+        operator[head.len()..].chars().map(|sign| if sign == '+' { Token::Plus } else { Token::Minus }),
+    );
+    tokens.into_iter().map(|part| TokenWithSpan { token: part, span: token.span }).collect()
 }
 
 fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> {

@@ -232,6 +232,13 @@ impl ShadowStore {
                 }
             };
             (file, root)
+        } else if let (Some(other), true) = (disk.list()?.first(), create.is_some()) {
+            return Err(Error::NotADatabase {
+                path: String::new(),
+                detail: format!(
+                    "it has other files, such as '{other}'; name an empty directory or a new one"
+                ),
+            });
         } else if let Some(database) = create {
             let file = disk.open(FILE, true)?;
             let root = Self::create(&*file, database)?;
