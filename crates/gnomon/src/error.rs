@@ -138,7 +138,10 @@ impl fmt::Display for Error {
             Error::BadOption(detail) => f.write_str(detail),
             Error::NotADatabase { path, detail } => write!(f, "{path} is not a Gnomon database: {detail}"),
             Error::InUse { path } => {
-                write!(f, "{path} is in use by another process: stop it, then try again")
+                write!(
+                    f,
+                    "{path} is open already: stop the other process; within one process, clone the open handle"
+                )
             }
             Error::TooNew { found, known } => write!(
                 f,

@@ -44,14 +44,8 @@ fn damaged(detail: &str) -> SqlError {
 /// Reads the catalog, or makes it in an empty database. Returns it with the next free identifier.
 pub(crate) fn open(engine: &Database) -> Result<(Catalog, Oid)> {
     let mut txn = engine.begin(TxnOptions::default())?;
-    let header = match txn.get(CATALOG_TREE, &key(HEADER, 0, 0)) {
-        Ok(header) => header,
-        Err(Error::NoSuchTree(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    if let Some(header) = header {
-        let next_oid = Header::decode(&header)?.next_oid;
-        return Ok((load(&mut txn)?, next_oid));
+    if let Some(header) = header(&mut txn)? {
+        return Ok((load(&mut txn)?, header.next_oid));
     }
     if (txn.create_tree()?, txn.create_tree()?) != (CATALOG_TREE, SEQUENCE_TREE) {
         return Err(SqlError::new(
@@ -66,6 +60,28 @@ pub(crate) fn open(engine: &Database) -> Result<(Catalog, Oid)> {
     txn.put(CATALOG_TREE, &key(HEADER, 0, 0), &Header { next_oid: FIRST_USER_OID }.encode())?;
     txn.commit()?;
     Ok((catalog, FIRST_USER_OID))
+}
+
+fn header(txn: &mut Transaction) -> Result<Option<Header>> {
+    match txn.get(CATALOG_TREE, &key(HEADER, 0, 0)) {
+        Ok(header) => header.map(|header| Header::decode(&header)).transpose(),
+        Err(Error::NoSuchTree(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Catalog {
+    /// Reads the catalog of a database, which may be open for reading only. None if SQL keeps nothing in it.
+    ///
+    /// # Errors
+    /// XX001 if the catalog is damaged, and the engine's.
+    pub fn read(engine: &Database) -> Result<Option<Catalog>> {
+        let mut txn = engine.begin(TxnOptions { read_only: true, ..TxnOptions::default() })?;
+        match header(&mut txn)? {
+            Some(_) => load(&mut txn).map(Some),
+            None => Ok(None),
+        }
+    }
 }
 
 fn load(txn: &mut Transaction) -> Result<Catalog> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Database, Direction, Isolation, KeyRange, Options, TxnOptions, background, verify};
+use super::{Database, Direction, Isolation, KeyRange, Options, TxnOptions, background, database, verify};
 use crate::{
     Csn, Error, Result, TreeId,
     disk::{Disk, SimDisk},
@@ -32,10 +32,11 @@ const DIRTY_PAGES: usize = 6;
 
 fn open(disk: &SimDisk, planted: Option<PlantedBug>) -> Result<Database> {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
-    let db = Database::open_store(Arc::new(disk.open_exclusive()?), options, |store| {
-        store.dirty_max = DIRTY_PAGES;
-        store.planted = planted;
-    })?;
+    let db =
+        Database::open_store(Arc::new(disk.open_exclusive()?), options, database::Access::Write, |store| {
+            store.dirty_max = DIRTY_PAGES;
+            store.planted = planted;
+        })?;
     // What it does is done by the workload, at moments that the seed decides.
     db.0.background.stop();
     Ok(db)

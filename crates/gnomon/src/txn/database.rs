@@ -92,6 +92,23 @@ impl From<StoreStats> for Stats {
     }
 }
 
+/// What a database is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// An error of a disk, which does not know its path, with the path that was given.
+fn with_path(error: Error, path: &Path) -> Error {
+    match error {
+        Error::NotADatabase { detail, .. } => {
+            Error::NotADatabase { path: path.display().to_string(), detail }
+        }
+        error => error,
+    }
+}
+
 /// What the transactions of a database share.
 pub(super) struct Inner {
     pub store: Arc<ShadowStore>,
@@ -176,12 +193,18 @@ impl Database {
     /// that is not a clone of this one, can have it open ([`Error::InUse`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let disk = FileDisk::open(&path, options.create)?;
-        Database::open_on(Arc::new(disk), options).map_err(|error| match error {
-            Error::NotADatabase { detail, .. } => {
-                Error::NotADatabase { path: path.as_ref().display().to_string(), detail }
-            }
-            error => error,
-        })
+        Database::open_on(Arc::new(disk), options).map_err(|error| with_path(error, path.as_ref()))
+    }
+
+    /// Opens the database in the directory `path` to look at it, beside others who do the same: changes no byte of it
+    /// and needs no right to. All transactions are read-only. `options.create` is ignored.
+    ///
+    /// # Errors
+    /// As [`Database::open`]; [`Error::NotADatabase`] also if nothing was ever committed to it.
+    pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let disk = FileDisk::open_read_only(&path)?;
+        Database::open_store(Arc::new(disk), options, Access::Read, |_| ())
+            .map_err(|error| with_path(error, path.as_ref()))
     }
 
     /// A database that lives in memory and ends with its last handle.
@@ -191,12 +214,13 @@ impl Database {
 
     /// Opens the database on a disk.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
-        Database::open_store(disk, options, |_| ())
+        Database::open_store(disk, options, Access::Write, |_| ())
     }
 
     pub(crate) fn open_store(
         disk: Arc<dyn Disk>,
         options: Options,
+        access: Access,
         prepare: impl FnOnce(&mut ShadowStore),
     ) -> Result<Database> {
         if options.pool_bytes < POOL_BYTES_MIN {
@@ -206,10 +230,15 @@ impl Database {
             )));
         }
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
-        let identity = options.create.then(|| rng.next_u64());
-        let mut store = ShadowStore::open(&*disk, identity, options.pool_bytes, false)?;
+        let read_only = access == Access::Read;
+        let identity = (options.create && !read_only).then(|| rng.next_u64());
+        let mut store = ShadowStore::open(&*disk, identity, options.pool_bytes, read_only)?;
         prepare(&mut store);
         let directory = if store.is_new() {
+            if read_only {
+                let detail = "nothing was ever committed to it".into();
+                return Err(Error::NotADatabase { path: String::new(), detail });
+            }
             let pages = store.begin(1)?;
             let directory = Directory::create(&pages)?;
             drop(pages);
@@ -239,11 +268,13 @@ impl Database {
             _disk: disk,
         });
         let background = Background::new(&inner);
-        if inner.directory.dropped(&*inner.store)?.is_some() {
-            background.reclaim();
-        }
-        if inner.store.needs_mending() {
-            background.mend();
+        if !read_only {
+            if inner.directory.dropped(&*inner.store)?.is_some() {
+                background.reclaim();
+            }
+            if inner.store.needs_mending() {
+                background.mend();
+            }
         }
         Ok(Database(Arc::new(Handle { inner, background, closing: Mutex::default() })))
     }
@@ -253,7 +284,8 @@ impl Database {
         self.0.inner.check_open()?;
         self.0.inner.store.check()?;
         let id = TxnId(self.0.inner.next_txn.fetch_add(1, Ordering::Relaxed));
-        Ok(Transaction::new(self.0.clone(), id, options))
+        let read_only = options.read_only || self.0.inner.store.is_read_only();
+        Ok(Transaction::new(self.0.clone(), id, TxnOptions { read_only, ..options }))
     }
 
     /// The newest durable commit.

@@ -29,7 +29,7 @@ struct World {
 
 fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
-    Database::open_store(Arc::new(disk.clone()), options, |store| {
+    Database::open_store(Arc::new(disk.clone()), options, database::Access::Write, |store| {
         store.dirty_max = 1;
         store.race = race;
     })

@@ -363,6 +363,36 @@ fn a_read_only_transaction_sees_its_sessions_commits() {
 }
 
 #[test]
+fn a_database_opened_for_reading_is_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let open = || Database::open_read_only(&path, Options::default());
+    assert!(matches!(open(), Err(Error::NotADatabase { .. })), "it makes none");
+    let db = Database::open(&path, Options::default()).unwrap();
+    let tree = tree_with(&db, &[("a", "1")]);
+    assert!(matches!(open(), Err(Error::InUse { .. })));
+    drop(db);
+    let file = path.join("pages");
+    // One copy of the root is damaged: who may write would mend it.
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[100] ^= 1;
+    #[expect(clippy::disallowed_methods, reason = "damages the file from outside")]
+    std::fs::write(&file, &bytes).unwrap();
+    let (db, beside) = (open().unwrap(), open().unwrap());
+    let mut txn = begin(&db);
+    assert_eq!(all(&mut txn, tree), ["a=1"]);
+    assert!(matches!(txn.put(tree, b"b", b"2"), Err(Error::ReadOnly)));
+    assert!(matches!(txn.create_tree(), Err(Error::ReadOnly)));
+    drop(txn);
+    db.close().unwrap();
+    drop((db, beside));
+    assert!(std::fs::read(&file).unwrap() == bytes);
+    let db = Database::open(&path, Options::default()).unwrap();
+    drop(db);
+    assert!(std::fs::read(&file).unwrap() != bytes);
+}
+
+#[test]
 fn concurrent_transfers_keep_the_sum_in_every_snapshot() {
     const ACCOUNTS: u64 = 20;
     const TRANSFERS: usize = 300;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::tree::Directory;
+use super::{database::Stats, tree::Directory};
 use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::Tree,
@@ -35,6 +35,8 @@ pub struct VerifiedTree {
 pub struct VerifyReport {
     /// The newest commit.
     pub csn: Csn,
+    /// How much of the database is in use.
+    pub stats: Stats,
     /// Pages read.
     pub pages_read: u64,
     /// Pages of the file that are not in use.
@@ -88,6 +90,7 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
     }
     Ok(VerifyReport {
         csn: store.last_csn(),
+        stats: store.stats().into(),
         pages_read: found.pages_read,
         free_pages: found.free_pages,
         table_pages: found.table_pages,

@@ -322,6 +322,11 @@ impl ShadowStore {
     /// The first page that a new store allocates: where the owner of the store finds what it keeps.
     pub const FIRST_PAGE: PageId = PageId(1);
 
+    /// Whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Whether nothing was ever committed to it.
     pub fn is_new(&self) -> bool {
         self.root.lock().depth == 0
