@@ -18,7 +18,10 @@ impl Failure {
     pub fn of_engine(directory: &Path, error: &Error) -> Failure {
         let directory = directory.display();
         let message = match error {
-            Error::NotADatabase { .. } | Error::InUse { .. } | Error::BadOption(_) => error.to_string(),
+            Error::NotADatabase { .. } | Error::BadOption(_) => error.to_string(),
+            Error::InUse { .. } => {
+                format!("{directory} is in use by another process: stop it, then try again")
+            }
             _ => format!("{directory}: {error}"),
         };
         Failure(match error.reaction() {
@@ -28,13 +31,24 @@ impl Failure {
             _ => message,
         })
     }
+
+    /// As [`Failure::of_engine`], where a database that is not there is not made.
+    pub fn of_reading(directory: &Path, error: &Error) -> Failure {
+        match error {
+            Error::NotADatabase { detail, .. } => Failure(format!(
+                "there is no database in {0} ({detail}): name another directory, or make one by `gnomon sql {0}`",
+                directory.display()
+            )),
+            _ => Failure::of_engine(directory, error),
+        }
+    }
 }
 
-/// Opens the database in a directory.
-pub fn open(directory: &Path, create: bool, pool_mib: usize) -> Result<Database, Failure> {
+/// Opens the database in a directory, or makes one there.
+pub fn open(directory: &Path, pool_mib: usize) -> Result<Database, Failure> {
     let pool_bytes = pool_mib.checked_mul(1 << 20).ok_or_else(|| {
         Failure(format!("a buffer pool of {pool_mib} MiB is more than this machine can address"))
     })?;
-    Database::open(directory, Options { create, pool_bytes, ..Options::default() })
+    Database::open(directory, Options { pool_bytes, ..Options::default() })
         .map_err(|error| Failure::of_engine(directory, &error))
 }

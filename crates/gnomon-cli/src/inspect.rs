@@ -4,15 +4,15 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{Stats, TreeId, VerifyReport, disk::FileDisk};
+use gnomon::{Database, Options, TreeId, VerifyReport, disk::FileDisk};
 use gnomon_lab::progress::Progress;
-use gnomon_sql::{catalog::Catalog, session::SqlDatabase};
+use gnomon_sql::catalog::Catalog;
 use serde_json::json;
 
-use crate::{Failure, failure};
+use crate::Failure;
 
 /// Shows sizes, commits and trees, with the tables and indexes of SQL that they hold. Reads everything that a
-/// database has; nobody else may have it open.
+/// database has; changes nothing and needs no right to write. Nobody may have it open who writes.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,28 +29,22 @@ pub struct Inspect {
 
 pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
-    let of_engine = |error| Failure::of_engine(directory, &error);
     let mut progress = Progress::on_stderr("reading pages");
     let report = FileDisk::open_read_only(directory)
         .and_then(|disk| gnomon::verify(&disk, &mut |done, total| progress.set(done, total)))
-        .map_err(of_engine)?;
+        .map_err(|error| Failure::of_reading(directory, &error))?;
     drop(progress);
-    let database = failure::open(directory, false, 16)?;
-    let stats = database.stats();
-    // A database without trees is not SQL's yet, and looking must not make it so. One of another program has no
-    // names.
-    let names = match report.trees.is_empty() {
-        true => BTreeMap::new(),
-        false => {
-            SqlDatabase::open(database.clone()).map(|database| names(&database.catalog())).unwrap_or_default()
-        }
-    };
+    // One of another program has no names; of a damaged one they may be lost.
+    let names = Database::open_read_only(directory, Options::default())
+        .ok()
+        .and_then(|database| Catalog::read(&database).ok().flatten())
+        .map(|catalog| names(&catalog))
+        .unwrap_or_default();
     if arguments.json {
-        println!("{}", to_json(&directory.display().to_string(), &stats, &report, &names));
+        println!("{}", to_json(&directory.display().to_string(), &report, &names));
     } else {
-        print_text(&directory.display().to_string(), &stats, &report, &names);
+        print_text(&directory.display().to_string(), &report, &names);
     }
-    database.close().map_err(of_engine)?;
     if !report.is_sound() {
         return Err(Failure(format!(
             "{0} is damaged: `gnomon verify {0}` lists the damage",
@@ -72,12 +66,8 @@ fn names(catalog: &Catalog) -> BTreeMap<TreeId, String> {
     names
 }
 
-fn to_json(
-    path: &str,
-    stats: &Stats,
-    report: &VerifyReport,
-    names: &BTreeMap<TreeId, String>,
-) -> serde_json::Value {
+fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) -> serde_json::Value {
+    let stats = &report.stats;
     let trees: Vec<_> = report
         .trees
         .iter()
@@ -110,7 +100,8 @@ fn to_json(
     })
 }
 
-fn print_text(path: &str, stats: &Stats, report: &VerifyReport, names: &BTreeMap<TreeId, String>) {
+fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) {
+    let stats = &report.stats;
     println!("{path}: format {}, identity {:016x}", stats.format_version, stats.identity);
     println!("commits: newest {}, in {} batches", report.csn, stats.batches);
     println!(

@@ -1,7 +1,7 @@
 //! The program `gnomon`: a database that is served, asked, measured, inspected and verified.
 //!
 //! Exit codes: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2 for arguments
-//! that make no sense. Results go to standard output, everything else to standard error.
+//! that make no sense; SIGPIPE when nobody reads the results any more. Results go to standard output, everything else to standard error.
 
 mod bench;
 mod failure;
@@ -53,7 +53,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    // Clients matter to a server, not who reads its messages.
+    if !matches!(command, Command::Serve(_))
+        && let Err(error) = signals::end_on_closed_pipe()
+    {
+        eprintln!("gnomon: cannot listen to signals: {error}");
+        return ExitCode::FAILURE;
+    }
+    let done = match command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

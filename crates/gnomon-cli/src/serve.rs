@@ -1,6 +1,12 @@
 //! `gnomon serve`: a database over the PostgreSQL protocol.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io::{Write, stderr, stdout},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::Args;
 use gnomon_server::{Auth, Server, ServerOptions, Tls, Users};
@@ -73,7 +79,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
             arguments.listen
         )));
     }
-    let engine = failure::open(&arguments.directory, true, arguments.pool_mib as usize)?;
+    let engine = failure::open(&arguments.directory, arguments.pool_mib as usize)?;
     let database =
         SqlDatabase::open(engine).map_err(|error| Failure::new(arguments.directory.display(), error))?;
     let options = ServerOptions {
@@ -94,16 +100,21 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let server = Server::bind(database, options).map_err(|error| Failure(error.to_string()))?;
     let handle = server.handle();
     signals::on_stop(move || {
-        eprintln!("stopping: running statements are interrupted; once more ends at once");
+        tell(&mut stderr(), "stopping: running statements are interrupted; once more ends at once");
         handle.shut_down();
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;
     let address = server.local_addr();
-    println!("serving {} on {address}", arguments.directory.display());
-    eprintln!("connect with: psql -h {} -p {}", address.ip(), address.port());
+    tell(&mut stdout(), &format!("serving {} on {address}", arguments.directory.display()));
+    tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
     server.run().map_err(|error| Failure(error.to_string()))?;
-    eprintln!("closed");
+    tell(&mut stderr(), "closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line, if anybody still reads: a server goes on without.
+fn tell(to: &mut dyn Write, line: &str) {
+    let _ = writeln!(to, "{line}").and_then(|()| to.flush());
 }
 
 fn auth(arguments: &Serve) -> Result<Auth, Failure> {

@@ -1,10 +1,12 @@
 //! Ctrl-C and SIGTERM: the first one asks, the second one ends the program at once (which a database survives).
+//! SIGPIPE: nobody reads what is printed, which ends the program silently.
 
 use std::io;
 
-use gnomon::sync::thread;
+use gnomon::sync::{Arc, atomic::AtomicBool, thread};
 use signal_hook::{
-    consts::{SIGINT, SIGTERM},
+    consts::{SIGINT, SIGPIPE, SIGTERM},
+    flag,
     iterator::Signals,
 };
 
@@ -20,6 +22,14 @@ pub fn on_stop(f: impl FnOnce() + Send + 'static) -> io::Result<()> {
             std::process::exit(128 + signal);
         }
     })?;
+    Ok(())
+}
+
+/// Has the program end at once when it prints into a pipe that nobody reads any more, as `gnomon sql ... | head` does,
+/// with the status that other programs end with then (a shell's 141). Without this, Rust's runtime ignores the signal,
+/// and each print fails.
+pub fn end_on_closed_pipe() -> io::Result<()> {
+    flag::register_conditional_default(SIGPIPE, Arc::new(AtomicBool::new(true)))?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Failure;
 
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
-/// tree. Changes nothing. Nobody else may have the database open.
+/// tree. Changes nothing and needs no right to write. Nobody may have the database open who writes.
 ///
 /// Exits with 1 if anything is damaged. What is left of a crash in free space is no damage, and is listed.
 #[derive(Args)]
@@ -42,7 +42,7 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
         Err(Error::Corrupt { file, page, detail }) => {
             (None, vec![Finding { file, page, detail, harmful: true }])
         }
-        Err(error) => return Err(Failure::of_engine(directory, &error)),
+        Err(error) => return Err(Failure::of_reading(directory, &error)),
     };
     let damaged = findings.iter().filter(|finding| finding.harmful).count();
     if arguments.json {

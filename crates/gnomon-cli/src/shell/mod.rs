@@ -102,7 +102,7 @@ const DEPTH_MAX: usize = 32;
 
 pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
-    let engine = failure::open(directory, true, arguments.pool_mib as usize)?;
+    let engine = failure::open(directory, arguments.pool_mib as usize)?;
     let of_sql = |error| Failure::new(directory.display(), error);
     let database = SqlDatabase::open(engine.clone()).map_err(of_sql)?;
     let session = database.session(SessionOptions::default()).map_err(of_sql)?;

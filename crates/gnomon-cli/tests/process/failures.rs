@@ -1,8 +1,12 @@
 //! What cannot work says so in one line, with an exit code that scripts can test.
 
-use std::{os::unix::fs::FileExt, path::Path, process::Command};
+use std::{
+    os::unix::{fs::FileExt, process::ExitStatusExt},
+    path::Path,
+    process::{Command, Stdio},
+};
 
-use crate::harness::{Served, run, run_with, text};
+use crate::harness::{Served, gnomon, run, run_with, text};
 
 fn made(directory: &Path) {
     let ran = run(&["sql", text(directory), "-c", "CREATE TABLE t (a integer PRIMARY KEY, b text)"]);
@@ -21,6 +25,7 @@ fn a_database_has_one_process_at_a_time() {
         &["serve", text(&database), "--listen", "127.0.0.1:0"][..],
         &["sql", text(&database), "-c", "SELECT 1"],
         &["verify", text(&database)],
+        &["inspect", text(&database)],
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, Some(1), "{arguments:?}");
@@ -57,11 +62,24 @@ fn a_directory_that_is_no_database_is_left_alone() {
     for command in ["verify", "inspect"] {
         let ran = run(&[command, text(directory.path())]);
         assert_eq!(ran.code, Some(1));
-        assert!(ran.stderr.contains("is not a Gnomon database"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("there is no database in"), "{}", ran.stderr);
     }
     let absent = directory.path().join("absent");
-    assert_eq!(run(&["verify", text(&absent)]).code, Some(1));
-    assert!(!absent.exists());
+    let empty = directory.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    for (command, path) in
+        [("verify", &absent), ("inspect", &absent), ("verify", &empty), ("inspect", &empty)]
+    {
+        let ran = run(&[command, text(path)]);
+        assert_eq!(ran.code, Some(1));
+        let path = path.display();
+        for part in [format!("there is no database in {path} ("), format!("make one by `gnomon sql {path}`")]
+        {
+            assert!(ran.stderr.contains(&part), "{}", ran.stderr);
+        }
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+    assert!(!absent.exists() && std::fs::read_dir(&empty).unwrap().next().is_none());
     let file = directory.path().join("letter.txt");
     let ran = run(&["sql", text(&file), "-c", "SELECT 1"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("is not a Gnomon database"), "{ran:?}");
@@ -93,6 +111,50 @@ fn a_flipped_byte_is_found_and_its_page_named() {
         file.write_all_at(&byte, offset).unwrap();
     }
     assert_eq!(run(&["verify", text(&database)]).code, Some(0));
+}
+
+#[test]
+fn inspecting_changes_nothing_and_shows_what_is_left_of_a_damaged_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    made(&database);
+    let file = database.join("pages");
+    let whole = std::fs::read(&file).unwrap();
+    let ran = run(&["inspect", text(&database)]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("table public.t"), "{ran:?}");
+    assert!(std::fs::read(&file).unwrap() == whole);
+    // The copies of the root are mended by whoever writes; a page in the middle by nobody.
+    for offset in [100, whole.len() / 2 + 100] {
+        let mut damaged = whole.clone();
+        damaged[offset] ^= 0x10;
+        std::fs::write(&file, &damaged).unwrap();
+        let ran = run(&["inspect", text(&database), "--json"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stdout.contains(r#""sound":false"#), "{ran:?}");
+        assert!(ran.stderr.contains("is damaged: `gnomon verify"), "{ran:?}");
+        assert!(std::fs::read(&file).unwrap() == damaged);
+    }
+}
+
+#[test]
+fn a_closed_pipe_ends_a_program_silently() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    made(&database);
+    let query = "SELECT a, repeat('x', 1000) FROM t";
+    for arguments in [
+        &["sql", text(&database), "-c", query][..],
+        &["sql", text(&database), "--format", "json", "-c", query],
+        &["inspect", text(&database)],
+        &["verify", text(&database), "--json"],
+        &["bench", "tpcb", "--seconds", "0.1", "--warm-up", "0", "--accounts-per-branch", "10"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = gnomon(arguments).stdin(Stdio::null()).stdout(writer).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert_eq!(output.status.signal(), Some(13), "{arguments:?} ends by SIGPIPE, a shell's 141");
+    }
 }
 
 /// A file system in memory; none where this user must not mount one.
@@ -129,8 +191,10 @@ fn a_read_only_file_system_is_told() {
     let ran = run(&["sql", text(&database), "-c", "SELECT 1"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("read-only file system"), "{}", ran.stderr);
-    let ran = run(&["verify", text(&database)]);
-    assert_eq!(ran.code, Some(0), "verifying needs no writing: {}", ran.stderr);
+    for command in ["verify", "inspect"] {
+        let ran = run(&[command, text(&database)]);
+        assert_eq!(ran.code, Some(0), "{command} needs no writing: {}", ran.stderr);
+    }
 }
 
 #[test]
