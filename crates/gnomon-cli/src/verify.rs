@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use gnomon::{Error, Finding, VerifyReport, disk::FileDisk};
+use gnomon::{Error, Finding, Severity, VerifyReport, disk::FileDisk};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
@@ -40,16 +40,20 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
         }
         // Not even a state to check is left.
         Err(Error::Corrupt { file, page, detail }) => {
-            (None, vec![Finding { file, page, detail, harmful: true }])
+            (None, vec![Finding { file, page, detail, severity: Severity::Data }])
         }
         Err(error) => return Err(Failure::of_reading(directory, &error)),
     };
-    let damaged = findings.iter().filter(|finding| finding.harmful).count();
+    let damaged = findings.iter().filter(|finding| finding.severity > Severity::Trace).count();
     if arguments.json {
         println!("{}", to_json(directory.display().to_string(), report.as_ref(), &findings));
     } else {
         for finding in &findings {
-            let grade = if finding.harmful { "damaged" } else { "harmless" };
+            let grade = match finding.severity {
+                Severity::Trace => "harmless",
+                Severity::Spare => "damaged, nothing lost",
+                Severity::Data => "damaged",
+            };
             println!("{grade}: file {} page {}: {}", finding.file, finding.page, finding.detail);
         }
         if let Some(report) = &report {
@@ -67,10 +71,16 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     if damaged == 0 {
         return Ok(ExitCode::SUCCESS);
     }
+    let lost = findings.iter().any(|finding| finding.severity == Severity::Data);
     Err(Failure(format!(
-        "{} is damaged in {damaged} {}: restore a copy",
+        "{} is damaged in {damaged} {}: {}",
         directory.display(),
-        if damaged == 1 { "place" } else { "places" }
+        if damaged == 1 { "place" } else { "places" },
+        if lost {
+            "restore a copy"
+        } else {
+            "nothing is lost, but do not trust this disk: move the database to another one"
+        }
     )))
 }
 
@@ -82,13 +92,17 @@ fn to_json(path: String, report: Option<&VerifyReport>, findings: &[Finding]) ->
                 "file": finding.file,
                 "page": finding.page,
                 "detail": finding.detail,
-                "harmful": finding.harmful,
+                "severity": match finding.severity {
+                    Severity::Trace => "trace",
+                    Severity::Spare => "spare",
+                    Severity::Data => "data",
+                },
             })
         })
         .collect();
     json!({
         "path": path,
-        "sound": !findings.iter().any(|finding| finding.harmful),
+        "sound": !findings.iter().any(|finding| finding.severity > Severity::Trace),
         "csn": report.map(|report| report.csn.0),
         "pages_read": report.map(|report| report.pages_read),
         "free_pages": report.map(|report| report.free_pages),

@@ -234,6 +234,9 @@ impl Stored<'_> {
     }
 }
 
+/// What an entry takes of its leaf beyond key and value, at most.
+pub(super) const ENTRY_OVERHEAD_BYTES: usize = SLOT_BYTES + TAG_BYTES + CHAIN_BYTES;
+
 /// Whether a value of that length is stored in the leaf, beside its key, and not in overflow pages.
 pub(super) fn is_inline(key_bytes: usize, value_bytes: usize) -> bool {
     SLOT_BYTES + TAG_BYTES + key_bytes + value_bytes <= ENTRY_BYTES_MAX

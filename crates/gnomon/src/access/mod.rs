@@ -110,6 +110,15 @@ pub enum Value<'a> {
     },
 }
 
+/// Where an entry with a key and a value of these lengths (bytes) goes: bytes of its leaf, and pages beside it.
+pub fn room_for(key_bytes: usize, value_bytes: usize) -> (usize, usize) {
+    if layout::is_inline(key_bytes, value_bytes) {
+        (key_bytes + value_bytes + layout::ENTRY_OVERHEAD_BYTES, 0)
+    } else {
+        (key_bytes + layout::ENTRY_OVERHEAD_BYTES, value_bytes.div_ceil(layout::OVERFLOW_PART_BYTES))
+    }
+}
+
 impl Tree {
     /// Makes an empty tree.
     pub fn create<P: PageWrite>(pages: &P) -> Result<Tree> {

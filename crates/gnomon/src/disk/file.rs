@@ -176,6 +176,15 @@ impl Disk for FileDisk {
         Ok(names)
     }
 
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(from)?;
+        check_name(to)?;
+        self.directory.writable()?;
+        let fd = &self.directory.fd;
+        fs::renameat(fd, from, fd, to)?;
+        Ok(fs::fsync(fd)?)
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         check_name(name)?;
         self.directory.writable()?;
@@ -359,6 +368,7 @@ mod tests {
                 file.allocate(1 << 20),
                 file.truncate(0),
                 file.punch(0, 1),
+                disk.rename("file", "other"),
                 disk.remove("file"),
                 Disk::open(disk, "other", true).map(drop),
             ] {

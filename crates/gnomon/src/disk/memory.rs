@@ -44,6 +44,14 @@ impl Disk for MemDisk {
         Ok(self.files.lock().keys().cloned().collect())
     }
 
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(to)?;
+        let mut files = self.files.lock();
+        let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         self.files.lock().remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }

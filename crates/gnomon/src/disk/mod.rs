@@ -32,6 +32,9 @@ pub trait Disk: Send + Sync {
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
     /// The names of the files present, in order.
     fn list(&self) -> io::Result<Vec<String>>;
+    /// Gives a file another name, durably, in place of the file that had it. A crash meanwhile leaves either the old
+    /// names or the new ones. Absent is [`io::ErrorKind::NotFound`].
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file, durably. Absent is [`io::ErrorKind::NotFound`]. Who has it open goes on with it, unnamed.
     fn remove(&self, name: &str) -> io::Result<()>;
 }

@@ -42,6 +42,22 @@ fn names_come_and_go() {
 }
 
 #[test]
+fn a_file_takes_the_place_of_another() {
+    on_every_disk(|disk| {
+        assert_eq!(error_kind(disk.rename("a", "b")), io::ErrorKind::NotFound);
+        let file = disk.open("a", true).unwrap();
+        let replaced = disk.open("b", true).unwrap();
+        replaced.write_at(0, b"old").unwrap();
+        disk.rename("a", "b").unwrap();
+        file.write_at(0, b"new").unwrap();
+        assert_eq!(disk.list().unwrap(), ["b"]);
+        assert_eq!(contents(&*disk.open("b", false).unwrap()), b"new");
+        assert_eq!(contents(&*replaced), b"old");
+        assert_eq!(error_kind(disk.rename("b", "../c")), io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
 fn names_are_plain() {
     on_every_disk(|disk| {
         for name in ["", ".", "..", "a/b", "/a", "../a", "a\0b"] {

@@ -2,14 +2,19 @@
 //! free space after a crash.
 //! Started when there is first something to do.
 
+use std::time::Duration;
+
 use super::database::Inner;
 use crate::{
-    Csn, Result,
+    Csn, Error, Result,
+    store::shadow::Purpose,
     sync::{Arc, Condvar, Mutex, thread},
 };
 
-/// Pages of dropped trees given back in one page transaction.
-const RECLAIM_PAGES: usize = 64;
+/// Pages of dropped trees given back in one page transaction, and when the disk is full.
+const RECLAIM_PAGES: [usize; 2] = [64, 8];
+/// How long to wait for space if there is none at all.
+const FULL_DISK_PAUSE: Duration = Duration::from_secs(1);
 
 struct Work {
     /// Commits up to this one are to be made durable.
@@ -99,8 +104,14 @@ fn run(shared: &Shared, inner: &Inner) {
             drop(work);
             let more = reclaim_some(inner);
             work = shared.work.lock();
-            // On an error (a full disk, damage) the rest waits until the database is opened again.
-            work.reclaim = more.unwrap_or(false);
+            match more {
+                Ok(more) => work.reclaim = more,
+                Err(Error::DiskFull) if !work.stop => {
+                    shared.changed.wait_for(&mut work, FULL_DISK_PAUSE);
+                }
+                // On another error (damage) the rest waits until the database is opened again.
+                Err(_) => work.reclaim = false,
+            }
         } else if let Some(from) = work.mend {
             drop(work);
             let next = inner.store.mend_some(from);
@@ -118,9 +129,20 @@ fn run(shared: &Shared, inner: &Inner) {
 
 /// Gives back some pages of a dropped tree; true if there may be more to do.
 pub(super) fn reclaim_some(inner: &Inner) -> Result<bool> {
+    match reclaim(inner, RECLAIM_PAGES[0]) {
+        Err(Error::DiskFull) => {
+            // What was given back is free when that is durable, and so is what was reserved for it.
+            inner.store.flush()?;
+            reclaim(inner, RECLAIM_PAGES[1])
+        }
+        done => done,
+    }
+}
+
+fn reclaim(inner: &Inner, pages_max: usize) -> Result<bool> {
     let Some((id, tree)) = inner.directory.dropped(&*inner.store)? else { return Ok(false) };
-    let pages = inner.store.begin(2 * RECLAIM_PAGES as u64)?;
-    let reclaimed = tree.reclaim(&pages, RECLAIM_PAGES).and_then(|all| {
+    let pages = inner.store.begin_for(Purpose::Free, 2 * pages_max as u64)?;
+    let reclaimed = tree.reclaim(&pages, pages_max).and_then(|all| {
         if all {
             inner.directory.remove(&pages, id)?;
         }

@@ -9,10 +9,10 @@ use super::{
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
 use crate::{
-    Csn, Result, TreeId,
-    access::{Change, Tree},
+    Csn, Error, Result, TreeId,
+    access::{self, Change, Tree},
     page::BODY_BYTES,
-    store::shadow::PageTxn,
+    store::shadow::{PageTxn, Purpose},
     sync::Arc,
 };
 
@@ -71,7 +71,9 @@ impl Transaction {
         }
         let writes = std::mem::take(&mut self.writes);
         let inner = &handle.inner;
-        let mut pages = inner.store.begin(pages_changed(&writes, inner.store.logical_pages()))?;
+        let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
+        let mut pages =
+            inner.store.begin_for(purpose, pages_changed(&writes, inner.store.logical_pages()))?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
@@ -82,14 +84,10 @@ impl Transaction {
             Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
             _ => {}
         }
-        let patched = patch(inner, &pages, csn, writes);
-        // A CSN that is taken must be patched as a whole; half of it cannot be taken back.
-        let changed = patched.map_err(|error| {
-            let error = inner.store.poison(&error);
-            inner.timeline.failed();
-            error
-        })?;
+        let unpatched = Unpatched(inner);
+        let changed = patch(inner, &pages, csn, writes).map_err(|error| inner.store.poison(&error))?;
         inner.timeline.patched(csn, changed);
+        std::mem::forget(unpatched);
         drop(pages);
         self.release();
         inner.prune();
@@ -103,6 +101,17 @@ impl Transaction {
     fn check_committable(&self) -> Result<()> {
         self.inner().check_open()?;
         self.inner().store.check()
+    }
+}
+
+/// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
+/// error or a panic, stops the database; still inside the gate, so that no batch holds the half.
+struct Unpatched<'a>(&'a Inner);
+
+impl Drop for Unpatched<'_> {
+    fn drop(&mut self) {
+        self.0.store.poison(&Error::Poisoned("a commit was cut short by a panic".into()));
+        self.0.timeline.failed();
     }
 }
 
@@ -161,10 +170,14 @@ fn pages_changed(writes: &WriteSet, logical_pages: u64) -> u64 {
     let mut new = 0;
     for (_, tree) in writes.trees() {
         let keys = tree.keys.len() as u64;
-        let bytes: usize =
-            tree.keys.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len()) + 16).sum();
+        let (mut leaf_bytes, mut overflow_pages) = (0, 0);
+        for (key, value) in &tree.keys {
+            let (bytes, pages) = access::room_for(key.len(), value.as_ref().map_or(0, |value| value.len()));
+            leaf_bytes += bytes;
+            overflow_pages += pages;
+        }
         // A split leaves pages at least a quarter full, and one key splits at most once a level.
-        new += (bytes / (BODY_BYTES / 4)) as u64 + keys.min(8) + 2;
+        new += (leaf_bytes / (BODY_BYTES / 4) + overflow_pages) as u64 + keys.min(8) + 2;
         existing += 3 * keys + 4;
     }
     new + existing.min(logical_pages)

@@ -286,3 +286,42 @@ fn a_full_disk_fails_one_transaction() {
     assert_eq!(txn.get(tree, &[2]).unwrap().map(|value| value.len()), Some(4 << 20));
     assert_eq!(txn.get(tree, &[1]).unwrap(), None);
 }
+
+/// On a full disk what frees space goes on: deletes, drops, and the giving back of dropped trees' pages.
+#[test]
+fn a_full_disk_can_be_emptied() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk, None).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let [dropped, kept] = [(); 2].map(|()| txn.create_tree().unwrap());
+    txn.commit().unwrap();
+    let fill = |tree| {
+        for number in 0..10_000_u32 {
+            let mut txn = db.begin(TxnOptions::default())?;
+            txn.put(tree, &number.to_be_bytes(), &[7; 3000])?;
+            txn.commit()?;
+        }
+        Ok(())
+    };
+    disk.full_after(Some(8 << 20));
+    for number in 0..500_u32 {
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.put(dropped, &number.to_be_bytes(), &[7; 3000]).unwrap();
+        txn.commit().unwrap();
+    }
+    assert!(matches!(fill(kept), Err(Error::DiskFull)));
+    for number in 0..20_u32 {
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.delete(kept, &number.to_be_bytes()).unwrap();
+        txn.commit().unwrap();
+    }
+    assert!(matches!(fill(kept), Err(Error::DiskFull)));
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.drop_tree(dropped).unwrap();
+    txn.commit().unwrap();
+    while background::reclaim_some(&db.0.inner).unwrap() {}
+    db.0.inner.store.flush().unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(kept, b"large", &vec![1; 1 << 20]).unwrap();
+    txn.commit().unwrap();
+}

@@ -7,6 +7,7 @@ use crate::{
     Csn, Error, Result, TreeId,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
+    store::shadow::Severity,
     sync::{Arc, thread},
 };
 
@@ -313,8 +314,9 @@ fn free_space_is_mended_after_a_crash() {
     }
     txn.commit().unwrap_err();
     // An image in which a write was torn; most are.
-    let torn =
-        |image: &SimDisk| verify(image, &mut |_, _| ()).unwrap().findings.iter().any(|found| !found.harmful);
+    let torn = |image: &SimDisk| {
+        verify(image, &mut |_, _| ()).unwrap().findings.iter().any(|found| found.severity == Severity::Trace)
+    };
     let image = (0..100).map(|seed| disk.crash_image(seed)).find(torn).expect("some image is torn");
     let db = open(&image);
     for _ in 0..1000 {
@@ -329,7 +331,20 @@ fn free_space_is_mended_after_a_crash() {
     assert_eq!(report.findings, []);
     // From here on damage of a free page is told from a crash again.
     image.flip_bit("pages", (db_len(&image) - 1) & !4095, 0);
-    assert!(!verify(&image, &mut |_, _| ()).unwrap().is_sound());
+    let report = verify(&image, &mut |_, _| ()).unwrap();
+    assert_eq!(report.severity(), Some(Severity::Spare));
+    assert_eq!(report.trees.len(), 1, "the trees are checked nevertheless");
+}
+
+#[test]
+fn a_file_that_was_emptied_is_not_made_anew() {
+    let disk = SimDisk::new(9);
+    drop(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap());
+    for left in [5000, 0] {
+        disk.open("pages", false).unwrap().truncate(left).unwrap();
+        let opened = Database::open_on(Arc::new(disk.clone()), Options::default()).map(drop);
+        assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
+    }
 }
 
 fn db_len(disk: &SimDisk) -> u64 {

@@ -7,7 +7,7 @@ use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::Tree,
     disk::Disk,
-    store::shadow::{FILE, Finding, ShadowStore},
+    store::shadow::{FILE, Finding, Severity, ShadowStore},
 };
 
 /// Frames for reading: verification reads each page about twice.
@@ -45,14 +45,19 @@ pub struct VerifyReport {
     pub table_pages: u64,
     /// The trees.
     pub trees: Vec<VerifiedTree>,
-    /// What is wrong. A finding that is not harmful is a trace of a crash where no data is.
+    /// What is wrong, or looks so.
     pub findings: Vec<Finding>,
 }
 
 impl VerifyReport {
     /// Whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
-        !self.findings.iter().any(|finding| finding.harmful)
+        self.severity() <= Some(Severity::Trace)
+    }
+
+    /// What the worst finding means; none if there are none.
+    pub fn severity(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
     }
 }
 
@@ -70,18 +75,24 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
         Check { store: &store, owned: BTreeSet::new(), findings: found.findings, trees: Vec::new() };
     if !store.is_new() {
         let directory = Directory::open();
-        check.tree(directory.tree(), None)?;
+        let mut whole = check.tree(directory.tree(), None)?;
         // What a damaged directory leads to would be guessed.
-        if !check.findings.iter().any(|finding| finding.harmful) {
+        if whole {
             match directory.all(&store) {
                 Ok(trees) => {
                     for (id, tree, live) in trees {
-                        check.tree(&tree, Some((id, !live)))?;
+                        whole &= check.tree(&tree, Some((id, !live)))?;
                     }
                 }
-                Err(Error::Corrupt { page, detail, .. }) => check.find(PageId(page), detail),
+                Err(Error::Corrupt { page, detail, .. }) => {
+                    whole = false;
+                    check.find(PageId(page), detail);
+                }
                 Err(error) => return Err(error),
             }
+        }
+        // Below damage nothing was reached.
+        if whole {
             let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
             for page in lost {
                 check.find(page, "no tree has it, but it is not free".into());
@@ -116,10 +127,11 @@ impl Check<'_> {
         }
         let physical = place.unwrap_or_default();
         let detail = format!("logical page {page}: {detail}");
-        self.findings.push(Finding { file: FILE.into(), page: physical, detail, harmful: true });
+        self.findings.push(Finding { file: FILE.into(), page: physical, detail, severity: Severity::Data });
     }
 
-    fn tree(&mut self, tree: &Tree, id: Option<(TreeId, bool)>) -> Result<()> {
+    /// Checks a tree; true if it is whole.
+    fn tree(&mut self, tree: &Tree, id: Option<(TreeId, bool)>) -> Result<bool> {
         let mut shared = Vec::new();
         let owned = &mut self.owned;
         let report = tree.check(self.store, &mut |page| {
@@ -127,6 +139,7 @@ impl Check<'_> {
                 shared.push(page);
             }
         })?;
+        let whole = shared.is_empty() && report.damage.is_empty();
         for page in shared {
             self.find(page, "two trees have it".into());
         }
@@ -146,7 +159,7 @@ impl Check<'_> {
                 dropped,
             });
         }
-        Ok(())
+        Ok(whole)
     }
 }
 

@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use crate::TreeId;
 
+/// A transaction that deletes may put so many bytes besides and still be one that gives space back.
+const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
+
 /// What a transaction writes.
 #[derive(Default)]
 pub(super) struct WriteSet {
@@ -24,6 +27,18 @@ pub(super) struct TreeWrites {
 impl WriteSet {
     pub fn is_empty(&self) -> bool {
         self.trees.values().all(|tree| tree.keys.is_empty() && tree.created == tree.dropped)
+    }
+
+    /// Whether it deletes keys or trees, and puts next to nothing.
+    pub fn gives_space_back(&self) -> bool {
+        let deletes = self
+            .trees
+            .values()
+            .any(|tree| tree.dropped && !tree.created || tree.keys.values().any(Option::is_none));
+        let puts = self.trees.values().flat_map(|tree| &tree.keys);
+        let put_bytes: usize =
+            puts.filter_map(|(key, value)| Some(key.len() + value.as_ref()?.len() + 64)).sum();
+        deletes && put_bytes <= PUT_BESIDES_BYTES_MAX
     }
 
     pub fn tree(&self, tree: TreeId) -> Option<&TreeWrites> {

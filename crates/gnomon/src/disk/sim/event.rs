@@ -9,7 +9,7 @@ pub struct Event {
     pub number: u64,
     /// What was called.
     pub kind: EventKind,
-    /// The name that the file was created by.
+    /// The file's name; of a renamed one the one before.
     pub file: String,
     /// Where it began, or the new length of a truncation (bytes).
     pub offset: u64,
@@ -24,6 +24,8 @@ pub struct Event {
 pub enum EventKind {
     /// A file was created by [`Disk::open`](crate::disk::Disk::open).
     Create,
+    /// [`Disk::rename`](crate::disk::Disk::rename)
+    Rename,
     /// [`Disk::remove`](crate::disk::Disk::remove)
     Remove,
     /// [`File::write_at`](crate::disk::File::write_at)
@@ -56,6 +58,7 @@ impl fmt::Display for Event {
         let Event { number, kind, file, offset, len, outcome } = self;
         match kind {
             EventKind::Create => write!(f, "{number} create {file}"),
+            EventKind::Rename => write!(f, "{number} rename {file}"),
             EventKind::Remove => write!(f, "{number} remove {file}"),
             EventKind::Write => write!(f, "{number} write {file} {offset}+{len}"),
             EventKind::Sync => write!(f, "{number} sync {file}"),

@@ -13,7 +13,7 @@ const SECTOR: u64 = SECTOR_BYTES as u64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 pub(super) struct SimFile {
-    /// The name that it was created by.
+    /// The last name that it was given.
     pub name: String,
     /// What the process reads.
     pub current: SparseBytes,

@@ -13,10 +13,10 @@
 //!    will not become durable by a later sync (nor, in half of the cases, be read any more), as operating systems do
 //!    that mark pages clean before they are written.
 //!
-//! A name is durable when [`Disk::open`] or [`Disk::remove`] returns; in flight it may be there or not.
+//! A name is durable when [`Disk::open`], [`Disk::rename`] or [`Disk::remove`] returns; in flight it may be there or
+//! not. Whether the contents of a renamed file are durable is up to its own syncs.
 //!
-//! Not simulated: a directory whose renames and contents are reordered (there are no renames), reads that fail only
-//! at certain places (see [`SimDisk::flip_bit`] for damage), and time. Files are at most 4 GiB long.
+//! Not simulated: reads that fail only at certain places (see [`SimDisk::flip_bit`] for damage), and time. Files are at most 4 GiB long.
 
 mod event;
 mod file;
@@ -271,12 +271,18 @@ impl SimDisk {
         let names: BTreeSet<&String> = state.names.keys().chain(state.durable_names.keys()).collect();
         let mut files = Vec::new();
         let mut image_names = BTreeMap::new();
+        let mut renamed = BTreeMap::new();
         for name in names {
             let (visible, durable) = (state.names.get(name), state.durable_names.get(name));
             let survivor = match keep {
                 Keep::Nothing => durable,
                 Keep::Everything => visible,
-                Keep::Some { .. } if rng.chance(1, 2) => durable,
+                // The two names of a file that is being renamed change together.
+                Keep::Some { .. }
+                    if *renamed.entry(visible.or(durable)).or_insert_with(|| rng.chance(1, 2)) =>
+                {
+                    durable
+                }
                 Keep::Some { .. } => visible,
             };
             if let Some(id) = survivor {
@@ -439,6 +445,23 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         state.check_read()?;
         Ok(state.names.keys().cloned().collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_name(to)?;
+        let mut state = self.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        let Some(&id) = state.names.get(from) else { return Err(io::ErrorKind::NotFound.into()) };
+        let outcome = state.begin_event(EventKind::Rename, from, 0, 0)?;
+        state.names.remove(from);
+        state.names.insert(to.to_owned(), id);
+        state.file(id).name = to.to_owned();
+        outcome.result()?;
+        state.durable_names.remove(from);
+        state.durable_names.insert(to.to_owned(), id);
+        Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

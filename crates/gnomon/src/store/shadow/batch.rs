@@ -116,7 +116,8 @@ impl ShadowStore {
         let old = *self.root.lock();
         let batch = closed.batch;
         for &physical in &closed.early_outdated {
-            self.space.lock().release(physical);
+            self.space.lock().release_for_reservation(physical);
+            closed.reserved += 1;
         }
         let mut building = self.build(&mut closed, &old)?;
         let table = building.places.get(&PoolKey { level: building.depth, index: 0 }).copied();

@@ -105,10 +105,10 @@ impl ShadowStore {
         loop {
             let sleeper = {
                 let mut state = self.durability.state.lock();
-                self.check()?;
                 if state.durable >= csn {
                     return Ok(());
                 }
+                self.check()?;
                 if state.leading {
                     let sleeper = Arc::new(Sleeper::default());
                     #[cfg(all(test, shuttle))]

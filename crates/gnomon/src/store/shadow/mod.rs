@@ -66,10 +66,12 @@ use crate::{
 };
 
 pub use pages::PageTxn;
-pub use verify::Finding;
+pub use verify::{Finding, Severity};
 
 /// The file that holds all pages.
 pub const FILE: &str = "pages";
+/// Its name until it is a database.
+const UNFINISHED_FILE: &str = "pages.new";
 
 /// What a frame, its page and its place in tables cost, beyond nothing: used to turn bytes into frames.
 const FRAME_BYTES: usize = PAGE_BYTES + 256;
@@ -144,6 +146,15 @@ struct FreePages {
     written: bool,
 }
 
+/// What a page transaction will do on the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Use more pages, or as many.
+    Use,
+    /// Give pages back.
+    Free,
+}
+
 /// Bugs that the crash sweep must catch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "planted by tests only"))]
@@ -214,25 +225,19 @@ impl ShadowStore {
         pool_bytes: usize,
         read_only: bool,
     ) -> Result<ShadowStore> {
-        let (file, root) = if disk.list()?.iter().any(|name| name == FILE) {
+        let names = disk.list()?;
+        let (file, root) = if names.iter().any(|name| name == FILE) {
             let file = disk.open(FILE, false)?;
             let copies = root::read_copies(&*file)?;
-            let root = match (root::newest(&copies), create) {
-                // A crash while it was made: the file grows beyond its roots only after these are durable.
-                (Err(Error::Corrupt { .. }), Some(database)) if root::is_unfinished(&*file)? => {
-                    Self::create(&*file, database)?
-                }
-                (root, _) => {
-                    let root = root?;
-                    if !read_only && copies.iter().any(Result::is_err) {
-                        root.write_all(&*file)?;
-                        file.sync()?;
-                    }
-                    root
-                }
-            };
+            let root = root::newest(&copies)?;
+            if !read_only && copies.iter().any(Result::is_err) {
+                root.write_all(&*file)?;
+                file.sync()?;
+            }
             (file, root)
-        } else if let (Some(other), true) = (disk.list()?.first(), create.is_some()) {
+        } else if let (Some(other), true) =
+            (names.iter().find(|name| *name != UNFINISHED_FILE), create.is_some())
+        {
             return Err(Error::NotADatabase {
                 path: String::new(),
                 detail: format!(
@@ -240,9 +245,7 @@ impl ShadowStore {
                 ),
             });
         } else if let Some(database) = create {
-            let file = disk.open(FILE, true)?;
-            let root = Self::create(&*file, database)?;
-            (file, root)
+            Self::create(disk, database)?
         } else {
             return Err(Error::NotADatabase {
                 path: String::new(),
@@ -299,7 +302,7 @@ impl ShadowStore {
         })
     }
 
-    fn create(file: &dyn File, database: u64) -> Result<Root> {
+    fn create(disk: &dyn Disk, database: u64) -> Result<(Arc<dyn File>, Root)> {
         let root = Root {
             database,
             batch: 0,
@@ -313,10 +316,14 @@ impl ShadowStore {
             free_pages_whole: true,
             table: PageEntry::default(),
         };
+        // A crash leaves a file of the other name, which is not a database yet.
+        let file = disk.open(UNFINISHED_FILE, true)?;
+        file.truncate(0)?;
         file.allocate(ROOT_PAGES * PAGE_BYTES as u64)?;
-        root.write_all(file)?;
+        root.write_all(&*file)?;
         file.sync()?;
-        Ok(root)
+        disk.rename(UNFINISHED_FILE, FILE)?;
+        Ok((file, root))
     }
 
     /// The first page that a new store allocates: where the owner of the store finds what it keeps.
@@ -335,6 +342,12 @@ impl ShadowStore {
     /// Begins a page transaction that will change at most `pages` pages. Waits at the gate; reserves space, and fails
     /// with [`Error::DiskFull`] if there is not enough.
     pub fn begin(&self, pages: u64) -> Result<PageTxn<'_>> {
+        self.begin_for(Purpose::Use, pages)
+    }
+
+    /// Begins a page transaction as [`ShadowStore::begin`] does, with some space that is kept on a full disk for those
+    /// that free more than they use.
+    pub fn begin_for(&self, purpose: Purpose, pages: u64) -> Result<PageTxn<'_>> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
@@ -347,7 +360,11 @@ impl ShadowStore {
         if needs_growth && let Err(error) = self.grow(pages) {
             let mut space = self.space.lock();
             // A full disk is no matter as long as the file as it is has room.
-            if error.kind() != std::io::ErrorKind::StorageFull || !space.reservations_fit() {
+            let kept = match purpose {
+                Purpose::Use => space.kept(),
+                Purpose::Free => 0,
+            };
+            if error.kind() != std::io::ErrorKind::StorageFull || !space.has_spare(kept) {
                 space.unreserve(reserved);
                 return Err(error.into());
             }
@@ -388,7 +405,7 @@ impl ShadowStore {
         }
     }
 
-    /// Stops the store: every later call fails with this cause (the first one counts), in the error returned.
+    /// Stops the store, but for saying what is durable: every later call fails with this cause (the first one counts), in the error returned.
     pub fn poison(&self, cause: &Error) -> Error {
         let _ = self.poison.set(match cause {
             Error::Poisoned(cause) => cause.clone(),
@@ -665,11 +682,13 @@ impl ShadowStore {
             let mut accumulating = self.accumulating.lock();
             let before = accumulating.early.insert(frame.key.index, PageEntry { physical, batch });
             accumulating.dirty.remove(&frame.key.index);
+            // The place before this one took its part of the reservation, too.
+            accumulating.reserved += u64::from(before.is_some());
             drop(accumulating);
             frame.dirty.store(false, Ordering::Release);
             drop(latch);
             if let Some(before) = before {
-                self.space.lock().release(before.physical);
+                self.space.lock().release_for_reservation(before.physical);
             }
         }
         Ok(())

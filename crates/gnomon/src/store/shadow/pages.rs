@@ -74,11 +74,13 @@ impl<'a> PageWrite for PageTxn<'a> {
             let mut accumulating = self.store.accumulating.lock();
             accumulating.dirty.remove(&index);
             accumulating.freed.insert(index);
-            accumulating.early.remove(&index)
+            let early = accumulating.early.remove(&index);
+            accumulating.reserved += u64::from(early.is_some());
+            early
         };
         frame.dirty.store(false, Ordering::Release);
         if let Some(early) = early {
-            self.store.space.lock().release(early.physical);
+            self.store.space.lock().release_for_reservation(early.physical);
         }
         drop(guard);
         self.store.free_logical(index);

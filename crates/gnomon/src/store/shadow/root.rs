@@ -23,11 +23,7 @@
 //! | 96..4096 | zero |
 
 use super::table::{self, DEPTH_MAX, PageEntry};
-use crate::{
-    Csn, Error, Result,
-    disk::{File, SECTOR_BYTES},
-    page::PAGE_BYTES,
-};
+use crate::{Csn, Error, Result, disk::File, page::PAGE_BYTES};
 
 /// The version of the database format that this code writes and the newest that it reads.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -145,22 +141,6 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
         }
     }
     Ok(copies)
-}
-
-/// Whether a file without a whole root is one whose making was cut short, and not something else's: it has nothing but
-/// the places of the roots, and in them nothing but zeros and parts of roots.
-pub(crate) fn is_unfinished(file: &dyn File) -> Result<bool> {
-    let len = file.len()?;
-    if len > ROOT_PAGES * PAGE_BYTES as u64 {
-        return Ok(false);
-    }
-    let mut bytes = vec![0; len as usize];
-    file.read_at(0, &mut bytes)?;
-    Ok(bytes.chunks(PAGE_BYTES).all(|block| {
-        let (head, rest) = block.split_at(block.len().min(SECTOR_BYTES));
-        (head.iter().all(|&byte| byte == 0) || head.get(8..16) == Some(&MAGIC))
-            && rest.iter().all(|&byte| byte == 0)
-    }))
 }
 
 /// The newest whole copy.

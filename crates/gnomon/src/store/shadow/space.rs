@@ -22,6 +22,8 @@ pub(crate) const CHUNK_PAGES: u64 = BODY_BYTES as u64 * 8;
 const GROWTH_PAGES_MIN: u64 = 256;
 /// The file grows by at most this many pages (4 MiB) beyond what is needed.
 const GROWTH_PAGES_MAX: u64 = 1024;
+/// So much of a full file is kept for page transactions that give pages back: they, too, write before they free.
+const KEPT_PAGES: std::ops::RangeInclusive<u64> = 64..=4096;
 /// A shorter hole is passed over in the allocator's first round.
 const RUN_PAGES_MIN: u64 = 16;
 
@@ -140,7 +142,7 @@ impl Space {
     }
 
     /// Promises `pages` pages. True if the file should grow for that: the caller sees to it, and if that fails and
-    /// [`Space::reservations_fit`] does not hold, calls [`Space::unreserve`].
+    /// [`Space::has_spare`] does not hold for the pages kept, calls [`Space::unreserve`].
     pub fn reserve(&mut self, pages: u64) -> bool {
         self.reserved += pages;
         self.end_wanted(pages) > self.end
@@ -166,13 +168,19 @@ impl Space {
         self.taken + self.reserved + pages <= self.end
     }
 
-    /// Whether what is promised fits the file as it is.
-    pub fn reservations_fit(&self) -> bool {
-        self.taken + self.reserved <= self.end
+    /// Pages of a file that cannot grow which only a page transaction that gives pages back may use.
+    pub fn kept(&self) -> u64 {
+        (self.end / 32).clamp(*KEPT_PAGES.start(), *KEPT_PAGES.end())
     }
 
     pub fn unreserve(&mut self, pages: u64) {
         self.reserved -= pages;
+    }
+
+    /// Gives back a page that no durable root reaches, and promises another in its stead.
+    pub fn release_for_reservation(&mut self, page: u64) {
+        self.release(page);
+        self.reserved += 1;
     }
 
     /// The chunk in which the search for a run goes on, so that the caller can load it first.

@@ -22,8 +22,19 @@ pub struct Finding {
     pub page: u64,
     /// What is wrong.
     pub detail: String,
-    /// Whether data may be lost. Otherwise it is a trace of a crash in free space.
-    pub harmful: bool,
+    /// What it means for the data.
+    pub severity: Severity,
+}
+
+/// What a finding means for the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Nothing: a crash leaves it, where no data is.
+    Trace,
+    /// Nothing is lost, since no data was there or a copy is whole; but something damaged what was written.
+    Spare,
+    /// Data may be lost.
+    Data,
 }
 
 /// What a store holds, as found by reading all of it.
@@ -46,8 +57,13 @@ impl ShadowStore {
     /// the same, and that free pages are zero or whole. The store must not change meanwhile. `progress` is called
     /// with pages read and pages in all.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<StoreReport> {
-        let mut walk =
-            Walk { store: self, report: StoreReport::default(), reached: BTreeMap::new(), progress };
+        let mut walk = Walk {
+            store: self,
+            report: StoreReport::default(),
+            reached: BTreeMap::new(),
+            complete: true,
+            progress,
+        };
         walk.roots()?;
         let root = *self.root.lock();
         if let (Some(entry), 1..) = (root.table.present(), root.depth) {
@@ -63,12 +79,20 @@ struct Walk<'a> {
     report: StoreReport,
     /// Every reached physical page, with its level and logical number.
     reached: BTreeMap<u64, (u8, u64)>,
+    /// Whether nothing damaged hides what else is reached.
+    complete: bool,
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl Walk<'_> {
-    fn find(&mut self, page: u64, detail: impl Into<String>, harmful: bool) {
-        self.report.findings.push(Finding { file: FILE.into(), page, detail: detail.into(), harmful });
+    fn find(&mut self, page: u64, detail: impl Into<String>, severity: Severity) {
+        self.report.findings.push(Finding { file: FILE.into(), page, detail: detail.into(), severity });
+    }
+
+    /// Damage of an object, and so of what may be below it.
+    fn damaged(&mut self, page: u64, detail: impl Into<String>) {
+        self.complete = false;
+        self.find(page, detail, Severity::Data);
     }
 
     fn roots(&mut self) -> Result<()> {
@@ -80,17 +104,25 @@ impl Walk<'_> {
                 Err(RootFault::Damaged(detail)) => {
                     // The pair that the next batch writes can have been torn by a crash in it.
                     let pair_of_newest = place / 2 == newest.batch % 2;
+                    let severity = match pair_of_newest || newest.free_pages_whole {
+                        true => Severity::Spare,
+                        false => Severity::Trace,
+                    };
                     self.find(
                         place,
-                        format!("copy {place} of the page table pointer: {detail}"),
-                        pair_of_newest || newest.free_pages_whole,
+                        format!("copy {place} of the page table pointer (another is whole): {detail}"),
+                        severity,
                     );
                 }
                 Err(RootFault::TooNew(found)) => {
                     return Err(Error::TooNew { found, known: root::FORMAT_VERSION });
                 }
                 Ok(root) if root.database != newest.database => {
-                    self.find(place, "this copy of the page table pointer is another database's", true);
+                    self.find(
+                        place,
+                        "this copy of the page table pointer is another database's",
+                        Severity::Spare,
+                    );
                 }
                 Ok(_) => {}
             }
@@ -101,10 +133,9 @@ impl Walk<'_> {
     /// Checks a page and all below it.
     fn object(&mut self, level: u8, logical: u64, entry: PageEntry) -> Result<()> {
         if let Some((other_level, other)) = self.reached.insert(entry.physical, (level, logical)) {
-            self.find(
+            self.damaged(
                 entry.physical,
                 format!("both page {other} of level {other_level} and page {logical} of level {level} are mapped to it"),
-                true,
             );
             return Ok(());
         }
@@ -113,7 +144,7 @@ impl Walk<'_> {
         let page = match self.store.read_page(level, logical, entry) {
             Ok(page) => page,
             Err(Error::Corrupt { page, detail, .. }) => {
-                self.find(page, detail, true);
+                self.damaged(page, detail);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -122,10 +153,9 @@ impl Walk<'_> {
         if (page.kind() == PageKind::PageTable) != expected_table
             || (level == 0 && (page.kind() == PageKind::SpaceMap) != logical.is_multiple_of(CHUNK_PAGES))
         {
-            self.find(
+            self.damaged(
                 entry.physical,
                 format!("page {logical} of level {level} is of kind {:?}", page.kind()),
-                true,
             );
             return Ok(());
         }
@@ -156,27 +186,22 @@ impl Walk<'_> {
                 return Ok(());
             }
         }
-        if self.report.findings.iter().any(|finding| finding.harmful) {
-            // Below damage nothing was reached: differences would tell nothing new.
-            return Ok(());
-        }
-        let is_new = self.store.is_new();
         let reached: BTreeSet<u64> = self.reached.keys().copied().collect();
-        for &page in marked.symmetric_difference(&reached) {
-            if is_new {
-                break;
+        // Below damage nothing was reached: differences would tell nothing new.
+        if self.complete && !self.store.is_new() {
+            for &page in marked.symmetric_difference(&reached) {
+                let detail = match self.reached.get(&page) {
+                    Some((level, logical)) => {
+                        format!("page {logical} of level {level} is here, but its bitmap says free")
+                    }
+                    None => "its bitmap says in use, but nothing points to it".to_owned(),
+                };
+                self.find(page, detail, Severity::Data);
             }
-            let detail = match self.reached.get(&page) {
-                Some((level, logical)) => {
-                    format!("page {logical} of level {level} is here, but its bitmap says free")
-                }
-                None => "its bitmap says in use, but nothing points to it".to_owned(),
-            };
-            self.find(page, detail, true);
         }
         let file_end = self.store.file.len()? / PAGE_BYTES as u64;
         let mut block = vec![0; PAGE_BYTES];
-        for page in (0..file_end).filter(|page| !reached.contains(page)) {
+        for page in (0..file_end).filter(|page| !reached.contains(page) && !marked.contains(page)) {
             self.report.free_pages += 1;
             self.report.pages_read += 1;
             (self.progress)(self.report.pages_read, file_end);
@@ -185,7 +210,8 @@ impl Walk<'_> {
                 && let Err(detail) = Page::unseal(&block)
             {
                 let detail = format!("this free page is damaged (it holds no data): {detail}");
-                self.find(page, detail, free_pages_whole);
+                let severity = if free_pages_whole { Severity::Spare } else { Severity::Trace };
+                self.find(page, detail, severity);
             }
         }
         Ok(())
