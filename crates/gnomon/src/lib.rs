@@ -1,7 +1,7 @@
 //! Gnomon, the embedded engine: a transactional key-value store of many trees, with more than one writer.
 //!
 //! Two levels of transactions. Level 0 is pages ([`disk`], `page`, `store`); level 1 is operations on keys (`txn`).
-//! Between them stand the access methods ([`access`]), plain algorithms over page transactions; beneath both, lock
+//! Between them stand the access methods (`access`), plain algorithms over page transactions; beneath both, lock
 //! tables ([`lock`]). Imports run downward only; `docs/architecture.md` draws the house.
 //!
 //! ```
@@ -19,7 +19,7 @@
 //! # }
 //! ```
 
-pub mod access;
+mod access;
 pub mod disk;
 pub mod env;
 mod error;

@@ -57,8 +57,6 @@ use crate::{
 };
 use layout::{At, Chain, Flaw, Leaf, Node, Stored};
 
-pub use check::TreeReport;
-
 /// A B+tree: an ordered map from keys (bytes, up to [`KEY_BYTES_MAX`]) to values (up to [`VALUE_BYTES_MAX`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
@@ -68,8 +66,6 @@ pub struct Tree {
 /// What [`Tree::update`] makes of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<'v> {
-    /// Leaves it as it is, present or absent.
-    Keep,
     /// Gives the key this value.
     Put(Cow<'v, [u8]>),
     /// Removes the entry, if there is one.
@@ -220,7 +216,7 @@ impl Tree {
             },
         };
         match (change, position) {
-            (Change::Keep, _) | (Change::Delete, Err(_)) => Ok(()),
+            (Change::Delete, Err(_)) => Ok(()),
             (Change::Delete, Ok(index)) => {
                 let old = leaf.entry(index).at(leaf_id)?.1.chain();
                 let used_before = leaf.used();
@@ -353,11 +349,6 @@ impl LeafView {
     /// How many entries the leaf has.
     pub fn len(&self) -> usize {
         self.count
-    }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
     }
 
     /// The key and the value at an index below [`LeafView::len`], in the order of keys; none beyond.
