@@ -99,6 +99,10 @@ fn open_session(shared: &Shared, startup: Startup, process_id: i32) -> Result<Se
         database: startup.database,
         process_id,
         settings: startup.settings,
+        facts: vec![
+            ("max_connections", shared.options.connections_max.to_string()),
+            ("ssl", if shared.tls.is_some() { "on" } else { "off" }.into()),
+        ],
     };
     shared.database.session(options).map_err(|error| End::Fatal(error.severity(Severity::Fatal)))
 }

@@ -310,6 +310,14 @@ fn trust_is_for_loopback_only() {
 }
 
 #[test]
+fn settings_tell_what_the_server_is() {
+    let server = TestServer::start(ServerOptions { connections_max: 7, ..options() });
+    let messages = server.raw().query_messages("SHOW max_connections; SHOW ssl; SET max_connections = 8");
+    assert_eq!(rows(&messages), [[Some("7".to_owned())], [Some("off".to_owned())]]);
+    assert_eq!(state(&messages), "55P02");
+}
+
+#[test]
 fn no_more_connections_than_allowed() {
     let server = TestServer::start(ServerOptions { connections_max: 2, ..options() });
     let first = server.raw();

@@ -52,6 +52,9 @@ pub(super) enum Outcome {
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, options: SessionOptions) -> Result<Session> {
         let mut settings = Settings::new(&options.user);
+        for (name, value) in &options.facts {
+            settings.set_fixed(name, value)?;
+        }
         for (name, value) in &options.settings {
             settings.set_initial(name, value)?;
         }

@@ -59,6 +59,8 @@ pub struct SessionOptions {
     /// Settings that the client gives when it connects (`application_name`, `TimeZone`, ...): what RESET goes back
     /// to.
     pub settings: Vec<(String, String)>,
+    /// What settings say that nobody can set, by whoever serves the session: `max_connections`, `ssl`.
+    pub facts: Vec<(&'static str, String)>,
 }
 
 impl Default for SessionOptions {
@@ -68,6 +70,7 @@ impl Default for SessionOptions {
             database: "gnomon".into(),
             process_id: 0,
             settings: Vec::new(),
+            facts: Vec::new(),
         }
     }
 }

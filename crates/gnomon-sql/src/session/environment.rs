@@ -14,7 +14,7 @@ use super::{
     database::Shared,
     portal::{Portal, Prepared},
     sequences::Drawn,
-    settings::{Scope, Settings},
+    settings::{Progress, Scope, Settings},
     view::View,
 };
 use crate::{
@@ -79,6 +79,7 @@ impl Session {
         self.rng = surroundings.rng.into_inner();
         self.statements = surroundings.statements;
         self.portals = surroundings.portals;
+        self.follow_settings();
     }
 
     /// Runs `f` with the settings and the catalog, to bind and plan.
@@ -104,8 +105,8 @@ impl Session {
         let context = self.context(&surroundings);
         let mut exec = ExecContext::new(&mut txn, params, &context);
         let result = f(&surroundings.shared, &mut exec, &surroundings.view);
-        self.leave(surroundings);
         self.current.engine = Some(txn);
+        self.leave(surroundings);
         result
     }
 
@@ -255,7 +256,7 @@ impl Environment for Surroundings {
                 };
                 let scope = if *local { Scope::Local } else { Scope::Session };
                 let mut settings = self.settings.borrow_mut();
-                settings.set(name, value.as_ref().map(<[String; 1]>::as_slice), scope, true)?;
+                settings.set(name, value.as_ref().map(<[String; 1]>::as_slice), scope, Progress::Queried)?;
                 Datum::Text(settings.show(name)?.1.into())
             }
             ("pg_sleep", [Datum::Float8(seconds)]) => {

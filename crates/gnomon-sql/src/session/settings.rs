@@ -2,9 +2,14 @@
 //!
 //! Each has a kind that checks and normalises its values. SET within a transaction is undone when it is rolled back,
 //! SET LOCAL when it ends; both by going back to values kept from before (they are shared until they change).
-//! Settings that PostgreSQL has and that mean nothing here are accepted, so that clients that set them work.
+//! Settings that PostgreSQL has and that mean nothing here are accepted, so that clients that set them work. A name
+//! with a dot in it is a setting of the client's own: it exists from when it is first set, and is empty where it is
+//! not.
+//!
+//! All ways of setting something (SET, `set_config`, BEGIN's modes) end in [`Settings::set`], which keeps what the
+//! transaction allows; the session then follows its settings.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
 
@@ -155,6 +160,8 @@ settings! {
 #[derive(Clone, Debug)]
 struct Values {
     texts: Vec<Arc<str>>,
+    /// The client's own, by lower-case name.
+    custom: BTreeMap<Arc<str>, Arc<str>>,
     search_path: Arc<[String]>,
     zone: Zone,
     extra_float_digits: i32,
@@ -185,8 +192,47 @@ pub(crate) enum Scope {
     Local,
 }
 
+/// How far the transaction is in which something is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is none: nothing is ever taken back.
+    None,
+    /// It has not read or written anything.
+    Begun,
+    /// Its characteristics stand.
+    Queried,
+}
+
+/// A transaction's own characteristics: they end with it, and RESET ALL leaves them.
+const CHARACTERISTICS: [usize; 3] = [
+    Id::transaction_isolation as usize,
+    Id::transaction_read_only as usize,
+    Id::transaction_deferrable as usize,
+];
+
 fn find(name: &str) -> Option<usize> {
     DEFINITIONS.iter().position(|definition| definition.name.eq_ignore_ascii_case(name))
+}
+
+/// The name of a setting of the client's own in lower case; an error if it cannot be one.
+fn custom_name(name: &str) -> Result<Arc<str>> {
+    if !name.contains('.') {
+        return Err(unknown(name));
+    }
+    let is_word = |word: &str| {
+        word.chars()
+            .enumerate()
+            .all(|(i, c)| c.is_alphabetic() || c == '_' || (i > 0 && (c.is_ascii_digit() || c == '$')))
+            && !word.is_empty()
+    };
+    if !name.split('.').all(is_word) {
+        return Err(SqlError::new(
+            SqlState::INVALID_NAME,
+            format!("invalid configuration parameter name \"{name}\""),
+        )
+        .detail("Custom parameter names must be two or more simple identifiers separated by dots."));
+    }
+    Ok(name.to_lowercase().into())
 }
 
 fn unknown(name: &str) -> SqlError {
@@ -208,6 +254,7 @@ impl Settings {
         let values = Values {
             search_path: search_path(&texts[Id::search_path as usize], user),
             texts,
+            custom: BTreeMap::new(),
             zone: Zone::UTC,
             extra_float_digits: 1,
             statement_timeout: None,
@@ -225,15 +272,29 @@ impl Settings {
 
     /// Sets what a client gave when it connected: RESET goes back to it.
     pub(crate) fn set_initial(&mut self, name: &str, value: &str) -> Result<()> {
-        self.assign(name, &[value.to_owned()], Scope::Session, false)?;
+        self.assign(name, &[value.to_owned()], Scope::Session, Progress::None)?;
         self.initial = self.session.clone();
         Ok(())
     }
 
-    /// The value of a setting, and its name as it is defined.
-    pub(crate) fn show(&self, name: &str) -> Result<(&'static str, String)> {
+    /// Tells what a setting says that nobody can set. Before anything else is set.
+    pub(crate) fn set_fixed(&mut self, name: &str, value: &str) -> Result<()> {
         let id = find(name).ok_or_else(|| unknown(name))?;
-        Ok((DEFINITIONS[id].name, self.display(id)))
+        Arc::make_mut(&mut self.initial).texts[id] = value.into();
+        (self.session, self.current) = (self.initial.clone(), self.initial.clone());
+        Ok(())
+    }
+
+    /// The value of a setting, and its name as it is defined.
+    pub(crate) fn show(&self, name: &str) -> Result<(String, String)> {
+        if let Some(id) = find(name) {
+            return Ok((DEFINITIONS[id].name.to_owned(), self.display(id)));
+        }
+        let custom = &self.current.custom;
+        match custom.get_key_value(name.to_lowercase().as_str()) {
+            Some((name, value)) => Ok((name.to_string(), value.to_string())),
+            None => Err(unknown(name)),
+        }
     }
 
     /// All settings: name, value, description.
@@ -331,60 +392,103 @@ impl Settings {
         }
     }
 
-    /// Sets a setting, or with `None` back to what it was when the session began. `transactional` tells that a
-    /// transaction is in progress whose rollback takes it back.
+    /// Sets a setting, or with `None` back to what it was when the session began.
+    ///
+    /// # Errors
+    /// 42704 if there is none of this name, 22023 if it does not take the value, 25001 if the transaction is too far
+    /// on for it.
     pub(crate) fn set(
         &mut self,
         name: &str,
         values: Option<&[String]>,
         scope: Scope,
-        transactional: bool,
+        progress: Progress,
     ) -> Result<()> {
-        match values {
-            Some(values) => self.assign(name, values, scope, transactional),
-            None => {
-                let id = find(name).ok_or_else(|| unknown(name))?;
+        match (values, find(name)) {
+            (Some(values), _) => self.assign(name, values, scope, progress),
+            (None, None) => self.assign_custom(name, None, scope, progress),
+            (None, Some(id)) => {
                 if matches!(DEFINITIONS[id].kind, Kind::Fixed) {
                     return Err(fixed(DEFINITIONS[id].name));
                 }
                 let text = self.initial.texts[id].clone();
-                self.store(id, text, scope, transactional);
-                Ok(())
+                self.store(id, text, scope, progress)
             }
         }
     }
 
     /// RESET ALL.
-    pub(crate) fn reset_all(&mut self, transactional: bool) {
-        if transactional && self.before.is_none() {
-            self.before = Some(self.session.clone());
+    pub(crate) fn reset_all(&mut self) {
+        self.keep_before();
+        let mut current = self.initial.clone();
+        if CHARACTERISTICS.iter().any(|&id| current.texts[id] != self.current.texts[id]) {
+            let values = Arc::make_mut(&mut current);
+            CHARACTERISTICS.iter().for_each(|&id| values.texts[id] = self.current.texts[id].clone());
         }
         self.session = self.initial.clone();
-        self.current = self.initial.clone();
+        self.current = current;
     }
 
-    fn assign(&mut self, name: &str, values: &[String], scope: Scope, transactional: bool) -> Result<()> {
-        let id = find(name).ok_or_else(|| unknown(name))?;
-        let definition = &DEFINITIONS[id];
-        if !matches!(definition.kind, Kind::Names | Kind::DateStyle) && values.len() > 1 {
+    fn keep_before(&mut self) {
+        if self.before.is_none() {
+            self.before = Some(self.session.clone());
+        }
+    }
+
+    fn assign(&mut self, name: &str, values: &[String], scope: Scope, progress: Progress) -> Result<()> {
+        let id = find(name);
+        let takes_many = id.is_some_and(|id| matches!(DEFINITIONS[id].kind, Kind::Names | Kind::DateStyle));
+        if !takes_many && values.len() > 1 {
             return Err(SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,
-                format!("SET {} takes only one argument", definition.name),
+                format!("SET {name} takes only one argument"),
             ));
         }
-        let text = normalise(definition, values)?;
-        self.store(id, text.into(), scope, transactional);
+        match id {
+            Some(id) => {
+                let text = normalise(&DEFINITIONS[id], values)?;
+                self.store(id, text.into(), scope, progress)
+            }
+            None => self.assign_custom(name, values.first().map(String::as_str), scope, progress),
+        }
+    }
+
+    fn assign_custom(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+        scope: Scope,
+        progress: Progress,
+    ) -> Result<()> {
+        let name = custom_name(name)?;
+        // From now on it exists, whatever becomes of this value.
+        let all = [&mut self.initial, &mut self.session, &mut self.current];
+        for values in all.into_iter().chain(&mut self.before) {
+            if !values.custom.contains_key(&name) {
+                Arc::make_mut(values).custom.insert(name.clone(), "".into());
+            }
+        }
+        if progress != Progress::None {
+            self.keep_before();
+        }
+        let value: Arc<str> = match value {
+            Some(value) => value.into(),
+            None => self.initial.custom.get(&name).cloned().unwrap_or_default(),
+        };
+        Arc::make_mut(&mut self.current).custom.insert(name.clone(), value.clone());
+        if scope == Scope::Session {
+            Arc::make_mut(&mut self.session).custom.insert(name, value);
+        }
         Ok(())
     }
 
-    fn store(&mut self, id: usize, text: Arc<str>, scope: Scope, transactional: bool) {
-        if transactional && self.before.is_none() {
-            self.before = Some(self.session.clone());
+    fn store(&mut self, id: usize, text: Arc<str>, scope: Scope, progress: Progress) -> Result<()> {
+        if progress == Progress::Queried {
+            self.refuse_too_late(id, &text)?;
         }
-        // A transaction's own characteristics end with it.
-        let local = id == Id::transaction_isolation as usize
-            || id == Id::transaction_read_only as usize
-            || id == Id::transaction_deferrable as usize;
+        if progress != Progress::None {
+            self.keep_before();
+        }
         let change = |values: &mut Arc<Values>| {
             let values = Arc::make_mut(values);
             values.texts[id] = text.clone();
@@ -405,9 +509,24 @@ impl Settings {
             }
         };
         change(&mut self.current);
-        if scope == Scope::Session && !local {
+        if scope == Scope::Session && !CHARACTERISTICS.contains(&id) {
             change(&mut self.session);
         }
+        Ok(())
+    }
+
+    /// What a transaction is does not change once it has read or written something; only that it will write no more
+    /// can be promised at any time.
+    fn refuse_too_late(&self, id: usize, text: &str) -> Result<()> {
+        let now = &*self.current.texts[id];
+        let what = if id == Id::transaction_isolation as usize && now != text {
+            "SET TRANSACTION ISOLATION LEVEL must be called before any query"
+        } else if id == Id::transaction_read_only as usize && now == "on" && text == "off" {
+            "transaction read-write mode must be set before any query"
+        } else {
+            return Ok(());
+        };
+        Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, what))
     }
 
     /// The transaction has ended.
@@ -442,11 +561,17 @@ impl Settings {
     pub(crate) fn default_read_only(&self) -> bool {
         &*self.current.texts[Id::default_transaction_read_only as usize] == "on"
     }
-    /// Records what the present transaction is, for SHOW.
+    /// The isolation level of the present transaction.
+    pub(crate) fn isolation(&self) -> &str {
+        &self.current.texts[Id::transaction_isolation as usize]
+    }
+    /// Whether the present transaction is read-only.
+    pub(crate) fn read_only(&self) -> bool {
+        &*self.current.texts[Id::transaction_read_only as usize] == "on"
+    }
+    /// Records what the present transaction is.
     pub(crate) fn note_transaction(&mut self, isolation: &str, read_only: bool) {
-        let differs = &*self.current.texts[Id::transaction_isolation as usize] != isolation
-            || (&*self.current.texts[Id::transaction_read_only as usize] == "on") != read_only;
-        if differs {
+        if self.isolation() != isolation || self.read_only() != read_only {
             let values = Arc::make_mut(&mut self.current);
             values.texts[Id::transaction_isolation as usize] = isolation.into();
             values.texts[Id::transaction_read_only as usize] = if read_only { "on" } else { "off" }.into();
@@ -657,7 +782,7 @@ mod tests {
     use super::*;
 
     fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
-        settings.set(name, Some(&[value.to_owned()]), Scope::Session, false)
+        settings.set(name, Some(&[value.to_owned()]), Scope::Session, Progress::None)
     }
 
     #[test]
@@ -688,16 +813,16 @@ mod tests {
     fn rollback_takes_back_and_local_ends() {
         let mut settings = Settings::new("u");
         set(&mut settings, "application_name", "a").unwrap();
-        settings.set("application_name", Some(&["b".into()]), Scope::Session, true).unwrap();
-        settings.set("extra_float_digits", Some(&["3".into()]), Scope::Local, true).unwrap();
+        settings.set("application_name", Some(&["b".into()]), Scope::Session, Progress::Begun).unwrap();
+        settings.set("extra_float_digits", Some(&["3".into()]), Scope::Local, Progress::Begun).unwrap();
         assert_eq!(settings.show("extra_float_digits").unwrap().1, "3");
         settings.end_transaction(true);
         assert_eq!(settings.show("extra_float_digits").unwrap().1, "1");
         assert_eq!(settings.show("application_name").unwrap().1, "b");
-        settings.set("application_name", Some(&["c".into()]), Scope::Session, true).unwrap();
+        settings.set("application_name", Some(&["c".into()]), Scope::Session, Progress::Begun).unwrap();
         settings.end_transaction(false);
         assert_eq!(settings.show("application_name").unwrap().1, "b");
-        settings.set("application_name", None, Scope::Session, false).unwrap();
+        settings.set("application_name", None, Scope::Session, Progress::None).unwrap();
         assert_eq!(settings.show("application_name").unwrap().1, "");
     }
 

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 
-use super::{Session, TransactionStatus, ddl::Ddl, parse::Mode};
+use super::{
+    Session, TransactionStatus,
+    ddl::Ddl,
+    parse::Mode,
+    settings::{Progress, Scope},
+};
 use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::store};
 
 /// What a transaction of SQL is, before and while an engine's transaction stands behind it.
@@ -98,30 +103,34 @@ impl Session {
     /// SET TRANSACTION, or the modes of BEGIN.
     pub(super) fn set_modes(&mut self, modes: &[Mode]) -> Result<()> {
         for mode in modes {
-            match *mode {
-                Mode::Isolation(level) => {
-                    if self.current.engine.is_some() && level != self.current.isolation {
-                        return Err(SqlError::new(
-                            SqlState::ACTIVE_SQL_TRANSACTION,
-                            "SET TRANSACTION ISOLATION LEVEL must be called before any query",
-                        ));
-                    }
-                    self.current.isolation = level;
-                }
-                Mode::ReadOnly(read_only) => {
-                    if !read_only && self.current.read_only && self.current.engine.is_some() {
-                        return Err(SqlError::new(
-                            SqlState::ACTIVE_SQL_TRANSACTION,
-                            "transaction read-write mode must be set before any query",
-                        ));
-                    }
-                    self.current.read_only = read_only;
-                }
-                Mode::Deferrable => {}
-            }
+            let (name, value) = match *mode {
+                Mode::Isolation(level) => ("transaction_isolation", level),
+                Mode::ReadOnly(true) => ("transaction_read_only", "on"),
+                Mode::ReadOnly(false) => ("transaction_read_only", "off"),
+                Mode::Deferrable => continue,
+            };
+            let progress = self.progress();
+            self.settings.set(name, Some(&[value.to_owned()]), Scope::Local, progress)?;
         }
-        self.settings.note_transaction(self.current.isolation, self.current.read_only);
+        self.follow_settings();
         Ok(())
+    }
+
+    /// How far the transaction is, for what may still be set.
+    pub(super) fn progress(&self) -> Progress {
+        if self.current.engine.is_some() { Progress::Queried } else { Progress::Begun }
+    }
+
+    /// Lets the transaction in progress be what its settings say.
+    pub(super) fn follow_settings(&mut self) {
+        if self.current.state == State::Idle {
+            return;
+        }
+        self.current.isolation = isolation_name(self.settings.isolation());
+        self.current.read_only = self.settings.read_only();
+        if let Some(engine) = &mut self.current.engine {
+            engine.set_lock_timeout(self.settings.lock_timeout());
+        }
     }
 
     /// The engine's transaction for a statement; `reads_only` tells that it neither writes nor locks rows, `alone`

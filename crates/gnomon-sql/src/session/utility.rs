@@ -11,7 +11,7 @@ use super::{
     parse::{Command, Discard, Mode, Parsed},
     plan::{Plan, plannable},
     portal::plain_context,
-    settings::{Scope, bool_word},
+    settings::{Progress, Scope},
     transaction::State,
 };
 use crate::{
@@ -78,7 +78,8 @@ impl Session {
                     Some(name) => self.set(name, None, false)?,
                     None => {
                         self.ensure_transaction();
-                        self.settings.reset_all(true);
+                        self.settings.reset_all();
+                        self.follow_settings();
                     }
                 }
                 tag("RESET")
@@ -131,27 +132,10 @@ impl Session {
 
     fn set(&mut self, name: &str, values: Option<&[String]>, local: bool) -> Result<()> {
         self.ensure_transaction();
-        let value = values.and_then(<[String]>::first).map(|value| value.to_lowercase());
-        match (name, value.as_deref()) {
-            ("transaction_isolation", Some(level)) => {
-                let levels = ["serializable", "repeatable read", "read committed", "read uncommitted"];
-                if let Some(level) = levels.into_iter().find(|known| *known == level) {
-                    return self.set_modes(&[Mode::Isolation(level)]);
-                }
-            }
-            ("transaction_read_only", Some(value)) => {
-                if let Some(read_only) = bool_word(value) {
-                    return self.set_modes(&[Mode::ReadOnly(read_only)]);
-                }
-            }
-            _ => {}
-        }
         let scope = if local { Scope::Local } else { Scope::Session };
-        self.settings.set(name, values, scope, true)?;
-        let lock_timeout = self.settings.lock_timeout();
-        if let Some(engine) = &mut self.current.engine {
-            engine.set_lock_timeout(lock_timeout);
-        }
+        let progress = self.progress();
+        self.settings.set(name, values, scope, progress)?;
+        self.follow_settings();
         Ok(())
     }
 
@@ -176,7 +160,7 @@ impl Session {
                 Mode::ReadOnly(false) => ("default_transaction_read_only", "off"),
                 Mode::Deferrable => continue,
             };
-            self.settings.set(name, Some(&[value.to_owned()]), Scope::Session, true)?;
+            self.settings.set(name, Some(&[value.to_owned()]), Scope::Session, Progress::Begun)?;
         }
         Ok(())
     }
@@ -184,7 +168,7 @@ impl Session {
     /// The columns of SHOW.
     pub(super) fn show_columns(&self, name: Option<&str>) -> Result<Vec<ResultColumn>> {
         Ok(match name {
-            Some(name) => vec![text_column(self.settings.show(name)?.0)],
+            Some(name) => vec![text_column(&self.settings.show(name)?.0)],
             None => ["name", "setting", "description"].map(text_column).to_vec(),
         })
     }
@@ -227,7 +211,7 @@ impl Session {
                 self.statements.clear();
                 self.drawn = Default::default();
                 self.ensure_transaction();
-                self.settings.reset_all(true);
+                self.settings.reset_all();
                 tag("DISCARD ALL")
             }
             // Plans are made anew when they must be.
