@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sqlparser::tokenizer::{Location, Span};
+
 /// The result of anything in SQL.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
 
@@ -158,6 +160,16 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint.
     pub constraint: Option<String>,
+    /// Where in the statement, as the parser counts. Whoever has the text makes the position of it.
+    pub(crate) place: Option<SourcePlace>,
+}
+
+/// A place in the text of a statement.
+#[derive(Clone, Debug)]
+pub(crate) struct SourcePlace {
+    pub(crate) start: Location,
+    /// The place is that of this operator, the first one from `start` on and before the location, if it is there.
+    pub(crate) operator: Option<(String, Location)>,
 }
 
 impl SqlError {
@@ -175,6 +187,7 @@ impl SqlError {
             table: None,
             column: None,
             constraint: None,
+            place: None,
         }))
     }
 
@@ -201,6 +214,22 @@ impl SqlError {
     /// With a position in the statement (characters from 1).
     pub fn position(mut self, position: usize) -> SqlError {
         self.0.position = Some(position);
+        self
+    }
+    /// At the place in the statement where `span` begins, unless it has one already.
+    pub(crate) fn at(self, span: Span) -> SqlError {
+        self.at_place(|| Some(SourcePlace { start: span.start, operator: None }))
+    }
+    /// At this place in the statement, unless it has one already. Texts that the catalog keeps have no places.
+    pub(crate) fn at_place(mut self, place: impl FnOnce() -> Option<SourcePlace>) -> SqlError {
+        if self.0.place.is_none() && self.0.position.is_none() {
+            self.0.place = place().filter(|place| place.start.line > 0);
+        }
+        self
+    }
+    /// At no place of the statement: it is another's.
+    pub(crate) fn unplaced(mut self) -> SqlError {
+        (self.0.place, self.0.position) = (None, None);
         self
     }
     /// With where it came up.

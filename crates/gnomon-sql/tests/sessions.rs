@@ -387,3 +387,77 @@ fn large_copies_go_through() {
     s.execute("COPY u FROM STDIN (FORMAT binary)", &mut sink).unwrap();
     assert_eq!(value(&mut s, "SELECT count(*) FROM t JOIN u USING (a, b)"), "20000");
 }
+
+#[test]
+fn errors_say_where_in_the_statement_they_are() {
+    let db = database();
+    let mut s = session(&db);
+    ok(
+        &mut s,
+        "CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'd', CHECK (a > 0)); CREATE VIEW v AS SELECT 10 / a AS q FROM t;
+         PREPARE p AS SELECT a FROM t",
+    );
+    // The place is marked by ^, which is not part of the statement.
+    let marked = [
+        "SELECT 1,\n  ^nosuch FROM t",
+        "SELECT a FROM t;\n\nSELECT a FROM ^nosuch",
+        "SELECT ^t2.a FROM t",
+        "SELECT ^t.nosuch FROM t",
+        "SELECT 'ü', ^nosuch(1)",
+        "SELECT (a)::text ^+ (b) FROM t",
+        "SELECT a FROM t WHERE a ^= b",
+        "SELECT a FROM t WHERE a = ^'x'",
+        "SELECT 1 WHERE ^'maybe'",
+        "SELECT a FROM t WHERE ^a",
+        "SELECT a FROM t WHERE a > 1 AND ^b",
+        "SELECT ^'x'::int",
+        "SELECT a::^nosuch FROM t",
+        "SELECT a FROM t ORDER BY ^nosuch",
+        "SELECT a FROM t GROUP BY ^nosuch",
+        "SELECT a FROM t JOIN t u ON ^w.a = 1",
+        "SELECT ^a FROM t, t u",
+        "SELECT (SELECT ^nosuch)",
+        "INSERT INTO ^nosuch VALUES (1)",
+        "INSERT INTO t (a, ^nosuch) VALUES (1, 2)",
+        "INSERT INTO t VALUES (^'x')",
+        "INSERT INTO t VALUES (^now())",
+        "INSERT INTO t VALUES (1) RETURNING ^nosuch",
+        "UPDATE ^nosuch SET a = 1",
+        "UPDATE t SET ^nosuch = 1",
+        "UPDATE t SET a = ^now()",
+        "DELETE FROM ^nosuch",
+        "DELETE FROM t WHERE ^nosuch = 1",
+        "CREATE TABLE u (a ^nosuch)",
+        "CREATE VIEW w AS SELECT ^nosuch FROM t",
+        "EXPLAIN SELECT ^nosuch",
+        "PREPARE q AS SELECT ^nosuch FROM t",
+        "DECLARE c CURSOR WITH HOLD FOR SELECT ^nosuch FROM t",
+        "COPY (SELECT ^nosuch FROM t) TO STDOUT",
+        "SELECT (a ^WHERE",
+    ];
+    for marked in marked {
+        let (before, after) = marked.split_once('^').unwrap();
+        let sql = format!("{before}{after}");
+        let expected = Some(before.chars().count() + 1);
+        let error = run(&mut s, &sql).map(drop).unwrap_err();
+        assert_eq!(error.report().position, expected, "{marked}: {error}");
+        if !sql.contains(';') {
+            let error = s.prepare("", &sql, &[]).and_then(|()| s.bind("", "", vec![]));
+            let error = error.and_then(|()| s.execute_portal("", 0, &mut Collect::default()).map(drop));
+            s.sync().unwrap();
+            let error = error.unwrap_err();
+            let at_run_time =
+                matches!(sql.split(' ').next(), Some("EXPLAIN" | "PREPARE" | "DECLARE" | "COPY" | "CREATE"));
+            assert!(at_run_time || error.report().position == expected, "{marked}: {error}");
+        }
+    }
+    // Elsewhere than in the statement, or nowhere.
+    s.prepare("e", "SELECT a, a FROM t", &[]).unwrap();
+    ok(&mut s, "DROP VIEW v; ALTER TABLE t RENAME COLUMN a TO c");
+    for sql in ["EXECUTE p", "SELECT 1 / (c - c) FROM (VALUES (1)) x (c)", "INSERT INTO t VALUES (0)"] {
+        let error = run(&mut s, sql).map(drop).unwrap_err();
+        assert_eq!(error.report().position, None, "{sql}: {error}");
+    }
+    let error = s.bind("", "e", vec![]).unwrap_err();
+    assert_eq!(error.report().position, Some(8), "{error}");
+}

@@ -95,7 +95,7 @@ impl Session {
     pub fn execute(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
         self.note_statement(sql.into());
-        let result = self.execute_text(sql, sink);
+        let result = self.execute_text(sql, sink).map_err(|error| parse::locate(error, sql));
         if result.is_err() {
             self.fail();
         }

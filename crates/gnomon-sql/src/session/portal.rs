@@ -141,6 +141,7 @@ impl Session {
         }
         let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
         self.add_statement(name, statements.pop(), declared, Some(sql))
+            .map_err(|error| parse::locate(error, sql))
     }
 
     /// Adds a prepared statement; its plan is made at once, so that errors are found now. `text` is the protocol's;
@@ -205,7 +206,13 @@ impl Session {
         let (statement, overriding) = plannable(&parsed.command)?;
         // Types that were inferred once are what clients send from then on.
         let declared = kept.as_ref().map_or(&prepared.declared, |plan| &plan.params);
-        let plan = on_fit_stack(parsed.nesting, || self.plan(statement, overriding, declared))?;
+        let plan = on_fit_stack(parsed.nesting, || self.plan(statement, overriding, declared));
+        let plan = plan.map_err(|error| match (&kept, prepared.from_sql) {
+            (_, false) => parse::locate(error, &prepared.text),
+            // The text that PREPARE stood in is no longer there.
+            (Some(_), true) => error.unplaced(),
+            (None, true) => error,
+        })?;
         if let Some(kept) = &kept
             && !same_columns(kept.columns().as_deref(), plan.columns().as_deref())
         {

@@ -68,7 +68,12 @@ pub fn column_type(data_type: &DataType) -> Result<ColumnType> {
                 .ok_or_else(|| undefined(&format!("{}[]", format_type(element.ty, None))))?;
             Ok(ColumnType { ty, modifier: element.modifier })
         }
-        DataType::Custom(name, arguments) => custom(name, arguments),
+        DataType::Custom(name, arguments) => {
+            custom(name, arguments).map_err(|error| match name.0.first().and_then(|part| part.as_ident()) {
+                Some(ident) => error.at(ident.span),
+                None => error,
+            })
+        }
         other => Err(undefined(&other.to_string().to_lowercase())),
     }
 }
@@ -87,7 +92,7 @@ pub fn parse_type_name(name: &str) -> Result<ColumnType> {
     if parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
         return Err(malformed());
     }
-    column_type(&data_type)
+    column_type(&data_type).map_err(SqlError::unplaced)
 }
 
 /// The SQL name of a type, with its modifier if one is given and not -1, as `format_type` writes it. With `None`

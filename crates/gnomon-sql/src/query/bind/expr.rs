@@ -10,8 +10,9 @@ use sqlparser::ast::{
 use super::{
     Binder, Clause, Place,
     compare::{as_row, one_column, row_expected, row_operator},
+    located::at_expr,
     name_of, name_parts,
-    scope::{ScopeColumn, at},
+    scope::ScopeColumn,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -25,7 +26,7 @@ impl Binder<'_> {
     /// Binds an expression. Literals and parameters whose type their place must decide stay [`Type::Unknown`].
     pub(super) fn bind(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
         self.enter()?;
-        let bound = self.bind_inner(expr, place)?;
+        let bound = self.bind_inner(expr, place).map_err(|error| at_expr(error, expr))?;
         self.leave();
         Ok(bound)
     }
@@ -37,7 +38,7 @@ impl Binder<'_> {
             clause => clause.name(),
         };
         let bound = self.bind(expr, place)?;
-        self.boolean(bound, what)
+        self.boolean(bound, what).map_err(|error| at_expr(error, expr))
     }
 
     fn boolean(&mut self, expr: Expr, what: &str) -> Result<Expr> {
@@ -62,10 +63,7 @@ impl Binder<'_> {
                 if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers.slots)? {
                     return Ok(whole_row(columns));
                 }
-                Err(at(
-                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
-                    ident.span,
-                ))
+                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))
             }
             E::CompoundIdentifier(idents) => self.compound(idents, place),
             E::Value(value) => self.literal(value),
@@ -238,11 +236,6 @@ impl Binder<'_> {
 
     fn compound(&mut self, idents: &[ast::Ident], place: Place<'_>) -> Result<Expr> {
         let names: Vec<String> = idents.iter().map(name_of).collect();
-        let span = idents.first().map(|ident| ident.span);
-        let located = |error: SqlError| match span {
-            Some(span) => at(error, span),
-            None => error,
-        };
         let (schema, relation, column) = match &names[..] {
             [relation, column] => (None, relation, column),
             [schema, relation, column] => (Some(schema.as_str()), relation, column),
@@ -256,9 +249,9 @@ impl Binder<'_> {
                 ));
             }
         };
-        match place.scope.qualified(schema, relation, column, &mut self.numbers.slots).map_err(located)? {
+        match place.scope.qualified(schema, relation, column, &mut self.numbers.slots)? {
             Some(column) => Ok(column.expr),
-            None => Err(located(place.scope.missing_relation(relation))),
+            None => Err(place.scope.missing_relation(relation)),
         }
     }
 
@@ -274,7 +267,7 @@ impl Binder<'_> {
             Value::DollarQuotedString(s) => text(&s.value),
             Value::Boolean(value) => Ok(Expr::bool(*value)),
             Value::Null => Ok(Expr::constant(Datum::Null, Type::Unknown)),
-            Value::Placeholder(name) => self.parameter(name).map_err(|error| at(error, value.span)),
+            Value::Placeholder(name) => self.parameter(name).map_err(|error| error.at(value.span)),
             other => Err(SqlError::unsupported(format!("the literal {other}"))),
         }
     }
@@ -354,7 +347,7 @@ impl Binder<'_> {
         let mut args = Vec::with_capacity(operands.len());
         for operand in operands.into_iter().rev() {
             let bound = self.bind(operand, place)?;
-            args.push(self.boolean(bound, name)?);
+            args.push(self.boolean(bound, name).map_err(|error| at_expr(error, operand))?);
         }
         Ok(match op {
             BinaryOperator::And => Expr::and(args),

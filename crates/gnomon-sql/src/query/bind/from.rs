@@ -15,7 +15,8 @@ use sqlparser::{
 };
 
 use super::{
-    Binder, Clause, Place, Scope, ScopeColumn, ScopeRelation, missing_table, name_of, name_parts, scope::at,
+    Binder, Clause, Place, Scope, ScopeColumn, ScopeRelation, located::at_name, missing_table, name_of,
+    name_parts,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -287,13 +288,11 @@ impl Binder<'_> {
             let plan = Plan::CteScan(Arc::new(scan));
             return self.plan_item(plan, &cte.columns, Vec::new(), relation, alias, cx);
         }
-        let found = self.catalog.relation(schema.as_deref(), &relation)?.ok_or_else(|| {
-            let error = missing_table(schema.as_deref(), &relation);
-            match name.0.first().and_then(|part| part.as_ident()) {
-                Some(ident) => at(error, ident.span),
-                None => error,
-            }
-        })?;
+        let found = self
+            .catalog
+            .relation(schema.as_deref(), &relation)
+            .and_then(|found| found.ok_or_else(|| missing_table(schema.as_deref(), &relation)))
+            .map_err(|error| at_name(error, name))?;
         let base = cx.next;
         match found {
             Relation::Table(table) => {
@@ -345,7 +344,7 @@ impl Binder<'_> {
         let query = parser.parse_query().map_err(|error| broken(error.to_string()))?;
         let ctes = std::mem::take(&mut self.ctes);
         let scope = Scope::empty();
-        let (plan, mut columns) = self.bind_query(&query, &scope, None)?;
+        let (plan, mut columns) = self.bind_query(&query, &scope, None).map_err(|error| error.unplaced())?;
         self.ctes = ctes;
         if columns.len() != view.columns.len() {
             return Err(broken("It has another number of columns than the view.".to_owned()));

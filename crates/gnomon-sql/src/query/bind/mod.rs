@@ -8,6 +8,7 @@ mod compare;
 mod expr;
 mod from;
 mod group;
+mod located;
 mod locks;
 mod output;
 mod query;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 
+use self::located::{at_expr, at_name};
 use super::{
     CatalogView, Expr,
     plan::{AggregateCall, Plan, WindowCall},
@@ -212,7 +214,7 @@ impl<'a> Binder<'a> {
     ) -> Result<Expr> {
         let clause = if scope.relations.is_empty() { Clause::Default } else { Clause::Update };
         let bound = self.bind(expr, Place::new(scope, clause))?;
-        self.assigned(bound, column, target)
+        self.assigned(bound, column, target).map_err(|error| at_expr(error, expr))
     }
 
     /// Casts a bound expression to a column that it is assigned to.
@@ -262,6 +264,10 @@ impl<'a> Binder<'a> {
 
     /// The target table of UPDATE or DELETE, or of INSERT, by its name in the statement.
     pub fn target_table(&self, name: &ObjectName) -> Result<Arc<Table>> {
+        self.find_target(name).map_err(|error| at_name(error, name))
+    }
+
+    fn find_target(&self, name: &ObjectName) -> Result<Arc<Table>> {
         let (schema, name) = self.relation_name(name)?;
         match self.catalog.relation(schema.as_deref(), &name)? {
             Some(super::Relation::Table(table)) => Ok(table),

@@ -5,6 +5,7 @@ use sqlparser::ast::{self, SelectItemQualifiedWildcardKind, SetExpr};
 use super::{
     Binder, Place, SelectItem,
     expr::{trim_function, unnested},
+    located::{at_expr, at_name},
     name_of,
 };
 use crate::{Result, SqlError, SqlState, query::Expr, session::ResultColumn};
@@ -50,7 +51,7 @@ impl Binder<'_> {
                     let columns = place
                         .scope
                         .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
-                        .ok_or_else(|| place.scope.missing_relation(&relation))?;
+                        .ok_or_else(|| at_name(place.scope.missing_relation(&relation), name))?;
                     out.extend(columns.into_iter().map(|column| SelectItem {
                         expr: column.expr,
                         name: column.name,
@@ -65,7 +66,7 @@ impl Binder<'_> {
     }
 
     fn select_item(&mut self, expr: &ast::Expr, name: String, place: Place<'_>) -> Result<SelectItem> {
-        let (table, attribute) = self.origin(expr, place)?;
+        let (table, attribute) = self.origin(expr, place).map_err(|error| at_expr(error, expr))?;
         Ok(SelectItem { expr: self.bind(expr, place)?, name, table, attribute })
     }
     /// The table and column number that an expression names, or zeroes.

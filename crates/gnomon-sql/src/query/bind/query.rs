@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::{
     Binder, COLUMNS_MAX, Calls, Clause, Place, Scope, SelectItem, expr::unnested, from::JoinTree,
-    group::Grouping, locks::not_allowed, name_of, output::output_columns,
+    group::Grouping, located::at_expr, locks::not_allowed, name_of, output::output_columns,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -294,10 +294,10 @@ impl Binder<'_> {
                 ));
             }
             let mut cells = Vec::with_capacity(width);
-            for (position, cell) in row.content.iter().enumerate() {
-                let mut cell = self.bind(cell, place)?;
+            for (position, expr) in row.content.iter().enumerate() {
+                let mut cell = self.bind(expr, place)?;
                 if let Some((column, ty)) = targets.and_then(|targets| targets.get(position)) {
-                    cell = self.assigned(cell, column, *ty)?;
+                    cell = self.assigned(cell, column, *ty).map_err(|error| at_expr(error, expr))?;
                 }
                 cells.push(cell);
             }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use sqlparser::{ast::Ident, tokenizer::Span};
+use sqlparser::ast::Ident;
 
 use super::name_of;
 use crate::{
@@ -262,14 +262,5 @@ impl ScopeRelation {
             columns,
             stored: Some(table.clone()),
         }
-    }
-}
-
-/// With the position in the statement where `span` begins: the parser counts lines and columns, PostgreSQL
-/// characters, so that only the first line's are known.
-pub(super) fn at(error: SqlError, span: Span) -> SqlError {
-    match (error.report().position, span.start.line) {
-        (None, 1) => error.position(span.start.column as usize),
-        _ => error,
     }
 }

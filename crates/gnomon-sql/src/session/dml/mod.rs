@@ -75,13 +75,15 @@ impl Output for Vec<Row> {
     }
 }
 
-/// The syntax tree of an expression kept as text.
+/// The syntax tree of an expression kept as text. It has no places: errors are not to point into the statement.
 pub(super) fn parse_stored(text: &str) -> Result<ast::Expr> {
     let dialect = sqlparser::dialect::PostgreSqlDialect {};
     let damaged = |error: sqlparser::parser::ParserError| {
         SqlError::new(SqlState::DATA_CORRUPTED, format!("a stored expression cannot be parsed: {error}"))
     };
-    let mut parser = sqlparser::parser::Parser::new(&dialect).try_with_sql(text).map_err(damaged)?;
+    let tokens = sqlparser::tokenizer::Tokenizer::new(&dialect, text).tokenize();
+    let tokens = tokens.map_err(|error| damaged(error.into()))?;
+    let mut parser = sqlparser::parser::Parser::new(&dialect).with_tokens(tokens);
     parser.parse_expr().map_err(damaged)
 }
 
@@ -124,7 +126,7 @@ fn target_column(table: &Table, name: &ObjectName) -> Result<usize> {
     match &name.0[..] {
         [ObjectNamePart::Identifier(ident)] => {
             let name = fold(ident);
-            table.column(&name).ok_or_else(|| missing_column(table, &name))
+            table.column(&name).ok_or_else(|| missing_column(table, &name).at(ident.span))
         }
         _ => Err(SqlError::new(
             SqlState::UNDEFINED_COLUMN,

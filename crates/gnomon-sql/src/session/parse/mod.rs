@@ -27,7 +27,7 @@ use self::{
 use crate::{Result, SqlError, SqlState};
 
 pub(crate) use command::{Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, SequenceOption};
-pub(crate) use text::fold;
+pub(crate) use text::{fold, locate};
 
 /// The longest text of statements that is parsed, in bytes.
 pub(crate) const SQL_BYTES_MAX: usize = 64 << 20;

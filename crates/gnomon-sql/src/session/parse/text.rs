@@ -33,6 +33,19 @@ fn position(sql: &str, place: Location) -> usize {
     sql[..byte_offset(sql, place)].chars().count() + 1
 }
 
+/// An error's place in the text as PostgreSQL counts it.
+pub(crate) fn locate(error: SqlError, sql: &str) -> SqlError {
+    let Some(place) = &error.report().place else { return error };
+    let start = byte_offset(sql, place.start);
+    let operator = place.operator.as_ref().and_then(|(operator, end)| {
+        let text = sql.get(start..byte_offset(sql, *end))?;
+        text.to_ascii_lowercase().find(&operator.to_ascii_lowercase())
+    });
+    let offset = start + operator.unwrap_or(0);
+    let position = sql[..offset].chars().count() + 1;
+    error.unplaced().position(position)
+}
+
 /// The error for text that cannot be cut into tokens.
 pub(super) fn tokenizer_error(error: &TokenizerError, sql: &str) -> SqlError {
     let message = error.message.trim_end_matches(" at ").trim_end();
