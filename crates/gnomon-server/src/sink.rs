@@ -101,7 +101,10 @@ impl Sink for WireSink<'_> {
             match format_of(self.formats, index) {
                 Format::Text => {
                     self.text.clear();
-                    text::write(context, datum, ty, &mut self.text);
+                    if let Err(error) = text::write(context, datum, ty, &mut self.text) {
+                        out.truncate(start); // a row goes out whole or not at all
+                        return Err(error);
+                    }
                     out.extend_from_slice(self.text.as_bytes());
                 }
                 Format::Binary => binary::send(datum, ty, out),

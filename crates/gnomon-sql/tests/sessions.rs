@@ -461,3 +461,38 @@ fn errors_say_where_in_the_statement_they_are() {
     let error = s.bind("", "e", vec![]).unwrap_err();
     assert_eq!(error.report().position, Some(8), "{error}");
 }
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "how long it really takes is what is tested")]
+fn long_work_ends_when_its_time_is_up() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY)");
+    ok(&mut s, "SET statement_timeout = '50ms'");
+    let long = "repeat('a', 3000000)";
+    let mut joins = "SELECT count(*) FROM t AS t0".to_owned();
+    for i in 1..400 {
+        joins.push_str(&format!(" JOIN t AS t{i} USING (a)"));
+    }
+    let statements = [
+        "SELECT pg_sleep(1e300)".to_owned(),
+        format!("SELECT {long} LIKE '%' || {long} || 'b%'"),
+        format!("SELECT position(convert_to({long} || 'b', 'utf8') IN convert_to({long} || {long}, 'utf8'))"),
+        "SELECT array_agg(i) <@ array_agg(-i) FROM generate_series(1, 100000) AS i".to_owned(),
+        "SELECT array_agg(-i) <@ (array_agg(i) || array_agg(-i)) FROM generate_series(1, 100000) i".to_owned(),
+        format!("SELECT regexp_count({long}, '.*b|a')"),
+        "SELECT count(*) FROM generate_series(1, 1e12)".to_owned(),
+        "WITH RECURSIVE t AS (SELECT 1 AS n UNION SELECT 1 - n FROM t, generate_series(1, 10000000)) SELECT * FROM t"
+            .to_owned(),
+        "SELECT array_agg(i) OVER (ORDER BY i) FROM generate_series(1, 3000) AS i".to_owned(),
+        joins,
+    ];
+    for sql in statements {
+        let began = std::time::Instant::now();
+        let shown = &sql[..sql.len().min(80)];
+        let error = run(&mut s, &sql).err().unwrap_or_else(|| panic!("{shown}: no error"));
+        assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{shown}: {error:?}");
+        let took = began.elapsed();
+        assert!(took.as_secs() < 5, "{shown} went on for {took:?}");
+    }
+}

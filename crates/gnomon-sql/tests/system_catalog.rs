@@ -39,7 +39,7 @@ impl Sink for Lines {
             }
             match value {
                 Datum::Null => self.text.push_str("\\N"),
-                value => self.text.push_str(&text::output(context, value, column.ty.ty)),
+                value => text::write(context, value, column.ty.ty, &mut self.text)?,
             }
         }
         self.text.push('\n');

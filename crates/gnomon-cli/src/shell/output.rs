@@ -150,8 +150,8 @@ impl Sink for Printer<'_> {
         let texts: Vec<Option<String>> = row
             .iter()
             .zip(&self.types)
-            .map(|(datum, ty)| (!datum.is_null()).then(|| text::output(context, datum, *ty)))
-            .collect();
+            .map(|(datum, ty)| (!datum.is_null()).then(|| text::output(context, datum, *ty)).transpose())
+            .collect::<Result<_>>()?;
         match (self.style.format, &mut self.rows) {
             (Format::Table, Some(rows)) => rows.rows.push(texts),
             (Format::Table, None) => {}

@@ -12,7 +12,12 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Interval, Numeric, Scalar, Type, compare::compare, datetime::arithmetic},
+    types::{
+        Datum, Interval, Numeric, Scalar, Type,
+        compare::compare,
+        datetime::arithmetic,
+        limit::{Elements, check_bytes, push_str},
+    },
 };
 
 /// The state of an aggregate over the rows of a group.
@@ -22,6 +27,11 @@ pub trait Accumulator: Send {
     /// # Errors
     /// Overflow, mostly.
     fn step(&mut self, arguments: &[Datum]) -> Result<()>;
+
+    /// How much memory the state takes, in bytes, if it grows with the rows.
+    fn bytes(&self) -> usize {
+        0
+    }
 
     /// The result over the rows taken so far.
     ///
@@ -79,7 +89,7 @@ impl AggregateRef {
             Kind::Bits(op) => Box::new(Bits { result: Datum::Null, op }),
             Kind::StringAgg => Box::new(StringAgg { out: None }),
             Kind::BytesAgg => Box::new(BytesAgg { out: None }),
-            Kind::ArrayAgg(scalar) => Box::new(ArrayAgg { elements: Vec::new(), scalar }),
+            Kind::ArrayAgg(scalar) => Box::new(ArrayAgg { elements: Elements::default(), scalar }),
             Kind::NumericMoments(moments) => {
                 Box::new(NumericMoments { count: 0, sum: Numeric::zero(), squares: Numeric::zero(), moments })
             }
@@ -501,12 +511,16 @@ impl Accumulator for StringAgg {
             Some(out) => {
                 // The delimiter of the row, before its value; a NULL one is nothing.
                 if !any(arguments, 1)?.is_null() {
-                    out.push_str(text(arguments, 1)?);
+                    push_str(out, text(arguments, 1)?)?;
                 }
-                out.push_str(value);
+                push_str(out, value)?;
             }
         }
         Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.out.as_ref().map_or(0, String::len)
     }
 
     fn finish(&mut self) -> Result<Datum> {
@@ -531,9 +545,14 @@ impl Accumulator for BytesAgg {
                     out.extend(bytes(arguments, 1)?);
                 }
                 out.extend(value);
+                check_bytes(out.len())?;
             }
         }
         Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.out.as_ref().map_or(0, Vec::len)
     }
 
     fn finish(&mut self) -> Result<Datum> {
@@ -542,21 +561,24 @@ impl Accumulator for BytesAgg {
 }
 
 struct ArrayAgg {
-    elements: Vec<Datum>,
+    elements: Elements,
     scalar: Scalar,
 }
 
 impl Accumulator for ArrayAgg {
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
-        self.elements.push(any(arguments, 0)?.clone());
-        Ok(())
+        self.elements.push(any(arguments, 0)?.clone())
+    }
+
+    fn bytes(&self) -> usize {
+        self.elements.bytes()
     }
 
     fn finish(&mut self) -> Result<Datum> {
-        if self.elements.is_empty() {
+        if self.elements.items().is_empty() {
             return Ok(Datum::Null);
         }
-        Ok(Datum::Array(self.scalar, self.elements.clone().into()))
+        Ok(Datum::Array(self.scalar, self.elements.items().into()))
     }
 }
 

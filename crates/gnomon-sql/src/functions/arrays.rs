@@ -7,17 +7,16 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Scalar, Type, compare},
+    types::{
+        Context, Datum, Scalar, Type, compare,
+        limit::{self, Elements, Pace},
+    },
 };
 
 const ARRAY: Param = Param::AnyArray;
 const ELEMENT: Param = Param::AnyElement;
 const INT4: Param = Param::Is(Type::Int4);
 const BOOL: Type = Type::Bool;
-
-fn built(scalar: Scalar, elements: Vec<Datum>) -> Datum {
-    Datum::Array(scalar, elements.into())
-}
 
 /// An array or NULL, which counts as empty.
 fn elements(a: &[Datum], i: usize) -> Result<&[Datum]> {
@@ -29,7 +28,7 @@ fn concatenate(a: &[Datum]) -> Result<Datum> {
     match a {
         [Datum::Null, Datum::Null] => Ok(Datum::Null),
         [Datum::Array(scalar, _), _] | [_, Datum::Array(scalar, _)] => {
-            Ok(built(*scalar, [elements(a, 0)?, elements(a, 1)?].concat()))
+            limit::array(*scalar, [elements(a, 0)?, elements(a, 1)?].concat())
         }
         _ => array(a, 0).map(|_| Datum::Null),
     }
@@ -52,16 +51,33 @@ fn append(a: &[Datum], array_at: usize, element_at: usize) -> Result<Datum> {
     let scalar = scalar_of(array, element)?;
     let mut out = elements(a, array_at)?.to_vec();
     out.insert(if array_at < element_at { out.len() } else { 0 }, element.clone());
-    Ok(built(scalar, out))
+    limit::array(scalar, out)
 }
 
 /// Whether `element` is in it; NULL never is.
-fn holds(elements: &[Datum], element: &Datum) -> bool {
-    !element.is_null() && elements.iter().any(|other| !other.is_null() && compare::same(other, element))
+fn holds(elements: &[Datum], element: &Datum, pace: &mut Pace<'_>) -> Result<bool> {
+    pace.step(size_of_val(elements))?;
+    Ok(!element.is_null() && elements.iter().any(|other| !other.is_null() && compare::same(other, element)))
 }
 
-fn contains(whole: &[Datum], part: &[Datum]) -> bool {
-    part.iter().all(|element| holds(whole, element))
+fn contains(cx: &Context, whole: &[Datum], part: &[Datum]) -> Result<Datum> {
+    let mut pace = Pace::new(cx);
+    for element in part {
+        if !holds(whole, element, &mut pace)? {
+            return Ok(Datum::Bool(false));
+        }
+    }
+    Ok(Datum::Bool(true))
+}
+
+fn overlaps(cx: &Context, whole: &[Datum], part: &[Datum]) -> Result<Datum> {
+    let mut pace = Pace::new(cx);
+    for element in part {
+        if holds(whole, element, &mut pace)? {
+            return Ok(Datum::Bool(true));
+        }
+    }
+    Ok(Datum::Bool(false))
 }
 
 /// A length in a dimension: arrays have one, the empty array none.
@@ -85,13 +101,13 @@ pub(super) fn split_text(a: &[Datum]) -> Result<Option<Vec<Datum>>> {
         return Ok(Some(Vec::new()));
     }
     if any(a, 1)?.is_null() {
-        return Ok(Some(whole.chars().map(|c| piece(&c.to_string())).collect()));
+        return Elements::collect(whole.chars().map(|c| piece(&c.to_string()))).map(Some);
     }
     let separator = text(a, 1)?;
     if separator.is_empty() {
         return Ok(Some(vec![piece(whole)]));
     }
-    Ok(Some(whole.split(separator).map(piece).collect()))
+    Elements::collect(whole.split(separator).map(piece)).map(Some)
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -122,16 +138,14 @@ pub(super) fn declare(all: &mut Declarations) {
         }
         let wanted = any(a, 1)?;
         let found = elements(a, 0)?.iter().enumerate().filter(|(_, element)| compare::same(element, wanted));
-        Ok(built(Scalar::Int4, found.map(|(index, _)| count(index + 1)).collect::<Result<_>>()?))
+        limit::array(Scalar::Int4, found.map(|(index, _)| count(index + 1)).collect::<Result<_>>()?)
     })
     .not_strict();
     all.add("array_remove", &[ARRAY, ELEMENT], ARRAY, |_, a| {
         let Datum::Array(scalar, elements) = any(a, 0)? else { return Ok(Datum::Null) };
         let wanted = any(a, 1)?;
-        Ok(built(
-            *scalar,
-            elements.iter().filter(|element| !compare::same(element, wanted)).cloned().collect(),
-        ))
+        let kept = elements.iter().filter(|element| !compare::same(element, wanted));
+        limit::array(*scalar, kept.cloned().collect())
     })
     .not_strict();
     all.add("array_replace", &[ARRAY, ELEMENT, ELEMENT], ARRAY, |_, a| {
@@ -139,10 +153,11 @@ pub(super) fn declare(all: &mut Declarations) {
         let (from, to) = (any(a, 1)?, any(a, 2)?);
         let replaced =
             elements.iter().map(|element| if compare::same(element, from) { to } else { element }.clone());
-        Ok(built(*scalar, replaced.collect()))
+        Ok(Datum::Array(*scalar, Elements::collect(replaced)?.into()))
     })
     .not_strict();
-    let split: Eval = |_, a| Ok(split_text(a)?.map_or(Datum::Null, |pieces| built(Scalar::Text, pieces)));
+    let split: Eval =
+        |_, a| Ok(split_text(a)?.map_or(Datum::Null, |pieces| Datum::Array(Scalar::Text, pieces.into())));
     let text = Type::Text;
     all.add("string_to_array", &[text, text], Type::Array(Scalar::Text), split).not_strict();
     all.add("string_to_array", &[text, text, text], Type::Array(Scalar::Text), split).not_strict();
@@ -152,10 +167,7 @@ pub(super) fn declare_operators(all: &mut Declarations) {
     all.add("||", &[ARRAY, ARRAY], ARRAY, |_, a| concatenate(a)).not_strict();
     all.add("||", &[ARRAY, ELEMENT], ARRAY, |_, a| append(a, 0, 1)).not_strict();
     all.add("||", &[ELEMENT, ARRAY], ARRAY, |_, a| append(a, 1, 0)).not_strict();
-    all.add("@>", &[ARRAY, ARRAY], BOOL, |_, a| Ok(Datum::Bool(contains(array(a, 0)?.1, array(a, 1)?.1))));
-    all.add("<@", &[ARRAY, ARRAY], BOOL, |_, a| Ok(Datum::Bool(contains(array(a, 1)?.1, array(a, 0)?.1))));
-    all.add("&&", &[ARRAY, ARRAY], BOOL, |_, a| {
-        let whole = array(a, 0)?.1;
-        Ok(Datum::Bool(array(a, 1)?.1.iter().any(|element| holds(whole, element))))
-    });
+    all.add("@>", &[ARRAY, ARRAY], BOOL, |cx, a| contains(cx, array(a, 0)?.1, array(a, 1)?.1));
+    all.add("<@", &[ARRAY, ARRAY], BOOL, |cx, a| contains(cx, array(a, 1)?.1, array(a, 0)?.1));
+    all.add("&&", &[ARRAY, ARRAY], BOOL, |cx, a| overlaps(cx, array(a, 0)?.1, array(a, 1)?.1));
 }

@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Context, Datum, Type},
+    types::{
+        Context, Datum, Type,
+        limit::{check_bytes, push_str},
+    },
 };
 
 fn too_few() -> SqlError {
@@ -60,7 +63,7 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
             if chars.next_if_eq(&'*').is_some() {
                 let given = arguments.get(next).ok_or_else(too_few)?;
                 next += 1;
-                let given: i64 = if given.is_null() { 0 } else { shown(cx, given).parse().unwrap_or(0) };
+                let given: i64 = if given.is_null() { 0 } else { shown(cx, given)?.parse().unwrap_or(0) };
                 left |= given < 0;
                 width = usize::try_from(given.unsigned_abs()).ok();
             } else {
@@ -83,20 +86,18 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
             }
             ('L', true) => "NULL".to_owned(),
             (_, true) => String::new(),
-            ('I', false) => quote_ident(&shown(cx, argument)),
-            ('L', false) => quote_literal(&shown(cx, argument)),
-            _ => shown(cx, argument),
+            ('I', false) => quote_ident(&shown(cx, argument)?),
+            ('L', false) => quote_literal(&shown(cx, argument)?),
+            _ => shown(cx, argument)?,
         };
         let padding = width.unwrap_or(0).saturating_sub(piece.chars().count());
-        if padding > 1 << 28 {
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large"));
-        }
+        check_bytes(out.len().saturating_add(padding))?;
         if left {
-            out.push_str(&piece);
+            push_str(&mut out, &piece)?;
         }
         out.extend(std::iter::repeat_n(' ', padding));
         if !left {
-            out.push_str(&piece);
+            push_str(&mut out, &piece)?;
         }
     }
     Ok(Datum::text(out))

@@ -34,7 +34,7 @@ mod tests;
 use std::{fmt, sync::Arc};
 
 pub use aggregates::{Accumulator, AggregateRef};
-pub use pattern::{like, like_prefix};
+pub use pattern::like_prefix;
 pub use resolve::{
     function_exists, is_aggregate, is_set_function, resolve_aggregate, resolve_cast, resolve_function,
     resolve_operator, resolve_set_function,
@@ -47,6 +47,7 @@ use crate::{
     types::{
         ColumnType, Context, Datum, Type,
         cast::{self, CastContext},
+        limit,
     },
 };
 
@@ -160,8 +161,9 @@ impl Function {
         if self.strict && arguments.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
+        limit::check_before(cx, arguments)?;
         match &self.body {
-            Body::Native(eval) => eval(cx, arguments),
+            Body::Native(eval) => limit::check_after(eval(cx, arguments)?),
             Body::Environment(name) => cx.environment.call(name, arguments),
             Body::Cast(cast) => cast.apply(cx, arguments.first().cloned().unwrap_or(Datum::Null)),
             Body::Constant(datum) => Ok(datum.clone()),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Type},
+    types::{Datum, Type, limit::check_bytes},
 };
 
 const INT2: Type = Type::Int2;
@@ -195,13 +195,19 @@ fn bits(all: &mut Declarations) {
 }
 
 fn strings(all: &mut Declarations) {
-    let concat: super::Eval = |_, a| Ok(Datum::text(format!("{}{}", text(a, 0)?, text(a, 1)?)));
+    let concat: super::Eval = |_, a| {
+        let (left, right) = (text(a, 0)?, text(a, 1)?);
+        check_bytes(left.len() + right.len())?;
+        Ok(Datum::text([left, right].concat()))
+    };
     let string = Param::Is(Type::Text);
     all.add("||", &[string, string], Type::Text, concat);
     all.add("||", &[string, Param::AnyAsText], Type::Text, concat);
     all.add("||", &[Param::AnyAsText, string], Type::Text, concat);
     all.add("||", &[Type::Bytea, Type::Bytea], Type::Bytea, |_, a| {
-        Ok(Datum::Bytea([bytes(a, 0)?, bytes(a, 1)?].concat().into()))
+        let (left, right) = (bytes(a, 0)?, bytes(a, 1)?);
+        check_bytes(left.len() + right.len())?;
+        Ok(Datum::Bytea([left, right].concat().into()))
     });
     all.add("^@", &[Type::Text, Type::Text], Type::Bool, |_, a| {
         Ok(Datum::Bool(text(a, 0)?.starts_with(text(a, 1)?)))

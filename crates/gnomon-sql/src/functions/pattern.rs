@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Scalar, Type},
+    types::{
+        Context, Datum, Scalar, Type,
+        limit::{Elements, Pace, check_bytes, push_str},
+    },
 };
 
 const TEXT: Type = Type::Text;
@@ -33,14 +36,15 @@ fn escape_at_end() -> SqlError {
 ///
 /// # Errors
 /// 22025 if the pattern ends with a backslash that the match reaches.
-pub fn like(text: &str, pattern: &str) -> Result<bool> {
-    like_units(text.as_bytes(), pattern.as_bytes(), &|bytes| {
+pub(super) fn like(cx: &Context, text: &str, pattern: &str) -> Result<bool> {
+    like_units(cx, text.as_bytes(), pattern.as_bytes(), &|bytes| {
         // A character: its first byte and those that continue it.
         1 + bytes.iter().skip(1).take_while(|byte| **byte & 0xc0 == 0x80).count()
     })
 }
 
-fn like_units(text: &[u8], pattern: &[u8], width: &dyn Fn(&[u8]) -> usize) -> Result<bool> {
+fn like_units(cx: &Context, text: &[u8], pattern: &[u8], width: &dyn Fn(&[u8]) -> usize) -> Result<bool> {
+    let mut pace = Pace::new(cx);
     let (mut t, mut p) = (0, 0);
     // Where to go on after a mismatch: behind the last `%`, one unit further in the text.
     let mut retry: Option<(usize, usize)> = None;
@@ -83,6 +87,7 @@ fn like_units(text: &[u8], pattern: &[u8], width: &dyn Fn(&[u8]) -> usize) -> Re
         }
         match retry {
             Some((from, after)) if from < text.len() => {
+                pace.step(1 + t.saturating_sub(from))?;
                 t = from + width(text.get(from..).unwrap_or_default());
                 p = after;
                 retry = Some((t, after));
@@ -342,11 +347,19 @@ fn groups(captures: &Captures) -> Datum {
 }
 
 /// Replaces matches; `\1` to `\9` and `\&` in the replacement stand for groups and the whole match.
-fn replace(regex: &Regex, text: &str, replacement: &str, start: usize, nth: usize, all: bool) -> String {
+fn replace(
+    cx: &Context,
+    regex: &Regex,
+    text: &str,
+    replacement: &str,
+    (start, nth, all): (usize, usize, bool),
+) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
     let mut number = 0;
     for captures in regex.captures_iter(text) {
+        // One search may run over all of the text.
+        cx.environment.check_interrupt()?;
         let Some(whole) = captures.get(0) else { continue };
         if whole.start() < start {
             continue;
@@ -355,7 +368,7 @@ fn replace(regex: &Regex, text: &str, replacement: &str, start: usize, nth: usiz
         if number < nth {
             continue;
         }
-        out.push_str(text.get(copied..whole.start()).unwrap_or_default());
+        push_str(&mut out, text.get(copied..whole.start()).unwrap_or_default())?;
         let mut chars = replacement.chars().peekable();
         while let Some(c) = chars.next() {
             if c != '\\' {
@@ -363,10 +376,10 @@ fn replace(regex: &Regex, text: &str, replacement: &str, start: usize, nth: usiz
                 continue;
             }
             match chars.next() {
-                Some('&') => out.push_str(whole.as_str()),
+                Some('&') => push_str(&mut out, whole.as_str())?,
                 Some(digit @ '0'..='9') => {
                     let group = digit as usize - '0' as usize;
-                    out.push_str(captures.get(group).map_or("", |group| group.as_str()));
+                    push_str(&mut out, captures.get(group).map_or("", |group| group.as_str()))?;
                 }
                 Some('\\') | None => out.push('\\'),
                 Some(other) => {
@@ -375,49 +388,56 @@ fn replace(regex: &Regex, text: &str, replacement: &str, start: usize, nth: usiz
                 }
             }
         }
+        check_bytes(out.len())?;
         copied = whole.end();
         if !all {
             break;
         }
     }
-    out.push_str(text.get(copied..).unwrap_or_default());
-    out
+    push_str(&mut out, text.get(copied..).unwrap_or_default())?;
+    Ok(out)
 }
 
 /// The matches of a set-returning function: rows of groups.
-pub(super) fn regexp_matches(a: &[Datum]) -> Result<Vec<Datum>> {
+pub(super) fn regexp_matches(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
     let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
     let regex = compile(text(a, 1)?, flags)?;
     let limit = if flags.global { usize::MAX } else { 1 };
-    Ok(regex.captures_iter(text(a, 0)?).take(limit).map(|captures| groups(&captures)).collect())
+    let mut out = Elements::default();
+    for captures in regex.captures_iter(text(a, 0)?).take(limit) {
+        cx.environment.check_interrupt()?;
+        out.push(groups(&captures))?;
+    }
+    Ok(out.into_items())
 }
 
 /// The pieces between matches. An empty match at the ends or next to another match splits nothing off.
-pub(super) fn regexp_split(a: &[Datum]) -> Result<Vec<Datum>> {
+pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
     let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
     if flags.global {
         return Err(invalid("regexp_split_to_array() does not support the \"global\" option"));
     }
     let regex = compile(text(a, 1)?, flags)?;
     let whole = text(a, 0)?;
-    let mut out = Vec::new();
+    let mut out = Elements::default();
     let mut from = 0;
     for found in regex.find_iter(whole) {
+        cx.environment.check_interrupt()?;
         if found.is_empty() && (found.start() == from || found.start() == whole.len()) {
             continue;
         }
-        out.push(Datum::text(whole.get(from..found.start()).unwrap_or_default()));
+        out.push(Datum::text(whole.get(from..found.start()).unwrap_or_default()))?;
         from = found.end();
     }
-    out.push(Datum::text(whole.get(from..).unwrap_or_default()));
-    Ok(out)
+    out.push(Datum::text(whole.get(from..).unwrap_or_default()))?;
+    Ok(out.into_items())
 }
 
 pub(super) fn declare(all: &mut Declarations) {
     all.add("like_escape", &[TEXT, TEXT], TEXT, |_, a| {
         like_escape(text(a, 0)?, text(a, 1)?).map(Datum::text)
     });
-    all.add("like", &[TEXT, TEXT], BOOL, |_, a| like(text(a, 0)?, text(a, 1)?).map(Datum::Bool));
+    all.add("like", &[TEXT, TEXT], BOOL, |cx, a| like(cx, text(a, 0)?, text(a, 1)?).map(Datum::Bool));
     all.add("similar_to_escape", &[TEXT], TEXT, |_, a| similar(text(a, 0)?, None).map(Datum::text));
     all.add("similar_to_escape", &[TEXT, TEXT], TEXT, |_, a| {
         similar(text(a, 0)?, Some(text(a, 1)?)).map(Datum::text)
@@ -440,19 +460,24 @@ pub(super) fn declare(all: &mut Declarations) {
     let array = Type::Array(Scalar::Text);
     all.add("regexp_match", &[TEXT, TEXT], array, regexp_match);
     all.add("regexp_match", &[TEXT, TEXT, TEXT], array, regexp_match);
-    let split: Eval = |_, a| Ok(Datum::Array(Scalar::Text, regexp_split(a)?.into()));
+    let split: Eval = |cx, a| Ok(Datum::Array(Scalar::Text, regexp_split(cx, a)?.into()));
     all.add("regexp_split_to_array", &[TEXT, TEXT], array, split);
     all.add("regexp_split_to_array", &[TEXT, TEXT, TEXT], array, split);
-    let regexp_replace: Eval = |_, a| {
+    let regexp_replace: Eval = |cx, a| {
         let flags = if a.len() > 3 { flags(text(a, 3)?)? } else { Flags::default() };
         let regex = compile(text(a, 1)?, flags)?;
-        Ok(Datum::text(replace(&regex, text(a, 0)?, text(a, 2)?, 0, 1, flags.global)))
+        replace(cx, &regex, text(a, 0)?, text(a, 2)?, (0, 1, flags.global)).map(Datum::text)
     };
     all.add("regexp_replace", &[TEXT, TEXT, TEXT], TEXT, regexp_replace);
     all.add("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], TEXT, regexp_replace);
-    let counted: Eval = |_, a| {
+    let counted: Eval = |cx, a| {
         let regex = compile(text(a, 1)?, Flags::default())?;
-        super::arguments::count(regex.find_iter(text(a, 0)?).count())
+        let mut found = 0;
+        for _ in regex.find_iter(text(a, 0)?) {
+            cx.environment.check_interrupt()?;
+            found += 1;
+        }
+        super::arguments::count(found)
     };
     all.add("regexp_count", &[TEXT, TEXT], Type::Int4, counted);
     let like_test: Eval = |_, a| {
@@ -461,7 +486,7 @@ pub(super) fn declare(all: &mut Declarations) {
     };
     all.add("regexp_like", &[TEXT, TEXT], BOOL, like_test);
     all.add("regexp_like", &[TEXT, TEXT, TEXT], BOOL, like_test);
-    all.add("regexp_replace", &[TEXT, TEXT, TEXT, Type::Int4, Type::Int4, TEXT], TEXT, |_, a| {
+    all.add("regexp_replace", &[TEXT, TEXT, TEXT, Type::Int4, Type::Int4, TEXT], TEXT, |cx, a| {
         let flags = flags(text(a, 5)?)?;
         let regex = compile(text(a, 1)?, flags)?;
         let whole = text(a, 0)?;
@@ -475,7 +500,7 @@ pub(super) fn declare(all: &mut Declarations) {
         let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
         let start = whole.char_indices().nth(skip).map_or(whole.len(), |(position, _)| position);
         let nth_match = usize::try_from(nth).unwrap_or(1).max(1);
-        Ok(Datum::text(replace(&regex, whole, text(a, 2)?, start, nth_match, nth == 0)))
+        replace(cx, &regex, whole, text(a, 2)?, (start, nth_match, nth == 0)).map(Datum::text)
     });
 }
 
@@ -484,10 +509,10 @@ pub(super) fn declare_operators(all: &mut Declarations) {
         text.to_lowercase()
     }
     let table: [(&'static str, Eval); 8] = [
-        ("~~", |_, a| like(text(a, 0)?, text(a, 1)?).map(Datum::Bool)),
-        ("!~~", |_, a| like(text(a, 0)?, text(a, 1)?).map(|found| Datum::Bool(!found))),
-        ("~~*", |_, a| like(&fold(text(a, 0)?), &fold(text(a, 1)?)).map(Datum::Bool)),
-        ("!~~*", |_, a| like(&fold(text(a, 0)?), &fold(text(a, 1)?)).map(|found| Datum::Bool(!found))),
+        ("~~", |cx, a| like(cx, text(a, 0)?, text(a, 1)?).map(Datum::Bool)),
+        ("!~~", |cx, a| like(cx, text(a, 0)?, text(a, 1)?).map(|found| Datum::Bool(!found))),
+        ("~~*", |cx, a| like(cx, &fold(text(a, 0)?), &fold(text(a, 1)?)).map(Datum::Bool)),
+        ("!~~*", |cx, a| like(cx, &fold(text(a, 0)?), &fold(text(a, 1)?)).map(|found| Datum::Bool(!found))),
         ("~", |_, a| matches(text(a, 0)?, text(a, 1)?, false).map(Datum::Bool)),
         ("!~", |_, a| matches(text(a, 0)?, text(a, 1)?, false).map(|found| Datum::Bool(!found))),
         ("~*", |_, a| matches(text(a, 0)?, text(a, 1)?, true).map(Datum::Bool)),
@@ -498,10 +523,10 @@ pub(super) fn declare_operators(all: &mut Declarations) {
             all.add(name, &[left, TEXT], BOOL, eval);
         }
     }
-    all.add("~~", &[Type::Bytea, Type::Bytea], BOOL, |_, a| {
-        like_units(bytes(a, 0)?, bytes(a, 1)?, &|_| 1).map(Datum::Bool)
+    all.add("~~", &[Type::Bytea, Type::Bytea], BOOL, |cx, a| {
+        like_units(cx, bytes(a, 0)?, bytes(a, 1)?, &|_| 1).map(Datum::Bool)
     });
-    all.add("!~~", &[Type::Bytea, Type::Bytea], BOOL, |_, a| {
-        like_units(bytes(a, 0)?, bytes(a, 1)?, &|_| 1).map(|found| Datum::Bool(!found))
+    all.add("!~~", &[Type::Bytea, Type::Bytea], BOOL, |cx, a| {
+        like_units(cx, bytes(a, 0)?, bytes(a, 1)?, &|_| 1).map(|found| Datum::Bool(!found))
     });
 }

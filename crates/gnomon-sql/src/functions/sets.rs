@@ -78,8 +78,8 @@ impl SetFunctionRef {
                 Box::new((1..=count).map(|i| super::arguments::count(i).map(|i| vec![i])))
             }
             "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default()),
-            "regexp_matches" => fixed(pattern::regexp_matches(arguments)?),
-            "regexp_split_to_table" => fixed(pattern::regexp_split(arguments)?),
+            "regexp_matches" => fixed(pattern::regexp_matches(cx, arguments)?),
+            "regexp_split_to_table" => fixed(pattern::regexp_split(cx, arguments)?),
             name => {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("{name} is no set function")));
             }

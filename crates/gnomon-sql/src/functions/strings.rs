@@ -1,5 +1,10 @@
 //! String functions. Lengths and positions count characters, from 1; of bytea they count bytes.
 
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
+
 use super::{
     Eval,
     arguments::{any, array, bytes, count, integer, invalid, text},
@@ -7,16 +12,18 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Context, Datum, Type, compare::trim_blanks, text as text_form},
+    types::{
+        Context, Datum, Type,
+        compare::trim_blanks,
+        limit::{Pace, check_bytes, push_str},
+        text as text_form,
+    },
 };
 
 const TEXT: Type = Type::Text;
 const INT4: Type = Type::Int4;
 const BYTEA: Type = Type::Bytea;
 const BPCHAR: Type = Type::Bpchar;
-
-/// The longest string that a function makes, in bytes (1 GiB, as PostgreSQL allows a value).
-const STRING_BYTES_MAX: usize = 1 << 30;
 
 /// Ends of the part that `substring` takes of `length` units, counted from 0.
 fn part(start: i64, wanted: Option<i64>, length: usize) -> Result<std::ops::Range<usize>> {
@@ -62,16 +69,16 @@ fn position(haystack: &str, needle: &str) -> usize {
     haystack.find(needle).map_or(0, |at| chars(haystack.get(..at).unwrap_or_default()) + 1)
 }
 
-fn too_long() -> SqlError {
-    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
-}
-
 /// `count` characters of `fill`, repeated.
 fn padding(fill: &str, wanted: usize) -> Result<String> {
-    if wanted.saturating_mul(4) > STRING_BYTES_MAX {
-        return Err(too_long());
+    if fill.is_empty() {
+        return Ok(String::new());
     }
-    Ok(fill.chars().cycle().take(wanted).collect())
+    check_bytes(wanted)?;
+    let (rounds, rest) = (wanted / chars(fill), wanted % chars(fill));
+    let rest = fill.get(..at_char(fill, rest)).unwrap_or_default();
+    check_bytes(fill.len().saturating_mul(rounds).saturating_add(rest.len()))?;
+    Ok(fill.repeat(rounds) + rest)
 }
 
 fn pad(a: &[Datum], fill: &str, left: bool) -> Result<Datum> {
@@ -93,7 +100,9 @@ enum Side {
 }
 
 fn trim(text: &str, set: &str, side: Side) -> Datum {
-    let in_set = |c: char| set.contains(c);
+    // A long set is looked up by hash: nobody waits for the product of two long texts.
+    let hashed: HashSet<char> = if set.len() > 32 { set.chars().collect() } else { HashSet::new() };
+    let in_set = |c: char| if hashed.is_empty() { set.contains(c) } else { hashed.contains(&c) };
     Datum::text(match side {
         Side::Both => text.trim_matches(in_set),
         Side::Left => text.trim_start_matches(in_set),
@@ -102,17 +111,19 @@ fn trim(text: &str, set: &str, side: Side) -> Datum {
 }
 
 fn trim_bytes(a: &[Datum], side: Side) -> Result<Datum> {
-    let (mut rest, set) = (bytes(a, 0)?, bytes(a, 1)?);
+    let mut rest = bytes(a, 0)?;
+    let mut set = [false; 256];
+    bytes(a, 1)?.iter().for_each(|byte| set[usize::from(*byte)] = true);
     if !matches!(side, Side::Right) {
         while let [first, tail @ ..] = rest
-            && set.contains(first)
+            && set[usize::from(*first)]
         {
             rest = tail;
         }
     }
     if !matches!(side, Side::Left) {
         while let [head @ .., last] = rest
-            && set.contains(last)
+            && set[usize::from(*last)]
         {
             rest = head;
         }
@@ -121,14 +132,53 @@ fn trim_bytes(a: &[Datum], side: Side) -> Result<Datum> {
 }
 
 /// The text of an argument of any type, as `concat` and `format` show it.
-pub(super) fn shown(cx: &Context, datum: &Datum) -> String {
+pub(super) fn shown(cx: &Context, datum: &Datum) -> Result<String> {
     text_form::output(cx, datum, datum.natural_type())
 }
 
-fn concat(cx: &Context, parts: &[Datum], separator: &str) -> Datum {
-    let shown: Vec<String> =
-        parts.iter().filter(|part| !part.is_null()).map(|part| shown(cx, part)).collect();
-    Datum::text(shown.join(separator))
+/// The texts of values with a separator between each two; of NULL the text `null`, or nothing at all.
+fn joined(cx: &Context, parts: &[Datum], separator: &str, null: Option<&str>) -> Result<Datum> {
+    let mut out = String::new();
+    let mut pace = Pace::new(cx);
+    let mut first = true;
+    for part in parts {
+        let shown = match (part, null) {
+            (Datum::Null, None) => continue,
+            (Datum::Null, Some(null)) => Cow::Borrowed(null),
+            (Datum::Text(text), _) => Cow::Borrowed(&**text),
+            (part, _) => Cow::Owned(shown(cx, part)?),
+        };
+        if !std::mem::take(&mut first) {
+            push_str(&mut out, separator)?;
+        }
+        push_str(&mut out, &shown)?;
+        pace.step(separator.len() + shown.len())?;
+    }
+    Ok(Datum::text(out))
+}
+
+/// `whole` with every `from` replaced.
+fn replace(whole: &str, from: &str, to: &str) -> Result<Datum> {
+    if from.is_empty() {
+        return Ok(Datum::text(whole));
+    }
+    if to.len() > from.len() {
+        let more = whole.matches(from).count().saturating_mul(to.len() - from.len());
+        check_bytes(whole.len().saturating_add(more))?;
+    }
+    Ok(Datum::text(whole.replace(from, to)))
+}
+
+/// `whole` with each character of `from` replaced by the one at its place in `to`, or left out if there is none.
+fn translate(whole: &str, from: &str, to: &str) -> Datum {
+    let mut map: HashMap<char, Option<char>> = HashMap::new();
+    let mut to = to.chars();
+    for c in from.chars() {
+        let replacement = to.next();
+        map.entry(c).or_insert(replacement);
+    }
+    let replaced = whole.chars().filter_map(|c| map.get(&c).copied().unwrap_or(Some(c)));
+    Datum::text(replaced.collect::<String>())
 }
 
 fn split_part(a: &[Datum]) -> Result<Datum> {
@@ -215,12 +265,19 @@ fn lengths(all: &mut Declarations) {
     for name in ["strpos", "position"] {
         all.add(name, &[TEXT, TEXT], INT4, |_, a| count(position(text(a, 0)?, text(a, 1)?)));
     }
-    all.add("position", &[BYTEA, BYTEA], INT4, |_, a| {
+    all.add("position", &[BYTEA, BYTEA], INT4, |cx, a| {
         let (haystack, needle) = (bytes(a, 0)?, bytes(a, 1)?);
         if needle.is_empty() {
             return Ok(Datum::Int4(1));
         }
-        count(haystack.windows(needle.len()).position(|window| window == needle).map_or(0, |at| at + 1))
+        let mut pace = Pace::new(cx);
+        for (at, window) in haystack.windows(needle.len()).enumerate() {
+            pace.step(needle.len())?;
+            if window == needle {
+                return count(at + 1);
+            }
+        }
+        count(0)
     });
     all.add("starts_with", &[TEXT, TEXT], Type::Bool, |_, a| {
         Ok(Datum::Bool(text(a, 0)?.starts_with(text(a, 1)?)))
@@ -287,6 +344,7 @@ fn overlay(a: &[Datum]) -> Result<Datum> {
     let head = at_char(original, usize::try_from(start - 1).unwrap_or(0));
     let tail = at_char(original, usize::try_from((start + length - 1).max(0)).unwrap_or(0));
     let (head, tail) = (original.get(..head).unwrap_or_default(), original.get(tail..).unwrap_or_default());
+    check_bytes(head.len() + new.len() + tail.len())?;
     Ok(Datum::text(format!("{head}{new}{tail}")))
 }
 
@@ -295,23 +353,13 @@ fn changes(all: &mut Declarations) {
     all.add("upper", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_uppercase())));
     all.add("initcap", &[TEXT], TEXT, |_, a| Ok(Datum::text(initcap(text(a, 0)?))));
     all.add("reverse", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.chars().rev().collect::<String>())));
-    all.add("replace", &[TEXT, TEXT, TEXT], TEXT, |_, a| {
-        let (whole, from, to) = (text(a, 0)?, text(a, 1)?, text(a, 2)?);
-        Ok(Datum::text(if from.is_empty() { whole.to_owned() } else { whole.replace(from, to) }))
-    });
+    all.add("replace", &[TEXT, TEXT, TEXT], TEXT, |_, a| replace(text(a, 0)?, text(a, 1)?, text(a, 2)?));
     all.add("translate", &[TEXT, TEXT, TEXT], TEXT, |_, a| {
-        let (whole, from, to) = (text(a, 0)?, text(a, 1)?, text(a, 2)?);
-        let replaced = whole.chars().filter_map(|c| match from.chars().position(|f| f == c) {
-            Some(index) => to.chars().nth(index),
-            None => Some(c),
-        });
-        Ok(Datum::text(replaced.collect::<String>()))
+        Ok(translate(text(a, 0)?, text(a, 1)?, text(a, 2)?))
     });
     all.add("repeat", &[TEXT, INT4], TEXT, |_, a| {
         let (whole, times) = (text(a, 0)?, usize::try_from(integer(a, 1)?).unwrap_or(0));
-        if whole.len().saturating_mul(times) > STRING_BYTES_MAX {
-            return Err(too_long());
-        }
+        check_bytes(whole.len().saturating_mul(times))?;
         Ok(Datum::text(whole.repeat(times)))
     });
     all.add("lpad", &[TEXT, INT4], TEXT, |_, a| pad(a, " ", true));
@@ -323,10 +371,10 @@ fn changes(all: &mut Declarations) {
 }
 
 fn joins(all: &mut Declarations) {
-    all.add("concat", &[Param::Any], TEXT, |cx, a| Ok(concat(cx, a, ""))).variadic().not_strict().stable();
+    all.add("concat", &[Param::Any], TEXT, |cx, a| joined(cx, a, "", None)).variadic().not_strict().stable();
     all.add("concat_ws", &[Param::Is(TEXT), Param::Any], TEXT, |cx, a| match a {
         [Datum::Null, ..] | [] => Ok(Datum::Null),
-        [_, parts @ ..] => Ok(concat(cx, parts, text(a, 0)?)),
+        [_, parts @ ..] => joined(cx, parts, text(a, 0)?, None),
     })
     .variadic()
     .not_strict()
@@ -345,19 +393,15 @@ fn joins(all: &mut Declarations) {
     }
     all.add("array_to_string", &[Param::AnyArray, Param::Is(TEXT)], TEXT, |cx, a| {
         let (_, elements) = array(a, 0)?;
-        Ok(concat(cx, elements, text(a, 1)?))
+        joined(cx, elements, text(a, 1)?, None)
     })
     .stable();
     all.add("array_to_string", &[Param::AnyArray, Param::Is(TEXT), Param::Is(TEXT)], TEXT, |cx, a| {
         let ([Datum::Array(_, elements), separator, null], false) = (a, any(a, 1)?.is_null()) else {
             return Ok(Datum::Null);
         };
-        let shown: Vec<String> = elements
-            .iter()
-            .filter(|element| !element.is_null() || !null.is_null())
-            .map(|element| shown(cx, if element.is_null() { null } else { element }))
-            .collect();
-        Ok(Datum::text(shown.join(&self::shown(cx, separator))))
+        let null = if null.is_null() { None } else { Some(shown(cx, null)?) };
+        joined(cx, elements, &shown(cx, separator)?, null.as_deref())
     })
     .not_strict()
     .stable();

@@ -17,6 +17,7 @@ use crate::{
             Civil, DAY, HOUR, MINUTE, MONTHS, SECOND, WEEKDAYS, Zone, arithmetic, days_from_civil, is_date,
             month_days,
         },
+        limit::too_long,
     },
 };
 
@@ -46,6 +47,15 @@ enum Piece {
     Text(String),
     /// One that stands between fields, which reading takes loosely.
     Separator(char),
+}
+
+/// The longest template that is read, in bytes: each of them becomes some tens in memory.
+const TEMPLATE_BYTES_MAX: usize = 1 << 20;
+
+/// The template of a call, its second argument.
+pub(super) fn template_of(a: &[Datum]) -> Result<&str> {
+    let template = text(a, 1)?;
+    if template.len() > TEMPLATE_BYTES_MAX { Err(too_long()) } else { Ok(template) }
 }
 
 fn pieces(template: &str) -> Vec<Piece> {
@@ -259,7 +269,7 @@ fn cased_roman(name: &str, roman: &str) -> String {
 }
 
 fn to_char(cx: &Context, a: &[Datum]) -> Result<Datum> {
-    let template = text(a, 1)?;
+    let template = template_of(a)?;
     if template.is_empty() {
         return Ok(Datum::text(""));
     }

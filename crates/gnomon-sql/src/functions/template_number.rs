@@ -3,7 +3,7 @@
 use super::{
     arguments::{any, numeric, text},
     resolve::Declarations,
-    template::ordinal_ending,
+    template::{ordinal_ending, template_of},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -363,13 +363,12 @@ fn as_numeric(a: &[Datum]) -> Result<Numeric> {
 pub(super) fn declare(all: &mut Declarations) {
     for ty in [Type::Int4, Type::Int8, Type::Float4, Type::Float8, Type::Numeric] {
         all.add("to_char", &[ty, Type::Text], Type::Text, |_, a| {
-            let template = text(a, 1)?;
-            show(&as_numeric(a)?, &Picture::parse(template)?).map(Datum::text)
+            show(&as_numeric(a)?, &Picture::parse(template_of(a)?)?).map(Datum::text)
         })
         .stable();
     }
     all.add("to_number", &[Type::Text, Type::Text], Type::Numeric, |_, a| {
-        Picture::parse(text(a, 1)?)?;
+        Picture::parse(template_of(a)?)?;
         read(text(a, 0)?)
     })
     .stable();

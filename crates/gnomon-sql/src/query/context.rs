@@ -7,9 +7,11 @@ use gnomon::Transaction;
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
-    query::exec::{CachedRows, SubqueryResult},
+    query::exec::{CteRows, SubqueryResult},
     types::{Context, Datum, Row},
 };
+
+pub(super) use crate::types::limit::row_bytes;
 
 /// The memory that the sorts and hashes of one statement may take together, in bytes, unless
 /// [`ExecContext::memory_bytes_max`] is set otherwise.
@@ -39,7 +41,7 @@ pub(super) struct ExecState {
     /// Results of subqueries that depend on no row, by the number that the binder gave them.
     pub(super) subqueries: HashMap<usize, SubqueryResult>,
     /// Rows of common table expressions, by their number.
-    pub(super) tables: HashMap<usize, CachedRows>,
+    pub(super) tables: HashMap<usize, CteRows>,
     /// Rows of computed tables, by their identifiers.
     pub(super) virtual_rows: HashMap<Oid, Arc<Vec<Row>>>,
     memory_bytes: usize,
@@ -87,25 +89,13 @@ impl<'a> ExecContext<'a> {
         Ok(())
     }
 
+    /// How much memory is taken.
+    pub(super) fn reserved(&self) -> usize {
+        self.state.memory_bytes
+    }
+
     /// Gives back what [`ExecContext::reserve`] took.
     pub(super) fn release(&mut self, bytes: usize) {
         self.state.memory_bytes = self.state.memory_bytes.saturating_sub(bytes);
     }
-}
-
-/// About how much memory a row takes, in bytes.
-pub(super) fn row_bytes(row: &[Datum]) -> usize {
-    24 + row.iter().map(datum_bytes).sum::<usize>()
-}
-
-/// About how much memory a value takes, in bytes.
-pub(super) fn datum_bytes(value: &Datum) -> usize {
-    size_of::<Datum>()
-        + match value {
-            Datum::Text(text) => text.len(),
-            Datum::Bytea(bytes) => bytes.len(),
-            Datum::Numeric(_) => 32,
-            Datum::Array(_, items) | Datum::Record(items) => row_bytes(items),
-            _ => 0,
-        }
 }

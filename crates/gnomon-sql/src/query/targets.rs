@@ -102,8 +102,9 @@ impl Binder<'_> {
         let all = Expr::and(conditions.clone());
         let volatile = all.is_volatile();
         let condition = (!conditions.is_empty()).then_some(all);
-        let (plan, layout) =
-            plan_targets(tree, conditions, (!from.is_empty()).then_some(width), self.numbers());
+        let (numbers, environment) = self.planning();
+        let all_columns = (!from.is_empty()).then_some(width);
+        let (plan, layout) = plan_targets(tree, conditions, all_columns, numbers, environment)?;
         let find = match plan {
             Plan::TableScan(scan) if from.is_empty() => match &scan.access {
                 Access::Key(access) if access.is_whole_key() => Find::Key(access.clone()),

@@ -208,7 +208,7 @@ impl TestDatabase {
                 .zip(planned.columns.iter())
                 .map(|(value, column)| match value {
                     Datum::Null => String::new(),
-                    value => text::output(&context, value, column.ty.ty),
+                    value => text::output(&context, value, column.ty.ty).expect("values of tests are short"),
                 })
                 .collect();
             out.push(cells.join("|"));

@@ -156,8 +156,13 @@ impl Surroundings {
 
     /// Waits, unless it is interrupted.
     fn sleep(&self, seconds: f64) -> Result<()> {
-        let end =
-            self.shared.clock.now().saturating_add(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        let wanted = match Duration::try_from_secs_f64(seconds) {
+            Ok(wanted) => wanted,
+            // Longer than can be counted: until it is interrupted. Less than nothing, or no number: not at all.
+            Err(_) if seconds > 0.0 => Duration::MAX,
+            Err(_) => Duration::ZERO,
+        };
+        let end = self.shared.clock.now().saturating_add(wanted);
         loop {
             self.interrupt.check()?;
             match end.checked_sub(self.shared.clock.now()) {
@@ -217,6 +222,10 @@ impl Environment for Surroundings {
 
     fn rows(&self, table: u32) -> Result<Vec<Row>> {
         system::rows(self, table)
+    }
+
+    fn check_interrupt(&self) -> Result<()> {
+        Ok(self.interrupt.check()?)
     }
 
     fn call(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {

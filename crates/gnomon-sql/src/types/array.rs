@@ -1,6 +1,10 @@
 //! Arrays as text: `{1,NULL,"a b"}`.
 
-use super::{ColumnType, Context, Datum, Scalar, TypeMod, text};
+use super::{
+    ColumnType, Context, Datum, Scalar, TypeMod,
+    limit::{Elements, Pace, check_bytes},
+    text,
+};
 use crate::{Result, SqlError, SqlState};
 
 fn malformed(text: &str, detail: &str) -> SqlError {
@@ -25,7 +29,8 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
         .strip_prefix('{')
         .ok_or_else(|| malformed(text, "Array value must start with \"{\" or dimension information."))?;
     let element_type = ColumnType { ty: scalar.into(), modifier };
-    let mut elements = Vec::new();
+    let mut elements = Elements::default();
+    let mut pace = Pace::new(cx);
     let mut chars = body.chars().peekable();
     let mut after_comma = false;
     let closed = |chars: &mut std::iter::Peekable<std::str::Chars>| {
@@ -40,10 +45,10 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
         let mut word = String::new();
         let mut quoted = false;
         match first {
-            '}' if elements.is_empty() && !after_comma => {
+            '}' if elements.items().is_empty() && !after_comma => {
                 chars.next();
                 closed(&mut chars)?;
-                return Ok(Datum::Array(scalar, elements.into()));
+                return Ok(Datum::Array(scalar, elements.into_items().into()));
             }
             '}' | ',' => return Err(malformed(text, &format!("Unexpected \"{first}\" character."))),
             '{' => return Err(SqlError::unsupported("an array with several dimensions")),
@@ -89,16 +94,17 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
                 word.truncate(kept);
             }
         }
+        pace.step(word.len())?;
         elements.push(if !quoted && word.eq_ignore_ascii_case("null") {
             Datum::Null
         } else {
             text::input(cx, &word, element_type)?
-        });
+        })?;
         match chars.next() {
             Some(',') => after_comma = true,
             Some('}') => {
                 closed(&mut chars)?;
-                return Ok(Datum::Array(scalar, elements.into()));
+                return Ok(Datum::Array(scalar, elements.into_items().into()));
             }
             Some(_) => return Err(malformed(text, "Unexpected array element.")),
             None => return Err(malformed(text, "Unexpected end of input.")),
@@ -107,7 +113,9 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
 }
 
 /// Writes an array.
-pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut String) {
+pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut String) -> Result<()> {
+    let start = out.len();
+    let mut pace = Pace::new(cx);
     out.push('{');
     let mut word = String::new();
     for (index, element) in elements.iter().enumerate() {
@@ -119,7 +127,8 @@ pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut
             continue;
         }
         word.clear();
-        text::write(cx, element, scalar.into(), &mut word);
+        text::write(cx, element, scalar.into(), &mut word)?;
+        pace.step(word.len())?;
         let quote = word.is_empty()
             || word.eq_ignore_ascii_case("null")
             || word.contains(|c: char| matches!(c, '"' | '\\' | '{' | '}' | ',') || text::is_space(c));
@@ -135,6 +144,8 @@ pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut
         } else {
             out.push_str(&word);
         }
+        check_bytes(out.len() - start)?;
     }
     out.push('}');
+    Ok(())
 }

@@ -191,7 +191,7 @@ fn convert(cx: &Context, datum: Datum, from: Type, to: Type) -> Result<Datum> {
             // Through output and input; char(n) gives its trailing blanks up, as its cast to text does.
             let shown = match &datum {
                 Datum::Bpchar(value) => compare::trim_blanks(value).to_owned(),
-                _ => text::output(cx, &datum, from),
+                _ => text::output(cx, &datum, from)?,
             };
             text::input(cx, &shown, to.into())?
         }

@@ -84,6 +84,11 @@ pub trait Environment {
         Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("table {table} has no rows here")))
     }
 
+    /// Fails once the statement is to end: it was cancelled, or its time is up. Costs next to nothing.
+    fn check_interrupt(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Runs a function that an upper layer declared (see `functions::Registry`) and that lives there.
     fn call(&self, function: &str, _arguments: &[Datum]) -> Result<Datum> {
         Err(SqlError::new(

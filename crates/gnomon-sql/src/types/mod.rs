@@ -16,6 +16,7 @@ pub mod datetime;
 pub mod float;
 mod info;
 pub mod keys;
+pub mod limit;
 mod name;
 pub mod numeric;
 mod numeric_math;

@@ -3,7 +3,9 @@
 use super::{
     ColumnType, Context, Datum, Numeric, Type, TypeMod, array,
     datetime::{self, round_to_precision},
-    float, format_type, parse_type_name,
+    float, format_type,
+    limit::check_bytes,
+    parse_type_name,
 };
 use crate::{Result, SqlError, SqlState};
 
@@ -75,14 +77,20 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
 }
 
 /// A value's text. `ty` tells apart what the value itself does not (oid from regclass).
-pub fn output(cx: &Context, datum: &Datum, ty: Type) -> String {
+///
+/// # Errors
+/// 54000 for an array or a row whose text, quoted within quotes, would be too long.
+pub fn output(cx: &Context, datum: &Datum, ty: Type) -> Result<String> {
     let mut out = String::new();
-    write(cx, datum, ty, &mut out);
-    out
+    write(cx, datum, ty, &mut out)?;
+    Ok(out)
 }
 
 /// Appends a value's text; of NULL nothing.
-pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) {
+///
+/// # Errors
+/// As [`output`].
+pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<()> {
     match datum {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
@@ -117,10 +125,11 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) {
         Datum::Array(scalar, elements) => {
             // The plan's type knows more (an array of regclass holds oids).
             let scalar = if let Type::Array(scalar) = ty { scalar } else { *scalar };
-            array::output(cx, scalar, elements, out);
+            array::output(cx, scalar, elements, out)?;
         }
-        Datum::Record(fields) => write_record(cx, fields, out),
+        Datum::Record(fields) => write_record(cx, fields, out)?,
     }
+    Ok(())
 }
 
 fn push_display(out: &mut String, value: &impl std::fmt::Display) {
@@ -138,7 +147,8 @@ pub(crate) fn push_hex(out: &mut String, bytes: &[u8]) {
     }
 }
 
-fn write_record(cx: &Context, fields: &[Datum], out: &mut String) {
+fn write_record(cx: &Context, fields: &[Datum], out: &mut String) -> Result<()> {
+    let start = out.len();
     out.push('(');
     for (index, field) in fields.iter().enumerate() {
         if index > 0 {
@@ -147,7 +157,7 @@ fn write_record(cx: &Context, fields: &[Datum], out: &mut String) {
         if field.is_null() {
             continue;
         }
-        let word = output(cx, field, field.natural_type());
+        let word = output(cx, field, field.natural_type())?;
         let quote = word.is_empty()
             || word.contains(|c: char| matches!(c, '"' | '\\' | '(' | ')' | ',') || is_space(c));
         if quote {
@@ -162,8 +172,10 @@ fn write_record(cx: &Context, fields: &[Datum], out: &mut String) {
         } else {
             out.push_str(&word);
         }
+        check_bytes(out.len() - start)?;
     }
     out.push(')');
+    Ok(())
 }
 
 fn write_object(cx: &Context, oid: u32, ty: Type, out: &mut String) {

@@ -48,16 +48,14 @@ impl Sink for Collect {
             assert_eq!(row.len(), columns.len(), "a row is as wide as its columns");
         }
         let show = |(i, value): (usize, &Datum)| match value {
-            Datum::Null => "NULL".to_owned(),
+            Datum::Null => Ok("NULL".to_owned()),
             value => {
                 let column = self.columns.as_ref().map(|columns| columns[i].ty.ty);
-                match text::output(context, value, column.unwrap_or_else(|| value.natural_type())) {
-                    text if text.is_empty() => "(empty)".to_owned(),
-                    text => text,
-                }
+                let text = text::output(context, value, column.unwrap_or_else(|| value.natural_type()))?;
+                Ok(if text.is_empty() { "(empty)".to_owned() } else { text })
             }
         };
-        self.rows.push(row.iter().enumerate().map(show).collect());
+        self.rows.push(row.iter().enumerate().map(show).collect::<Result<_>>()?);
         Ok(())
     }
     fn complete(&mut self, tag: &str) -> Result<()> {

@@ -29,7 +29,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Oid, Table},
     session::ResultColumn,
-    types::{ColumnType, Context, Type, cast::CastContext},
+    types::{ColumnType, Context, Environment, Type, cast::CastContext},
 };
 
 pub(super) use from::{FromItem, FromKind, JoinTree};
@@ -284,13 +284,14 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// The statement's numbers, for the planner.
-    pub(super) fn numbers(&mut self) -> &mut Numbers {
-        &mut self.numbers
+    /// The statement's numbers and surroundings, for the planner.
+    pub(super) fn planning(&mut self) -> (&mut Numbers, &'a dyn Environment) {
+        (&mut self.numbers, self.types.environment)
     }
 
     /// Counts a level of nesting; every call is paired with [`Binder::leave`] unless the statement fails.
     fn enter(&mut self) -> Result<()> {
+        self.types.environment.check_interrupt()?;
         self.depth += 1;
         if self.depth > NESTING_MAX {
             return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")

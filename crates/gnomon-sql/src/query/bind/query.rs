@@ -274,7 +274,7 @@ impl Binder<'_> {
             offset: None,
             locks: Vec::new(),
         };
-        Ok((plan_select(select, &mut self.numbers)?, columns))
+        Ok((plan_select(select, &mut self.numbers, self.types.environment)?, columns))
     }
 
     fn bind_values(
@@ -477,7 +477,7 @@ impl Binder<'_> {
             self.apply_grouping(&mut bound, grouping, &scope)?;
         }
         bound.number_windows();
-        Ok((plan_select(bound, &mut self.numbers)?, columns))
+        Ok((plan_select(bound, &mut self.numbers, self.types.environment)?, columns))
     }
 
     fn bind_order(

@@ -24,6 +24,8 @@ use crate::{
 /// What an aggregate has seen of a group.
 pub(super) struct State {
     accumulator: Box<dyn Accumulator>,
+    /// How much memory of the accumulator is counted.
+    counted: usize,
     /// For DISTINCT: the arguments seen.
     seen: HashSet<HashKey>,
     /// For ORDER BY: the arguments to be fed, with their places.
@@ -32,7 +34,12 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(call: &AggregateCall) -> State {
-        State { accumulator: call.function.accumulator(), seen: HashSet::new(), waiting: Vec::new() }
+        State {
+            accumulator: call.function.accumulator(),
+            counted: 0,
+            seen: HashSet::new(),
+            waiting: Vec::new(),
+        }
     }
 
     fn add(&mut self, call: &AggregateCall, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<()> {
@@ -41,11 +48,11 @@ impl State {
         }
         // The common shapes need no list of their own.
         if call.args.is_empty() {
-            return self.accumulator.step(&[]);
+            return self.step(&[], ctx);
         }
         if let ([arg], false, true) = (&call.args[..], call.distinct, call.order_by.is_empty()) {
             let value = [arg.eval(row, ctx)?];
-            return self.accumulator.step(&value);
+            return self.step(&value, ctx);
         }
         let args = eval_all(&call.args, row, ctx)?;
         if call.distinct {
@@ -57,7 +64,7 @@ impl State {
             ctx.reserve(bytes)?;
         }
         if call.order_by.is_empty() {
-            return self.accumulator.step(&args);
+            return self.step(&args, ctx);
         }
         let place = sort_key(&call.order_by, row, ctx)?;
         ctx.reserve(place.len() + row_bytes(&args))?;
@@ -65,11 +72,25 @@ impl State {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Datum> {
-        self.waiting.sort_by(|a, b| a.0.cmp(&b.0));
-        for (_, args) in &self.waiting {
-            self.accumulator.step(args)?;
+    /// Feeds the accumulator, and counts what it grows.
+    fn step(&mut self, args: &[Datum], ctx: &mut ExecContext<'_>) -> Result<()> {
+        self.accumulator.step(args)?;
+        let bytes = self.accumulator.bytes();
+        if bytes > self.counted {
+            ctx.reserve(bytes - self.counted)?;
+            self.counted = bytes;
         }
+        Ok(())
+    }
+
+    fn finish(mut self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by(|a, b| a.0.cmp(&b.0));
+        for (_, args) in &waiting {
+            ctx.tick()?;
+            self.step(args, ctx)?;
+        }
+        ctx.release(self.counted);
         self.accumulator.finish()
     }
 }
@@ -142,7 +163,7 @@ impl RowSource for AggregateSource {
         }
         let Some((mut row, states)) = self.groups.as_mut().and_then(Iterator::next) else { return Ok(None) };
         for state in states {
-            row.push(state.finish()?);
+            row.push(state.finish(ctx)?);
         }
         Ok(Some(row))
     }

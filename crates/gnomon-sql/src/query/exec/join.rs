@@ -267,6 +267,7 @@ impl RowSource for HashJoinSource {
                 continue;
             };
             while *at != NONE {
+                ctx.tick()?;
                 let index = *at as usize;
                 *at = table.next[index];
                 let row = joined(left, &table.rows[index]);

@@ -22,12 +22,16 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Row},
+    types::{
+        Datum, Row,
+        limit::{ROW_BYTES_MAX, datum_bytes, too_long},
+    },
 };
 
 pub(super) use keys::{HashKey, hash_key};
 pub(super) use lock::{Locked, lock_row};
 pub(super) use scan::{Ranges, RowReader, key_ranges};
+pub(super) use set::CteRows;
 
 /// A source of rows.
 pub trait RowSource: Send {
@@ -112,8 +116,14 @@ pub(super) fn open(plan: &Plan) -> Box<dyn RowSource> {
 /// Evaluates expressions to a row.
 pub(super) fn eval_all(exprs: &[Expr], row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Row> {
     let mut out = Vec::with_capacity(exprs.len());
+    let mut bytes = 0;
     for expr in exprs {
-        out.push(expr.eval(row, ctx)?);
+        let value = expr.eval(row, ctx)?;
+        bytes += datum_bytes(&value);
+        if bytes > ROW_BYTES_MAX {
+            return Err(too_long());
+        }
+        out.push(value);
     }
     Ok(out)
 }
@@ -122,6 +132,7 @@ pub(super) fn eval_all(exprs: &[Expr], row: &[Datum], ctx: &mut ExecContext<'_>)
 pub(super) fn collect(source: &mut dyn RowSource, ctx: &mut ExecContext<'_>) -> Result<(Vec<Row>, usize)> {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     while let Some(row) = source.next(ctx)? {
+        ctx.tick()?;
         let size = row_bytes(&row);
         ctx.reserve(size)?;
         bytes += size;

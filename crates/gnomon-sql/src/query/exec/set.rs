@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    CachedRows, HashKey, RowSource, collect,
+    CachedRows, HashKey, RowSource,
     keys::{group_key, row_key},
     open,
 };
@@ -104,33 +104,112 @@ impl RowSource for SetOperationSource {
     }
 }
 
-/// Reads rows kept by the execution.
+/// The rows of a common table expression, as the execution keeps them.
+pub(in crate::query) enum CteRows {
+    /// Those of the last round of a recursive one, as its own recursive part sees it.
+    Round(CachedRows),
+    /// Those that were asked for so far, with what makes the others.
+    Growing(Growing),
+}
+
+/// A common table expression under way: its rows are made as they are asked for, so that one without end can stand
+/// under a LIMIT, and kept for all who read it.
+pub(in crate::query) struct Growing {
+    node: Arc<plan::With>,
+    /// Which of the node's tables it is.
+    position: usize,
+    rows: Vec<Row>,
+    /// Where more rows come from; none at the end.
+    source: Option<Box<dyn RowSource>>,
+    /// Of a recursive one: where the rows of the present round begin.
+    round_start: usize,
+    /// Of a recursive one, the rows that the present round sees.
+    last_round: CachedRows,
+    /// Of UNION: the rows that were there.
+    seen: HashSet<HashKey>,
+}
+
+impl Growing {
+    fn new(node: Arc<plan::With>, position: usize) -> Growing {
+        let source = node.tables.get(position).map(|cte| open(&cte.plan));
+        let last_round = CachedRows::default();
+        Growing { node, position, rows: Vec::new(), source, round_start: 0, last_round, seen: HashSet::new() }
+    }
+
+    /// Adds a row; false if there is none any more. Recursion goes by rounds, as in PostgreSQL: the recursive part
+    /// sees the rows of the round before, until it adds none.
+    fn grow(&mut self, ctx: &mut ExecContext<'_>) -> Result<bool> {
+        let Some(cte) = self.node.tables.get(self.position) else { return Ok(false) };
+        while let Some(source) = &mut self.source {
+            if cte.recursive.is_some() {
+                ctx.state.tables.insert(cte.table, CteRows::Round(self.last_round.clone()));
+            }
+            while let Some(row) = source.next(ctx)? {
+                ctx.tick()?;
+                let mut bytes = row_bytes(&row);
+                if matches!(cte.recursive, Some((_, true))) {
+                    let key = row_key(&row);
+                    bytes += key.len();
+                    if !self.seen.insert(key) {
+                        continue;
+                    }
+                }
+                ctx.reserve(bytes)?;
+                self.rows.push(row);
+                return Ok(true);
+            }
+            self.source = None;
+            if let Some((recursive, _)) = &cte.recursive
+                && self.round_start < self.rows.len()
+            {
+                self.last_round = Arc::new(self.rows[self.round_start..].to_vec());
+                self.round_start = self.rows.len();
+                self.source = Some(open(recursive));
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Reads the rows of a common table expression.
 pub(super) struct CteSource {
     node: Arc<plan::CteScan>,
-    rows: Option<CachedRows>,
     next: usize,
 }
 
 impl CteSource {
     pub(super) fn new(node: Arc<plan::CteScan>) -> Self {
-        CteSource { node, rows: None, next: 0 }
+        CteSource { node, next: 0 }
+    }
+
+    fn row(&self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let table = self.node.table;
+        match ctx.state.tables.get(&table) {
+            Some(CteRows::Round(rows)) => return Ok(rows.get(self.next).cloned()),
+            Some(CteRows::Growing(growing)) if self.next < growing.rows.len() => {
+                return Ok(growing.rows.get(self.next).cloned());
+            }
+            _ => {}
+        }
+        // It is out of the map while it grows: its recursive part reads the round there.
+        let Some(CteRows::Growing(mut growing)) = ctx.state.tables.remove(&table) else { return Ok(None) };
+        growing.grow(ctx)?;
+        let row = growing.rows.get(self.next).cloned();
+        ctx.state.tables.insert(table, CteRows::Growing(growing));
+        Ok(row)
     }
 }
 
 impl RowSource for CteSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
         ctx.tick()?;
-        if self.rows.is_none() {
-            // A table expression is computed before whatever scans it is opened, so it is there.
-            self.rows = ctx.state.tables.get(&self.node.table).cloned();
-        }
-        let row = self.rows.as_ref().and_then(|rows| rows.get(self.next)).cloned();
+        let row = self.row(ctx)?;
         self.next += 1;
         Ok(row)
     }
 }
 
-/// Computes common table expressions, then passes the rows of the query that uses them.
+/// Makes common table expressions known, then passes the rows of the query that uses them.
 pub(super) struct WithSource {
     node: Arc<plan::With>,
     body: Option<Box<dyn RowSource>>,
@@ -142,51 +221,18 @@ impl WithSource {
     }
 }
 
-fn compute(cte: &plan::Cte, ctx: &mut ExecContext<'_>) -> Result<Vec<Row>> {
-    let Some((recursive, distinct)) = &cte.recursive else {
-        return Ok(collect(&mut *open(&cte.plan), ctx)?.0);
-    };
-    // Rounds, as PostgreSQL has them: the recursive part sees the rows of the round before, until it adds none.
-    let mut seen: HashSet<HashKey> = HashSet::new();
-    let mut all: Vec<Row> = Vec::new();
-    let mut plan = &cte.plan;
-    loop {
-        let mut round = Vec::new();
-        let mut source = open(plan);
-        while let Some(row) = source.next(ctx)? {
-            ctx.tick()?;
-            let mut bytes = row_bytes(&row);
-            if *distinct {
-                let key = row_key(&row);
-                bytes += key.len();
-                if !seen.insert(key) {
-                    continue;
-                }
-            }
-            ctx.reserve(bytes)?;
-            round.push(row);
-        }
-        if round.is_empty() {
-            return Ok(all);
-        }
-        all.extend_from_slice(&round);
-        ctx.state.tables.insert(cte.table, Arc::new(round));
-        plan = recursive;
-    }
-}
-
 impl RowSource for WithSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
-        if self.body.is_none() {
-            for cte in &self.node.tables {
-                let rows = compute(cte, ctx)?;
-                ctx.state.tables.insert(cte.table, Arc::new(rows));
+        let body = match &mut self.body {
+            Some(body) => body,
+            none => {
+                for (position, cte) in self.node.tables.iter().enumerate() {
+                    let growing = Growing::new(self.node.clone(), position);
+                    ctx.state.tables.insert(cte.table, CteRows::Growing(growing));
+                }
+                none.insert(open(&self.node.body))
             }
-            self.body = Some(open(&self.node.body));
-        }
-        match &mut self.body {
-            Some(body) => body.next(ctx),
-            None => Ok(None),
-        }
+        };
+        body.next(ctx)
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         context::{ExecContext, row_bytes},
         plan::{self, WindowCall, WindowFunction},
     },
-    types::{Datum, Row},
+    types::{Datum, Row, limit::datum_bytes},
 };
 
 /// A row with its partition and its place in it.
@@ -105,9 +105,14 @@ fn compute_call(
         (false, false) => group.end,
     };
     let count = |n: usize| Datum::Int8(n as i64);
-    let arg = |position: usize, row: usize, ctx: &mut ExecContext<'_>| match call.args.get(position) {
-        Some(arg) => arg.eval(&part[row].row, ctx),
-        None => Ok(Datum::Null),
+    let arg = |position: usize, row: usize, ctx: &mut ExecContext<'_>| -> Result<Datum> {
+        ctx.tick()?;
+        let value = match call.args.get(position) {
+            Some(arg) => arg.eval(&part[row].row, ctx)?,
+            None => Datum::Null,
+        };
+        ctx.reserve(datum_bytes(&value))?;
+        Ok(value)
     };
     match &call.function {
         F::RowNumber => out.extend((1..=length).map(count)),
@@ -204,11 +209,15 @@ fn compute_call(
                         let next = &part[fed].row;
                         if call.filter.as_ref().is_none_or_true(next, ctx)? {
                             let args = eval_all(&call.args, next, ctx)?;
+                            ctx.tick()?;
                             accumulator.step(&args)?;
                         }
                         fed += 1;
                     }
-                    out.push(accumulator.finish()?);
+                    let value = accumulator.finish()?;
+                    ctx.tick()?;
+                    ctx.reserve(datum_bytes(&value))?;
+                    out.push(value);
                 }
             }
         }

@@ -34,7 +34,9 @@ fn constant(value: &Datum, expr: &Expr, f: &mut fmt::Formatter<'_>) -> fmt::Resu
     let environment = FixedEnvironment::default();
     let text = match value {
         Datum::Null => return f.write_str("NULL"),
-        value => text::output(&Context::new(&environment), value, expr.ty.ty),
+        value => {
+            text::output(&Context::new(&environment), value, expr.ty.ty).unwrap_or_else(|_| "...".to_owned())
+        }
     };
     match value {
         Datum::Bool(_) | Datum::Int4(_) => f.write_str(if text == "t" {

@@ -10,7 +10,7 @@ use crate::{
         context::ExecContext,
         exec::{self, HashedRows, SubqueryResult},
     },
-    types::{Datum, Row, Type, cast::cast, keys},
+    types::{Datum, Row, Type, cast::cast, keys, limit},
 };
 
 impl Expr {
@@ -146,8 +146,8 @@ impl Expr {
                     },
                 }
             }
-            ExprKind::Array(scalar, args) => Datum::Array(*scalar, exec::eval_all(args, row, ctx)?.into()),
-            ExprKind::Row(args) => Datum::Record(exec::eval_all(args, row, ctx)?.into()),
+            ExprKind::Array(scalar, args) => limit::array(*scalar, exec::eval_all(args, row, ctx)?)?,
+            ExprKind::Row(args) => limit::record(exec::eval_all(args, row, ctx)?)?,
             ExprKind::RowCompare { pairs } => {
                 for (position, pair) in pairs.iter().enumerate() {
                     let values = [pair.args[0].eval(row, ctx)?, pair.args[1].eval(row, ctx)?];
@@ -243,6 +243,7 @@ fn any_all(
     let mut null = false;
     let mut args = [value, Datum::Null];
     for item in items {
+        ctx.tick()?;
         args[1] = item.clone();
         match function.call(ctx.types, &args)? {
             Datum::Bool(found) if found != all => return Ok(Datum::Bool(found)),
@@ -261,7 +262,13 @@ impl Subquery {
         }
         match &self.kind {
             SubqueryKind::Quantified { all, test, hash } => self.quantified(*all, test, hash.as_deref(), ctx),
-            _ if self.correlated => self.value(ctx),
+            _ if self.correlated => {
+                // What it kept goes with it.
+                let before = ctx.reserved();
+                let value = self.value(ctx)?;
+                ctx.release(ctx.reserved().saturating_sub(before));
+                Ok(value)
+            }
             _ => {
                 if let Some(SubqueryResult::Value(value)) = ctx.state.subqueries.get(&self.id) {
                     return Ok(value.clone());
@@ -278,9 +285,12 @@ impl Subquery {
         Ok(match &self.kind {
             SubqueryKind::Exists => Datum::Bool(source.next(ctx)?.is_some()),
             SubqueryKind::Array(scalar) => {
-                let (rows, bytes) = exec::collect(&mut *source, ctx)?;
-                ctx.release(bytes);
-                Datum::Array(*scalar, rows.into_iter().filter_map(|row| row.into_iter().next()).collect())
+                let mut items = limit::Elements::default();
+                while let Some(row) = source.next(ctx)? {
+                    ctx.tick()?;
+                    row.into_iter().next().map_or(Ok(()), |item| items.push(item))?;
+                }
+                Datum::Array(*scalar, items.into_items().into())
             }
             SubqueryKind::Scalar | SubqueryKind::Quantified { .. } => {
                 let Some(row) = source.next(ctx)? else { return Ok(Datum::Null) };

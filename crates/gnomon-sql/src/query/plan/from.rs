@@ -12,13 +12,14 @@ use super::{
     access::{Choice, Rank, choose_access},
 };
 use crate::{
+    Result,
     functions::Comparison,
     query::{
         Expr,
         bind::{FromItem, FromKind, JoinTree, Numbers},
         expr::ExprKind,
     },
-    types::Type,
+    types::{Environment, Type},
 };
 
 /// A plan, and the numbers of its columns in order.
@@ -57,8 +58,9 @@ pub(in crate::query) fn plan_from(
     filter: Vec<Expr>,
     wishes: &Wishes<'_>,
     numbers: &mut Numbers,
-) -> Planned {
-    let mut planner = Planner { wishes, numbers };
+    environment: &dyn Environment,
+) -> Result<Planned> {
+    let mut planner = Planner { wishes, numbers, environment };
     let single = matches!(tree, JoinTree::Item(_));
     planner.tree(tree, filter, &wishes.needed, single)
 }
@@ -66,6 +68,8 @@ pub(in crate::query) fn plan_from(
 struct Planner<'w> {
     wishes: &'w Wishes<'w>,
     numbers: &'w mut Numbers,
+    /// Where the interrupt is looked at: ordering hundreds of joins takes its time.
+    environment: &'w dyn Environment,
 }
 
 /// A member of a list of inner joins.
@@ -121,9 +125,15 @@ fn take(conditions: &mut Vec<Expr>, mut test: impl FnMut(&Expr) -> bool) -> Vec<
 }
 
 impl Planner<'_> {
-    fn tree(&mut self, tree: JoinTree, filter: Vec<Expr>, needed: &BTreeSet<usize>, single: bool) -> Planned {
+    fn tree(
+        &mut self,
+        tree: JoinTree,
+        filter: Vec<Expr>,
+        needed: &BTreeSet<usize>,
+        single: bool,
+    ) -> Result<Planned> {
         match tree {
-            JoinTree::Item(item) => self.item(*item, filter, needed, single),
+            JoinTree::Item(item) => Ok(self.item(*item, filter, needed, single)),
             JoinTree::Join { kind: JoinKind::Inner, .. } => self.inner(tree, filter, needed),
             JoinTree::Join { kind, left, right, condition } => {
                 self.outer(kind, *left, *right, condition, filter, needed)
@@ -132,7 +142,7 @@ impl Planner<'_> {
     }
 
     /// A list of inner joins.
-    fn inner(&mut self, tree: JoinTree, mut filter: Vec<Expr>, needed: &BTreeSet<usize>) -> Planned {
+    fn inner(&mut self, tree: JoinTree, mut filter: Vec<Expr>, needed: &BTreeSet<usize>) -> Result<Planned> {
         let mut members = Vec::new();
         flatten(tree, &mut members, &mut filter);
         let mut needed = needed.clone();
@@ -143,14 +153,14 @@ impl Planner<'_> {
         let mut joined: Option<Planned> = None;
         let mut outside = Vec::new();
         while !members.is_empty() {
-            let next = self.choose(&members, &filter, joined.as_ref());
+            let next = self.choose(&members, &filter, joined.as_ref())?;
             let member = members.remove(next);
             joined = Some(match joined {
                 None => {
                     let here = take(&mut filter, |condition| {
                         condition.columns().iter().all(|column| member.has(*column))
                     });
-                    let mut planned = self.member(member, here, &needed);
+                    let mut planned = self.member(member, here, &needed)?;
                     outside.append(&mut planned.params);
                     planned
                 }
@@ -159,7 +169,7 @@ impl Planner<'_> {
                         let columns = condition.columns();
                         columns.iter().all(|column| member.has(*column) || left.layout.contains(column))
                     });
-                    self.join(JoinKind::Inner, left, member, here, Vec::new(), &needed, &mut outside)
+                    self.join(JoinKind::Inner, left, member, here, Vec::new(), &needed, &mut outside)?
                 }
             });
         }
@@ -176,13 +186,17 @@ impl Planner<'_> {
             let condition = place(Expr::and(filter), &joined.layout);
             joined.plan = joined.plan.filtered(condition);
         }
-        joined
+        Ok(joined)
     }
 
     /// The member to join next.
-    fn choose(&self, members: &[Member], filter: &[Expr], joined: Option<&Planned>) -> usize {
+    fn choose(&self, members: &[Member], filter: &[Expr], joined: Option<&Planned>) -> Result<usize> {
+        let known: BTreeSet<usize> = joined.iter().flat_map(|joined| joined.layout.iter().copied()).collect();
+        let conditions: Vec<(&Expr, BTreeSet<usize>)> =
+            filter.iter().map(|condition| (condition, condition.columns())).collect();
         let mut best: Option<(usize, (bool, bool, Rank))> = None;
         for (position, member) in members.iter().enumerate() {
+            self.environment.check_interrupt()?;
             // Who needs values of a member that is still to come waits for it.
             let waits = member.takes().into_iter().any(|column| {
                 members.iter().enumerate().any(|(other, m)| other != position && m.has(column))
@@ -190,7 +204,7 @@ impl Planner<'_> {
             if waits {
                 continue;
             }
-            let (rank, equal) = self.reach(member, filter, joined);
+            let (rank, equal) = reach(member, &conditions, &known);
             let score = (rank >= Rank::Equal(1, false), equal, rank);
             let better = match (&best, joined) {
                 (None, _) => true,
@@ -202,37 +216,12 @@ impl Planner<'_> {
                 best = Some((position, score));
             }
         }
-        best.map_or(0, |(position, _)| position)
+        Ok(best.map_or(0, |(position, _)| position))
     }
 
-    /// How a member is reached from what is joined: by which rank of key, and whether by equality at all.
-    fn reach(&self, member: &Member, filter: &[Expr], joined: Option<&Planned>) -> (Rank, bool) {
-        let usable = |condition: &Expr| {
-            condition.columns().iter().all(|column| {
-                member.has(*column) || joined.is_some_and(|joined| joined.layout.contains(column))
-            })
-        };
-        let equal = filter.iter().any(|condition| {
-            usable(condition)
-                && matches!(&condition.kind, ExprKind::Call { function, .. }
-                    if function.comparison() == Some(Comparison::Equal))
-                && condition.columns().iter().any(|column| member.has(*column))
-                && condition.columns().iter().any(|column| !member.has(*column))
-        });
-        let Member::Item(item) = member else { return (Rank::Full, equal) };
-        let FromKind::Table(table) = &item.kind else { return (Rank::Full, equal) };
-        let columns: Vec<usize> = (0..table.columns.len()).collect();
-        let conditions: Vec<Expr> = filter
-            .iter()
-            .filter(|condition| usable(condition))
-            .map(|condition| as_lookup(condition, item))
-            .collect();
-        (choose_access(table, &columns, &conditions, &[], false).rank, equal)
-    }
-
-    fn member(&mut self, member: Member, filter: Vec<Expr>, needed: &BTreeSet<usize>) -> Planned {
+    fn member(&mut self, member: Member, filter: Vec<Expr>, needed: &BTreeSet<usize>) -> Result<Planned> {
         match member {
-            Member::Item(item) => self.item(*item, filter, needed, false),
+            Member::Item(item) => Ok(self.item(*item, filter, needed, false)),
             Member::Tree { tree, .. } => self.tree(tree, filter, needed, false),
         }
     }
@@ -246,7 +235,7 @@ impl Planner<'_> {
         mut on: Vec<Expr>,
         mut filter: Vec<Expr>,
         needed: &BTreeSet<usize>,
-    ) -> Planned {
+    ) -> Result<Planned> {
         let (mut left_columns, mut right_columns) = (BTreeSet::new(), BTreeSet::new());
         columns_of(&left, &mut left_columns);
         columns_of(&right, &mut right_columns);
@@ -269,19 +258,19 @@ impl Planner<'_> {
         columns_used(&on, &mut needed);
         columns_used(&filter, &mut needed);
         lateral_columns(&right, &mut needed);
-        let mut planned_left = self.tree(left, left_filter, &needed, false);
+        let mut planned_left = self.tree(left, left_filter, &needed, false)?;
         let mut outside = std::mem::take(&mut planned_left.params);
         let right = match right {
             JoinTree::Item(item) => Member::Item(item),
             tree => Member::Tree { tree, columns: right_columns },
         };
-        let mut joined = self.join(kind, planned_left, right, on, right_filter, &needed, &mut outside);
+        let mut joined = self.join(kind, planned_left, right, on, right_filter, &needed, &mut outside)?;
         joined.params = outside;
         if !filter.is_empty() {
             let condition = place(Expr::and(filter), &joined.layout);
             joined.plan = Plan::Filter(Arc::new(Filter { input: joined.plan, condition }));
         }
-        joined
+        Ok(joined)
     }
 
     /// Joins a member to what is joined. `on` are the conditions of the join, `right_filter` those that the member's
@@ -296,7 +285,7 @@ impl Planner<'_> {
         right_filter: Vec<Expr>,
         needed: &BTreeSet<usize>,
         outside: &mut Vec<(usize, Expr)>,
-    ) -> Planned {
+    ) -> Result<Planned> {
         let (rank, ordered) = (left.rank.min(Rank::Range), left.ordered);
         if matches!(kind, JoinKind::Inner | JoinKind::Left)
             && let Member::Item(item) = &right
@@ -314,7 +303,7 @@ impl Planner<'_> {
                 && (choice.rank == Rank::Point || few || !hashable)
                 && choice.rank >= Rank::Range;
             if worth {
-                return self.lookup_join(kind, left, right, on, right_filter, needed);
+                return Ok(self.lookup_join(kind, left, right, on, right_filter, needed));
             }
         }
         let mut on = on;
@@ -339,7 +328,7 @@ impl Planner<'_> {
         }
         let mut needed = needed.clone();
         columns_used(&right_filter, &mut needed);
-        let right = self.member(right, right_filter, &needed);
+        let right = self.member(right, right_filter, &needed)?;
         let (params, rest): (Vec<_>, Vec<_>) = right
             .params
             .into_iter()
@@ -373,7 +362,7 @@ impl Planner<'_> {
             })),
         };
         let ordered = ordered && matches!(kind, JoinKind::Inner | JoinKind::Left);
-        Planned { plan, layout, params: Vec::new(), ordered, rank }
+        Ok(Planned { plan, layout, params: Vec::new(), ordered, rank })
     }
 
     /// A join that looks the right side up by a key, for each left row.
@@ -500,6 +489,28 @@ impl Planner<'_> {
         }
         planned
     }
+}
+
+/// How a member is reached from what is known: by which rank of key, and whether by equality at all. Each condition
+/// comes with its columns.
+fn reach(member: &Member, conditions: &[(&Expr, BTreeSet<usize>)], known: &BTreeSet<usize>) -> (Rank, bool) {
+    let usable: Vec<&(&Expr, BTreeSet<usize>)> = conditions
+        .iter()
+        .filter(|(_, columns)| {
+            columns.iter().any(|column| member.has(*column))
+                && columns.iter().all(|column| member.has(*column) || known.contains(column))
+        })
+        .collect();
+    let equal = usable.iter().any(|(condition, columns)| {
+        matches!(&condition.kind, ExprKind::Call { function, .. }
+            if function.comparison() == Some(Comparison::Equal))
+            && columns.iter().any(|column| !member.has(*column))
+    });
+    let Member::Item(item) = member else { return (Rank::Full, equal) };
+    let FromKind::Table(table) = &item.kind else { return (Rank::Full, equal) };
+    let columns: Vec<usize> = (0..table.columns.len()).collect();
+    let conditions: Vec<Expr> = usable.iter().map(|(condition, _)| as_lookup(condition, item)).collect();
+    (choose_access(table, &columns, &conditions, &[], false).rank, equal)
 }
 
 fn flatten(tree: JoinTree, members: &mut Vec<Member>, filter: &mut Vec<Expr>) {

@@ -17,11 +17,15 @@ use crate::{
         expr::ExprKind,
         plan::JoinKind,
     },
-    types::Type,
+    types::{Environment, Type},
 };
 
 /// Plans a SELECT.
-pub(in crate::query) fn plan_select(mut select: BoundSelect, numbers: &mut Numbers) -> Result<Plan> {
+pub(in crate::query) fn plan_select(
+    mut select: BoundSelect,
+    numbers: &mut Numbers,
+    environment: &dyn Environment,
+) -> Result<Plan> {
     let mut needed = needed_columns(&select);
     let plain = select.grouping.is_none() && select.windows.is_empty() && !has_sets(&select);
     // An order by something that must not be computed twice is made after the select list.
@@ -47,7 +51,7 @@ pub(in crate::query) fn plan_select(mut select: BoundSelect, numbers: &mut Numbe
         keys: select.locks.iter().map(|(base, ..)| *base).collect(),
     };
     let Planned { mut plan, mut layout, ordered, .. } = match select.from.take() {
-        Some(from) => plan_from(from, filter, &wishes, numbers),
+        Some(from) => plan_from(from, filter, &wishes, numbers, environment)?,
         None => Planned::nothing(filter),
     };
     let ordered = ordered && plain && !late;
@@ -396,9 +400,10 @@ pub(in crate::query) fn plan_targets(
     conditions: Vec<Expr>,
     width: Option<usize>,
     numbers: &mut Numbers,
-) -> (Plan, Vec<usize>) {
+    environment: &dyn Environment,
+) -> Result<(Plan, Vec<usize>)> {
     let wishes =
         Wishes { needed: (0..width.unwrap_or(0)).collect(), order: &[], limited: false, keys: vec![0] };
-    let planned = plan_from(tree, conditions, &wishes, numbers);
-    (planned.plan, planned.layout)
+    let planned = plan_from(tree, conditions, &wishes, numbers, environment)?;
+    Ok((planned.plan, planned.layout))
 }

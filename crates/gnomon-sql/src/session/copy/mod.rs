@@ -345,7 +345,7 @@ impl<'a> Out<'a> {
     }
 
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
-        self.writer.row(context, row);
+        self.writer.row(context, row)?;
         self.count += 1;
         if self.writer.buffer.len() >= PIECE_BYTES {
             self.sink.copy_data(&self.writer.buffer)?;

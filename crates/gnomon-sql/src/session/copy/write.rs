@@ -36,7 +36,7 @@ impl Writer {
         Ok(writer)
     }
 
-    pub(super) fn row(&mut self, context: &Context<'_>, row: &[Datum]) {
+    pub(super) fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
         if self.options.format == DataFormat::Binary {
             // Results have at most 1664 columns.
             let count = i16::try_from(row.len()).unwrap_or(i16::MAX);
@@ -52,7 +52,7 @@ impl Writer {
                 let length = i32::try_from(self.buffer.len() - at - 4).unwrap_or(i32::MAX);
                 self.buffer[at..at + 4].copy_from_slice(&length.to_be_bytes());
             }
-            return;
+            return Ok(());
         }
         for (i, value) in row.iter().enumerate() {
             self.separate(i);
@@ -62,10 +62,11 @@ impl Writer {
             }
             self.field.clear();
             let ty = self.types.get(i).copied().unwrap_or(Type::Text);
-            text::write(context, value, ty, &mut self.field);
+            text::write(context, value, ty, &mut self.field)?;
             self.put_field(self.force_quote.get(i).copied().unwrap_or(false));
         }
         self.buffer.push(b'\n');
+        Ok(())
     }
 
     /// What comes after the last row.

@@ -105,7 +105,7 @@ impl TableWriter {
                 if value.is_null() {
                     return "null".to_owned();
                 }
-                let shown = text::output(context, value, column.ty.ty);
+                let shown = text::output(context, value, column.ty.ty).unwrap_or_else(|_| "...".to_owned());
                 match shown.char_indices().nth(DETAIL_CHARS_MAX) {
                     Some((end, _)) => format!("{}...", &shown[..end]),
                     None => shown,
@@ -250,7 +250,7 @@ pub(in crate::session) fn describe_key(
     let values: Vec<String> = columns
         .map(|(column, value)| match value {
             Datum::Null => "null".to_owned(),
-            value => text::output(context, value, column.ty.ty),
+            value => text::output(context, value, column.ty.ty).unwrap_or_else(|_| "...".to_owned()),
         })
         .collect();
     format!("({})=({})", names.join(", "), values.join(", "))
