@@ -8,7 +8,7 @@ use sqlparser::ast::ObjectName;
 use super::{
     ResultColumn, Session, Sink,
     connection::Outcome,
-    parse::{Command, Discard, Mode, Parsed},
+    parse::{Command, Discard, Mode, Parsed, hint_instead},
     plan::{Plan, plannable},
     portal::plain_context,
     settings::{Progress, Scope},
@@ -114,7 +114,13 @@ impl Session {
             Command::Checkpoint => tag("CHECKPOINT"),
             Command::Lock { names, mode, nowait } => self.lock_command(names, mode, *nowait),
             Command::Explain { analyze, body } => self.explain(*analyze, body, sink),
-            Command::Unsupported(what) => Err(SqlError::unsupported(what)),
+            Command::Unsupported(what) => {
+                let error = SqlError::unsupported(what);
+                Err(match hint_instead(what) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                })
+            }
             Command::Sql(statement, _) => match self.run_ddl(statement, notices)? {
                 Some(outcome) => Ok(outcome),
                 None => {

@@ -159,12 +159,12 @@ impl TableWriter {
                 Error::KeyExists => {
                     SqlError::new(SqlState::INTERNAL_ERROR, "a row number was handed out twice")
                 }
-                error => error.into(),
+                error => self.failed(None, error),
             })?,
-            Some(index) => match txn.insert(self.table.tree, key, &bytes) {
-                Err(Error::KeyExists) => return Err(self.duplicate(context, index, row)),
-                result => result?,
-            },
+            Some(index) => txn.insert(self.table.tree, key, &bytes).map_err(|error| match error {
+                Error::KeyExists => self.duplicate(context, index, row),
+                error => self.failed(Some(index), error),
+            })?,
         }
         for index in &self.table.indexes {
             self.insert_entry(txn, context, index, row, key)?;
@@ -182,12 +182,38 @@ impl TableWriter {
         key: &[u8],
     ) -> Result<()> {
         let entry = entry_key(index, row, key);
-        if !index.unique {
-            return Ok(txn.put(index.tree, &entry, key)?);
-        }
-        match txn.insert(index.tree, &entry, key) {
-            Err(Error::KeyExists) => Err(self.duplicate(context, index, row)),
-            result => Ok(result?),
+        let inserted = match index.unique {
+            true => txn.insert(index.tree, &entry, key),
+            false => txn.put(index.tree, &entry, key),
+        };
+        inserted.map_err(|error| match error {
+            Error::KeyExists => self.duplicate(context, index, row),
+            error => self.failed(Some(index), error),
+        })
+    }
+
+    /// The error for an entry that the engine did not take: what is too long is named.
+    fn failed(&self, index: Option<&Index>, error: Error) -> SqlError {
+        let message = match (&error, index) {
+            (Error::KeyTooLong { bytes }, Some(index)) => format!(
+                "index row size {bytes} exceeds maximum {} for index \"{}\"",
+                gnomon::KEY_BYTES_MAX,
+                index.name
+            ),
+            (Error::ValueTooLong { bytes }, _) => format!(
+                "row of {bytes} bytes exceeds maximum {} of table \"{}\"",
+                gnomon::VALUE_BYTES_MAX,
+                self.table.name
+            ),
+            _ => return error.into(),
+        };
+        let report = SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+            .table(&self.table.schema, &self.table.name);
+        match (index, error) {
+            (Some(index), Error::KeyTooLong { .. }) => {
+                report.hint("Index shorter values.").constraint(&index.name)
+            }
+            _ => report,
         }
     }
 
@@ -209,7 +235,7 @@ impl TableWriter {
         old: &[Datum],
         new: &[Datum],
     ) -> Result<Vec<usize>> {
-        txn.put(self.table.tree, key, &self.encode(new)?)?;
+        txn.put(self.table.tree, key, &self.encode(new)?).map_err(|error| self.failed(None, error))?;
         let mut changed = Vec::new();
         for (i, index) in self.table.indexes.iter().enumerate() {
             let entry = entry_key(index, old, key);

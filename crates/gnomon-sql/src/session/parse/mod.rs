@@ -10,6 +10,7 @@ mod reader;
 mod tests;
 mod text;
 mod tokens;
+mod unsupported;
 
 use sqlparser::{
     ast::{self, Statement},
@@ -22,12 +23,16 @@ use sqlparser::{
 use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
-    tokens::{order_identity_options, take_column_names, take_overriding},
+    tokens::{
+        expand_table_queries, order_identity_options, strengthen_row_locks, take_column_names,
+        take_overriding,
+    },
 };
 use crate::{Result, SqlError, SqlState};
 
 pub(crate) use command::{Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, SequenceOption};
 pub(crate) use text::{fold, locate};
+pub(crate) use unsupported::hint as hint_instead;
 
 /// The longest text of statements that is parsed, in bytes.
 pub(crate) const SQL_BYTES_MAX: usize = 64 << 20;
@@ -107,6 +112,8 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     let overriding = take_overriding(&mut tokens);
     let names = take_column_names(&mut tokens);
     order_identity_options(&mut tokens);
+    expand_table_queries(&mut tokens);
+    strengthen_row_locks(&mut tokens);
     let command = on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(nesting * 8 + 100)

@@ -13,6 +13,7 @@ use super::super::dml::Overriding;
 use super::{
     Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, Parsed, SequenceOption, fold,
     text::{parser_error, unexpected},
+    unsupported,
 };
 use crate::{Result, SqlError, SqlState};
 
@@ -119,7 +120,7 @@ impl<'d> Reader<'_, 'd, '_> {
                 let name = self.object_name()?;
                 match self.rename(kind, &name, if_exists)? {
                     Some(rename) => Ok(rename),
-                    None => Ok(self.unsupported("this form of ALTER")),
+                    None => Ok(self.unsupported(&format!("this form of ALTER {}", kind.to_uppercase()))),
                 }
             }
             ("drop", kind @ ("table" | "index" | "sequence" | "view" | "schema")) => {
@@ -158,26 +159,10 @@ impl<'d> Reader<'_, 'd, '_> {
                 Ok(Command::Close(self.name_or_all()?))
             }
             ("explain", _) => self.explain(),
-            (
-                "listen" | "notify" | "unlisten" | "grant" | "revoke" | "reassign" | "security" | "cluster"
-                | "refresh" | "load" | "call" | "do" | "import" | "merge",
-                _,
-            ) => {
-                let what = first.unwrap_or_default().to_uppercase();
-                Ok(self.unsupported(&what))
-            }
-            (
-                verb @ ("create" | "alter" | "drop"),
-                kind @ ("role" | "user" | "group" | "database" | "extension" | "function" | "procedure"
-                | "trigger" | "type" | "domain" | "policy" | "rule" | "tablespace" | "publication"
-                | "subscription" | "server" | "foreign" | "language" | "operator" | "aggregate"
-                | "cast" | "collation" | "conversion" | "event" | "statistics" | "text" | "access"
-                | "materialized" | "transform"),
-            ) => {
-                let what = format!("{verb} {kind}").to_uppercase();
-                Ok(self.unsupported(&what))
-            }
-            _ => Ok(Command::Sql(Box::new(self.lift(Parser::parse_statement)?), self.overriding)),
+            (first, _) => match unsupported::statement(first, || self.words_ahead()) {
+                Some(what) => Ok(self.unsupported(&what)),
+                None => Ok(Command::Sql(Box::new(self.lift(Parser::parse_statement)?), self.overriding)),
+            },
         }
     }
 
@@ -688,6 +673,12 @@ impl<'d> Reader<'_, 'd, '_> {
     }
     fn expect(&mut self, token: &Token) -> Result<()> {
         if self.take(token) { Ok(()) } else { Err(self.unexpected()) }
+    }
+    /// The next words, in lower case; what is none is empty.
+    fn words_ahead(&self) -> Vec<String> {
+        let is_end = |n: &usize| self.parser.peek_nth_token_ref(*n).token == Token::EOF;
+        let ahead = (0..unsupported::WORDS_MAX).take_while(|n| !is_end(n));
+        ahead.map(|n| self.peek_nth_word(n).unwrap_or_default()).collect()
     }
     fn peek_word(&self) -> Option<String> {
         self.peek_nth_word(0)

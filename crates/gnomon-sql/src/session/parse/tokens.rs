@@ -81,6 +81,63 @@ pub(super) fn take_column_names(tokens: &mut Vec<TokenWithSpan>) -> Vec<Ident> {
     }
 }
 
+/// Writes `TABLE name` where a query may stand as `SELECT * FROM name`, which is what it means.
+pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let first = keyword(tokens.first());
+    let mut at = 0;
+    while at < tokens.len() {
+        let before = at.checked_sub(1).and_then(|before| tokens.get(before));
+        let begins_query = match (before.map(|token| &token.token), keyword(before)) {
+            (None | Some(Token::LParen), _) => true,
+            (_, Keyword::UNION | Keyword::ALL | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::DISTINCT) => {
+                true
+            }
+            (_, Keyword::AS) => matches!(first, Keyword::CREATE | Keyword::PREPARE),
+            (_, Keyword::FOR) => first == Keyword::DECLARE,
+            (Some(Token::RParen), _) => {
+                matches!(first, Keyword::INSERT | Keyword::WITH | Keyword::EXPLAIN)
+            }
+            (Some(Token::Word(_)), _) => matches!(first, Keyword::INSERT | Keyword::EXPLAIN),
+            _ => false,
+        };
+        let names_one = matches!(tokens.get(at + 1).map(|token| &token.token), Some(Token::Word(_)))
+            && keyword(tokens.get(at + 1)) != Keyword::FROM;
+        if begins_query && names_one && keyword(tokens.get(at)) == Keyword::TABLE {
+            let span = tokens[at].span;
+            let query = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            tokens.splice(at..=at, query.map(|token| TokenWithSpan { token, span }));
+        }
+        at += 1;
+    }
+}
+
+/// Writes the row locks that PostgreSQL has for the sake of foreign keys as the stronger ones that it had before them:
+/// `FOR NO KEY UPDATE` as `FOR UPDATE`, `FOR KEY SHARE` as `FOR SHARE`.
+pub(super) fn strengthen_row_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let mut at = 0;
+    while at < tokens.len() {
+        let words = [0, 1, 2, 3].map(|n| tokens.get(at + n).map_or(Keyword::NoKeyword, keyword));
+        match words {
+            [Keyword::FOR, Keyword::NO, Keyword::KEY, Keyword::UPDATE] => {
+                tokens.drain(at + 1..at + 3);
+            }
+            [Keyword::FOR, Keyword::KEY, Keyword::SHARE, _] => {
+                tokens.remove(at + 1);
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
 /// Takes `OVERRIDING {SYSTEM | USER} VALUE` out of an INSERT's tokens: the parser crate does not know it.
 pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
     let is = |token: &TokenWithSpan, expected: &str| {
