@@ -1,5 +1,5 @@
 //! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees, mends
-//! free space after a crash.
+//! free space after a crash, confirms the last commit batch when the database is idle.
 //! Started when there is first something to do.
 
 use std::time::Duration;
@@ -8,11 +8,17 @@ use super::database::Inner;
 use crate::{
     Csn, Error, Result,
     store::shadow::Purpose,
-    sync::{Arc, Condvar, Mutex, thread},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
 };
 
 /// Pages of dropped trees given back in one page transaction, and when the disk is full.
 const RECLAIM_PAGES: [usize; 2] = [64, 8];
+/// How long nothing must have been committed for the root to be confirmed.
+const IDLE: Duration = Duration::from_millis(100);
 /// How long to wait for space if there is none at all.
 const FULL_DISK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -22,6 +28,8 @@ struct Work {
     reclaim: bool,
     /// The physical page from which on free space is to be mended.
     mend: Option<u64>,
+    /// The root is to be confirmed when the database is idle.
+    confirm: bool,
     stop: bool,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -29,6 +37,8 @@ struct Work {
 struct Shared {
     work: Mutex<Work>,
     changed: Condvar,
+    /// `Work::confirm`, to be seen by every commit without the mutex.
+    confirm_asked: AtomicBool,
 }
 
 pub(super) struct Background {
@@ -38,8 +48,13 @@ pub(super) struct Background {
 
 impl Background {
     pub fn new(inner: &Arc<Inner>) -> Background {
-        let work = Work { durable: Csn(0), reclaim: false, mend: None, stop: false, thread: None };
-        let shared = Arc::new(Shared { work: Mutex::new(work), changed: Condvar::new() });
+        let work =
+            Work { durable: Csn(0), reclaim: false, mend: None, confirm: false, stop: false, thread: None };
+        let shared = Arc::new(Shared {
+            work: Mutex::new(work),
+            changed: Condvar::new(),
+            confirm_asked: AtomicBool::new(false),
+        });
         Background { shared, inner: inner.clone() }
     }
 
@@ -56,6 +71,14 @@ impl Background {
     /// Has torn pages in free space zeroed.
     pub fn mend(&self) {
         self.ask(|work| work.mend = Some(0));
+    }
+
+    /// Has the last batch confirmed when no other follows for a moment.
+    pub fn confirm(&self) {
+        let asked = &self.shared.confirm_asked;
+        if !asked.load(Ordering::Acquire) && !asked.swap(true, Ordering::AcqRel) {
+            self.ask(|work| work.confirm = true);
+        }
     }
 
     fn ask(&self, what: impl FnOnce(&mut Work)) {
@@ -99,6 +122,7 @@ fn run(shared: &Shared, inner: &Inner) {
             let failed = inner.store.wait_durable(durable).is_err();
             inner.prune();
             work = shared.work.lock();
+            work.confirm = true;
             work.stop |= failed;
         } else if work.reclaim {
             drop(work);
@@ -121,6 +145,18 @@ fn run(shared: &Shared, inner: &Inner) {
                 inner.store.poison(&error);
                 None
             });
+        } else if work.confirm {
+            let last = inner.store.last_csn();
+            let idle = shared.changed.wait_for(&mut work, IDLE).timed_out() && inner.store.last_csn() == last;
+            if idle {
+                work.confirm = false;
+                drop(work);
+                // Before the root is written: a batch from here on asks anew.
+                shared.confirm_asked.store(false, Ordering::Release);
+                // A failure poisons the store.
+                let _ = inner.store.confirm();
+                work = shared.work.lock();
+            }
         } else {
             shared.changed.wait(&mut work);
         }

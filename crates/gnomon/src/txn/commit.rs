@@ -33,6 +33,9 @@ impl Ticket {
     pub fn wait(self) -> Result<Csn> {
         let inner = &self.handle.inner;
         inner.store.wait_durable(self.csn)?;
+        if !inner.store.is_confirmed() {
+            self.handle.background.confirm();
+        }
         inner.prune();
         Ok(self.csn)
     }

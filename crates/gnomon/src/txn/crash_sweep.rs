@@ -11,6 +11,7 @@ use crate::{
     Csn, Error, Result, TreeId,
     disk::{Disk, SimDisk},
     env::Rng,
+    page::{PAGE_BYTES, Page},
     store::shadow::{FILE, PlantedBug},
     sync::Arc,
 };
@@ -27,14 +28,15 @@ struct History {
 }
 
 const TRANSACTIONS: usize = 24;
-/// So few changed pages are kept that transactions of the workload write some of theirs early.
-const DIRTY_PAGES: usize = 6;
+/// So many changed pages are kept: in one workload so few that transactions write some of theirs early, in the next so
+/// many that they write none.
+const DIRTY_PAGES: [usize; 2] = [6, 60];
 
-fn open(disk: &SimDisk, planted: Option<PlantedBug>) -> Result<Database> {
+fn open(disk: &SimDisk, planted: Option<PlantedBug>, seed: u64) -> Result<Database> {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
     let db =
         Database::open_store(Arc::new(disk.open_exclusive()?), options, database::Access::Write, |store| {
-            store.dirty_max = DIRTY_PAGES;
+            store.dirty_max = DIRTY_PAGES[seed as usize % 2];
             store.planted = planted;
         })?;
     // What it does is done by the workload, at moments that the seed decides.
@@ -65,13 +67,16 @@ fn work(
 ) -> Result<()> {
     let mut rng = Rng::from_seed(seed);
     let mut current = history.states[&Csn(0)].clone();
-    let db = open(disk, planted)?;
+    let db = open(disk, planted, seed)?;
     let mut last = db.durable_csn();
     history.states = BTreeMap::from([(last, current.clone())]);
     history.acknowledged = last;
     for _ in 0..transactions {
         if rng.chance(1, 4) {
             background::reclaim_some(&db.0.inner)?;
+        }
+        if rng.chance(1, 10) {
+            db.0.inner.store.confirm()?;
         }
         let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
         let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
@@ -143,10 +148,23 @@ fn contents(db: &Database) -> Result<Contents> {
     Ok(found)
 }
 
+/// The largest batch number in the header of any page: a later page of that number could be taken for one of these.
+fn newest_page(image: &SimDisk) -> u64 {
+    let Ok(file) = image.open(FILE, false) else { return 0 };
+    let mut blocks = vec![0; file.len().expect("it can be read") as usize];
+    file.read_at(0, &mut blocks).expect("it can be read");
+    let pages = blocks.chunks_exact(PAGE_BYTES).filter_map(|block| Page::unseal(block).ok());
+    pages.map(|(_, identity)| identity.batch).max().unwrap_or_default()
+}
+
 /// Opens what a crash left and compares it with what may be there. The text says what is wrong.
 fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<Contents, String> {
+    let newest_page = newest_page(image);
     let (csn, found) = {
-        let db = open(image, planted).map_err(|error| format!("cannot be opened: {error}"))?;
+        let db = open(image, planted, 0).map_err(|error| format!("cannot be opened: {error}"))?;
+        if db.0.inner.store.next_batch() <= newest_page {
+            return Err(format!("would use the number of batch {newest_page} again"));
+        }
         (db.durable_csn(), contents(&db).map_err(|error| format!("cannot be read: {error}"))?)
     };
     if csn < history.acknowledged {
@@ -213,9 +231,9 @@ fn every_crash_leaves_a_state_that_is_allowed() {
 fn planted_bugs_are_caught() {
     for bug in [
         PlantedBug::MissingSync,
+        PlantedBug::ListMissing,
         PlantedBug::SyncNotWaitedFor,
         PlantedBug::OverwriteInPlace,
-        PlantedBug::RootEarly,
     ] {
         let caught = (1..10).find_map(|seed| sweep(seed, Some(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
@@ -233,7 +251,7 @@ fn a_checksum_that_is_not_checked_is_caught() {
         (0..len).step_by(97).any(|offset| {
             let image = disk.crash_image_synced();
             image.flip_bit(FILE, offset, 3);
-            let read = open(&image, planted).and_then(|db| contents(&db));
+            let read = open(&image, planted, 0).and_then(|db| contents(&db));
             read.is_ok_and(|found| found != *right)
         })
     };
@@ -260,11 +278,38 @@ fn a_failing_write_or_sync_poisons_and_loses_nothing() {
     assert!(poisoned > 50, "{poisoned}");
 }
 
+/// Opened again after that without a stop of the machine, the database serves what it can read; from then on that must
+/// survive, although the failed sync may have left it in memory only.
+#[test]
+fn what_is_served_after_a_failure_is_durable() {
+    for (seed, event) in (6..10).flat_map(|seed| {
+        let whole = SimDisk::new(seed);
+        run(&whole, seed, TRANSACTIONS, &Contents::new(), None);
+        (0..whole.events()).map(move |event| (seed, event))
+    }) {
+        let disk = SimDisk::new(seed);
+        disk.fail_event(event);
+        let mut history = run(&disk, seed, TRANSACTIONS, &Contents::new(), None);
+        // A name whose creation failed can be gone.
+        let Ok(db) = open(&disk, None, 0) else { continue };
+        let served = db.durable_csn();
+        // As if the machine stopped next: closing it would make all durable.
+        std::mem::forget(db);
+        assert!(served >= history.acknowledged, "seed {seed}, event {event}");
+        history.acknowledged = served;
+        for image in disk.crash_images(1) {
+            check(&image, &history, None).unwrap_or_else(|wrong| {
+                panic!("seed {seed}, event {event} failed: {wrong}\n{}", disk.history())
+            });
+        }
+    }
+}
+
 /// A full disk fails the transaction that finds it; the others go on.
 #[test]
 fn a_full_disk_fails_one_transaction() {
     let disk = SimDisk::new(1);
-    let db = open(&disk, None).unwrap();
+    let db = open(&disk, None, 0).unwrap();
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     let tree = txn.create_tree().unwrap();
     txn.put(tree, b"small", b"1").unwrap();
@@ -291,7 +336,7 @@ fn a_full_disk_fails_one_transaction() {
 #[test]
 fn a_full_disk_can_be_emptied() {
     let disk = SimDisk::new(1);
-    let db = open(&disk, None).unwrap();
+    let db = open(&disk, None, 0).unwrap();
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     let [dropped, kept] = [(); 2].map(|()| txn.create_tree().unwrap());
     txn.commit().unwrap();

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::PlantedRace;
 use super::{
     PlantedBug, ShadowStore,
-    root::Root,
-    space::CHUNK_PAGES,
+    root::{RUNS_MAX, Root},
+    space::{CHUNK_PAGES, Run},
     table::{self, PageEntry},
 };
 use crate::{
@@ -18,6 +18,10 @@ use crate::{
     },
     sync::{Arc, atomic::Ordering},
 };
+
+/// A batch of more pages is synced before its root is written (4 MiB). So much is read when a database is opened after a
+/// crash.
+const LISTED_PAGES_MAX: usize = 1024;
 
 /// The contents of a batch, as it was closed.
 struct Closed {
@@ -31,6 +35,8 @@ struct Closed {
     /// Early places of pages that changed again.
     early_outdated: Vec<u64>,
     freed: BTreeSet<u64>,
+    /// Whether pages were written early, and so perhaps twice under this batch's number.
+    wrote_early: bool,
     reserved: u64,
 }
 
@@ -66,6 +72,14 @@ impl ShadowStore {
         Ok(csn)
     }
 
+    /// Writes the root of the last batch once more, without a list. The caller is the only one to write roots.
+    pub(super) fn confirm_root(&self) -> Result<Csn> {
+        self.accumulating.lock().batch += 1;
+        let root = *self.root.lock();
+        self.write_root_alone(Root { batch: root.batch + 1, ..root }).map_err(|error| self.poison(&error))?;
+        Ok(root.csn)
+    }
+
     fn close_batch(&self) -> Result<Option<Closed>> {
         let _gate = self.gate.write();
         #[cfg(all(test, shuttle))]
@@ -93,6 +107,7 @@ impl ShadowStore {
         let mut early = std::mem::take(&mut accumulating.early);
         let freed = std::mem::take(&mut accumulating.freed);
         let reserved = std::mem::take(&mut accumulating.reserved);
+        let wrote_early = std::mem::take(&mut accumulating.wrote_early);
         let early_outdated =
             dirty.keys().filter_map(|logical| early.remove(logical)).map(|e| e.physical).collect();
         accumulating.early_in_flight = early.clone();
@@ -109,7 +124,17 @@ impl ShadowStore {
             })
             .collect();
         let logical_end = self.logical.lock().end;
-        Ok(Some(Closed { batch, csn, logical_end, images, early, early_outdated, freed, reserved }))
+        Ok(Some(Closed {
+            batch,
+            csn,
+            logical_end,
+            images,
+            early,
+            early_outdated,
+            freed,
+            wrote_early,
+            reserved,
+        }))
     }
 
     fn build_and_write(&self, mut closed: Closed) -> Result<()> {
@@ -134,6 +159,7 @@ impl ShadowStore {
             cursor,
             depth: building.depth,
             free_pages_whole: false,
+            closed: false,
             table: table.map_or(old.table, |physical| PageEntry { physical, batch }),
             ..old
         };
@@ -153,16 +179,19 @@ impl ShadowStore {
             pages.push((building.places[&key], key, Arc::new(bitmap)));
         }
 
-        #[cfg(test)]
-        if self.planted == Some(PlantedBug::RootEarly) {
-            root.write(&*self.file)?;
-        }
+        let listed = match closed.wrote_early {
+            // The list would have to name these too, and could not tell an earlier writing of a page from the last.
+            true => None,
+            false => list(pages.iter().map(|(physical, ..)| *physical).collect()),
+        };
         self.write_pages(batch, pages)?;
-        if !self.skips_sync(&[PlantedBug::MissingSync, PlantedBug::RootEarly]) {
+        if listed.is_none() && !self.has_planted(PlantedBug::MissingSync) {
             self.file.sync()?;
         }
-        root.write(&*self.file)?;
-        if !self.skips_sync(&[PlantedBug::SyncNotWaitedFor]) {
+        self.confirmed.store(listed.is_none(), Ordering::Release);
+        let listed = if self.has_planted(PlantedBug::ListMissing) { None } else { listed };
+        root.write(&*self.file, listed.as_deref().unwrap_or_default())?;
+        if !self.has_planted(PlantedBug::SyncNotWaitedFor) {
             self.file.sync()?;
         }
 
@@ -316,12 +345,12 @@ impl ShadowStore {
     }
 
     #[cfg(test)]
-    fn skips_sync(&self, bugs: &[PlantedBug]) -> bool {
-        self.planted.is_some_and(|planted| bugs.contains(&planted))
+    pub(super) fn has_planted(&self, bug: PlantedBug) -> bool {
+        self.planted == Some(bug)
     }
 
     #[cfg(not(test))]
-    fn skips_sync(&self, _: &[PlantedBug]) -> bool {
+    fn has_planted(&self, _: PlantedBug) -> bool {
         false
     }
 
@@ -338,4 +367,20 @@ impl ShadowStore {
         }
         Ok(physical)
     }
+}
+
+/// The pages as runs, if there are few enough for a root to list, and for opening to read.
+fn list(mut pages: Vec<u64>) -> Option<Vec<Run>> {
+    if pages.len() > LISTED_PAGES_MAX {
+        return None;
+    }
+    pages.sort_unstable();
+    let mut runs: Vec<Run> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some(run) if run.start + run.len == page => run.len += 1,
+            _ => runs.push(Run { start: page, len: 1 }),
+        }
+    }
+    (runs.len() <= RUNS_MAX).then_some(runs)
 }

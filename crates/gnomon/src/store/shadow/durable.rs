@@ -126,7 +126,7 @@ impl ShadowStore {
             };
             match sleeper {
                 Some(sleeper) => sleeper.sleep(),
-                None => self.lead()?,
+                None => self.lead(Self::write_batch)?,
             }
         }
     }
@@ -145,7 +145,7 @@ impl ShadowStore {
             } else {
                 state.leading = true;
                 drop(state);
-                return self.lead();
+                return self.lead(Self::write_batch);
             }
         }
     }
@@ -169,9 +169,21 @@ impl ShadowStore {
         call(result);
     }
 
-    /// Writes a batch and hands the lead on. `leading` is set by the caller.
-    fn lead(&self) -> Result<()> {
-        let written = self.write_batch();
+    /// Writes the root once more without a list of its batch's pages, unless a batch is being written.
+    pub fn confirm(&self) -> Result<()> {
+        let mut state = self.durability.state.lock();
+        self.check()?;
+        if state.leading || self.is_confirmed() {
+            return Ok(());
+        }
+        state.leading = true;
+        drop(state);
+        self.lead(Self::confirm_root)
+    }
+
+    /// Writes a batch or a root, by `write`, and hands the lead on. `leading` is set by the caller.
+    fn lead(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
+        let written = write(self);
         let next = {
             let mut state = self.durability.state.lock();
             state.leading = false;

@@ -12,8 +12,9 @@
 //!    taken and its changes are made within one passage through the gate.
 //! 3. *Building.* New places are allocated for the images and for new copies of the page table's nodes above them.
 //!    Others go on patching: they un-share an image before they change it.
-//! 4. *Writing.* Everything is written to free space in long runs, then synced; then the root is written, and
-//!    synced. Now the batch is durable.
+//! 4. *Writing.* Everything is written to free space in long runs, then the root, which lists these runs, and all is
+//!    synced at once. Now the batch is durable. The root of a large batch, or of one with early writes, lists nothing;
+//!    it is written after a sync of its own.
 //! 5. *Publishing.* The new page table is what readers use, waiting transactions are told, and the pages that the
 //!    old state used are free.
 //!
@@ -30,7 +31,11 @@
 //! `growing` or `free_pages`, which are held over I/O; `space` or `accumulating` or `root` or `logical`, never during
 //! I/O.
 //!
-//! Not done here: one sync a batch, a cleaner, mirrors, several page sizes, pinned snapshots.
+//! *Confirming.* A root that lists its batch's pages loses the batch if one of them is damaged later, since that looks
+//! like a crash. So when nobody has written for a moment, and when the database is closed, the root is written once
+//! more without the list ([`ShadowStore::confirm`]).
+//!
+//! Not done here: a cleaner, mirrors, several page sizes, pinned snapshots.
 
 mod batch;
 mod durable;
@@ -61,7 +66,7 @@ use crate::{
     },
     sync::{
         Arc, Mutex, OnceLock, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -105,6 +110,7 @@ pub struct ShadowStore {
     read_only: bool,
     /// Whether free pages were whole when the store was opened, and whether it has written since.
     free_pages: Mutex<FreePages>,
+    confirmed: AtomicBool,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
     #[cfg(all(test, shuttle))]
@@ -124,6 +130,8 @@ struct Accumulating {
     early_in_flight: BTreeMap<u64, PageEntry>,
     /// Logical pages given back.
     freed: BTreeSet<u64>,
+    /// Whether pages were written under its number before it was closed.
+    wrote_early: bool,
     /// Space reserved by its page transactions.
     reserved: u64,
 }
@@ -159,14 +167,14 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "planted by tests only"))]
 pub(crate) enum PlantedBug {
-    /// The root is written without syncing what it points to.
+    /// The root of a large batch is written without syncing what it points to.
     MissingSync,
+    /// A root does not list what is synced together with it.
+    ListMissing,
     /// A batch counts as durable without its last sync.
     SyncNotWaitedFor,
     /// A page is written where its old version is.
     OverwriteInPlace,
-    /// The root is written before what it points to.
-    RootEarly,
     /// Checksums are not compared.
     ChecksumUnchecked,
 }
@@ -228,12 +236,7 @@ impl ShadowStore {
         let names = disk.list()?;
         let (file, root) = if names.iter().any(|name| name == FILE) {
             let file = disk.open(FILE, false)?;
-            let copies = root::read_copies(&*file)?;
-            let root = root::newest(&copies)?;
-            if !read_only && copies.iter().any(Result::is_err) {
-                root.write_all(&*file)?;
-                file.sync()?;
-            }
+            let root = Self::recover(&*file, read_only)?;
             (file, root)
         } else if let (Some(other), true) =
             (names.iter().find(|name| *name != UNFINISHED_FILE), create.is_some())
@@ -279,7 +282,10 @@ impl ShadowStore {
             dirty_max: (pool.capacity() / 8).max(8),
             pool,
             gate: RwLock::new(()),
-            accumulating: Mutex::new(Accumulating { batch: root.batch + 2, ..Accumulating::default() }),
+            accumulating: Mutex::new(Accumulating {
+                batch: root.of_new_run().batch + 1,
+                ..Accumulating::default()
+            }),
             early: Mutex::new(()),
             growing: Mutex::new(()),
             space: Mutex::new(space),
@@ -295,11 +301,33 @@ impl ShadowStore {
             poison: OnceLock::new(),
             read_only,
             free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
+            confirmed: AtomicBool::new(true),
             #[cfg(test)]
             planted: None,
             #[cfg(all(test, shuttle))]
             race: None,
         })
+    }
+
+    /// Finds the durable state, and makes sure that it is: after a crash of the process alone, or a sync that failed,
+    /// what can be read may not be on the disk.
+    fn recover(file: &dyn File, read_only: bool) -> Result<Root> {
+        let copies = root::read_copies(file)?;
+        let newest = root::newest(file, &copies)?;
+        let mut root = newest.root;
+        let is_clean = root.closed && copies.iter().all(Result::is_ok);
+        if is_clean || read_only {
+            return Ok(root);
+        }
+        newest.write_listed(file)?;
+        file.sync()?;
+        // The other pair, then the pair that it stands in.
+        for _ in 0..2 {
+            root = Root { closed: false, ..root.of_new_run() };
+            root.write(file, &[])?;
+            file.sync()?;
+        }
+        Ok(root)
     }
 
     fn create(disk: &dyn Disk, database: u64) -> Result<(Arc<dyn File>, Root)> {
@@ -314,6 +342,7 @@ impl ShadowStore {
             cursor: ROOT_PAGES,
             depth: 0,
             free_pages_whole: true,
+            closed: true,
             table: PageEntry::default(),
         };
         // A crash leaves a file of the other name, which is not a database yet.
@@ -434,6 +463,12 @@ impl ShadowStore {
             table_depth: root.depth,
             pool_frames: (self.pool.len(), self.pool.capacity()),
         }
+    }
+
+    /// The number of the next batch.
+    #[cfg(test)]
+    pub(crate) fn next_batch(&self) -> u64 {
+        self.accumulating.lock().batch
     }
 
     /// Pages that a page transaction can find existing: an upper bound for what it changes.
@@ -587,17 +622,21 @@ impl ShadowStore {
     fn before_writing(&self) -> Result<()> {
         let mut free_pages = self.free_pages.lock();
         if !free_pages.written {
-            // Wanted after a crash too: the first batch's number is by two larger than the root's, so it overwrites
-            // the pair of copies that the root stands in. The other pair must hold the same state by then.
-            let mut root = *self.root.lock();
-            // The number before the first batch of this run: see where `accumulating` is made.
-            root.batch += 1;
-            root.free_pages_whole = false;
-            root.write(&*self.file)?;
-            self.file.sync()?;
-            *self.root.lock() = root;
+            // Wanted after a crash too: the first batch overwrites the pair of copies that the root stands in. The
+            // other pair must hold the same state by then.
+            let root = Root { free_pages_whole: false, closed: false, ..self.root.lock().of_new_run() };
+            self.write_root_alone(root)?;
         }
         free_pages.written = true;
+        Ok(())
+    }
+
+    /// Writes a root of which everything is durable.
+    fn write_root_alone(&self, root: Root) -> Result<()> {
+        root.write(&*self.file, &[])?;
+        self.file.sync()?;
+        *self.root.lock() = root;
+        self.confirmed.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -608,15 +647,21 @@ impl ShadowStore {
         }
         self.flush()?;
         let free_pages = self.free_pages.lock();
-        if free_pages.whole && free_pages.written {
-            let mut root = *self.root.lock();
-            root.batch += 1;
-            root.free_pages_whole = true;
-            root.write(&*self.file)?;
-            self.file.sync()?;
-            *self.root.lock() = root;
+        let root = *self.root.lock();
+        if free_pages.written || !root.closed {
+            self.write_root_alone(Root {
+                batch: root.batch + 1,
+                free_pages_whole: free_pages.whole,
+                closed: true,
+                ..root
+            })?;
         }
         Ok(())
+    }
+
+    /// Whether the root's pages are known to be durable without a look at them.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed.load(Ordering::Acquire)
     }
 
     /// Writes pages to the places given, in long writes.
@@ -663,6 +708,7 @@ impl ShadowStore {
             }
             let covered = accumulating.reserved.min(chosen.len() as u64);
             accumulating.reserved -= covered;
+            accumulating.wrote_early = true;
             (accumulating.batch, covered)
         };
         let places = self.take_space(chosen.len() as u64, &mut reserved);

@@ -117,7 +117,12 @@ impl Walk<'_> {
                 Err(RootFault::TooNew(found)) => {
                     return Err(Error::TooNew { found, known: root::FORMAT_VERSION });
                 }
-                Ok(root) if root.database != newest.database => {
+                Ok(copy) if copy.root.batch > newest.batch => self.find(
+                    place,
+                    format!("batch {} was cut short by a crash, and was not acknowledged", copy.root.batch),
+                    Severity::Trace,
+                ),
+                Ok(copy) if copy.root.database != newest.database => {
                     self.find(
                         place,
                         "this copy of the page table pointer is another database's",
