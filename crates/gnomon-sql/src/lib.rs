@@ -17,4 +17,9 @@ pub mod query;
 pub mod session;
 pub mod types;
 
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
 pub use error::{Notice, Result, Severity, SqlError, SqlState};

@@ -5,8 +5,10 @@
 //!
 //! - [`SqlDatabase`]: an open database, shared by its sessions;
 //! - [`Session`]: SQL texts ([`Session::execute`]), and prepared statements and portals as the extended protocol
-//!   has them.
+//!   has them;
+//! - [`Rows`]: a sink that collects rows.
 
+mod collect;
 mod connection;
 mod copy;
 mod database;
@@ -26,6 +28,7 @@ mod transaction;
 mod utility;
 mod view;
 
+pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
 pub(crate) use settings::SERVER_VERSION;
