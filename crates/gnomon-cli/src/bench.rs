@@ -39,27 +39,46 @@ Examples:
 #[derive(Args)]
 struct Tpcb {
     /// Branches of the bank.
+    ///
+    /// Each has ten tellers and its accounts. With one branch every transaction changes the same row; with more of them
+    /// than clients they seldom meet.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     branches: u32,
     /// Clients, a thread each.
+    ///
+    /// Each runs one transaction after another and waits for each until it is durable; commits of several clients share
+    /// a batch.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients: u16,
     /// How long to measure, in seconds.
+    ///
+    /// Fractions are allowed. Ctrl-C ends it early, without a report.
     #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
     seconds: f64,
     /// How long to run before measuring, in seconds.
+    ///
+    /// What happens in that time is not counted: the file grows and the pool fills.
     #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
     warm_up: f64,
-    /// Where random numbers begin; without it, a seed that no other run has.
+    /// Where random numbers begin.
+    ///
+    /// Without it, a seed that no other run has. The report names it; with the same seed the choices are the same.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Where to make the database; without it, in a temporary directory that is removed afterwards.
+    /// Where to make the database.
+    ///
+    /// Without it, in a temporary directory that is removed afterwards. What is measured is the disk on which the
+    /// directory is: a temporary directory in memory has none.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// The buffer pool, in MiB.
+    ///
+    /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
     /// Accounts of each branch.
+    ///
+    /// The benchmark's own number is the default; fewer load faster.
     #[arg(
         long,
         value_name = "N",
@@ -68,6 +87,8 @@ struct Tpcb {
     )]
     accounts_per_branch: u64,
     /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
     #[arg(long)]
     json: bool,
 }

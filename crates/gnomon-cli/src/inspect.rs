@@ -20,9 +20,13 @@ Examples:
   gnomon inspect bank.gnomon --json | jq '.trees[] | {name, entries, pages}'")]
 pub struct Inspect {
     /// The database's directory.
+    ///
+    /// It is read, never written. Nobody may have it open who writes, such as a server.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
     #[arg(long)]
     json: bool,
 }

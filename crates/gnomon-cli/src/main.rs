@@ -5,6 +5,7 @@
 
 mod bench;
 mod failure;
+mod hash_password;
 mod inspect;
 mod serve;
 mod shell;
@@ -50,6 +51,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Read everything that a database has and say what is damaged.
     Verify(verify::Verify),
+    /// Make a line for the users file of a server.
+    HashPassword(hash_password::HashPassword),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::HashPassword(arguments) => hash_password::run(&arguments),
     };
     done.unwrap_or_else(|Failure(message)| {
         eprintln!("gnomon: {message}");
@@ -85,13 +89,19 @@ mod tests {
         command.build();
         command.clone().debug_assert();
         let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
-        assert_eq!(commands.len(), 5);
+        assert_eq!(commands.len(), 6);
         while let Some(command) = commands.pop() {
             if command.has_subcommands() {
                 commands.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help"));
             } else {
                 let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
                 assert!(help.starts_with("Examples:"), "{}", command.get_name());
+                let own = |argument: &&clap::Arg| !["help", "version"].contains(&argument.get_id().as_str());
+                for argument in command.get_arguments().filter(own) {
+                    let name = format!("{} {}", command.get_name(), argument.get_id());
+                    assert!(argument.get_help().is_some(), "{name} has no help");
+                    assert!(argument.get_long_help().is_some(), "{name} has no long help");
+                }
             }
         }
     }

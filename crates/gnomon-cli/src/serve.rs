@@ -26,46 +26,75 @@ Examples:
   gnomon serve bank.gnomon --listen 0.0.0.0:5433 --user alice --password-file secret
   psql -h 127.0.0.1 -p 5433                      a client")]
 pub struct Serve {
-    /// The database's directory; the database is made if there is none.
+    /// The database's directory.
+    ///
+    /// The database is made if there is none. Nobody else may have it open while the server runs.
     #[arg(value_name = "DIR", default_value = "data.gnomon")]
     directory: PathBuf,
-    /// Where to listen; port 0 takes a free one.
+    /// Where to listen.
+    ///
+    /// Port 0 takes a free one, which is printed. Addresses beyond loopback need --user or --users-file.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
     listen: SocketAddr,
     /// A directory for a Unix-domain socket to listen on too.
+    ///
+    /// The socket is named .s.PGSQL.PORT, as libpq expects: `psql -h DIR -p PORT`.
     #[arg(long, value_name = "DIR")]
     socket_dir: Option<PathBuf>,
-    /// Ask for no password: the default, on loopback addresses only.
+    /// Ask for no password.
+    ///
+    /// The default. Everybody who reaches the address is let in, so it is allowed on loopback addresses only.
     #[arg(long, conflicts_with_all = ["user", "users_file"])]
     trust: bool,
     /// The one user that is let in.
+    ///
+    /// With the password in --password-file, by SCRAM-SHA-256.
     #[arg(long, value_name = "NAME", requires = "password_file")]
     user: Option<String>,
     /// A file whose first line is the user's password.
+    ///
+    /// Let nobody else read it; or keep a verifier instead of the password in a users file.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// Users and their SCRAM verifiers, a line NAME:SCRAM-SHA-256$... each.
+    ///
+    /// `gnomon hash-password NAME` makes such a line; pg_authid.rolpassword of PostgreSQL has the same form. Empty lines
+    /// and lines that begin with # are passed over. Read once, when the server starts.
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     users_file: Option<PathBuf>,
     /// A certificate chain (PEM) for TLS.
+    ///
+    /// The server's own certificate comes first. Clients that do not ask for TLS are served without.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's key (PEM).
+    ///
+    /// Let nobody else read it.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// The only database name to accept; without it, every name is the database.
+    /// The only database name to accept.
+    ///
+    /// Without it every name that a client gives is the one database.
     #[arg(long, value_name = "NAME")]
     database: Option<String>,
     /// Connections at a time.
+    ///
+    /// More are refused with SQLSTATE 53300. Each has a thread; SHOW max_connections tells the number.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
     /// End connections whose client is silent for so many seconds.
+    ///
+    /// Without it they may stay silent for ever. Their transactions are rolled back.
     #[arg(long, value_name = "S")]
     idle_timeout: Option<u64>,
     /// How many seconds interrupted statements have to end when the server stops.
+    ///
+    /// If some have not by then, the server ends with an error; nothing acknowledged is lost.
     #[arg(long, value_name = "S", default_value_t = 30)]
     shutdown_timeout: u64,
     /// The buffer pool, in MiB.
+    ///
+    /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
 }

@@ -20,9 +20,13 @@ Examples:
   gnomon verify bank.gnomon --json | jq .findings")]
 pub struct Verify {
     /// The database's directory.
+    ///
+    /// It is read, never written. Nobody may have it open who writes, such as a server.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
     #[arg(long)]
     json: bool,
 }

@@ -287,23 +287,11 @@ fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
 }
 
-/// PostgreSQL's word for a severity.
-fn severity_word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Debug => "DEBUG",
-        Severity::Info => "INFO",
-        Severity::Notice => "NOTICE",
-        Severity::Warning => "WARNING",
-        Severity::Error => "ERROR",
-        Severity::Fatal => "FATAL",
-    }
-}
-
 /// Appends an ErrorResponse or, for what is no error, a NoticeResponse.
 pub fn put_report(out: &mut Vec<u8>, report: &SqlError) {
     let report = report.report();
     let kind = if matches!(report.severity, Severity::Error | Severity::Fatal) { b'E' } else { b'N' };
-    let severity = severity_word(report.severity);
+    let severity = report.severity.word();
     let position = report.position.map(|position| position.to_string());
     put(out, kind, |out| {
         let fields = [

@@ -128,6 +128,20 @@ pub enum Severity {
     Fatal,
 }
 
+impl Severity {
+    /// PostgreSQL's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Debug => "DEBUG",
+            Severity::Info => "INFO",
+            Severity::Notice => "NOTICE",
+            Severity::Warning => "WARNING",
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+        }
+    }
+}
+
 /// What PostgreSQL would report. Boxed inside, so that results stay small.
 #[derive(Clone)]
 pub struct SqlError(Box<Report>);

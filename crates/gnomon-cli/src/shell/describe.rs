@@ -34,10 +34,16 @@ impl Kinds {
 }
 
 /// Lists relations by schema and name.
-pub fn list(catalog: &Catalog, kinds: Kinds, out: &mut dyn Write) -> io::Result<()> {
-    let mut rows = Rows::of_text(&["Schema", "Name", "Type", "Table"]);
+pub fn list(catalog: &Catalog, kinds: Kinds, owner: &str, out: &mut dyn Write) -> io::Result<()> {
+    let mut names = vec!["Schema", "Name", "Type", "Owner"];
+    if kinds.indexes {
+        names.push("Table");
+    }
+    let mut rows = Rows::of_text(&names);
+    rows.title = Some("List of relations");
     let mut add = |schema: &str, name: &str, kind: &str, table: &str| {
-        rows.rows.push([schema, name, kind, table].iter().map(|text| Some((*text).into())).collect());
+        let all = [schema, name, kind, owner, table];
+        rows.rows.push(all.iter().take(names.len()).map(|text| Some((*text).into())).collect());
     };
     for table in catalog.tables() {
         if kinds.tables {

@@ -4,6 +4,7 @@
 //! goes on. A script's COPY FROM STDIN takes its data from the lines that follow, up to `\.`. Ctrl-C cancels the
 //! statement that runs and ends a script.
 
+mod copy;
 mod describe;
 mod input;
 mod output;
@@ -24,27 +25,43 @@ use gnomon::{
     },
 };
 use gnomon_sql::{
-    Notice, Severity,
+    Notice,
     session::{Session, SessionOptions, SqlDatabase, TransactionStatus},
 };
 
 use self::{
     describe::Kinds,
     input::{EditedLines, Line, Lines, StdinLines, TextLines},
-    output::{Format, Printer, Style},
+    output::{CopyFile, Format, Printer, Style},
     split::{Item, Splitter},
 };
 use crate::{Failure, failure, signals};
 
 const COMMANDS: &str = "\
+  \\copy T FROM 'FILE' [WITH ...]
+                read rows of a table from a file; T may have columns: t (a, b)
+  \\copy T TO 'FILE' [WITH ...]
+                write a table into a file, or a query: (SELECT ...)
   \\d            tables, sequences and views; \\dt \\di \\ds \\dv only one kind
   \\d NAME       columns, indexes and constraints of a table
-  \\g            run the statement so far, as a semicolon does
+  \\dn           schemas
+  \\g            run the statement so far, as a semicolon does; alone, the last one again
+  \\gx           as \\g, a line a value
   \\i FILE       run a script
+  \\l            databases
   \\r            forget the statement so far
   \\timing       show how long statements take, or no longer
   \\x            a line a value, or a line a row again
   \\q            end (Ctrl-D too)";
+
+/// What \\l prints, as psql asks for it.
+const DATABASES: &str = r#"SELECT datname AS "Name", pg_get_userbyid(datdba) AS "Owner",
+    pg_encoding_to_char(encoding) AS "Encoding", datcollate AS "Collate", datctype AS "Ctype",
+    coalesce(array_to_string(datacl, ', '), '') AS "Access privileges" FROM pg_database ORDER BY 1"#;
+
+/// What \\dn prints.
+const SCHEMAS: &str = r#"SELECT nspname AS "Name", pg_get_userbyid(nspowner) AS "Owner"
+    FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1"#;
 
 /// Runs SQL on a database in this process; the database is made if there is none. Nobody else may have it open.
 ///
@@ -59,21 +76,34 @@ Examples:
   echo 'SELECT 1;' | gnomon sql bank.gnomon")]
 pub struct Sql {
     /// The database's directory.
+    ///
+    /// It is made if there is none. Nobody else may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// SQL to run, or one backslash command; before any file.
+    ///
+    /// May be given several times. The statements of one text are one transaction, unless it has BEGIN in it.
     #[arg(short, long = "command", value_name = "SQL")]
     commands: Vec<String>,
     /// A script to run; `-` is standard input.
+    ///
+    /// May be given several times. Each statement is a transaction of its own outside of BEGIN and COMMIT. The first
+    /// error ends everything; its file and line are told.
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// How rows are printed.
+    ///
+    /// CSV and JSON go out row by row, so that a result may be larger than memory; a table is printed as a whole.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Print no command tags.
+    ///
+    /// Those are lines such as `INSERT 0 3`. Rows and errors are printed all the same.
     #[arg(short, long)]
     quiet: bool,
     /// The buffer pool, in MiB.
+    ///
+    /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
 }
@@ -91,6 +121,8 @@ struct Shell {
     session: Session,
     style: Style,
     timing: bool,
+    /// The statement that ran last.
+    last: String,
     clock: SystemClock,
     canceled: Arc<AtomicBool>,
     /// Scripts that run scripts.
@@ -118,6 +150,7 @@ pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
         session,
         style: Style { format: arguments.format, expanded: false, quiet: arguments.quiet },
         timing: false,
+        last: String::new(),
         clock: SystemClock::new(),
         canceled,
         depth: 0,
@@ -143,9 +176,9 @@ impl Shell {
         }
         for command in &arguments.commands {
             let stop = match command.trim_start().strip_prefix('\\') {
-                Some(command) => self.command(command.trim())?,
+                Some(command) => self.command(command.trim(), &mut StdinLines)?.1,
                 // As one text: its statements are one transaction.
-                None => self.statement(command, None, &mut StdinLines).1,
+                None => self.statement(command, false, None, &mut StdinLines).1,
             };
             if stop.is_err() {
                 return Ok(stop);
@@ -184,13 +217,13 @@ impl Shell {
                     return Ok(Err(Stop::Failed));
                 }
                 let stop = match item {
-                    Item::Command { text, .. } => self.command(&text)?,
-                    Item::Statement { text, line } => {
-                        let (taken, stop) = self.statement(&text, Some((path, line)), lines);
-                        (0..taken).for_each(|_| splitter.skip_line());
-                        stop
+                    Item::Command { text, .. } => self.command(&text, lines)?,
+                    Item::Statement { text, expanded, line } => {
+                        self.statement(&text, expanded, Some((path, line)), lines)
                     }
                 };
+                let (taken, stop) = stop;
+                (0..taken).for_each(|_| splitter.skip_line());
                 if stop.is_err() {
                     return Ok(stop);
                 }
@@ -228,14 +261,16 @@ impl Shell {
             for item in items {
                 self.canceled.store(false, Ordering::Release);
                 let stop = match item {
-                    Item::Command { text, .. } => match self.command(&text) {
-                        Ok(stop) => stop,
+                    Item::Command { text, .. } => match self.command(&text, &mut lines) {
+                        Ok((_, stop)) => stop,
                         Err(Failure(message)) => {
                             eprintln!("{message}");
                             Ok(())
                         }
                     },
-                    Item::Statement { text, .. } => self.statement(&text, None, &mut lines).1,
+                    Item::Statement { text, expanded, .. } => {
+                        self.statement(&text, expanded, None, &mut lines).1
+                    }
                 };
                 if matches!(stop, Err(Stop::Quit)) {
                     return Ok(());
@@ -253,16 +288,37 @@ impl Shell {
         format!("gnomon{}{state}> ", open.unwrap_or('='))
     }
 
-    /// Runs a statement. Returns how many lines it took as COPY data. `place` is the script and its line.
+    /// Runs a statement, the last one if it is empty. Returns how many lines it took as COPY data. `place` is the
+    /// script and its line.
     fn statement(
+        &mut self,
+        sql: &str,
+        expanded: bool,
+        place: Option<(Option<&Path>, usize)>,
+        lines: &mut dyn Lines,
+    ) -> (usize, Result<(), Stop>) {
+        if !sql.is_empty() {
+            sql.clone_into(&mut self.last);
+        }
+        let sql = std::mem::take(&mut self.last);
+        let style = Style { expanded: expanded || self.style.expanded, ..self.style };
+        let done = self.execute(&sql, place, lines, style, |printer| printer);
+        self.last = sql;
+        done
+    }
+
+    /// Runs SQL; `with` sets its printer up.
+    fn execute(
         &mut self,
         sql: &str,
         place: Option<(Option<&Path>, usize)>,
         lines: &mut dyn Lines,
+        style: Style,
+        with: impl for<'p> FnOnce(Printer<'p>) -> Printer<'p>,
     ) -> (usize, Result<(), Stop>) {
         let began = self.clock.now();
         let mut out = std::io::stdout().lock();
-        let mut printer = Printer::new(&mut out, lines, self.style);
+        let mut printer = with(Printer::new(&mut out, lines, style));
         let result = self.session.execute(sql, &mut printer);
         let taken = printer.lines_taken;
         if self.timing {
@@ -287,12 +343,17 @@ impl Shell {
         (taken, Err(Stop::Failed))
     }
 
-    /// Runs a backslash command.
-    fn command(&mut self, text: &str) -> Result<Result<(), Stop>, Failure> {
+    /// Runs a backslash command. Returns how many lines it took as COPY data.
+    fn command(&mut self, text: &str, lines: &mut dyn Lines) -> Result<(usize, Result<(), Stop>), Failure> {
         let (command, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let argument = argument.trim();
         match command {
-            "q" | "quit" => return Ok(Err(Stop::Quit)),
+            "q" | "quit" => return Ok((0, Err(Stop::Quit))),
+            "copy" => return self.copy(argument, lines),
+            "l" | "list" if argument.is_empty() => {
+                return Ok(self.list("List of databases", DATABASES, lines));
+            }
+            "dn" if argument.is_empty() => return Ok(self.list("List of schemas", SCHEMAS, lines)),
             "?" | "h" | "help" => println!("{COMMANDS}"),
             "timing" => {
                 self.timing = !self.timing;
@@ -309,26 +370,47 @@ impl Shell {
                 self.depth += 1;
                 let stop = self.file(Path::new(argument));
                 self.depth -= 1;
-                return stop;
+                return stop.map(|stop| (0, stop));
             }
-            _ => return self.describe(command, argument),
+            _ => self.describe(command, argument)?,
         }
-        Ok(Ok(()))
+        Ok((0, Ok(())))
     }
 
-    fn describe(&self, command: &str, argument: &str) -> Result<Result<(), Stop>, Failure> {
+    /// Prints what a query of the catalog returns.
+    fn list(&mut self, title: &'static str, query: &str, lines: &mut dyn Lines) -> (usize, Result<(), Stop>) {
+        self.execute(query, None, lines, self.style, |printer| printer.titled(title))
+    }
+
+    /// \\copy: COPY whose other end is a file here, or the shell's own input and output.
+    fn copy(&mut self, argument: &str, lines: &mut dyn Lines) -> Result<(usize, Result<(), Stop>), Failure> {
+        let copy = copy::parse(argument).map_err(Failure)?;
+        let file = match &copy.path {
+            Some(path) => Some(
+                CopyFile::open(path, copy.to)
+                    .map_err(|error| Failure::new(format!("\\copy cannot open {path}"), error))?,
+            ),
+            None => None,
+        };
+        Ok(self.execute(&copy.sql, None, lines, self.style, |printer| match file {
+            Some(file) => printer.with_file(file),
+            None => printer,
+        }))
+    }
+
+    fn describe(&self, command: &str, argument: &str) -> Result<(), Failure> {
         let Some(kinds) = Kinds::of_command(command) else {
             return Err(Failure(format!("there is no command \\{command}: \\? lists what there is")));
         };
         let mut out = std::io::stdout().lock();
         let catalog = self.database.catalog();
         let done = if argument.is_empty() {
-            describe::list(&catalog, kinds, &mut out).map(|()| true)
+            describe::list(&catalog, kinds, &SessionOptions::default().user, &mut out).map(|()| true)
         } else {
             describe::describe(&catalog, argument, &mut out)
         };
         match done {
-            Ok(true) => Ok(Ok(())),
+            Ok(true) => Ok(()),
             Ok(false) => {
                 Err(Failure(format!("there is no table, sequence or view named {argument}: \\d lists them")))
             }
@@ -340,14 +422,7 @@ impl Shell {
 /// Prints an error or notice of a statement, as psql does.
 fn report(place: Option<&str>, sql: &str, error: &Notice) {
     let report = error.report();
-    let severity = match report.severity {
-        Severity::Debug => "DEBUG",
-        Severity::Info => "INFO",
-        Severity::Notice => "NOTICE",
-        Severity::Warning => "WARNING",
-        Severity::Error => "ERROR",
-        Severity::Fatal => "FATAL",
-    };
+    let severity = report.severity.word();
     let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
     eprintln!("{place}{severity}:  {}", report.message);
     if let Some(position) = report.position {

@@ -3,7 +3,10 @@
 //! A table is printed when all its rows are there, since its columns are as wide as their widest value; CSV and JSON
 //! go out row by row.
 
-use std::io::{self, Write};
+use std::{
+    fs::File,
+    io::{self, BufWriter, Read, Write},
+};
 
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
@@ -52,6 +55,8 @@ pub struct Rows {
     pub right: Vec<bool>,
     /// None is NULL.
     pub rows: Vec<Vec<Option<String>>>,
+    /// Printed above them, in the middle.
+    pub title: Option<&'static str>,
 }
 
 impl Rows {
@@ -61,6 +66,7 @@ impl Rows {
             names: names.iter().map(|&name| name.into()).collect(),
             right: vec![false; names.len()],
             rows: Vec::new(),
+            title: None,
         }
     }
 
@@ -71,7 +77,7 @@ impl Rows {
         }
         let mut table = Table::new();
         table.load_style(PSQL);
-        table.set_header(self.names.iter().map(|name| Cell::new(name).set_alignment(CellAlignment::Center)));
+        table.set_header(self.names.iter().enumerate().map(|(column, name)| self.heading(column, name)));
         for row in &self.rows {
             table.add_row(row.iter().zip(&self.right).map(|(value, right)| {
                 let alignment = if *right { CellAlignment::Right } else { CellAlignment::Left };
@@ -79,15 +85,33 @@ impl Rows {
             }));
         }
         if !self.names.is_empty() {
-            for line in table.lines() {
+            let lines: Vec<String> = table.lines().collect();
+            if let Some(title) = self.title {
+                let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+                let before = width.saturating_sub(title.chars().count()) / 2;
+                writeln!(out, "{:before$}{title}", "")?;
+            }
+            for line in lines {
                 writeln!(out, "{}", line.trim_end())?;
             }
         }
         self.print_count(out)
     }
 
+    /// A name in the middle of its column, as psql has it: an odd blank stands behind.
+    fn heading(&self, column: usize, name: &str) -> String {
+        let values = self.rows.iter().filter_map(|row| row.get(column));
+        let lines = values.flat_map(|value| value.as_deref().unwrap_or("NULL").split('\n'));
+        let width = lines.map(|line| line.chars().count()).max().unwrap_or(0);
+        let before = width.saturating_sub(name.chars().count()) / 2;
+        format!("{:before$}{name}", "")
+    }
+
     fn print_expanded(&self, out: &mut dyn Write) -> io::Result<()> {
         let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        if let Some(title) = self.title {
+            writeln!(out, "{title}")?;
+        }
         for (index, row) in self.rows.iter().enumerate() {
             writeln!(out, "-[ RECORD {} ]", index + 1)?;
             for (name, value) in self.names.iter().zip(row) {
@@ -112,13 +136,36 @@ pub struct Printer<'a> {
     types: Vec<Type>,
     names: Vec<String>,
     rows: Option<Rows>,
+    title: Option<&'static str>,
+    /// The other end of COPY, if it is a file.
+    file: Option<CopyFile>,
     /// How many lines COPY took.
     pub lines_taken: usize,
 }
 
 impl<'a> Printer<'a> {
     pub fn new(out: &'a mut dyn Write, lines: &'a mut dyn Lines, style: Style) -> Printer<'a> {
-        Printer { out, lines, style, types: Vec::new(), names: Vec::new(), rows: None, lines_taken: 0 }
+        Printer {
+            out,
+            lines,
+            style,
+            types: Vec::new(),
+            names: Vec::new(),
+            rows: None,
+            title: None,
+            file: None,
+            lines_taken: 0,
+        }
+    }
+
+    /// With a title above the table.
+    pub fn titled(self, title: &'static str) -> Printer<'a> {
+        Printer { title: Some(title), ..self }
+    }
+
+    /// With a file as the other end of COPY.
+    pub fn with_file(self, file: CopyFile) -> Printer<'a> {
+        Printer { file: Some(file), ..self }
     }
 
     fn print_rows(&mut self) -> Result<bool> {
@@ -138,6 +185,7 @@ impl Sink for Printer<'_> {
             names: self.names.clone(),
             right: self.types.iter().map(|ty| is_number(*ty)).collect(),
             rows: Vec::new(),
+            title: self.title,
         });
         if self.style.format == Format::Csv {
             let names: Vec<String> = self.names.iter().map(|name| csv(name)).collect();
@@ -161,9 +209,15 @@ impl Sink for Printer<'_> {
                 writeln!(self.out, "{}", fields.join(",")).map_err(lost)?;
             }
             (Format::Json, _) => {
-                let fields = self.names.iter().cloned().zip(row.iter().zip(texts).map(to_json));
-                let object: serde_json::Map<String, serde_json::Value> = fields.collect();
-                writeln!(self.out, "{}", serde_json::Value::Object(object)).map_err(lost)?;
+                // In the order of the select list, which a map would not keep.
+                let values = row.iter().zip(texts).map(to_json);
+                let fields: Vec<String> = self
+                    .names
+                    .iter()
+                    .zip(values)
+                    .map(|(name, value)| format!("{}:{value}", serde_json::Value::from(name.as_str())))
+                    .collect();
+                writeln!(self.out, "{{{}}}", fields.join(",")).map_err(lost)?;
             }
         }
         Ok(())
@@ -198,20 +252,59 @@ impl Sink for Printer<'_> {
     }
 
     fn copy_data(&mut self, data: &[u8]) -> Result<()> {
-        self.out.write_all(data).map_err(lost)
+        match &mut self.file {
+            Some(CopyFile::To(file)) => file.write_all(data).map_err(not_written),
+            _ => self.out.write_all(data).map_err(lost),
+        }
     }
 
     fn copy_done(&mut self) -> Result<()> {
+        if let Some(CopyFile::To(file)) = &mut self.file {
+            return file.flush().map_err(not_written);
+        }
         // The tag would be taken for data.
         self.style.quiet = true;
         Ok(())
     }
 
     fn copy_in(&mut self, binary: bool, _: usize) -> Result<Box<dyn CopySource + '_>> {
+        if let Some(CopyFile::From(file)) = &mut self.file {
+            return Ok(Box::new(CopyPieces(file)));
+        }
         if binary {
             return Err(SqlError::unsupported("COPY FROM STDIN in binary form from a script"));
         }
         Ok(Box::new(CopyLines { lines: self.lines, taken: &mut self.lines_taken, ended: false }))
+    }
+}
+
+/// A file of the user's that COPY reads or writes.
+pub enum CopyFile {
+    From(File),
+    To(BufWriter<File>),
+}
+
+impl CopyFile {
+    /// Opens the file to copy to, which is made or emptied, or to copy from.
+    #[expect(clippy::disallowed_methods, reason = "a file of the user's, not of a database")]
+    pub fn open(path: &str, to: bool) -> io::Result<CopyFile> {
+        Ok(match to {
+            true => CopyFile::To(BufWriter::new(File::create(path)?)),
+            false => CopyFile::From(File::open(path)?),
+        })
+    }
+}
+
+/// COPY data from a file.
+struct CopyPieces<'a>(&'a mut File);
+
+impl CopySource for CopyPieces<'_> {
+    fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut piece = Vec::new();
+        let mut file = Read::by_ref(self.0).take(COPY_PIECE_BYTES as u64);
+        file.read_to_end(&mut piece)
+            .map_err(|error| SqlError::new(SqlState::IO_ERROR, format!("cannot read the file: {error}")))?;
+        Ok((!piece.is_empty()).then_some(piece))
     }
 }
 
@@ -245,6 +338,10 @@ impl CopySource for CopyLines<'_> {
         }
         Ok((!piece.is_empty()).then_some(piece))
     }
+}
+
+fn not_written(error: io::Error) -> SqlError {
+    SqlError::new(SqlState::IO_ERROR, format!("cannot write the file: {error}"))
 }
 
 fn lost(error: io::Error) -> SqlError {
@@ -293,6 +390,7 @@ mod tests {
                 vec![Some("10".into()), None],
                 vec![None, Some("two\nlines".into())],
             ],
+            title: None,
         }
     }
 
@@ -303,7 +401,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
-            "  id  |  name\n------+-------\n    1 | Ada\n   10 | NULL\n NULL | two\n      | lines\n(3 rows)\n\n"
+            "  id  | name\n------+-------\n    1 | Ada\n   10 | NULL\n NULL | two\n      | lines\n(3 rows)\n\n"
         );
     }
 

@@ -8,8 +8,11 @@
 pub enum Item {
     /// A complete statement.
     Statement {
-        /// Its text, without comments before it and without its semicolon's line end.
+        /// Its text, without comments before it and without its semicolon's line end. Empty if \\g or \\gx stand alone,
+        /// which means the last one again.
         text: String,
+        /// Whether its rows are printed a line a value: \\gx.
+        expanded: bool,
         /// The line on which it begins, from 1.
         line: usize,
     },
@@ -190,8 +193,13 @@ impl Splitter {
             ')' => self.parentheses = self.parentheses.saturating_sub(1),
             '\\' => {
                 let command = rest[1..].trim().to_owned();
-                if command == "g" {
-                    items.extend(self.take());
+                if command == "g" || command == "gx" {
+                    let expanded = command == "gx";
+                    let line = self.lines;
+                    items.push(match self.take() {
+                        Some(Item::Statement { text, line, .. }) => Item::Statement { text, expanded, line },
+                        _ => Item::Statement { text: String::new(), expanded, line },
+                    });
                 } else if command == "r" {
                     self.reset();
                 } else {
@@ -212,7 +220,7 @@ impl Splitter {
         let line = self.begins;
         self.reset();
         let text = text.trim_end();
-        (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), line })
+        (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), expanded: false, line })
     }
 }
 
@@ -240,7 +248,8 @@ mod tests {
         items
             .into_iter()
             .map(|item| match item {
-                Item::Statement { text, line } => format!("{line}: {text}"),
+                Item::Statement { text, expanded: false, line } => format!("{line}: {text}"),
+                Item::Statement { text, expanded: true, line } => format!("{line}: {text} expanded"),
                 Item::Command { text, line } => format!("{line}: \\{text}"),
             })
             .collect()
@@ -270,6 +279,10 @@ mod tests {
         assert_eq!(
             split("\\d t\nselect 1\\g\nselect \\timing\n2;"),
             ["1: \\d t", "2: select 1", "3: \\timing", "3: select \n2;"]
+        );
+        assert_eq!(
+            split("select 1 \\gx\nselect 2; \\gx"),
+            ["1: select 1 expanded", "2: select 2;", "2:  expanded"]
         );
         assert_eq!(split("select oops\\r\nselect '\\d';"), ["2: select '\\d';"]);
     }

@@ -45,7 +45,8 @@ pub fn run_with(arguments: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    // It may end without reading all of it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap().into()
 }
 
@@ -64,8 +65,14 @@ pub struct Served {
 
 impl Served {
     pub fn start(directory: &Path) -> Served {
+        Served::start_with(directory, &[])
+    }
+
+    /// With more arguments.
+    pub fn start_with(directory: &Path, arguments: &[&str]) -> Served {
         let began = Instant::now();
         let mut child = gnomon(&["serve", text(directory), "--listen", "127.0.0.1:0"])
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

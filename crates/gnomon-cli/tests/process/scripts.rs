@@ -1,6 +1,6 @@
 //! `gnomon sql`: scripts and commands.
 
-use crate::harness::{run, run_with, text};
+use crate::harness::{Served, run, run_with, text};
 
 #[test]
 fn the_bank_of_the_examples_runs_again_and_again() {
@@ -67,7 +67,7 @@ fn commands_are_one_transaction_each_and_formats_are_for_programs() {
     let select = "SELECT * FROM t ORDER BY a";
     assert_eq!(
         run(&["sql", database, "-c", select]).stdout,
-        " a |   b\n---+------\n 1 | x,y\n 2 | NULL\n(2 rows)\n\n"
+        " a |  b\n---+------\n 1 | x,y\n 2 | NULL\n(2 rows)\n\n"
     );
     assert_eq!(run(&["sql", database, "-c", select, "--format", "csv"]).stdout, "a,b\n1,\"x,y\"\n2,\n");
     assert_eq!(
@@ -89,4 +89,128 @@ fn standard_input_is_a_script_and_an_open_transaction_is_rolled_back() {
     assert!(ran.stderr.contains("has been rolled back"), "{}", ran.stderr);
     let counted = run(&["sql", text(&database), "-c", "SELECT count(*) FROM t", "--format", "csv"]);
     assert_eq!(counted.stdout, "count\n0\n");
+}
+
+#[test]
+fn json_keeps_the_order_of_the_select_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let select = r#"SELECT 1 AS z, 'x' AS "a""b", NULL AS m, true AS z"#;
+    let ran = run(&["sql", text(&database), "-c", select, "--format", "json"]);
+    assert_eq!(ran.stdout, "{\"z\":1,\"a\\\"b\":\"x\",\"m\":null,\"z\":true}\n", "{}", ran.stderr);
+}
+
+#[test]
+fn backslash_commands_look_as_in_psql() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let file = directory.path().join("it's rows.csv");
+    let quoted = text(&file).replace('\'', "''");
+    let script = format!(
+        "CREATE SCHEMA s; CREATE TABLE s.t (a integer PRIMARY KEY, b text);
+\\dn
+\\l
+\\dt
+\\copy s.t from stdin
+1\tx
+2\ty
+\\.
+SELECT * FROM s.t ORDER BY a \\gx
+SELECT count(*) FROM s.t;
+\\gx
+\\copy (SELECT b, a FROM s.t ORDER BY a) to '{quoted}' with (format csv, header)
+DELETE FROM s.t;
+\\copy s.t (b, a) from '{quoted}' csv header
+TABLE s.t ORDER BY a;
+"
+    );
+    let ran = run_with(&["sql", text(&database)], &script);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let expected = "\
+CREATE SCHEMA
+CREATE TABLE
+ List of schemas
+  Name  | Owner
+--------+--------
+ public | gnomon
+ s      | gnomon
+(2 rows)
+
+                         List of databases
+  Name  | Owner  | Encoding | Collate |  Ctype  | Access privileges
+--------+--------+----------+---------+---------+-------------------
+ gnomon | gnomon | UTF8     | C       | C.UTF-8 |
+(1 row)
+
+       List of relations
+ Schema | Name | Type  | Owner
+--------+------+-------+--------
+ s      | t    | table | gnomon
+(1 row)
+
+COPY 2
+-[ RECORD 1 ]
+a | 1
+b | x
+-[ RECORD 2 ]
+a | 2
+b | y
+(2 rows)
+
+ count
+-------
+     2
+(1 row)
+
+-[ RECORD 1 ]
+count | 2
+(1 row)
+
+COPY 2
+DELETE 2
+COPY 2
+ a | b
+---+---
+ 1 | x
+ 2 | y
+(2 rows)
+
+";
+    assert_eq!(ran.stdout, expected);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "b,a\nx,1\ny,2\n");
+    let ran = run(&["sql", text(&database), "-c", "\\copy s.t from '/nonexistent/file'"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("\\copy cannot open /nonexistent/file: "), "{ran:?}");
+    let ran = run(&["sql", text(&database), "-c", "\\frobnicate"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("there is no command \\frobnicate: \\?"), "{ran:?}");
+}
+
+#[test]
+fn errors_show_the_line_and_the_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let ran = run(&["sql", text(&database), "-c", "SELECT 1,\n  nosuch"]);
+    let expected = "ERROR:  column \"nosuch\" does not exist\nLINE 2:   nosuch\n          ^\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+#[test]
+fn a_hashed_password_lets_its_user_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let users = directory.path().join("users");
+    let ran = run_with(&["hash-password", "ann"], "secret\n");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("ann:SCRAM-SHA-256$4096:"), "{}", ran.stdout);
+    std::fs::write(&users, ran.stdout).unwrap();
+    let server = Served::start_with(&database, &["--users-file", text(&users)]);
+    let connect = |password: &str| {
+        let config = format!("host=127.0.0.1 port={} user=ann password={password}", server.port);
+        postgres::Client::connect(&config, postgres::NoTls).map(drop)
+    };
+    connect("secret").unwrap();
+    assert_eq!(connect("wrong").unwrap_err().code().map(|code| code.code()), Some("28P01"));
+    for (name, input) in [("", "secret\n"), ("#ann", "secret\n")] {
+        assert_eq!(run_with(&["hash-password", name], input).code, Some(2), "{name}");
+    }
+    assert_eq!(run_with(&["hash-password", "ann"], "\n").code, Some(1));
 }
