@@ -342,8 +342,61 @@ fn nesting_and_length_are_bounded() {
     assert_eq!(state(&mut s, &format!("SELECT {}", "NOT ".repeat(50_000))), SqlState::STATEMENT_TOO_COMPLEX);
     let unions = format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(400));
     assert_eq!(ok(&mut s, &unions).rows.len(), 401);
+    // Chains are as long as programs write them.
+    for (operator, count) in [("AND", 1000), ("OR", 1000), ("AND", 2500)] {
+        let chain = vec!["i = 1"; count].join(&format!(" {operator} "));
+        assert_eq!(value(&mut s, &format!("SELECT {chain} FROM (VALUES (1)) t (i)")), "t");
+    }
+    assert_eq!(value(&mut s, &chain(2900)), "2901");
+    assert_eq!(value(&mut s, &format!("SELECT length('a'{})", " || 'b'".repeat(1000))), "1001");
+    let whens: String = (0..1000).map(|i| format!(" WHEN i = {i} THEN {i} + 1")).collect();
+    assert_eq!(value(&mut s, &format!("SELECT CASE{whens} END FROM (VALUES (999)) t (i)")), "1000");
+    let deep = format!("SELECT {}1{}", "(1 + ".repeat(300), ")".repeat(300));
+    assert_eq!(value(&mut s, &deep), "301");
+    // A chain on each level is as deep as all of them together.
+    let both = format!("SELECT {}1{}", "(".repeat(500), format!("{})", " + 1".repeat(500)).repeat(500));
+    assert_eq!(state(&mut s, &both), SqlState::STATEMENT_TOO_COMPLEX);
     let list: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
     assert_eq!(value(&mut s, &format!("SELECT 7 IN ({})", list.join(","))), "t");
+}
+
+#[test]
+fn stored_expressions_may_be_as_deep_as_any() {
+    let disk = MemDisk::new();
+    let open =
+        || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    let db = open();
+    let mut s = session(&db);
+    let nested = |head: &str, tail: &str| format!("{}1{}", head.repeat(120), tail.repeat(120));
+    let defaults = [
+        format!("1{}", " + 1".repeat(2500)),
+        nested("(", ")"),
+        nested("abs(", ")"),
+        nested("CASE WHEN true THEN ", " END"),
+        nested("- ", ""),
+        format!("({}true)::int", "NOT ".repeat(120)),
+    ];
+    for (i, default) in defaults.iter().enumerate() {
+        ok(&mut s, &format!("CREATE TABLE d{i} (a int, b int DEFAULT {default})"));
+    }
+    let check = vec!["a > 0"; 600].join(" AND ");
+    let sum = " + a".repeat(600);
+    ok(&mut s, &format!("CREATE TABLE c (a int, CHECK ({check}), CHECK (a{sum} < 100000))"));
+    ok(&mut s, &format!("CREATE VIEW v AS SELECT a{sum} AS b FROM c WHERE {check}"));
+    drop((s, db));
+    let db = open();
+    let mut s = session(&db);
+    for (i, expected) in ["2501", "1", "1", "1", "1", "1"].iter().enumerate() {
+        assert_eq!(ok(&mut s, &format!("INSERT INTO d{i} (a) VALUES (1) RETURNING b")).rows[0][0], *expected);
+    }
+    ok(&mut s, "INSERT INTO d0 VALUES (1, DEFAULT), (2, 3); UPDATE d0 SET b = DEFAULT WHERE a = 2");
+    ok(&mut s, "INSERT INTO c VALUES (1)");
+    assert_eq!(state(&mut s, "INSERT INTO c VALUES (0)"), SqlState::CHECK_VIOLATION);
+    assert_eq!(state(&mut s, "UPDATE c SET a = 1000"), SqlState::CHECK_VIOLATION);
+    assert_eq!(value(&mut s, "SELECT max(b) FROM v"), "601");
+    assert!(ok(&mut s, "EXPLAIN SELECT * FROM v").rows.len() > 1);
+    ok(&mut s, "ALTER TABLE d0 ALTER COLUMN b TYPE bigint");
+    ok(&mut s, "DROP VIEW v; ALTER TABLE c RENAME COLUMN a TO z; INSERT INTO c VALUES (2)");
 }
 
 #[test]

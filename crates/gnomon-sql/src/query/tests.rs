@@ -236,7 +236,7 @@ fn an_execution_goes_on_where_it_was_left() {
 fn deep_nesting_is_refused() {
     let db = database();
     // The parser bounds parentheses itself; a chain of operators reaches the binder.
-    let chain = format!("SELECT {}1", "1 + ".repeat(1500));
+    let chain = format!("SELECT {}1", "1 + ".repeat(10_000));
     let found = std::thread::Builder::new()
         .stack_size(256 << 20)
         .spawn(move || db.rows(&chain))

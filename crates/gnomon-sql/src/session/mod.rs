@@ -31,6 +31,7 @@ mod view;
 pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
+pub(crate) use parse::parse_query;
 pub(crate) use settings::SERVER_VERSION;
 
 use crate::{

@@ -18,16 +18,16 @@ use crate::{
     Result, SqlError, SqlState,
     query::{
         Expr,
-        expr::{ExprKind, Subquery, SubqueryKind},
+        expr::{ExprKind, Subquery, SubqueryKind, on_deep_stack},
     },
     types::{ColumnType, Datum, Type, cast::CastContext},
 };
 impl Binder<'_> {
     /// Binds an expression. Literals and parameters whose type their place must decide stay [`Type::Unknown`].
     pub(super) fn bind(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
-        self.enter()?;
-        let bound = self.bind_inner(expr, place).map_err(|error| at_expr(error, expr))?;
-        self.leave();
+        self.enter_expression()?;
+        let bound = on_deep_stack(|| self.bind_inner(expr, place)).map_err(|error| at_expr(error, expr))?;
+        self.expressions -= 1;
         Ok(bound)
     }
 

@@ -5,13 +5,9 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use sqlparser::{
-    ast::{
-        self, Cte, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias,
-        TableFactor, TableWithJoins,
-    },
-    dialect::PostgreSqlDialect,
-    parser::Parser,
+use sqlparser::ast::{
+    self, Cte, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias,
+    TableFactor, TableWithJoins,
 };
 
 use super::{
@@ -26,7 +22,7 @@ use crate::{
         expr::ExprKind,
         plan::{self, CteScan, JoinKind, Plan, RowsFrom},
     },
-    session::ResultColumn,
+    session::{ResultColumn, parse_query},
     types::{ColumnType, Type, cast::CastContext},
 };
 
@@ -338,10 +334,7 @@ impl Binder<'_> {
             SqlError::new(SqlState::INTERNAL_ERROR, format!("the query of view \"{}\" is damaged", view.name))
                 .detail(detail)
         };
-        let mut parser = Parser::new(&PostgreSqlDialect {})
-            .try_with_sql(&view.query)
-            .map_err(|error| broken(error.to_string()))?;
-        let query = parser.parse_query().map_err(|error| broken(error.to_string()))?;
+        let query = parse_query(&view.query)?;
         let ctes = std::mem::take(&mut self.ctes);
         let scope = Scope::empty();
         let (plan, mut columns) = self.bind_query(&query, &scope, None).map_err(|error| error.unplaced())?;

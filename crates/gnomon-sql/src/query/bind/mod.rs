@@ -36,8 +36,11 @@ pub(super) use from::{FromItem, FromKind, JoinTree};
 pub(super) use query::{BoundSelect, OutputOrder};
 pub use scope::{Scope, ScopeColumn, ScopeRelation};
 
-/// How deep expressions and queries may nest, views included.
+/// How deep queries may nest, views included.
 const NESTING_MAX: usize = 1200;
+
+/// How deep expressions may nest, views and stored expressions included.
+const EXPRESSIONS_MAX: usize = 10_000;
 
 /// The most columns that a result may have.
 const COLUMNS_MAX: usize = 1664;
@@ -49,6 +52,7 @@ pub struct Binder<'a> {
     params: Vec<Type>,
     numbers: Numbers,
     depth: usize,
+    expressions: usize,
     /// Common table expressions in reach, innermost last.
     ctes: Vec<CteName>,
     /// How many references to common table expressions whose rows change were bound so far.
@@ -163,6 +167,7 @@ impl<'a> Binder<'a> {
             params: params.to_vec(),
             numbers: Numbers::default(),
             depth: 0,
+            expressions: 0,
             ctes: Vec::new(),
             changing_references: 0,
             keep_unknown: false,
@@ -291,13 +296,15 @@ impl<'a> Binder<'a> {
 
     /// Counts a level of nesting; every call is paired with [`Binder::leave`] unless the statement fails.
     fn enter(&mut self) -> Result<()> {
-        self.types.environment.check_interrupt()?;
         self.depth += 1;
-        if self.depth > NESTING_MAX {
-            return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
-                .hint("Nest the statement less deeply."));
-        }
-        Ok(())
+        if self.depth > NESTING_MAX { Err(too_deep()) } else { Ok(()) }
+    }
+
+    /// As [`Binder::enter`], for expressions.
+    fn enter_expression(&mut self) -> Result<()> {
+        self.types.environment.check_interrupt()?;
+        self.expressions += 1;
+        if self.expressions > EXPRESSIONS_MAX { Err(too_deep()) } else { Ok(()) }
     }
 
     fn leave(&mut self) {
@@ -326,6 +333,11 @@ impl<'a> Binder<'a> {
     fn type_name(&self, ty: Type) -> String {
         crate::types::format_type(ty, None)
     }
+}
+
+fn too_deep() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
+        .hint("Nest the statement less deeply.")
 }
 
 /// An item of a select list, bound.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Expr, ExprKind, SubqueryKind};
+use super::{Expr, ExprKind, SubqueryKind, on_deep_stack};
 use crate::query::plan::AggregateCall;
 use crate::types::{Context, Datum, FixedEnvironment, cast::CastContext, format_type, text};
 
@@ -52,6 +52,12 @@ fn constant(value: &Datum, expr: &Expr, f: &mut fmt::Formatter<'_>) -> fmt::Resu
 
 impl fmt::Display for DisplayExpr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        on_deep_stack(|| self.show(f))
+    }
+}
+
+impl DisplayExpr<'_> {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.expr.kind {
             ExprKind::Const(value) => constant(value, self.expr, f),
             ExprKind::Column { label, .. } => match (self.qualified, label.rsplit_once('.')) {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Expr, ExprKind, Subquery, SubqueryKind};
+use super::{Expr, ExprKind, Subquery, SubqueryKind, on_deep_stack};
 use crate::{
     Result, SqlError, SqlState,
     functions::FunctionRef,
@@ -16,12 +16,17 @@ use crate::{
 impl Expr {
     /// Its value on a row.
     pub fn eval(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
+        match &self.kind {
+            ExprKind::Const(value) => Ok(value.clone()),
+            ExprKind::Column { index, .. } => row.get(*index).cloned().ok_or_else(|| self.misplaced()),
+            ExprKind::Slot(slot) => Ok(ctx.slot(*slot).clone()),
+            _ => on_deep_stack(|| self.compute(row, ctx)),
+        }
+    }
+
+    fn compute(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
         Ok(match &self.kind {
-            ExprKind::Const(value) => value.clone(),
-            ExprKind::Column { index, .. } => match row.get(*index) {
-                Some(value) => value.clone(),
-                None => return Err(self.misplaced()),
-            },
+            ExprKind::Const(_) | ExprKind::Column { .. } | ExprKind::Slot(_) => self.eval(row, ctx)?,
             ExprKind::Param(position) => match ctx.params.get(*position) {
                 Some(value) => value.clone(),
                 None => {
@@ -31,7 +36,6 @@ impl Expr {
                     ));
                 }
             },
-            ExprKind::Slot(slot) => ctx.slot(*slot).clone(),
             ExprKind::Call { function, args } => match &args[..] {
                 [arg] => {
                     let args = [arg.eval(row, ctx)?];

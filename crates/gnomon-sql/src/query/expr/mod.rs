@@ -18,8 +18,20 @@ use crate::{
 
 pub use display::DisplayExpr;
 
+/// Less stack than this, in bytes, is not left to a function that recurses over expressions.
+const STACK_LEFT_BYTES: usize = 256 << 10;
+/// How much more it is given at a time.
+const STACK_MORE_BYTES: usize = 4 << 20;
+
+/// Runs a step of a recursion over expressions, on another stack where little of the present one is left: chains of
+/// operators make trees as deep as they are long, and what they were bound from (a view, a CHECK) was not measured with
+/// the statement that uses it.
+pub(super) fn on_deep_stack<R>(f: impl FnOnce() -> R) -> R {
+    stacker::maybe_grow(STACK_LEFT_BYTES, STACK_MORE_BYTES, f)
+}
+
 /// A bound expression.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Expr {
     /// What it computes.
     pub kind: ExprKind,
@@ -220,6 +232,67 @@ pub enum SubqueryKind {
     },
 }
 
+/// Calls `$f` on each expression directly below `$kind`: by shared reference, or to change them.
+macro_rules! visit_children {
+    ($kind:expr, $f:ident, $iter:ident) => {
+        match $kind {
+            ExprKind::Const(_)
+            | ExprKind::Column { .. }
+            | ExprKind::Param(_)
+            | ExprKind::Slot(_)
+            | ExprKind::Aggregate(_)
+            | ExprKind::Window(_) => {}
+            ExprKind::Call { args, .. }
+            | ExprKind::SetCall { args, .. }
+            | ExprKind::And(args)
+            | ExprKind::Or(args)
+            | ExprKind::Coalesce(args)
+            | ExprKind::Array(_, args)
+            | ExprKind::Row(args)
+            | ExprKind::Distinct { args, .. }
+            | ExprKind::Extreme { args, .. } => args.$iter().for_each($f),
+            ExprKind::Cast { arg, .. }
+            | ExprKind::Not(arg)
+            | ExprKind::IsNull { arg, .. }
+            | ExprKind::IsBool { arg, .. }
+            | ExprKind::Field { record: arg, .. } => $f(arg),
+            ExprKind::Case { arms, otherwise } => {
+                for (condition, result) in arms {
+                    $f(condition);
+                    $f(result);
+                }
+                $f(otherwise);
+            }
+            ExprKind::AnyAll { left, array, .. } => {
+                $f(left);
+                $f(array);
+            }
+            ExprKind::RowCompare { pairs } => {
+                pairs.$iter().for_each(|pair| pair.args.$iter().for_each(&mut *$f));
+            }
+            ExprKind::Subscript { array, index } => {
+                $f(array);
+                $f(index);
+            }
+            ExprKind::Slice { array, from, to } => {
+                $f(array);
+                from.$iter().chain(to.$iter()).for_each(|e| $f(e));
+            }
+            ExprKind::Let { value, body, .. } => {
+                $f(value);
+                $f(body);
+            }
+            ExprKind::Subquery(subquery) => subquery.args.$iter().for_each(|(_, value)| $f(value)),
+        }
+    };
+}
+
+impl Clone for Expr {
+    fn clone(&self) -> Expr {
+        on_deep_stack(|| Expr { kind: self.kind.clone(), ty: self.ty })
+    }
+}
+
 impl Expr {
     /// An expression of this type without modifier.
     pub fn new(kind: ExprKind, ty: Type) -> Expr {
@@ -280,104 +353,12 @@ impl Expr {
     /// Calls `f` on each expression directly below. Of a subquery these are the values of its slots: what they
     /// refer to is this row; its plan and test refer to rows of their own.
     pub fn children<'e>(&'e self, f: &mut dyn FnMut(&'e Expr)) {
-        match &self.kind {
-            ExprKind::Const(_)
-            | ExprKind::Column { .. }
-            | ExprKind::Param(_)
-            | ExprKind::Slot(_)
-            | ExprKind::Aggregate(_)
-            | ExprKind::Window(_) => {}
-            ExprKind::Call { args, .. }
-            | ExprKind::SetCall { args, .. }
-            | ExprKind::And(args)
-            | ExprKind::Or(args)
-            | ExprKind::Coalesce(args)
-            | ExprKind::Array(_, args)
-            | ExprKind::Row(args)
-            | ExprKind::Distinct { args, .. }
-            | ExprKind::Extreme { args, .. } => args.iter().for_each(f),
-            ExprKind::Cast { arg, .. }
-            | ExprKind::Not(arg)
-            | ExprKind::IsNull { arg, .. }
-            | ExprKind::IsBool { arg, .. }
-            | ExprKind::Field { record: arg, .. } => f(arg),
-            ExprKind::Case { arms, otherwise } => {
-                for (condition, result) in arms {
-                    f(condition);
-                    f(result);
-                }
-                f(otherwise);
-            }
-            ExprKind::AnyAll { left, array, .. } => {
-                f(left);
-                f(array);
-            }
-            ExprKind::RowCompare { pairs } => pairs.iter().flat_map(|pair| &pair.args).for_each(f),
-            ExprKind::Subscript { array, index } => {
-                f(array);
-                f(index);
-            }
-            ExprKind::Slice { array, from, to } => {
-                f(array);
-                from.iter().chain(to).for_each(|e| f(e));
-            }
-            ExprKind::Let { value, body, .. } => {
-                f(value);
-                f(body);
-            }
-            ExprKind::Subquery(subquery) => subquery.args.iter().for_each(|(_, value)| f(value)),
-        }
+        on_deep_stack(|| visit_children!(&self.kind, f, iter));
     }
 
     /// As [`Expr::children`], to change them.
     pub fn children_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
-        match &mut self.kind {
-            ExprKind::Const(_)
-            | ExprKind::Column { .. }
-            | ExprKind::Param(_)
-            | ExprKind::Slot(_)
-            | ExprKind::Aggregate(_)
-            | ExprKind::Window(_) => {}
-            ExprKind::Call { args, .. }
-            | ExprKind::SetCall { args, .. }
-            | ExprKind::And(args)
-            | ExprKind::Or(args)
-            | ExprKind::Coalesce(args)
-            | ExprKind::Array(_, args)
-            | ExprKind::Row(args)
-            | ExprKind::Distinct { args, .. }
-            | ExprKind::Extreme { args, .. } => args.iter_mut().for_each(f),
-            ExprKind::Cast { arg, .. }
-            | ExprKind::Not(arg)
-            | ExprKind::IsNull { arg, .. }
-            | ExprKind::IsBool { arg, .. }
-            | ExprKind::Field { record: arg, .. } => f(arg),
-            ExprKind::Case { arms, otherwise } => {
-                for (condition, result) in arms {
-                    f(condition);
-                    f(result);
-                }
-                f(otherwise);
-            }
-            ExprKind::AnyAll { left, array, .. } => {
-                f(left);
-                f(array);
-            }
-            ExprKind::RowCompare { pairs } => pairs.iter_mut().flat_map(|pair| &mut pair.args).for_each(f),
-            ExprKind::Subscript { array, index } => {
-                f(array);
-                f(index);
-            }
-            ExprKind::Slice { array, from, to } => {
-                f(array);
-                from.iter_mut().chain(to).for_each(|e| f(e));
-            }
-            ExprKind::Let { value, body, .. } => {
-                f(value);
-                f(body);
-            }
-            ExprKind::Subquery(subquery) => subquery.args.iter_mut().for_each(|(_, value)| f(value)),
-        }
+        on_deep_stack(|| visit_children!(&mut self.kind, f, iter_mut));
     }
 
     /// Whether `test` holds for it or for anything below.

@@ -11,8 +11,8 @@ use sqlparser::ast::{
 use super::super::{
     Session,
     connection::Outcome,
-    dml::{bind_check, parse_stored},
-    parse::fold,
+    dml::bind_check,
+    parse::{expression_text, fold, parse_expression},
 };
 use super::{
     choose_name,
@@ -36,7 +36,7 @@ fn cascades(behaviour: Option<DropBehavior>) -> bool {
 
 /// Whether a stored expression names a column.
 fn names_column(text: &str, column: &str) -> Result<bool> {
-    let expr = parse_stored(text)?;
+    let expr = parse_expression(text)?;
     Ok(visit_expressions(&expr, |expr| {
         let ident = match expr {
             ast::Expr::Identifier(ident) => Some(ident),
@@ -53,7 +53,7 @@ fn names_column(text: &str, column: &str) -> Result<bool> {
 
 /// A stored expression with a column renamed.
 fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
-    let mut expr = parse_stored(text)?;
+    let mut expr = parse_expression(text)?;
     let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |expr| {
         let ident = match expr {
             ast::Expr::Identifier(ident) => Some(ident),
@@ -67,7 +67,7 @@ fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
         }
         ControlFlow::Continue(())
     });
-    Ok(expr.to_string())
+    expression_text(&expr)
 }
 
 impl Session {
@@ -480,7 +480,7 @@ impl Session {
         if let Some(default) = &column.default {
             // It must fit the new type as well.
             changed.columns[position].default =
-                self.bind_default(&changed.columns[position], &parse_stored(default)?)?;
+                self.bind_default(&changed.columns[position], &parse_expression(default)?)?;
         }
         let shape = Arc::new(changed.clone());
         for check in &changed.checks {

@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use super::super::{
     Session,
     dml::{bind_check, missing_column},
-    parse::{SequenceOption, fold},
+    parse::{SequenceOption, expression_text, fold},
     view::quote,
 };
 use super::{COLUMNS_MAX, INDEX_COLUMNS_MAX, choose_name, sequence::SequenceSpec};
@@ -315,7 +315,7 @@ impl Session {
             let mut binder = crate::query::Binder::new(view, types, &[]);
             let expr = binder.assign(default, &Scope::empty(), &column.name, column.ty)?;
             let null = expr.as_const().is_some_and(crate::types::Datum::is_null);
-            Ok((!null).then(|| default.to_string()))
+            if null { Ok(None) } else { expression_text(default).map(Some) }
         })
     }
 
@@ -348,7 +348,7 @@ impl Session {
                         taken(table, name)
                     }),
                 };
-                let check = Check { name, expression: expression.to_string() };
+                let check = Check { name, expression: expression_text(expression)? };
                 let shape = Arc::new(table.clone());
                 self.with_types(|types, view| {
                     let mut binder = crate::query::Binder::new(view, types, &[]);

@@ -24,7 +24,7 @@ use super::{
     Session,
     connection::Outcome,
     dml::{BoundCheck, TableReader, TableWriter, describe_key},
-    parse::Command,
+    parse::{Command, on_deepest_stack},
     view::{Name, View},
 };
 use crate::{
@@ -215,7 +215,7 @@ impl Session {
         statement: &Statement,
         notices: &mut Vec<Notice>,
     ) -> Result<Option<Outcome>> {
-        match statement {
+        on_deepest_stack(|| match statement {
             Statement::CreateTable(create) => self.create_table(create, notices).map(Some),
             Statement::CreateIndex(create) => self.create_index(create, notices).map(Some),
             Statement::AlterTable(alter) => self.alter_table(alter, notices).map(Some),
@@ -225,7 +225,7 @@ impl Session {
                 self.create_schema(schema_name, *if_not_exists, notices).map(Some)
             }
             _ => Ok(None),
-        }
+        })
     }
 
     /// Runs a DDL command of this crate's; none if it is no DDL.
@@ -234,7 +234,7 @@ impl Session {
         command: &Command,
         notices: &mut Vec<Notice>,
     ) -> Result<Option<Outcome>> {
-        match command {
+        on_deepest_stack(|| match command {
             Command::CreateSequence { name, if_not_exists, options } => {
                 self.create_sequence(name, *if_not_exists, options, notices).map(Some)
             }
@@ -249,7 +249,7 @@ impl Session {
             }
             Command::Comment { kind, name, text } => self.comment(kind, name, text.as_deref()).map(Some),
             _ => Ok(None),
-        }
+        })
     }
 }
 

@@ -2,19 +2,15 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use sqlparser::{
-    ast::{
-        CreateView, Ident, ObjectName, ObjectNamePart, Query, visit_expressions, visit_relations,
-        visit_relations_mut,
-    },
-    dialect::PostgreSqlDialect,
-    parser::Parser,
+use sqlparser::ast::{
+    CreateView, Ident, ObjectName, ObjectNamePart, Query, visit_expressions, visit_relations,
+    visit_relations_mut,
 };
 
 use super::super::{
     Session,
     connection::Outcome,
-    parse::fold,
+    parse::{fold, parse_query, query_text},
     view::{Name, quote},
 };
 use super::{refuse_taken, tag};
@@ -27,18 +23,6 @@ use crate::{
     query::plan_query,
     types::{ColumnType, Type},
 };
-
-/// The query of a view, from its text.
-fn parse_query(view: &View) -> Result<Box<Query>> {
-    let damaged = |error: sqlparser::parser::ParserError| {
-        SqlError::new(
-            SqlState::DATA_CORRUPTED,
-            format!("the query of view \"{}\" cannot be parsed: {error}", view.name),
-        )
-    };
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&view.query).map_err(damaged)?;
-    parser.parse_query().map_err(damaged)
-}
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Outcome> {
@@ -117,7 +101,7 @@ impl Session {
             Some(old) => old.oid,
             None => self.new_oid()?,
         };
-        let made = View { oid, schema, name: name.name, columns, query: query.to_string() };
+        let made = View { oid, schema, name: name.name, columns, query: query_text(&query)? };
         if old.is_some() && self.views_using_query(&query)?.contains(&oid) {
             return Err(SqlError::new(
                 SqlState::INVALID_TABLE_DEFINITION,
@@ -144,7 +128,7 @@ impl Session {
                 ControlFlow::Continue(())
             });
             for view in next {
-                pending.push(*parse_query(&view)?);
+                pending.push(*parse_query(&view.query)?);
             }
         }
         Ok(found.iter().map(|view| view.oid).collect())
@@ -161,7 +145,7 @@ impl Session {
         let catalog = self.catalog();
         let mut found = Vec::new();
         for view in catalog.views() {
-            let query = parse_query(view)?;
+            let query = parse_query(&view.query)?;
             let names_relation = visit_relations(&query, |name| {
                 let same = match self.relation_in_view(name) {
                     Some(Relation::Table(table)) => table.oid == oid,

@@ -16,7 +16,10 @@ pub(super) use insert::{InsertPlan, Overriding};
 pub(super) use update::{DeletePlan, UpdatePlan};
 pub(super) use write::{BoundCheck, TableReader, TableWriter, describe_key};
 
-use super::{ResultColumn, Sink, parse::fold};
+use super::{
+    ResultColumn, Sink,
+    parse::{fold, parse_expression},
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Table},
@@ -75,24 +78,12 @@ impl Output for Vec<Row> {
     }
 }
 
-/// The syntax tree of an expression kept as text. It has no places: errors are not to point into the statement.
-pub(super) fn parse_stored(text: &str) -> Result<ast::Expr> {
-    let dialect = sqlparser::dialect::PostgreSqlDialect {};
-    let damaged = |error: sqlparser::parser::ParserError| {
-        SqlError::new(SqlState::DATA_CORRUPTED, format!("a stored expression cannot be parsed: {error}"))
-    };
-    let tokens = sqlparser::tokenizer::Tokenizer::new(&dialect, text).tokenize();
-    let tokens = tokens.map_err(|error| damaged(error.into()))?;
-    let mut parser = sqlparser::parser::Parser::new(&dialect).with_tokens(tokens);
-    parser.parse_expr().map_err(damaged)
-}
-
 /// What a column gets where no value is given for it.
 pub(super) fn default_of(column: &Column) -> Result<Option<ast::Expr>> {
     match (&column.default, &column.identity) {
-        (Some(text), _) => parse_stored(text).map(Some),
+        (Some(text), _) => parse_expression(text).map(Some),
         (None, Some(identity)) => {
-            parse_stored(&format!("nextval('{}'::regclass)", identity.sequence)).map(Some)
+            parse_expression(&format!("nextval('{}'::regclass)", identity.sequence)).map(Some)
         }
         (None, None) => Ok(None),
     }
@@ -101,7 +92,7 @@ pub(super) fn default_of(column: &Column) -> Result<Option<ast::Expr>> {
 /// A CHECK constraint, bound to the row of its table.
 pub(super) fn bind_check(binder: &mut Binder<'_>, table: &Arc<Table>, check: &Check) -> Result<BoundCheck> {
     let scope = Scope::of_table(table, None);
-    let condition = binder.condition(&parse_stored(&check.expression)?, &scope, true)?;
+    let condition = binder.condition(&parse_expression(&check.expression)?, &scope, true)?;
     Ok(BoundCheck { name: check.name.clone(), condition })
 }
 

@@ -114,7 +114,16 @@ fn errors_say_where() {
 fn nesting_is_measured_before_anything_recurses() {
     let depth = |sql: &str| parse(sql).unwrap()[0].nesting;
     assert!(depth("SELECT ((1))") >= 2);
-    assert!(depth("SELECT 1 + 2 * 3 - 4") >= 3);
+    assert!(depth(&format!("SELECT 1{}", " + 1".repeat(400))) >= 100, "a chain is as deep as it is long");
+    assert!(depth(&format!("SELECT {}1", "- ".repeat(400))) >= 400, "signs nest");
+    assert!(depth(&format!("SELECT {}a", "a = NOT ".repeat(400))) >= 400, "what binds less tightly nests");
+    assert!(
+        depth(&format!("SELECT {}1{}", "(".repeat(9), " + 1)".repeat(9))) >= 12,
+        "what follows a bracket counts"
+    );
+    assert!(depth(&format!("SELECT CASE{} END", " WHEN a = 1 AND b THEN 1 + 1".repeat(400))) < 10);
+    assert!(depth(&format!("SELECT 1 FROM t{}", ", t".repeat(400))) >= 400, "members of FROM are joined");
+    assert!(depth(&format!("SELECT a IS DISTINCT FROM b{}", ", 1".repeat(400))) < 10);
     assert!(depth(&format!("SELECT {}", vec!["a = 1"; 200].join(", "))) < 10, "a list is not deep");
     let deep = format!("SELECT {}", "-(".repeat(5000));
     assert_eq!(parse(&deep).unwrap_err().state(), SqlState::STATEMENT_TOO_COMPLEX);

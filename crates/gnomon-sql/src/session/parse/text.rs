@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenizerError},
 };
 
-use super::NESTING_MAX;
+use super::depth::NESTING_MAX;
 use crate::{SqlError, SqlState};
 
 pub(super) fn too_complex() -> SqlError {
