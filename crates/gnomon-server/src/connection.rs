@@ -43,8 +43,10 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
         }
     };
     match end {
-        // During a shutdown the server closes the reading side to wake the thread up.
-        End::Gone | End::TimedOut if shared.is_stopping() => report(shared, &mut wire, &shutdown_notice()),
+        // To end a connection the server closes the reading side, which wakes the thread up.
+        End::Gone | End::TimedOut if shared.is_stopping() || registered.peer.is_terminated() => {
+            report(shared, &mut wire, &shutdown_notice());
+        }
         End::Gone | End::TimedOut => {}
         End::Fatal(error) => report(shared, &mut wire, &error),
     }
@@ -62,6 +64,14 @@ fn fatal(state: SqlState, message: &str) -> SqlError {
 
 fn shutdown_notice() -> SqlError {
     fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}
+
+/// An administrator's command, which is what interrupted the statement, ends the connection too.
+fn end_if_terminated(error: &SqlError) -> Result<(), End> {
+    match error.state() {
+        SqlState::ADMIN_SHUTDOWN => Err(End::Fatal(error.clone().severity(Severity::Fatal))),
+        _ => Ok(()),
+    }
 }
 
 fn report(shared: &Shared, wire: &mut Wire, error: &SqlError) {
@@ -225,6 +235,7 @@ impl Connection<'_> {
 
     /// Answers an error to a message of the extended protocol.
     fn reject(&mut self, error: &SqlError) -> Result<(), End> {
+        end_if_terminated(error)?;
         self.is_skipping = true;
         self.session.fail();
         self.report(error);
@@ -233,6 +244,7 @@ impl Connection<'_> {
 
     /// Answers an error to a simple query.
     fn reject_query(&mut self, error: &SqlError) -> Result<(), End> {
+        end_if_terminated(error)?;
         self.session.fail();
         self.report(error);
         self.ready()

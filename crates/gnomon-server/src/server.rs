@@ -1,7 +1,7 @@
 //! The listening server: accepts clients, watches over them, ends in order.
 //!
 //! One thread (the one that calls [`Server::run`]) waits for new clients and, while there are any, looks around
-//! ten times a second: who has not authenticated in time, and whose client disappeared while a statement runs
+//! ten times a second: who has not authenticated in time, who was told to end, and whose client disappeared while a statement runs
 //! (the peer closed or reset the connection). The latter's statement is interrupted, so that a dead client's
 //! transaction and locks do not outlive it by more than that, even when the statement waits for somebody else's
 //! lock. Half-closed connections count as closed there, as with PostgreSQL's `client_connection_check_interval`.
@@ -125,6 +125,14 @@ impl Peer {
 
     fn is(&self, phase: Phase) -> bool {
         self.phase.load(Ordering::Acquire) == phase as u8
+    }
+
+    /// Whether the session was told to end: by a shutdown, or by `pg_terminate_backend`.
+    pub(crate) fn is_terminated(&self) -> bool {
+        let ended = |interrupt: &Arc<Interrupt>| {
+            matches!(interrupt.check(), Err(gnomon::Error::Interrupted(InterruptReason::Shutdown)))
+        };
+        self.interrupt.get().is_some_and(ended)
     }
 
     fn interrupt(&self, reason: InterruptReason) {
@@ -390,7 +398,7 @@ fn poll_fds(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()>
     }
 }
 
-/// Ends connections that do not authenticate in time, and statements whose client is gone.
+/// Ends connections that do not authenticate in time or were told to end, and statements whose client is gone.
 fn look_around(shared: &Shared) -> io::Result<()> {
     let peers: Vec<Arc<Peer>> = shared.peers.lock().by_id.values().cloned().collect();
     let now = shared.clock.now();
@@ -399,6 +407,11 @@ fn look_around(shared: &Shared) -> io::Result<()> {
     };
     for peer in peers.iter().filter(late) {
         peer.socket.shutdown(Shutdown::Both);
+    }
+
+    // A busy one finds out by itself.
+    for peer in peers.iter().filter(|peer| peer.is(Phase::Idle) && peer.is_terminated()) {
+        peer.socket.shutdown(Shutdown::Read);
     }
 
     let busy: Vec<&Arc<Peer>> = peers.iter().filter(|peer| peer.is(Phase::Busy)).collect();
