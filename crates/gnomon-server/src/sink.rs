@@ -149,7 +149,7 @@ impl Sink for WireSink<'_> {
     }
 
     fn copy_data(&mut self, data: &[u8]) -> Result<()> {
-        // The client puts the pieces together again.
+        // A message a row, as clients expect; the client puts pieces together again.
         for piece in data.chunks(ROW_BYTES_MAX) {
             put(self.wire.output(), b'd', |out| out.extend_from_slice(piece));
             self.pace()?;

@@ -11,7 +11,7 @@ mod output;
 mod split;
 
 use std::{
-    io::{IsTerminal, Write},
+    io::{BufWriter, IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -317,10 +317,13 @@ impl Shell {
         with: impl for<'p> FnOnce(Printer<'p>) -> Printer<'p>,
     ) -> (usize, Result<(), Stop>) {
         let began = self.clock.now();
-        let mut out = std::io::stdout().lock();
+        // Standard output itself writes line by line.
+        let mut out = BufWriter::new(std::io::stdout().lock());
         let mut printer = with(Printer::new(&mut out, lines, style));
         let result = self.session.execute(sql, &mut printer);
         let taken = printer.lines_taken;
+        // What was printed before an error is seen before it.
+        let _ = out.flush();
         if self.timing {
             // To standard error as far as programs read the rest.
             let elapsed_ms = (self.clock.now() - began).as_secs_f64() * 1e3;
@@ -330,8 +333,6 @@ impl Shell {
             }
         }
         let Err(error) = result else { return (taken, Ok(())) };
-        // What was printed before the error is seen before it.
-        let _ = out.flush();
         let place = place.map(|(path, line)| {
             let path = path.map_or("<stdin>".into(), |path| path.display().to_string());
             let inside = error.report().position.map_or(0, |position| {

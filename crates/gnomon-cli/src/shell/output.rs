@@ -239,6 +239,8 @@ impl Sink for Printer<'_> {
     }
 
     fn notice(&mut self, notice: Notice) -> Result<()> {
+        // What was printed before it is seen before it.
+        self.out.flush().map_err(lost)?;
         super::report(None, "", &notice);
         Ok(())
     }

@@ -219,8 +219,13 @@ fn copy_by_the_simple_protocol() {
     let messages = raw.query_messages("COPY numbers TO STDOUT");
     let (data, others): (Vec<_>, Vec<_>) = messages.into_iter().partition(|(kind, _)| *kind == b'd');
     assert_eq!(kinds(&others), "HcCZI");
-    let data: Vec<u8> = data.into_iter().flat_map(|(_, body)| body).collect();
-    assert_eq!(data, b"1\tone\n2\ttwo\n");
+    let data: Vec<_> = data.into_iter().map(|(_, body)| body).collect();
+    assert_eq!(data, [&b"1\tone\n"[..], b"2\ttwo\n"], "a message a row");
+    let messages = raw.query_messages("COPY numbers TO STDOUT (FORMAT csv, HEADER)");
+    assert_eq!(kinds(&messages), "HdddcCZI");
+    let messages = raw.query_messages("COPY numbers TO STDOUT (FORMAT binary)");
+    assert_eq!(kinds(&messages), "HdddcCZI", "the signature goes with the first row, the end alone");
+    assert!(messages[1].1.starts_with(b"PGCOPY\n") && messages[3].1 == [0xff, 0xff]);
 
     // An error in the data: what the client still sends is ignored.
     raw.send(b'Q', b"COPY numbers FROM STDIN\0");
@@ -261,6 +266,113 @@ fn cancelling_a_statement_that_waits_for_a_lock() {
     assert_eq!(waiting.join().unwrap().code(), Some(&SqlState::QUERY_CANCELED));
     holding.commit().unwrap();
     assert!(server.handle.metrics().cancels >= 1);
+}
+
+/// The process that BackendKeyData names, and the whole of its body.
+fn backend(messages: &[RawMessage]) -> (i32, Vec<u8>) {
+    let (_, key) = messages.iter().find(|(kind, _)| *kind == b'K').unwrap();
+    (i32::from_be_bytes(key[..4].try_into().unwrap()), key.clone())
+}
+
+/// Waits until a session is in this state.
+fn until_state(raw: &mut Raw<std::net::TcpStream>, process: i32, state: &str) {
+    let sql = format!("SELECT state FROM pg_stat_activity WHERE pid = {process}");
+    while rows(&raw.query_messages(&sql)) != [[Some(state.to_owned())]] {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn backends_are_cancelled_and_terminated_by_others() {
+    let server = numbers(1);
+    let mut admin = server.raw();
+    let mut raw = Raw::connect(server.addr);
+    let (process, key) = backend(&raw.start("victim"));
+
+    // By a function, and by a request on a connection of its own.
+    for by_request in [false, true] {
+        raw.send(b'Q', b"SELECT pg_sleep(60)\0");
+        until_state(&mut admin, process, "active");
+        if by_request {
+            let mut cancel = Raw::connect(server.addr);
+            cancel.untyped((1234 << 16) | 5678, &key);
+            assert!(cancel.until_closed().is_empty());
+        } else {
+            let done = admin.query_messages(&format!("SELECT pg_cancel_backend({process})"));
+            assert_eq!(rows(&done), [[Some("t".to_owned())]]);
+        }
+        let messages = raw.until_ready();
+        assert_eq!((state(&messages).as_str(), error_field(&messages, b'S').as_str()), ("57014", "ERROR"));
+        assert_eq!(raw.query("SELECT 1"), "TDCZI", "the session goes on");
+    }
+    assert_eq!(rows(&admin.query_messages("SELECT pg_cancel_backend(-5)")), [[Some("f".to_owned())]]);
+
+    // Terminated while it runs something, in a block that holds a lock, and while it does nothing.
+    for statements in
+        [&["SELECT pg_sleep(60)"][..], &["BEGIN; UPDATE numbers SET word = 'x'", "SELECT pg_sleep(60)"], &[]]
+    {
+        let mut raw = Raw::connect(server.addr);
+        let (process, _) = backend(&raw.start("victim"));
+        for (number, statement) in statements.iter().enumerate() {
+            raw.send(b'Q', format!("{statement}\0").as_bytes());
+            if number + 1 < statements.len() {
+                raw.until_ready();
+            } else {
+                until_state(&mut admin, process, "active");
+            }
+        }
+        let done = admin.query_messages(&format!("SELECT pg_terminate_backend({process})"));
+        assert_eq!(rows(&done), [[Some("t".to_owned())]]);
+        let messages = raw.until_closed();
+        let messages: Vec<RawMessage> = messages.into_iter().filter(|(kind, _)| *kind == b'E').collect();
+        assert_eq!(messages.len(), 1);
+        assert_eq!((state(&messages).as_str(), error_field(&messages, b'S').as_str()), ("57P01", "FATAL"));
+        while admin
+            .query_messages(&format!("SELECT pg_cancel_backend({process})"))
+            .iter()
+            .any(|(_, body)| body.ends_with(b"t"))
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(admin.query("UPDATE numbers SET word = 'mine'"), "CZI", "its locks are gone");
+    }
+    assert_eq!(server.handle.metrics().cancels, 1);
+}
+
+#[test]
+fn sessions_show_their_cursors_and_prepared_statements() {
+    let server = numbers(3);
+    let mut raw = server.raw();
+    let mut other = server.raw();
+    raw.bytes(&parse("by_protocol", "SELECT n FROM numbers WHERE n > $1"));
+    raw.bytes(&sync());
+    raw.until_ready();
+    raw.query("PREPARE by_sql (text) AS SELECT 1 WHERE $1 = 'x'");
+    let list = "SELECT name, statement, parameter_types::text, from_sql, prepare_time <= now() \
+                FROM pg_prepared_statements ORDER BY name";
+    let text = |row: [&str; 5]| row.map(|value| Some(value.to_owned())).to_vec();
+    assert_eq!(
+        rows(&raw.query_messages(list)),
+        [
+            text(["by_protocol", "SELECT n FROM numbers WHERE n > $1", "{integer}", "f", "t"]),
+            text(["by_sql", "SELECT 1 WHERE $1 = 'x'", "{text}", "t", "t"]),
+        ]
+    );
+    assert!(rows(&other.query_messages(list)).is_empty(), "each session sees its own");
+    raw.query("DEALLOCATE by_sql");
+    assert_eq!(rows(&raw.query_messages(list)).len(), 1);
+
+    let list = "SELECT name, statement, is_holdable, is_binary, creation_time <= clock_timestamp() \
+                FROM pg_cursors WHERE name <> '' ORDER BY name";
+    raw.query("BEGIN; DECLARE a CURSOR FOR SELECT n FROM numbers; DECLARE b CURSOR WITH HOLD FOR SELECT 1");
+    assert_eq!(
+        rows(&raw.query_messages(list)),
+        [text(["a", "SELECT n FROM numbers", "f", "f", "t"]), text(["b", "SELECT 1", "t", "f", "t"])]
+    );
+    raw.query("COMMIT");
+    assert_eq!(rows(&raw.query_messages(list)), [text(["b", "SELECT 1", "t", "f", "t"])]);
+    raw.query("CLOSE b");
+    assert!(rows(&raw.query_messages(list)).is_empty());
 }
 
 #[test]

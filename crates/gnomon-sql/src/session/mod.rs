@@ -80,7 +80,7 @@ pub trait Sink {
     fn parameter_status(&mut self, name: &str, value: &str) -> Result<()>;
     /// COPY TO STDOUT begins: whether binary, and how many columns; its data follow by [`Sink::copy_data`].
     fn copy_out(&mut self, binary: bool, columns: usize) -> Result<()>;
-    /// A piece of COPY TO output, whole rows.
+    /// A piece of COPY TO output: a row, or what comes before the first or after the last one.
     fn copy_data(&mut self, data: &[u8]) -> Result<()>;
     /// COPY TO output is complete ([`Sink::complete`] follows).
     fn copy_done(&mut self) -> Result<()>;

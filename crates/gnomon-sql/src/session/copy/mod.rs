@@ -32,8 +32,6 @@ use crate::{
 
 /// What binary data begin with.
 const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// Output is sent in pieces of about this many bytes.
-const PIECE_BYTES: usize = 1 << 16;
 /// How many rows pass between two looks at the interrupt.
 const ROWS_BETWEEN_CHECKS: u64 = 256;
 /// How much of a value stands in the context of an error, in characters.
@@ -345,9 +343,17 @@ impl<'a> Out<'a> {
     }
 
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
+        // What comes before the first row; in binary form it goes with it, as PostgreSQL sends it.
+        if self.count == 0 && !self.writer.is_binary() {
+            self.send()?;
+        }
         self.writer.row(context, row)?;
         self.count += 1;
-        if self.writer.buffer.len() >= PIECE_BYTES {
+        self.send()
+    }
+
+    fn send(&mut self) -> Result<()> {
+        if !self.writer.buffer.is_empty() {
             self.sink.copy_data(&self.writer.buffer)?;
             self.writer.buffer.clear();
         }
@@ -355,10 +361,9 @@ impl<'a> Out<'a> {
     }
 
     fn finish(mut self) -> Result<u64> {
+        self.send()?;
         self.writer.finish();
-        if !self.writer.buffer.is_empty() {
-            self.sink.copy_data(&self.writer.buffer)?;
-        }
+        self.send()?;
         self.sink.copy_done()?;
         Ok(self.count)
     }

@@ -36,6 +36,10 @@ impl Writer {
         Ok(writer)
     }
 
+    pub(super) fn is_binary(&self) -> bool {
+        self.options.format == DataFormat::Binary
+    }
+
     pub(super) fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
         if self.options.format == DataFormat::Binary {
             // Results have at most 1664 columns.
