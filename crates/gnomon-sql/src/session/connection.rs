@@ -43,10 +43,12 @@ pub struct Session {
     pub(super) registered: Registered,
 }
 
-/// What a statement reports when it is done.
-pub(super) enum Outcome {
-    /// A command tag.
-    Tag(String),
+/// What a statement reports when it is done: its command tag.
+pub(super) type Tag = String;
+
+/// The result of a statement that is done.
+pub(super) fn tag(tag: impl Into<Tag>) -> Result<Tag> {
+    Ok(tag.into())
 }
 
 impl Session {
@@ -147,21 +149,20 @@ impl Session {
         let last = statements.len() - 1;
         for (i, statement) in statements.iter().enumerate() {
             let before = self.settings.clone();
-            let outcome = on_fit_stack(statement.nesting, || self.run(&statement.command, last == 0, sink))?;
+            let tag = on_fit_stack(statement.nesting, || self.run(&statement.command, last == 0, sink))?;
             if i == last && self.current.state == State::Implicit {
                 self.commit()?;
             }
-            self.report(&outcome, &before, sink)?;
+            self.report(&tag, &before, sink)?;
         }
         Ok(())
     }
 
     /// Reports a statement complete, with the settings that it changed.
-    pub(super) fn report(&mut self, outcome: &Outcome, before: &Settings, sink: &mut dyn Sink) -> Result<()> {
+    pub(super) fn report(&mut self, tag: &Tag, before: &Settings, sink: &mut dyn Sink) -> Result<()> {
         for (name, value) in self.settings.changes_since(before) {
             sink.parameter_status(name, &value)?;
         }
-        let Outcome::Tag(tag) = outcome;
         sink.complete(tag)
     }
 
@@ -182,9 +183,15 @@ impl Session {
 
     /// Fails in a failed block, except for what ends it.
     pub(super) fn refuse_if_failed(&self, command: &Command) -> Result<()> {
-        if self.current.state == State::Failed
-            && !matches!(command, Command::Commit { .. } | Command::Rollback { .. })
-        {
+        match command {
+            Command::Commit { .. } | Command::Rollback { .. } => Ok(()),
+            _ => self.refuse_any_if_failed(),
+        }
+    }
+
+    /// Fails in a failed block.
+    pub(super) fn refuse_any_if_failed(&self) -> Result<()> {
+        if self.current.state == State::Failed {
             return Err(SqlError::new(
                 SqlState::IN_FAILED_SQL_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
@@ -194,7 +201,7 @@ impl Session {
     }
 
     /// Runs one command. `alone` tells that no other statement is in its text.
-    pub(super) fn run(&mut self, command: &Command, alone: bool, sink: &mut dyn Sink) -> Result<Outcome> {
+    pub(super) fn run(&mut self, command: &Command, alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
         let _alarm = self.start_statement()?;
         self.refuse_if_failed(command)?;
         if let Command::Sql(statement, overriding) = command
@@ -206,15 +213,15 @@ impl Session {
                 return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
             }
             let plan = self.begin_plan(plan, &mut |session| session.plan(statement, *overriding, &[]))?;
-            return Ok(Outcome::Tag(self.run_plan(&plan, &[], sink)?));
+            return self.run_plan(&plan, &[], sink);
         }
         if !matches!(command, Command::Fetch { .. }) {
             self.settle_portals(None)?;
         }
         let mut notices = Vec::new();
-        let outcome = self.dispatch(command, alone, &mut notices, sink);
+        let done = self.dispatch(command, alone, &mut notices, sink);
         self.send(notices, sink)?;
-        outcome
+        done
     }
 
     pub(super) fn send(&self, notices: Vec<Notice>, sink: &mut dyn Sink) -> Result<()> {

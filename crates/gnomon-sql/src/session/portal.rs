@@ -10,7 +10,7 @@ use gnomon::sync::Mutex;
 
 use super::{
     Format, PortalState, ResultColumn, Session, Sink, StatementDescription,
-    connection::Outcome,
+    connection::{Tag, tag},
     parse::{self, Command, FetchCount, Parsed, on_fit_stack},
     plan::{Plan, Running, is_plannable, plannable},
     transaction::State,
@@ -389,15 +389,13 @@ impl Session {
             Body::Command(statement) => {
                 let Some(parsed) = &statement.parsed else { return Ok(PortalState::Complete) };
                 let before = self.settings.clone();
-                let outcome = on_fit_stack(parsed.nesting, || self.run(&parsed.command, false, sink))?;
-                self.report(&outcome, &before, sink)?;
+                let tag = on_fit_stack(parsed.nesting, || self.run(&parsed.command, false, sink))?;
+                self.report(&tag, &before, sink)?;
                 Ok(PortalState::Complete)
             }
             Body::Plan { .. } => {
                 let _alarm = self.start_statement()?;
-                if self.current.state == State::Failed {
-                    self.refuse_if_failed(&Command::Checkpoint)?;
-                }
+                self.refuse_any_if_failed()?;
                 self.settle_portals(Some(name))?;
                 if portal.done {
                     if portal.columns().is_none() {
@@ -414,7 +412,7 @@ impl Session {
                     self.advance(portal, max_rows, &mut |context, row| sink.row(context, row))?;
                 let Some(tag) = tag else { return Ok(PortalState::Suspended) };
                 let tag = tag.unwrap_or_else(|| format!("SELECT {sent}"));
-                self.report(&Outcome::Tag(tag), &before, sink)?;
+                self.report(&tag, &before, sink)?;
                 Ok(PortalState::Complete)
             }
         }
@@ -557,7 +555,7 @@ impl Session {
         arguments: &[sqlparser::ast::Expr],
         alone: bool,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         let prepared = self.statement(name)?;
         if !prepared.is_planned() {
             return match prepared.command() {
@@ -565,7 +563,7 @@ impl Session {
                 Some(command) if !matches!(command, Command::Execute { .. }) => {
                     self.run(command, alone, sink)
                 }
-                _ => Ok(Outcome::Tag(String::new())),
+                _ => Ok(Tag::new()),
             };
         }
         let plan = self.plan_of(&prepared)?;
@@ -584,17 +582,12 @@ impl Session {
         let nesting = prepared.parsed.as_ref().map_or(0, |parsed| parsed.nesting);
         on_fit_stack(nesting, || {
             let plan = self.begin_plan(plan, &mut |session| session.plan_of(&prepared))?;
-            Ok(Outcome::Tag(self.run_plan(&plan, &params, sink)?))
+            self.run_plan(&plan, &params, sink)
         })
     }
 
     /// DECLARE.
-    pub(super) fn declare(
-        &mut self,
-        name: &str,
-        hold: bool,
-        query: &sqlparser::ast::Query,
-    ) -> Result<Outcome> {
+    pub(super) fn declare(&mut self, name: &str, hold: bool, query: &sqlparser::ast::Query) -> Result<Tag> {
         if !hold && !self.in_block() {
             return Err(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -615,7 +608,7 @@ impl Session {
         let mut portal = Portal::new(body, Vec::new(), query.to_string().into(), self.statement_time);
         portal.hold = hold;
         self.portals.insert(name.to_owned(), portal);
-        Ok(Outcome::Tag("DECLARE CURSOR".into()))
+        tag("DECLARE CURSOR")
     }
 
     /// FETCH and MOVE.
@@ -625,7 +618,7 @@ impl Session {
         count: FetchCount,
         discard: bool,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         self.settle_portals(Some(name))?;
         let Some(mut portal) = self.portals.remove(name) else {
             return Err(SqlError::new(
@@ -644,7 +637,7 @@ impl Session {
         count: FetchCount,
         discard: bool,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         if !discard && let Some(columns) = portal.columns() {
             sink.columns(&columns)?;
         }
@@ -662,18 +655,18 @@ impl Session {
             };
             self.advance(portal, max_rows, &mut send)?.0
         };
-        Ok(Outcome::Tag(format!("{} {sent}", if discard { "MOVE" } else { "FETCH" })))
+        tag(format!("{} {sent}", if discard { "MOVE" } else { "FETCH" }))
     }
 
     /// CLOSE.
-    pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<Outcome> {
+    pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<Tag> {
         match name {
             None => {
                 self.portals.clear();
-                Ok(Outcome::Tag("CLOSE CURSOR ALL".into()))
+                tag("CLOSE CURSOR ALL")
             }
             Some(name) => match self.portals.remove(name) {
-                Some(_) => Ok(Outcome::Tag("CLOSE CURSOR".into())),
+                Some(_) => tag("CLOSE CURSOR"),
                 None => Err(SqlError::new(
                     SqlState::INVALID_CURSOR_NAME,
                     format!("cursor \"{name}\" does not exist"),

@@ -7,7 +7,7 @@ use sqlparser::ast::ObjectName;
 
 use super::{
     ResultColumn, Session, Sink,
-    connection::Outcome,
+    connection::{Tag, tag},
     parse::{Command, Discard, Mode, Parsed, hint_instead},
     plan::{Plan, plannable},
     portal::plain_context,
@@ -29,10 +29,6 @@ pub(super) fn text_column(name: &str) -> ResultColumn {
     }
 }
 
-fn tag(tag: impl Into<String>) -> Result<Outcome> {
-    Ok(Outcome::Tag(tag.into()))
-}
-
 fn send_lines(column: &str, lines: Vec<String>, sink: &mut dyn Sink) -> Result<()> {
     sink.columns(&[text_column(column)])?;
     plain_context(|context| {
@@ -48,7 +44,7 @@ impl Session {
         alone: bool,
         notices: &mut Vec<Notice>,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         match command {
             Command::Begin(modes) => {
                 self.begin(modes, notices)?;
@@ -193,7 +189,7 @@ impl Session {
         })
     }
 
-    fn deallocate(&mut self, name: Option<&str>) -> Result<Outcome> {
+    fn deallocate(&mut self, name: Option<&str>) -> Result<Tag> {
         match name {
             Some(name) => match self.statements.remove(name) {
                 Some(_) => tag("DEALLOCATE"),
@@ -209,7 +205,7 @@ impl Session {
         }
     }
 
-    fn discard(&mut self, what: Discard, alone: bool) -> Result<Outcome> {
+    fn discard(&mut self, what: Discard, alone: bool) -> Result<Tag> {
         match what {
             Discard::All => {
                 self.refuse_in_transaction("DISCARD ALL", alone)?;
@@ -255,7 +251,7 @@ impl Session {
 
     /// LOCK TABLE. PostgreSQL's modes fall onto the four of the engine: those that only readers of single rows
     /// and writers of single rows take, those that keep writers away, and the exclusive ones.
-    fn lock_command(&mut self, names: &[ObjectName], mode: &str, nowait: bool) -> Result<Outcome> {
+    fn lock_command(&mut self, names: &[ObjectName], mode: &str, nowait: bool) -> Result<Tag> {
         if !self.in_block() {
             return Err(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -305,7 +301,7 @@ impl Session {
         tag("LOCK TABLE")
     }
 
-    fn explain(&mut self, analyze: bool, body: &Parsed, sink: &mut dyn Sink) -> Result<Outcome> {
+    fn explain(&mut self, analyze: bool, body: &Parsed, sink: &mut dyn Sink) -> Result<Tag> {
         let (statement, overriding) = plannable(&body.command)?;
         let plan = self.plan(statement, overriding, &[])?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, &[]))?;

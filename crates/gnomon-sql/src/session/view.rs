@@ -87,11 +87,7 @@ impl View {
             Some(Relation::Table(table)) => Ok(table),
             Some(other) => {
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))
-                    .detail(format!(
-                        "It is {} {}.",
-                        if other.kind() == "index" { "an" } else { "a" },
-                        other.kind()
-                    )))
+                    .detail(format!("It is {}.", with_article(other.kind()))))
             }
             None => Err(name.missing("relation")),
         }
@@ -186,6 +182,12 @@ impl std::fmt::Display for Name {
             None => f.write_str(&self.name),
         }
     }
+}
+
+/// A kind of relation with the article that it has in messages.
+pub(super) fn with_article(kind: &str) -> String {
+    let article = if kind == "index" { "an" } else { "a" };
+    format!("{article} {kind}")
 }
 
 /// The name as SQL text: quoted where it must be.

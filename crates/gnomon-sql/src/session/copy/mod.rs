@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     Session, Sink,
-    connection::Outcome,
+    connection::Tag,
     dml::{BoundCheck, TableReader, TableWriter, bind_checks, default_of, missing_column},
     parse::{Copy, CopyRelation, fold},
     view::View,
@@ -50,7 +50,7 @@ struct Target {
 }
 
 impl Session {
-    pub(super) fn copy(&mut self, copy: &Copy, sink: &mut dyn Sink) -> Result<Outcome> {
+    pub(super) fn copy(&mut self, copy: &Copy, sink: &mut dyn Sink) -> Result<Tag> {
         if !copy.standard {
             return Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
@@ -66,7 +66,7 @@ impl Session {
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"FROM\""));
             }
         };
-        Ok(Outcome::Tag(format!("COPY {count}")))
+        Ok(format!("COPY {count}"))
     }
 
     fn copy_from(

@@ -10,7 +10,7 @@ use sqlparser::ast::{
 
 use super::super::{
     Session,
-    connection::Outcome,
+    connection::Tag,
     dml::bind_check,
     parse::{expression_text, fold, parse_expression},
 };
@@ -71,7 +71,7 @@ fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
 }
 
 impl Session {
-    pub(super) fn alter_table(&mut self, alter: &AlterTable, notices: &mut Vec<Notice>) -> Result<Outcome> {
+    pub(super) fn alter_table(&mut self, alter: &AlterTable, notices: &mut Vec<Notice>) -> Result<Tag> {
         self.begin_ddl("ALTER TABLE")?;
         let name = self.name(&alter.name)?;
         let view = self.view();

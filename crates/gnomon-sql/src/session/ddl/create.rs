@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gnomon::TreeId;
 use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
 
-use super::super::{Session, connection::Outcome, dml::TableWriter, parse::fold};
+use super::super::{Session, connection::Tag, dml::TableWriter, parse::fold};
 use super::{
     column::{column_spec, constraint_spec},
     notice, refuse_taken, tag,
@@ -39,11 +39,7 @@ fn check_clauses(create: &CreateTable) -> Result<()> {
 }
 
 impl Session {
-    pub(super) fn create_table(
-        &mut self,
-        create: &CreateTable,
-        notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    pub(super) fn create_table(&mut self, create: &CreateTable, notices: &mut Vec<Notice>) -> Result<Tag> {
         check_clauses(create)?;
         let what = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
         self.begin_ddl(what)?;
@@ -100,12 +96,7 @@ impl Session {
         tag(what)
     }
 
-    fn create_table_as(
-        &mut self,
-        mut table: Table,
-        query: &ast::Query,
-        create: &CreateTable,
-    ) -> Result<Outcome> {
+    fn create_table_as(&mut self, mut table: Table, query: &ast::Query, create: &CreateTable) -> Result<Tag> {
         let planned = self.with_types(|types, view| {
             let planned = plan_query(query, view, types, &[])?;
             Ok((planned, view.tables()))
@@ -163,7 +154,7 @@ impl Session {
         name: &SchemaName,
         if_not_exists: bool,
         notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         self.begin_ddl("CREATE SCHEMA")?;
         let name = match name {
             SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => self.name(name)?.name,

@@ -7,8 +7,8 @@ use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
 
 use super::super::{
     Session,
-    connection::Outcome,
-    view::{Name, quote},
+    connection::Tag,
+    view::{Name, quote, with_article},
 };
 use super::{notice, refuse_taken, skip_missing, tag};
 use crate::{
@@ -27,7 +27,7 @@ impl Session {
         if_exists: bool,
         cascade: bool,
         notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         let what = format!("DROP {}", kind.to_uppercase());
         self.begin_ddl(&what)?;
         for name in names {
@@ -41,16 +41,14 @@ impl Session {
                 continue;
             };
             if relation.kind() != kind {
-                let article = if kind == "index" { "an" } else { "a" };
                 return Err(SqlError::new(
                     SqlState::WRONG_OBJECT_TYPE,
-                    format!("\"{}\" is not {article} {kind}", name.name),
+                    format!("\"{}\" is not {}", name.name, with_article(kind)),
                 )
                 .hint(format!(
-                    "Use DROP {} to remove {} {}.",
+                    "Use DROP {} to remove {}.",
                     relation.kind().to_uppercase(),
-                    if relation.kind() == "index" { "an" } else { "a" },
-                    relation.kind()
+                    with_article(relation.kind())
                 )));
             }
             self.drop_relation(relation, cascade, notices)?;
@@ -242,7 +240,7 @@ impl Session {
         owned.cloned().collect()
     }
 
-    pub(super) fn truncate(&mut self, truncate: &Truncate) -> Result<Outcome> {
+    pub(super) fn truncate(&mut self, truncate: &Truncate) -> Result<Tag> {
         if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
             return Err(SqlError::unsupported("this form of TRUNCATE"));
         }
@@ -274,7 +272,7 @@ impl Session {
         if_exists: bool,
         to: &str,
         notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         let what = format!("ALTER {}", kind.to_uppercase());
         self.begin_ddl(&what)?;
         let name = self.name(name)?;
@@ -284,7 +282,7 @@ impl Session {
             Some(relation) if relation.kind() != kind && kind != "table" => {
                 return Err(SqlError::new(
                     SqlState::WRONG_OBJECT_TYPE,
-                    format!("\"{}\" is not {} {kind}", name.name, if kind == "index" { "an" } else { "a" }),
+                    format!("\"{}\" is not {}", name.name, with_article(kind)),
                 ));
             }
             Some(Relation::Index(table, oid)) => {

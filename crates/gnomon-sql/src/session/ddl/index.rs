@@ -7,7 +7,7 @@ use sqlparser::ast::{CreateIndex, IndexType};
 
 use super::super::{
     Session,
-    connection::Outcome,
+    connection::Tag,
     dml::{TableReader, TableWriter},
 };
 use super::{
@@ -20,11 +20,7 @@ use crate::{
 };
 
 impl Session {
-    pub(super) fn create_index(
-        &mut self,
-        create: &CreateIndex,
-        notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    pub(super) fn create_index(&mut self, create: &CreateIndex, notices: &mut Vec<Notice>) -> Result<Tag> {
         if create.predicate.is_some() {
             return Err(SqlError::unsupported("a partial index"));
         }

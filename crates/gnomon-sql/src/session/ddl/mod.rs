@@ -22,7 +22,7 @@ use sqlparser::ast::{ObjectName, Statement};
 
 use super::{
     Session,
-    connection::Outcome,
+    connection::{Tag, tag},
     dml::{BoundCheck, TableReader, TableWriter, describe_key},
     parse::{Command, on_deepest_stack},
     view::{Name, View},
@@ -59,10 +59,6 @@ pub(super) type Convert<'a> = &'a mut dyn FnMut(&mut ExecContext<'_>, &mut Row) 
 /// A notice of something skipped.
 pub(super) fn notice(state: SqlState, message: String) -> Notice {
     SqlError::new(state, message).severity(Severity::Notice)
-}
-
-pub(super) fn tag(tag: impl Into<String>) -> Result<Outcome> {
-    Ok(Outcome::Tag(tag.into()))
 }
 
 impl Session {
@@ -214,7 +210,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         notices: &mut Vec<Notice>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<Tag>> {
         on_deepest_stack(|| match statement {
             Statement::CreateTable(create) => self.create_table(create, notices).map(Some),
             Statement::CreateIndex(create) => self.create_index(create, notices).map(Some),
@@ -233,7 +229,7 @@ impl Session {
         &mut self,
         command: &Command,
         notices: &mut Vec<Notice>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<Tag>> {
         on_deepest_stack(|| match command {
             Command::CreateSequence { name, if_not_exists, options } => {
                 self.create_sequence(name, *if_not_exists, options, notices).map(Some)

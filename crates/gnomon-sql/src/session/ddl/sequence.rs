@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{ObjectName, ObjectNamePart};
 
-use super::super::{Session, connection::Outcome, parse::SequenceOption};
+use super::super::{Session, connection::Tag, parse::SequenceOption};
 use super::{notice, refuse_taken, skip_missing, tag};
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -156,7 +156,7 @@ impl Session {
         if_not_exists: bool,
         options: &[SequenceOption],
         notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         self.begin_ddl("CREATE SEQUENCE")?;
         let name = self.name(name)?;
         let view = self.view();
@@ -185,7 +185,7 @@ impl Session {
         if_exists: bool,
         options: &[SequenceOption],
         notices: &mut Vec<Notice>,
-    ) -> Result<Outcome> {
+    ) -> Result<Tag> {
         self.begin_ddl("ALTER SEQUENCE")?;
         let name = self.name(name)?;
         let sequence = match self.view().find(&name) {

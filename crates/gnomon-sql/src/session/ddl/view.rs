@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::super::{
     Session,
-    connection::Outcome,
+    connection::Tag,
     parse::{fold, parse_query, query_text},
     view::{Name, quote},
 };
@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl Session {
-    pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Outcome> {
+    pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Tag> {
         if create.materialized {
             return Err(SqlError::unsupported("a materialized view"));
         }
@@ -178,7 +178,7 @@ impl Session {
         Ok(found)
     }
 
-    pub(super) fn comment(&mut self, kind: &str, name: &ObjectName, text: Option<&str>) -> Result<Outcome> {
+    pub(super) fn comment(&mut self, kind: &str, name: &ObjectName, text: Option<&str>) -> Result<Tag> {
         self.begin_ddl("COMMENT")?;
         let key = match kind {
             // There is one database, and it has no row of its own to comment on.
