@@ -7,6 +7,7 @@ use sqlparser::ast::SetOperator;
 use super::{
     Aggregate, AggregateCall, Distinct, Limit, LockRows, LockedTable, Plan, Project, ProjectSet, RowsFrom,
     SetOperation, Sort, SortKey, Window, WindowCall,
+    access::choose_access,
     from::{Planned, Wishes, place, plan_from},
 };
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
         expr::ExprKind,
         plan::JoinKind,
     },
-    types::{Environment, Type},
+    types::{Datum, Environment, Type},
 };
 
 /// Plans a SELECT.
@@ -33,7 +34,12 @@ pub(in crate::query) fn plan_select(
         order.output.is_some() && (order.key.expr.is_volatile() || order.key.expr.has_subquery())
     });
     let order: Vec<SortKey> = select.order.iter().map(|order| order.key.clone()).collect();
-    let filter = std::mem::take(&mut select.filter);
+    let mut filter = std::mem::take(&mut select.filter);
+    let end = if filter.is_empty() { end_of_index(&select) } else { None };
+    let end = end.map(|(key, not_null)| {
+        filter.extend(not_null);
+        key
+    });
     let mut recheck = Vec::new();
     let mut locked = Vec::new();
     if !select.locks.is_empty()
@@ -46,14 +52,21 @@ pub(in crate::query) fn plan_select(
     }
     let wishes = Wishes {
         needed,
-        order: if plain && !late { &order } else { &[] },
-        limited: select.limit.is_some() && select.distinct.is_none(),
+        order: match &end {
+            Some(key) => std::slice::from_ref(key),
+            None if plain && !late => &order,
+            None => &[],
+        },
+        limited: end.is_some() || select.limit.is_some() && select.distinct.is_none(),
         keys: select.locks.iter().map(|(base, ..)| *base).collect(),
     };
     let Planned { mut plan, mut layout, ordered, .. } = match select.from.take() {
         Some(from) => plan_from(from, filter, &wishes, numbers, environment)?,
         None => Planned::nothing(filter),
     };
+    if end.is_some() && ordered {
+        plan = limited(plan, (Some(Expr::constant(Datum::Int8(1), Type::Int8)), None));
+    }
     let ordered = ordered && plain && !late;
     let base = select.row_width();
 
@@ -102,6 +115,35 @@ pub(in crate::query) fn plan_select(
     plan = project(plan, columns, layout.len());
     plan = distinct(plan, &types);
     Ok(limited(plan, limit))
+}
+
+/// The order in which the first row that is not NULL is the answer to `SELECT min(x)` or `max(x)` of a whole table, if
+/// a key of the table has it; and the condition that leaves NULLs out, if there can be any.
+fn end_of_index(select: &BoundSelect) -> Option<(SortKey, Option<Expr>)> {
+    let grouping = select.grouping.as_ref()?;
+    let (Some(JoinTree::Item(item)), [call]) = (&select.from, &select.aggregates[..]) else { return None };
+    let (FromKind::Table(table), [arg]) = (&item.kind, &call.args[..]) else { return None };
+    let descending = match call.function.name() {
+        "max" => true,
+        "min" => false,
+        _ => return None,
+    };
+    if !grouping.keys.is_empty() || grouping.sets.is_some() || call.filter.is_some() {
+        return None;
+    }
+    // The order of NULLs that a plain index has, forward or backward: they are left out anyway.
+    let key = SortKey { expr: arg.clone(), descending, nulls_first: descending };
+    let mut placed = key.clone();
+    placed.expr.map_columns(&|number| number.wrapping_sub(item.base));
+    let columns: Vec<usize> = (0..table.columns.len()).collect();
+    let nullable = placed
+        .expr
+        .columns()
+        .iter()
+        .any(|column| table.columns.get(*column).is_none_or(|column| !column.not_null));
+    let not_null = ExprKind::IsNull { arg: Box::new(arg.clone()), negated: true };
+    let not_null = nullable.then(|| Expr::new(not_null, Type::Bool));
+    choose_access(table, &columns, &[], &[placed], true).ordered.then_some((key, not_null))
 }
 
 /// Select list, DISTINCT, order and LIMIT when the order goes by computed columns.
