@@ -190,16 +190,6 @@ pub(super) fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// The name as SQL text: quoted where it must be.
-pub(super) fn quote(name: &str) -> String {
-    let plain = !name.is_empty()
-        && name
-            .chars()
-            .enumerate()
-            .all(|(i, c)| c.is_ascii_lowercase() || c == '_' || (i > 0 && c.is_ascii_digit()));
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
 impl View {
     /// The identifier of the relation of this name.
     pub(super) fn relation_oid(&self, name: &Name) -> Option<Oid> {

@@ -11,12 +11,12 @@ use super::super::{
     Session,
     dml::{bind_check, missing_column},
     parse::{SequenceOption, expression_text, fold},
-    view::quote,
 };
 use super::{COLUMNS_MAX, INDEX_COLUMNS_MAX, choose_name, sequence::SequenceSpec};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Identity, Index, Table},
+    functions::quote_ident,
     query::Scope,
     types::{ColumnType, Type, column_type},
 };
@@ -299,7 +299,8 @@ impl Session {
             match sequence.identity_always {
                 Some(always) => column.identity = Some(Identity { always, sequence: oid }),
                 None => {
-                    let text = format!("{}.{}", quote(&table.schema), quote(&name)).replace('\'', "''");
+                    let text =
+                        format!("{}.{}", quote_ident(&table.schema), quote_ident(&name)).replace('\'', "''");
                     column.default = Some(format!("nextval('{text}'::regclass)"));
                 }
             }

@@ -8,7 +8,7 @@ use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
 use super::super::{
     Session,
     connection::Tag,
-    view::{Name, quote, with_article},
+    view::{Name, with_article},
 };
 use super::{notice, refuse_taken, skip_missing, tag};
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
         Relation,
         model::{Oid, Sequence, Table, View},
     },
+    functions::quote_ident,
 };
 
 impl Session {
@@ -354,11 +355,11 @@ impl Session {
 
 /// The name of a sequence as the default of a serial column has it.
 fn quoted_name(sequence: &Sequence) -> String {
-    format!("'{}.{}'", quote(&sequence.schema), quote(&sequence.name).replace('\'', "''"))
+    format!("'{}.{}'", quote_ident(&sequence.schema), quote_ident(&sequence.name).replace('\'', "''"))
 }
 
 /// Whether a default draws from a sequence.
 fn mentions(default: &str, sequence: &Sequence) -> bool {
     default.contains(&quoted_name(sequence))
-        || default.contains(&format!("'{}'", quote(&sequence.name).replace('\'', "''")))
+        || default.contains(&format!("'{}'", quote_ident(&sequence.name).replace('\'', "''")))
 }

@@ -11,7 +11,7 @@ use super::super::{
     Session,
     connection::Tag,
     parse::{fold, parse_query, query_text},
-    view::{Name, quote},
+    view::Name,
 };
 use super::{refuse_taken, tag};
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
         Relation,
         model::{Oid, View},
     },
+    functions::quote_ident,
     query::plan_query,
     types::{ColumnType, Type},
 };
@@ -213,8 +214,8 @@ impl Session {
                         SqlState::UNDEFINED_OBJECT,
                         format!(
                             "constraint {} for table {} does not exist",
-                            quote(&constraint),
-                            quote(&table.name)
+                            quote_ident(&constraint),
+                            quote_ident(&table.name)
                         ),
                     ));
                 }

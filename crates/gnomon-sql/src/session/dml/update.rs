@@ -9,7 +9,7 @@ use super::{BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_c
 use crate::{
     Result, SqlError,
     catalog::model::Table,
-    query::{Binder, ExecContext, Expr, TargetScan},
+    query::{Binder, ExecContext, Expr, Target, TargetScan},
     session::{database::Shared, parse::fold, view::View},
     types::Row,
 };
@@ -141,8 +141,17 @@ impl UpdatePlan {
         let mut computed = Vec::new();
         let mut pending = Vec::new();
         let mut count = 0;
+        let width = self.table.columns.len();
+        let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Row, Option<Row>)>| {
+            for (target, new, returned) in computed.drain(..) {
+                apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut pending)?;
+                if let Some(row) = returned {
+                    output.row(row, ctx)?;
+                }
+            }
+            Ok::<_, SqlError>(())
+        };
         while let Some(target) = targets.next(ctx)? {
-            let width = self.table.columns.len();
             let mut new = target.row[..width].to_vec();
             for (position, expr) in &self.assignments {
                 new[*position] = expr.eval(&target.row, ctx)?;
@@ -157,22 +166,13 @@ impl UpdatePlan {
                 }
             };
             count += 1;
-            if self.reads_target {
-                computed.push((target, new, returned));
-                continue;
-            }
-            apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut pending)?;
-            if let Some(row) = returned {
-                output.row(row, ctx)?;
+            computed.push((target, new, returned));
+            // What reads the table itself must not see what is written: all rows are computed first.
+            if !self.reads_target {
+                write(ctx, &mut computed)?;
             }
         }
-        for (target, new, returned) in computed {
-            let old = &target.row[..self.table.columns.len()];
-            apply(&writer, ctx, &target.key, old, &new, &mut pending)?;
-            if let Some(row) = returned {
-                output.row(row, ctx)?;
-            }
-        }
+        write(ctx, &mut computed)?;
         for entry in pending {
             entry.insert(&writer, ctx)?;
         }
@@ -226,27 +226,27 @@ impl DeletePlan {
         let mut targets = self.targets.open();
         let mut computed = Vec::new();
         let mut count = 0;
+        let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Option<Row>)>| {
+            for (target, returned) in computed.drain(..) {
+                writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+                if let Some(row) = returned {
+                    output.row(row, ctx)?;
+                }
+            }
+            Ok::<_, SqlError>(())
+        };
         while let Some(target) = targets.next(ctx)? {
             let returned = match &self.returning {
                 None => None,
                 Some(returning) => Some(returning.row(ctx, &target.row)?),
             };
             count += 1;
-            if self.reads_target {
-                computed.push((target, returned));
-                continue;
-            }
-            writer.delete(ctx.txn, &target.key, &target.row[..width])?;
-            if let Some(row) = returned {
-                output.row(row, ctx)?;
+            computed.push((target, returned));
+            if !self.reads_target {
+                write(ctx, &mut computed)?;
             }
         }
-        for (target, returned) in computed {
-            writer.delete(ctx.txn, &target.key, &target.row[..width])?;
-            if let Some(row) = returned {
-                output.row(row, ctx)?;
-            }
-        }
+        write(ctx, &mut computed)?;
         Ok(count)
     }
 }
