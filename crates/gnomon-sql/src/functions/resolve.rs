@@ -352,6 +352,8 @@ fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
     let types: Vec<String> = given.iter().map(|ty| format_type(*ty, None)).collect();
     let signature = format!("{name}({})", types.join(", "));
     match failure {
+        Failure::None if is_unsupported(name) => SqlError::unsupported(format!("function {name}"))
+            .hint("It is one of PostgreSQL's that have no counterpart here."),
         Failure::None => SqlError::new(
             SqlState::UNDEFINED_FUNCTION,
             format!("function {signature} does not exist"),
@@ -365,6 +367,42 @@ fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
         }
         Failure::Undetermined => undetermined(),
     }
+}
+
+/// Whether PostgreSQL has functions of this name for what is not built here: documents, text search, advisory locks,
+/// large objects, notifications, ordered sets.
+fn is_unsupported(name: &str) -> bool {
+    const NAMES: [&str; 18] = [
+        "to_json",
+        "to_jsonb",
+        "row_to_json",
+        "array_to_json",
+        "xmlagg",
+        "xmlparse",
+        "to_tsvector",
+        "to_tsquery",
+        "plainto_tsquery",
+        "setweight",
+        "pg_notify",
+        "percentile_cont",
+        "percentile_disc",
+        "mode",
+        "pg_export_snapshot",
+        "pg_logical_emit_message",
+        "query_to_xml",
+        "width_bucket",
+    ];
+    const PREFIXES: [&str; 8] = [
+        "json_",
+        "jsonb_",
+        "pg_advisory_",
+        "pg_try_advisory_",
+        "lo_",
+        "ts_",
+        "pg_replication_",
+        "pg_stat_get_",
+    ];
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn undetermined() -> SqlError {

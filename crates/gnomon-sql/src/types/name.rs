@@ -18,8 +18,13 @@ const LENGTH_MAX: u64 = 10_485_760;
 /// The type that the syntax names. Serial types are no types: the catalog knows them.
 ///
 /// # Errors
-/// 42704 for an unknown name, 22023 for a modifier out of its range.
+/// 42704 for an unknown name, 0A000 for a type of PostgreSQL's that is not built here, 22023 for a modifier out of its
+/// range.
 pub fn column_type(data_type: &DataType) -> Result<ColumnType> {
+    known_type(data_type).map_err(|error| unsupported(error, data_type))
+}
+
+fn known_type(data_type: &DataType) -> Result<ColumnType> {
     let plain = |ty: Type| Ok(ColumnType::from(ty));
     match data_type {
         DataType::Bool | DataType::Boolean => plain(Type::Bool),
@@ -58,7 +63,7 @@ pub fn column_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Uuid => plain(Type::Uuid),
         DataType::Regclass => plain(Type::Regclass),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            let element = column_type(element)?;
+            let element = known_type(element)?;
             if element.ty.element().is_some() {
                 return Ok(element);
             }
@@ -92,7 +97,7 @@ pub fn parse_type_name(name: &str) -> Result<ColumnType> {
     if parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
         return Err(malformed());
     }
-    column_type(&data_type).map_err(SqlError::unplaced)
+    known_type(&data_type).map_err(SqlError::unplaced)
 }
 
 /// The SQL name of a type, with its modifier if one is given and not -1, as `format_type` writes it. With `None`
@@ -170,6 +175,59 @@ pub fn modifier_of(ty: Type, numbers: &[i64]) -> Result<TypeMod> {
             SqlState::SYNTAX_ERROR,
             format!("type modifier is not allowed for type \"{}\"", ty.info().typname),
         )),
+    }
+}
+
+/// Types that PostgreSQL has and this does not.
+const UNSUPPORTED: [&str; 34] = [
+    "json",
+    "jsonb",
+    "jsonpath",
+    "xml",
+    "money",
+    "bit",
+    "varbit",
+    "bit varying",
+    "inet",
+    "cidr",
+    "macaddr",
+    "macaddr8",
+    "point",
+    "line",
+    "lseg",
+    "box",
+    "path",
+    "polygon",
+    "circle",
+    "tsvector",
+    "tsquery",
+    "timetz",
+    "time with time zone",
+    "int4range",
+    "int8range",
+    "numrange",
+    "tsrange",
+    "tstzrange",
+    "daterange",
+    "xid",
+    "tid",
+    "pg_lsn",
+    "hstore",
+    "geometry",
+];
+
+/// The error for a type of a statement that is not known, which may be one of PostgreSQL's.
+fn unsupported(error: SqlError, data_type: &DataType) -> SqlError {
+    let text = data_type.to_string().to_lowercase();
+    let name = text.split(['(', '[']).next().unwrap_or_default().trim();
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    if error.state() != SqlState::UNDEFINED_OBJECT || !UNSUPPORTED.contains(&name) {
+        return error;
+    }
+    let report = SqlError::unsupported(format!("type {name}"));
+    match name {
+        "json" | "jsonb" | "xml" => report.hint("Documents can be stored as text."),
+        _ => report,
     }
 }
 

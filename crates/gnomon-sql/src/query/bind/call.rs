@@ -305,8 +305,36 @@ impl Binder<'_> {
         Ok(Expr::new(kind, Type::Array(scalar)))
     }
 
+    /// CURRENT_TIMESTAMP(digits) and its like.
+    fn rounded_time(&mut self, name: &str, digits: &FunctionArg) -> Result<Expr> {
+        let ty = match name {
+            "localtimestamp" => Type::Timestamp,
+            "localtime" => Type::Time,
+            "current_timestamp" => Type::Timestamptz,
+            _ => return Err(SqlError::unsupported(name.to_uppercase())),
+        };
+        let digits = match plain_argument(digits)? {
+            ast::Expr::Value(value) => value.to_string().parse::<i32>().ok(),
+            _ => None,
+        };
+        let Some(digits) = digits else {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("the precision of {} must be an integer", name.to_uppercase()),
+            ));
+        };
+        let now = self.call("now", Vec::new())?;
+        // More digits than there are is no error, but a warning, in PostgreSQL.
+        self.explicit(now, ColumnType { ty, modifier: digits.min(6) })
+    }
+
     /// What SQL writes like a function and PostgreSQL has as syntax.
     fn construct(&mut self, name: &str, args: &[FunctionArg], place: Place<'_>) -> Result<Option<Expr>> {
+        if let ("current_timestamp" | "localtimestamp" | "localtime" | "current_time", [digits]) =
+            (name, args)
+        {
+            return self.rounded_time(name, digits).map(Some);
+        }
         if !matches!(name, "coalesce" | "nullif" | "greatest" | "least" | "row" | "grouping") {
             return Ok(None);
         }

@@ -5,6 +5,8 @@ use sqlparser::ast::{self, BinaryOperator};
 use super::{
     Binder, Clause, Place, Scope,
     expr::{operator_name, unnested},
+    name_of,
+    query::plain_argument,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -174,7 +176,7 @@ impl Binder<'_> {
     pub(super) fn compare_with_subquery(
         &mut self,
         operator: RowOperator,
-        left: &[ast::Expr],
+        left: &[&ast::Expr],
         query: &ast::Query,
         place: Place<'_>,
     ) -> Result<Expr> {
@@ -262,10 +264,13 @@ impl Binder<'_> {
     }
 }
 
-/// The fields, if it is a row constructor.
-pub(super) fn as_row(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+/// The fields, if it is a row constructor: `(a, b)` or `ROW(a, b)`.
+pub(super) fn as_row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
     match unnested(expr) {
-        ast::Expr::Tuple(items) => Some(items),
+        ast::Expr::Tuple(items) => Some(items.iter().collect()),
+        ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) if matches!(&name.0[..], [ast::ObjectNamePart::Identifier(ident)] if name_of(ident) == "row") => {
+            list.args.iter().map(|arg| plain_argument(arg).ok()).collect()
+        }
         _ => None,
     }
 }

@@ -12,7 +12,7 @@ use super::{
     compare::{as_row, one_column, row_expected, row_operator},
     located::at_expr,
     name_of, name_parts,
-    scope::ScopeColumn,
+    scope::{ScopeColumn, is_system_column, unsupported_column},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -62,6 +62,9 @@ impl Binder<'_> {
                 let name = name_of(ident);
                 if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers.slots)? {
                     return Ok(whole_row(columns));
+                }
+                if is_system_column(&name) && !place.scope.relations.is_empty() {
+                    return Err(unsupported_column(&name));
                 }
                 Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))
             }
@@ -319,7 +322,7 @@ impl Binder<'_> {
         if let (Some(operator), Some(left), ast::Expr::Subquery(query)) =
             (row_operator(&name), as_row(left), unnested(right))
         {
-            return self.compare_with_subquery(operator, left, query, place);
+            return self.compare_with_subquery(operator, &left, query, place);
         }
         let left = self.bind(left, place)?;
         let right = self.bind(right, place)?;

@@ -137,6 +137,7 @@ impl<'p> Scope<'p> {
                             format!("column reference \"{name}\" is ambiguous"),
                         ));
                     }
+                    (None, _) if is_system_column(name) => return Err(unsupported_column(name)),
                     (None, _) => {
                         return Err(SqlError::new(
                             SqlState::UNDEFINED_COLUMN,
@@ -263,4 +264,15 @@ impl ScopeRelation {
             stored: Some(table.clone()),
         }
     }
+}
+
+/// Whether PostgreSQL's rows have a column of this name for themselves.
+pub(super) fn is_system_column(name: &str) -> bool {
+    matches!(name, "tableoid" | "xmin" | "cmin" | "xmax" | "cmax" | "ctid")
+}
+
+/// The error for such a column, which rows do not have here.
+pub(super) fn unsupported_column(name: &str) -> SqlError {
+    SqlError::unsupported(format!("the system column \"{name}\""))
+        .hint("Tell rows apart by their primary key.")
 }

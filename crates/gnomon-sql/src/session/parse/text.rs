@@ -7,7 +7,7 @@ use sqlparser::{
 };
 
 use super::depth::NESTING_MAX;
-use crate::{SqlError, SqlState};
+use crate::{SqlError, SqlState, types::binary::validate_text};
 
 pub(super) fn too_complex() -> SqlError {
     SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
@@ -46,10 +46,62 @@ pub(crate) fn locate(error: SqlError, sql: &str) -> SqlError {
     error.unplaced().position(position)
 }
 
+/// The error for a string `E'...'` with escapes of single bytes beyond ASCII (`\xff`, `\377`), which the tokenizer
+/// refuses; none if it has none before its end.
+fn byte_escapes_error(literal: &str) -> Option<SqlError> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut rest = literal.strip_prefix(['E', 'e'])?.strip_prefix('\'')?.chars().peekable();
+    let mut escapes = false;
+    loop {
+        let c = rest.next()?;
+        match (c, rest.peek()) {
+            ('\'', Some('\'')) => {
+                rest.next();
+                bytes.push(b'\'');
+            }
+            ('\'', _) => break,
+            ('\\', Some(kind)) => {
+                let (radix, digits_max) = if *kind == 'x' { (16, 2) } else { (8, 3) };
+                if radix == 16 || !kind.is_digit(8) {
+                    rest.next();
+                }
+                let mut byte = None;
+                for _ in
+                    0..if radix == 16 || rest.peek().is_some_and(|c| c.is_digit(8)) { digits_max } else { 0 }
+                {
+                    let Some(digit) = rest.peek().and_then(|c| c.to_digit(radix)) else { break };
+                    byte = Some((byte.unwrap_or(0) * radix + digit) & 0xff);
+                    rest.next();
+                }
+                // What other escapes stand for does not matter here.
+                let byte = byte.map_or(b'?', |byte| byte as u8);
+                escapes |= !byte.is_ascii();
+                bytes.push(byte);
+            }
+            (c, _) => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+        }
+    }
+    if !escapes {
+        return None;
+    }
+    Some(match validate_text(&bytes) {
+        Err(error) => error,
+        Ok(_) => SqlError::unsupported("a character of several escaped bytes")
+            .hint("Write the character itself, or its number as \\u0000."),
+    })
+}
+
 /// The error for text that cannot be cut into tokens.
 pub(super) fn tokenizer_error(error: &TokenizerError, sql: &str) -> SqlError {
     let message = error.message.trim_end_matches(" at ").trim_end();
-    let message = if message.starts_with("Unterminated string literal") {
+    if message.starts_with("Unterminated encoded string")
+        && let Some(error) = byte_escapes_error(&sql[byte_offset(sql, error.location)..])
+    {
+        return error;
+    }
+    let message = if message.starts_with("Unterminated string literal")
+        || message.starts_with("Unterminated encoded string")
+    {
         "unterminated quoted string".to_owned()
     } else {
         let mut chars = message.chars();
