@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::drive::Measured;
 
+/// The headings of a table's columns that tell how fast a run was.
+pub const SPEED_HEADINGS: [&str; 6] = ["tps", "p50 us", "p90 us", "p99 us", "p99.9 us", "max us"];
+
 /// The report of one workload on one store.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -100,6 +103,19 @@ impl Report {
         }
     }
 
+    /// What [`SPEED_HEADINGS`] stand above.
+    pub fn speed_cells(&self) -> [String; SPEED_HEADINGS.len()] {
+        let Latency { p50, p90, p99, p999, max } = self.latency_us;
+        [
+            format!("{:.0}", self.tps),
+            p50.to_string(),
+            p90.to_string(),
+            p99.to_string(),
+            p999.to_string(),
+            max.to_string(),
+        ]
+    }
+
     /// One JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a report has string keys only")
@@ -118,30 +134,14 @@ impl fmt::Display for Report {
         writeln!(f, "settings: {settings}, seed {}", self.seed)?;
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header([
-            "tps",
-            "p50 us",
-            "p90 us",
-            "p99 us",
-            "p99.9 us",
-            "max us",
-            "committed",
-            "aborted",
-            "seconds",
-        ]);
-        let latency = &self.latency_us;
-        let cells = [
-            format!("{:.0}", self.tps),
-            latency.p50.to_string(),
-            latency.p90.to_string(),
-            latency.p99.to_string(),
-            latency.p999.to_string(),
-            latency.max.to_string(),
-            self.committed.to_string(),
-            self.aborted.to_string(),
-            format!("{:.1}", self.seconds),
-        ];
-        table.add_row(cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
+        table.set_header(SPEED_HEADINGS.into_iter().chain(["committed", "aborted", "seconds"]));
+        let others = [self.committed.to_string(), self.aborted.to_string(), format!("{:.1}", self.seconds)];
+        table.add_row(
+            self.speed_cells()
+                .into_iter()
+                .chain(others)
+                .map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)),
+        );
         writeln!(f, "{table}")?;
         write_histogram(f, &self.histogram)?;
         let verdict = if self.invariant.holds { "holds" } else { "IS BROKEN" };

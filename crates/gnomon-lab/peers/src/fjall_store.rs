@@ -4,12 +4,68 @@
 use std::path::Path;
 
 use fjall::{
-    Conflict, KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable,
-    SingleWriterTxDatabase, SingleWriterTxKeyspace,
+    Conflict, Keyspace, KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode,
+    Readable, SingleWriterTxDatabase, SingleWriterTxKeyspace,
 };
 use gnomon_lab::store::{Operations, Result, Row, Store, StoreError, Table, Visitor};
 
 use crate::{failed, group::GroupCommit};
+
+/// What both kinds of transactions do.
+trait Write: Readable {
+    type Table: AsRef<Keyspace>;
+
+    fn write(&mut self, table: &Self::Table, key: &[u8], value: &[u8]);
+}
+
+impl Write for fjall::SingleWriterWriteTx<'_> {
+    type Table = SingleWriterTxKeyspace;
+
+    fn write(&mut self, table: &SingleWriterTxKeyspace, key: &[u8], value: &[u8]) {
+        self.insert(table, key, value);
+    }
+}
+
+impl Write for fjall::OptimisticWriteTx {
+    type Table = OptimisticTxKeyspace;
+
+    fn write(&mut self, table: &OptimisticTxKeyspace, key: &[u8], value: &[u8]) {
+        self.insert(table, key, value);
+    }
+}
+
+struct Txn<'a, T: Write> {
+    txn: T,
+    tables: &'a [T::Table],
+}
+
+impl<T: Write> Operations for Txn<'_, T> {
+    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let value = self.txn.get(&self.tables[table], key).map_err(failed)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
+
+    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(table, key)
+    }
+
+    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.txn.write(&self.tables[table], key, value);
+        Ok(())
+    }
+
+    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(table, key, value)
+    }
+}
+
+fn visit_all(snapshot: &impl Readable, table: &impl AsRef<Keyspace>, visit: Visitor<'_>) -> Result<()> {
+    for row in snapshot.iter(table) {
+        let (key, value) = row.into_inner().map_err(failed)?;
+        visit(&key, &value)?;
+    }
+    Ok(())
+}
 
 /// With single-writer transactions.
 pub struct SingleWriter {
@@ -39,50 +95,19 @@ impl Store for SingleWriter {
 
     fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
         let mut txn = self.database.write_tx().durability(Some(PersistMode::SyncAll));
-        for (key, value) in rows {
-            txn.insert(&self.tables[table], key.as_slice(), value.as_slice());
-        }
+        rows.iter().for_each(|(key, value)| txn.write(&self.tables[table], key, value));
         txn.commit().map_err(failed)
     }
 
     fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        let mut txn = SingleWriterTxn { txn: self.database.write_tx(), tables: &self.tables };
+        let mut txn = Txn { txn: self.database.write_tx(), tables: &self.tables };
         body(&mut txn)?;
         txn.txn.commit().map_err(failed)?;
         self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
-        for row in self.database.read_tx().iter(&self.tables[table]) {
-            let (key, value) = row.into_inner().map_err(failed)?;
-            visit(&key, &value)?;
-        }
-        Ok(())
-    }
-}
-
-struct SingleWriterTxn<'a> {
-    txn: fjall::SingleWriterWriteTx<'a>,
-    tables: &'a [SingleWriterTxKeyspace],
-}
-
-impl Operations for SingleWriterTxn<'_> {
-    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let value = self.txn.get(&self.tables[table], key).map_err(failed)?;
-        Ok(value.map(|value| value.to_vec()))
-    }
-
-    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get(table, key)
-    }
-
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.txn.insert(&self.tables[table], key, value);
-        Ok(())
-    }
-
-    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.put(table, key, value)
+        visit_all(&self.database.read_tx(), &self.tables[table], visit)
     }
 }
 
@@ -112,50 +137,19 @@ impl Store for Optimistic {
 
     fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
         let mut txn = self.database.write_tx().map_err(failed)?.durability(Some(PersistMode::SyncAll));
-        for (key, value) in rows {
-            txn.insert(&self.tables[table], key.as_slice(), value.as_slice());
-        }
+        rows.iter().for_each(|(key, value)| txn.write(&self.tables[table], key, value));
         txn.commit().map_err(failed)?.map_err(|Conflict| StoreError::Retry)
     }
 
     fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
         let txn = self.database.write_tx().map_err(failed)?;
-        let mut txn = OptimisticTxn { txn, tables: &self.tables };
+        let mut txn = Txn { txn, tables: &self.tables };
         body(&mut txn)?;
         txn.txn.commit().map_err(failed)?.map_err(|Conflict| StoreError::Retry)?;
         self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
-        for row in self.database.read_tx().iter(&self.tables[table]) {
-            let (key, value) = row.into_inner().map_err(failed)?;
-            visit(&key, &value)?;
-        }
-        Ok(())
-    }
-}
-
-struct OptimisticTxn<'a> {
-    txn: fjall::OptimisticWriteTx,
-    tables: &'a [OptimisticTxKeyspace],
-}
-
-impl Operations for OptimisticTxn<'_> {
-    fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let value = self.txn.get(&self.tables[table], key).map_err(failed)?;
-        Ok(value.map(|value| value.to_vec()))
-    }
-
-    fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get(table, key)
-    }
-
-    fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.txn.insert(&self.tables[table], key, value);
-        Ok(())
-    }
-
-    fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {
-        self.put(table, key, value)
+        visit_all(&self.database.read_tx(), &self.tables[table], visit)
     }
 }

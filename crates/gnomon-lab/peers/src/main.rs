@@ -16,7 +16,7 @@ use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
     drive::Load,
     progress::Progress,
-    report::Report,
+    report::{Report, SPEED_HEADINGS},
     store::{GnomonStore, Result, Store, StoreError},
     tpcb,
 };
@@ -189,35 +189,17 @@ fn ratio(reports: &[Report], other: &Report) -> f64 {
 fn print_table(groups: &[(usize, Vec<Report>)]) {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
-        "clients",
-        "store",
-        "tps",
-        "p50 us",
-        "p90 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-        "aborted",
-        "invariant",
-        "first / this",
-    ]);
+    let headings = ["clients", "store"].into_iter().chain(SPEED_HEADINGS);
+    table.set_header(headings.chain(["aborted", "invariant", "first / this"]));
     for (clients, reports) in groups {
         for report in reports {
-            let latency = &report.latency_us;
-            let cells = [
-                clients.to_string(),
-                report.store.clone(),
-                format!("{:.0}", report.tps),
-                latency.p50.to_string(),
-                latency.p90.to_string(),
-                latency.p99.to_string(),
-                latency.p999.to_string(),
-                latency.max.to_string(),
+            let others = [
                 report.aborted.to_string(),
                 if report.invariant.holds { "holds".into() } else { "BROKEN".into() },
                 format!("{:.2}", ratio(reports, report)),
             ];
+            let cells = [clients.to_string(), report.store.clone()].into_iter();
+            let cells = cells.chain(report.speed_cells()).chain(others);
             table.add_row(cells.map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
         }
     }
