@@ -369,7 +369,9 @@ fn replace(
             continue;
         }
         push_str(&mut out, text.get(copied..whole.start()).unwrap_or_default())?;
-        let mut chars = replacement.chars().peekable();
+        let (plain, rest) = replacement.split_at(replacement.find('\\').unwrap_or(replacement.len()));
+        push_str(&mut out, plain)?;
+        let mut chars = rest.chars().peekable();
         while let Some(c) = chars.next() {
             if c != '\\' {
                 out.push(c);
