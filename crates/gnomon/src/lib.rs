@@ -35,8 +35,8 @@ pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
 pub use store::shadow::{Finding, Severity};
 pub use txn::{
-    Cursor, Database, Direction, Isolation, KeyRange, Options, RowLock, Stats, Ticket, Transaction, TreeLock,
-    TxnOptions, VerifiedTree, VerifyReport, verify,
+    Cursor, Database, Direction, Isolation, KeyRange, Options, RowLock, Savepoint, Stats, Ticket,
+    Transaction, TreeLock, TxnOptions, VerifiedTree, VerifyReport, verify,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

@@ -1,6 +1,10 @@
 //! The lock manager and its owners: what the other modules of this folder are put together to.
 
-use std::{fmt, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    time::Duration,
+};
 
 use super::{
     Interrupt, LockName, Mode, Modes, TableId,
@@ -300,6 +304,34 @@ impl LockOwner {
         while self.log.len() > mark.0 {
             let Some(step) = self.log.pop() else { break };
             self.undo(step, step.before, &mut woken);
+        }
+        self.mark_max = mark.0.min(self.log.len());
+        wake(woken);
+    }
+
+    /// Weakens the locks taken or converted since the mark: each to what it was at the mark together with what
+    /// `weaker` makes of its mode now, or, if that is nothing, to what it was. For a rollback to a savepoint by a
+    /// transaction that must keep what it read as it is.
+    pub fn weaken_since(&mut self, mark: Mark, weaker: impl Fn(TableId, Mode) -> Option<Mode>) {
+        let mut woken = Vec::new();
+        let mut at_mark: HashMap<(u16, u32), Option<Mode>> = HashMap::new();
+        let steps: Vec<Acquired> = self.log.drain(mark.0.min(self.log.len())..).collect();
+        for step in steps.into_iter().filter(|step| step.slot != RELEASED) {
+            let Entry::Vacant(first) = at_mark.entry((step.shard, step.slot)) else { continue };
+            let before = *first.insert(step.before);
+            let mut shard = self.manager.shard(usize::from(step.shard)).lock();
+            let Some((table, mode)) = shard.held_at(step.slot, self.txn) else { continue };
+            let kept = match (before, weaker(table, mode)) {
+                (Some(before), Some(kept)) => Some(self.manager.modes(table).supremum(before, kept)),
+                (before, kept) => before.or(kept),
+            };
+            shard.set_back(&self.manager.tables, step.slot, self.txn, kept, &mut woken);
+            drop(shard);
+            if kept.is_none() {
+                self.held_count -= 1;
+            } else if kept != before {
+                self.log.push(step);
+            }
         }
         self.mark_max = mark.0.min(self.log.len());
         wake(woken);

@@ -13,7 +13,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    LockName, LockTable, Mode, Modes, Part,
+    LockName, LockTable, Mode, Modes, Part, TableId,
     modes::ModeSet,
     park::{Outcome, Parking},
 };
@@ -305,6 +305,13 @@ impl Shard {
         let slot = self.find(name, hash)?;
         let grant = self.heads[slot as usize].granted.iter().find(|g| g.txn == txn)?;
         Some((slot, grant.mode))
+    }
+
+    /// The table of the lock in a slot, and the mode that an owner holds it in.
+    pub(super) fn held_at(&self, slot: u32, txn: TxnId) -> Option<(TableId, Mode)> {
+        let head = self.heads.get(slot as usize)?;
+        let grant = head.granted.iter().find(|g| g.txn == txn)?;
+        Some((head.name.table, grant.mode))
     }
 
     /// Whom a waiter waits for directly: holders and earlier waiters that do not get on with it.

@@ -3,6 +3,7 @@
 use super::{
     database::{Handle, Inner},
     transaction::Transaction,
+    tree::TreeState,
     versions::ChangedKey,
     writes::{TreeWrites, WriteSet},
 };
@@ -67,7 +68,7 @@ impl Transaction {
     /// Orders and patches the transaction and releases its locks.
     pub(super) fn finish(mut self) -> Result<Ticket> {
         let handle = self.handle.clone();
-        self.end_statement();
+        self.release_snapshot();
         self.check_committable()?;
         if self.writes.is_empty() {
             return Ok(Ticket { handle, csn: self.seen });
@@ -124,7 +125,7 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
-            (true, false) => create(inner, pages, id, writes)?,
+            (true, false) => create(inner, pages, csn, id, writes)?,
             (false, true) => {
                 let state = inner.tree(id)?;
                 inner.directory.drop_tree(pages, id, state.tree.root())?;
@@ -156,15 +157,17 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
     Ok(changed)
 }
 
-/// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not know of the tree.
-fn create(inner: &Inner, pages: &PageTxn<'_>, id: TreeId, writes: TreeWrites) -> Result<()> {
+/// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not read it.
+fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: TreeWrites) -> Result<()> {
     let tree = Tree::create(pages)?;
     for (key, value) in writes.keys {
         if let Some(value) = value {
             tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;
         }
     }
-    inner.directory.insert(pages, id, tree.root())
+    let root = tree.root();
+    inner.add_tree(id, TreeState::new(tree, csn));
+    inner.directory.insert(pages, id, root)
 }
 
 /// At most so many pages change when `writes` are patched into a store of `logical_pages`.

@@ -35,6 +35,8 @@ pub struct Cursor {
     step: usize,
     /// A backward scan under locks begins with what is above its range.
     edge_locked: bool,
+    /// It reads the newest values and locks nothing.
+    newest: bool,
 }
 
 enum Ahead {
@@ -49,10 +51,21 @@ impl Cursor {
         state: Option<Arc<TreeState>>,
         range: KeyRange,
         direction: Direction,
+        newest: bool,
     ) -> Cursor {
         let unread = (state.is_some() && !range.is_empty()).then(|| range.clone());
         let (step, edge_locked) = (LOCKED_AT_ONCE.0, direction == Direction::Forward);
-        Cursor { tree, state, direction, rest: range, ahead: VecDeque::new(), unread, step, edge_locked }
+        Cursor {
+            tree,
+            state,
+            direction,
+            rest: range,
+            ahead: VecDeque::new(),
+            unread,
+            step,
+            edge_locked,
+            newest,
+        }
     }
 
     /// The next entry (key, value), or none at the end of the range. `txn` must be the one that began the scan.
@@ -111,8 +124,16 @@ impl Cursor {
         }
     }
 
+    fn at(&self, txn: &mut Transaction) -> Result<(ReadAt, bool)> {
+        if self.newest {
+            txn.check()?;
+            return Ok((txn.newest(), false));
+        }
+        txn.scan_at(self.tree)
+    }
+
     fn large(&self, txn: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (at, _) = txn.scan_at(self.tree)?;
+        let (at, _) = self.at(txn)?;
         match &self.state {
             Some(state) => txn.stored(state, key, at),
             None => Ok(None),
@@ -122,7 +143,7 @@ impl Cursor {
     /// Reads the next leaf, or part of it, into `ahead`.
     fn read_ahead(&mut self, txn: &mut Transaction) -> Result<()> {
         let (Some(state), Some(unread)) = (self.state.clone(), self.unread.clone()) else { return Ok(()) };
-        let (at, locked) = txn.scan_at(self.tree)?;
+        let (at, locked) = self.at(txn)?;
         if locked && !self.edge_locked {
             self.lock_above(txn, &state, &unread)?;
             self.edge_locked = true;

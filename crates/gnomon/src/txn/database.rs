@@ -138,9 +138,14 @@ impl Inner {
             return Ok(tree.clone());
         }
         // Under the mutex: there is one state a tree, and none of one that is being dropped.
-        let tree = Arc::new(TreeState::new(self.directory.get(&*self.store, id)?));
+        let tree = Arc::new(TreeState::new(self.directory.get(&*self.store, id)?, Csn(0)));
         trees.insert(id, tree.clone());
         Ok(tree)
+    }
+
+    /// Adds the state of a tree that a commit makes, before anybody can find the tree in the directory.
+    pub fn add_tree(&self, id: TreeId, tree: TreeState) {
+        self.trees.write().insert(id, Arc::new(tree));
     }
 
     pub fn new_tree_id(&self) -> TreeId {

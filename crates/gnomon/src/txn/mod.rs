@@ -1,8 +1,9 @@
 //! Level 1: transactions over trees of keys, with deferred updates (Shadows, section 4).
 //!
 //! Promises: a transaction is atomic and, once its commit is acknowledged, durable. Under READ COMMITTED each
-//! statement sees the commits before it; under SERIALIZABLE transactions behave as if they ran one after another in
-//! the order of their CSNs. Readers under READ COMMITTED neither wait nor make others wait.
+//! statement sees the commits before it; under SNAPSHOT the whole transaction sees those before its first statement, and
+//! of two that change the same key the first to commit wins; under SERIALIZABLE transactions behave as if they ran one after another in
+//! the order of their CSNs. Readers under READ COMMITTED and SNAPSHOT neither wait nor make others wait.
 //!
 //! How a transaction runs:
 //!
@@ -27,7 +28,7 @@
 //! inserts. An insert locks the gap that it falls into for as long as it takes to become pending. Both look again
 //! after a lock was granted, until what they locked is what there is.
 //!
-//! Not done here: savepoints, snapshot isolation, transactions larger than memory (their pages may be; their write
+//! Not done here: two-phase commit, transactions larger than memory (their pages may be; their write
 //! set may not), immediate updates.
 
 mod background;
@@ -53,5 +54,5 @@ pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use range::{Direction, KeyRange};
-pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TxnOptions};
+pub use transaction::{Isolation, RowLock, Savepoint, Transaction, TreeLock, TxnOptions};
 pub use verify::{VerifiedTree, VerifyReport, verify};

@@ -69,7 +69,8 @@ fn work(db: &Database, trees: &Trees, number: u64, seed: u64, client: &Arc<Mutex
     let mut rows = BTreeMap::new();
     client.lock().states.push(rows.clone());
     loop {
-        let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
+        let isolation =
+            [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][rng.below(3) as usize];
         let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
         let mut next = rows.clone();
         let mut run = || {
@@ -79,6 +80,13 @@ fn work(db: &Database, trees: &Trees, number: u64, seed: u64, client: &Arc<Mutex
                 let old = txn.get_locked(trees.accounts, &key, RowLock::Exclusive)?.expect("it exists");
                 let balance = i64::from_be_bytes(old.try_into().expect("8 bytes")) + amount;
                 txn.put(trees.accounts, &key, &balance.to_be_bytes())?;
+            }
+            if rng.chance(1, 3) {
+                // Writes that are taken back, and no trace of them.
+                let savepoint = txn.savepoint();
+                txn.put(trees.rows, &row(number, rng.below(ROWS)), b"never")?;
+                txn.put(trees.accounts, &to.to_be_bytes(), b"never")?;
+                txn.rollback_to(savepoint)?;
             }
             for _ in 0..rng.below(4) {
                 let own = rng.below(ROWS);
@@ -96,7 +104,7 @@ fn work(db: &Database, trees: &Trees, number: u64, seed: u64, client: &Arc<Mutex
         };
         match run() {
             Ok(()) => {}
-            Err(Error::Deadlock) => continue,
+            Err(Error::Deadlock | Error::Serialization) => continue,
             Err(error) => return Err(error),
         }
         // Noted before, since the commit may be there without being acknowledged.
@@ -125,7 +133,7 @@ fn work(db: &Database, trees: &Trees, number: u64, seed: u64, client: &Arc<Mutex
 /// Sums stay what they are while clients work.
 fn watch(db: &Database, trees: &Trees) -> Result<()> {
     loop {
-        for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
+        for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
             let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
             match sum(&mut txn, trees) {
                 Ok(sum) => assert_eq!(sum, 100 * ACCOUNTS as i64),

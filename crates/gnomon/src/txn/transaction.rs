@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Interrupt, KEY_BYTES_MAX, Result, TreeId, TxnId, VALUE_BYTES_MAX,
-    lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
+    lock::{LockName, LockOwner, Mark, Mode, TableId, WaitOptions, gap_mode, key_mode, tree_mode},
     sync::Arc,
 };
 
@@ -22,6 +22,10 @@ pub enum Isolation {
     /// Each statement sees what was committed when it began.
     #[default]
     ReadCommitted,
+    /// The transaction sees what was committed when its first statement began, and nothing later. It does not write
+    /// what others have changed since ([`Error::Serialization`]: the first committer wins), but two transactions may
+    /// each write what the other has read (write skew). Called REPEATABLE READ by PostgreSQL.
+    Snapshot,
     /// As if transactions ran one after another, in the order of their commits (two-phase, next-key locks).
     Serializable,
 }
@@ -31,7 +35,7 @@ pub enum Isolation {
 pub struct TxnOptions {
     /// What it sees of others.
     pub isolation: Isolation,
-    /// It promises to write nothing. Under READ COMMITTED it then sees only durable commits (and at least
+    /// It promises to write nothing. Unless it is SERIALIZABLE it then sees only durable commits (and at least
     /// `after`), and its own commit waits for nothing.
     pub read_only: bool,
     /// Its snapshots include at least this commit: a session passes the last one that it was told of.
@@ -130,12 +134,25 @@ pub struct Transaction {
     pub(super) locks: LockOwner,
     pub(super) writes: WriteSet,
     used: Vec<Used>,
-    /// The snapshot of the statement under way, which the timeline knows of.
+    /// The snapshot of the statement under way, or of the transaction under SNAPSHOT; the timeline knows of it.
     snapshot: Option<Csn>,
     /// The newest commit that it may have seen.
     pub(super) seen: Csn,
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    savepoints: Vec<SavepointState>,
+}
+
+/// A point within a transaction to go back to: see [`Transaction::savepoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint(u64);
+
+struct SavepointState {
+    number: u64,
+    writes: usize,
+    locks: Mark,
+    pending: usize,
+    used: Vec<Used>,
 }
 
 /// Where a read stands in time.
@@ -160,6 +177,7 @@ impl Transaction {
             snapshot: None,
             seen: Csn(0),
             pending: Vec::new(),
+            savepoints: Vec::new(),
         }
     }
 
@@ -199,14 +217,26 @@ impl Transaction {
     pub fn start_statement(&mut self) -> Result<()> {
         self.end_statement();
         self.check()?;
-        if self.options.isolation == Isolation::ReadCommitted {
+        if self.reads_snapshots() && self.snapshot.is_none() {
             self.take_snapshot()?;
         }
         Ok(())
     }
 
-    /// Ends the statement: a transaction that waits for its client keeps no old versions alive.
+    /// Ends the statement: a transaction that waits for its client keeps no old versions alive, unless it is under
+    /// SNAPSHOT.
     pub fn end_statement(&mut self) {
+        if self.options.isolation != Isolation::Snapshot {
+            self.release_snapshot();
+        }
+    }
+
+    /// Whether plain reads stand at a snapshot, and lock nothing.
+    fn reads_snapshots(&self) -> bool {
+        self.options.isolation != Isolation::Serializable
+    }
+
+    pub(super) fn release_snapshot(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             self.inner().timeline.release_snapshot(snapshot);
         }
@@ -283,7 +313,8 @@ impl Transaction {
         self.check()?;
         self.lock(LockName::whole(TREES, id.0), mode)?;
         // After the lock: whoever dropped the tree held it exclusively.
-        let used = Used { id, state: Some(self.inner().tree(id)?), mode };
+        let state = self.inner().tree(id)?;
+        let used = Used { id, state: Some(state), mode };
         self.used.push(used.clone());
         Ok(used)
     }
@@ -293,7 +324,7 @@ impl Transaction {
     pub fn create_tree(&mut self) -> Result<TreeId> {
         self.check_write(&[], &[])?;
         let id = self.inner().new_tree_id();
-        self.writes.tree_mut(id).created = true;
+        self.writes.create_tree(id);
         self.used.push(Used { id, state: None, mode: tree_mode::X });
         Ok(id)
     }
@@ -302,9 +333,7 @@ impl Transaction {
     pub fn drop_tree(&mut self, tree: TreeId) -> Result<()> {
         self.check_write(&[], &[])?;
         self.use_tree(tree, tree_mode::X)?;
-        let writes = self.writes.tree_mut(tree);
-        writes.dropped = true;
-        writes.keys.clear();
+        self.writes.drop_tree(tree);
         self.used.retain(|used| used.id != tree);
         Ok(())
     }
@@ -314,18 +343,48 @@ impl Transaction {
         self.use_tree(tree, lock.mode()).map(|_| ())
     }
 
-    /// Where a plain read stands, after taking the lock that its isolation asks for. Whoever has locked the whole tree
-    /// against writers reads the newest values in any isolation: the watermark may still be below the commit whose lock
-    /// it waited for, held up by a commit elsewhere.
+    /// Where a plain read stands, after taking the lock that its isolation asks for. Under READ COMMITTED, whoever has
+    /// locked the whole tree against writers reads the newest values: the watermark may still be below the commit whose
+    /// lock it waited for, held up by a commit elsewhere.
     fn read_at(&mut self, used: &Used, key: &[u8]) -> Result<ReadAt> {
-        let covered = used.covered() >= Covered::Reads;
-        if self.options.isolation == Isolation::ReadCommitted && !covered {
-            return Ok(ReadAt::Snapshot(self.statement_snapshot()?));
-        }
-        if !covered {
+        let (at, locked) = self.plain_read(used)?;
+        if locked {
             self.lock(LockName::key(KEYS, used.id.0, key), key_mode::S)?;
+            return Ok(self.newest());
         }
-        Ok(self.newest())
+        Ok(at)
+    }
+
+    /// Where a plain read stands, and whether it locks its keys first.
+    fn plain_read(&mut self, used: &Used) -> Result<(ReadAt, bool)> {
+        let covered = used.covered() >= Covered::Reads;
+        match self.options.isolation {
+            Isolation::Snapshot => Ok((ReadAt::Snapshot(self.tree_snapshot(used)?), false)),
+            Isolation::ReadCommitted if !covered => Ok((ReadAt::Snapshot(self.statement_snapshot()?), false)),
+            _ => Ok((self.newest(), !covered)),
+        }
+    }
+
+    /// The snapshot, unless the tree is newer: of the entries that a tree was made with there are no versions.
+    fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
+        let snapshot = self.statement_snapshot()?;
+        match &used.state {
+            Some(state) if state.created > snapshot => Err(Error::Serialization),
+            _ => Ok(snapshot),
+        }
+    }
+
+    /// Under SNAPSHOT, fails if somebody else has committed a change of the key since. Behind the key's lock.
+    fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
+        if self.options.isolation == Isolation::Snapshot
+            && let Some(state) = &used.state
+        {
+            let snapshot = self.tree_snapshot(used)?;
+            if state.versions.before(key, snapshot).is_some() {
+                return Err(Error::Serialization);
+            }
+        }
+        Ok(())
     }
 
     /// The newest value, to be read behind a lock. Call it when the lock is granted: whoever wrote the value has taken
@@ -368,6 +427,7 @@ impl Transaction {
         if let Some(own) = self.writes.get(tree, key) {
             return Ok(own.map(<[u8]>::to_vec));
         }
+        self.check_first_committer(&used, key)?;
         let Some(state) = &used.state else { return Ok(None) };
         let at = self.newest();
         self.stored(state, key, at)
@@ -424,6 +484,9 @@ impl Transaction {
         if present && must_be_absent {
             return Ok(true);
         }
+        if own.is_none() {
+            self.check_first_committer(&used, key)?;
+        }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
             self.writes.put(tree, key, value);
@@ -465,20 +528,24 @@ impl Transaction {
     /// it can write between two entries. The scan sees the transaction's own writes.
     pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
         let used = self.use_tree(tree, tree_mode::IS)?;
-        if self.options.isolation == Isolation::ReadCommitted && self.snapshot.is_none() {
+        if self.reads_snapshots() && self.snapshot.is_none() {
             self.take_snapshot()?;
         }
-        Ok(Cursor::new(tree, used.state, range, direction))
+        Ok(Cursor::new(tree, used.state, range, direction, false))
+    }
+
+    /// Begins a scan of the newest committed entries, whatever the isolation, together with the transaction's own. It
+    /// locks nothing: it is for whoever has locked the whole tree, such as to build an index.
+    pub fn scan_newest(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
+        let used = self.use_tree(tree, tree_mode::IS)?;
+        Ok(Cursor::new(tree, used.state, range, direction, true))
     }
 
     /// Where a scan's next step reads: a snapshot, or the newest values, with whether their keys are to be locked.
     pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
         self.check()?;
-        let covered = self.use_tree(tree, tree_mode::IS)?.covered() >= Covered::Reads;
-        if self.options.isolation == Isolation::ReadCommitted && !covered {
-            return Ok((ReadAt::Snapshot(self.statement_snapshot()?), false));
-        }
-        Ok((self.newest(), !covered))
+        let used = self.use_tree(tree, tree_mode::IS)?;
+        self.plain_read(&used)
     }
 
     /// Locks an existing key and the gap before it against others' writes; with none, what is after the last key.
@@ -487,6 +554,65 @@ impl Transaction {
             self.lock(LockName::key(KEYS, tree.0, key), key_mode::S)?;
         }
         self.lock(gap_name(tree, key), gap_mode::SCAN)
+    }
+
+    /// Sets a savepoint, to which [`Transaction::rollback_to`] goes back.
+    pub fn savepoint(&mut self) -> Savepoint {
+        let number = self.savepoints.last().map_or(0, |last| last.number + 1);
+        self.savepoints.push(SavepointState {
+            number,
+            writes: self.writes.mark(),
+            locks: self.locks.mark(),
+            pending: self.pending.len(),
+            used: self.used.clone(),
+        });
+        Savepoint(number)
+    }
+
+    fn savepoint_at(&self, savepoint: Savepoint) -> Result<usize> {
+        let at = self.savepoints.binary_search_by_key(&savepoint.0, |state| state.number);
+        at.map_err(|_| Error::BadOption("the savepoint was released or rolled back".into()))
+    }
+
+    /// Undoes what was written since the savepoint, which stays; later ones are gone. The locks taken since then are
+    /// released; under SERIALIZABLE they stay, as read locks: what was seen must stay as it is. May be called after an
+    /// error, whichever it was, and the transaction can go on then.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.savepoint_at(savepoint)?;
+        self.savepoints.truncate(at + 1);
+        let state = &self.savepoints[at];
+        self.writes.go_back(state.writes);
+        for (tree, key) in self.pending.drain(state.pending..) {
+            tree.remove_pending(&key);
+        }
+        if self.options.isolation == Isolation::Serializable {
+            self.locks.weaken_since(state.locks, |table, mode| Some(without_writes(table, mode)));
+            let before = state.used.clone();
+            let modes = self.handle.inner.locks.modes(TREES);
+            let mut used: Vec<Used> = before;
+            for now in self.used.drain(..).filter(|now| now.state.is_some()) {
+                let kept = without_writes(TREES, now.mode);
+                match used.iter_mut().find(|used| used.id == now.id) {
+                    Some(used) => used.mode = modes.supremum(used.mode, kept),
+                    None => used.push(Used { mode: kept, ..now }),
+                }
+            }
+            self.used = used;
+        } else {
+            self.locks.release_since(state.locks);
+            self.used = state.used.clone();
+        }
+        Ok(())
+    }
+
+    /// Forgets a savepoint and all later ones; what was written since stays.
+    pub fn release_savepoint(&mut self, savepoint: Savepoint) -> Result<()> {
+        let at = self.savepoint_at(savepoint)?;
+        self.savepoints.truncate(at);
+        if at == 0 {
+            self.writes.forget_marks();
+        }
+        Ok(())
     }
 
     /// Commits, and returns when the commit is durable. A transaction that wrote nothing returns when all that
@@ -515,6 +641,16 @@ impl Transaction {
     }
 }
 
+/// What is left of a lock when what its holder wrote is undone, and what it saw is not.
+fn without_writes(table: TableId, mode: Mode) -> Mode {
+    match (table, mode) {
+        (KEYS, _) => key_mode::S,
+        (TREES, tree_mode::IX) => tree_mode::IS,
+        (TREES, tree_mode::SIX | tree_mode::U | tree_mode::X) => tree_mode::S,
+        (_, mode) => mode,
+    }
+}
+
 fn gap_name(tree: TreeId, before: Option<&[u8]>) -> LockName<'_> {
     match before {
         Some(key) => LockName::key(GAPS, tree.0, key),
@@ -524,7 +660,7 @@ fn gap_name(tree: TreeId, before: Option<&[u8]>) -> LockName<'_> {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.end_statement();
+        self.release_snapshot();
         self.release();
     }
 }

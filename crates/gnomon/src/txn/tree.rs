@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::Bound};
 
 use super::versions::Versions;
 use crate::{
-    Error, PageId, Result, TreeId,
+    Csn, Error, PageId, Result, TreeId,
     access::{Change, Seek, Tree},
     store::{PageRead, PageWrite, shadow::ShadowStore},
     sync::Mutex,
@@ -14,13 +14,15 @@ use crate::{
 pub(super) struct TreeState {
     pub tree: Tree,
     pub versions: Versions,
+    /// The commit that made it; zero if that was before the database was opened.
+    pub created: Csn,
     /// Keys that running transactions are about to insert and that are not in the tree.
     pending: Mutex<BTreeSet<Box<[u8]>>>,
 }
 
 impl TreeState {
-    pub fn new(tree: Tree) -> TreeState {
-        TreeState { tree, versions: Versions::default(), pending: Mutex::default() }
+    pub fn new(tree: Tree, created: Csn) -> TreeState {
+        TreeState { tree, versions: Versions::default(), created, pending: Mutex::default() }
     }
 
     pub fn add_pending(&self, key: &[u8]) {

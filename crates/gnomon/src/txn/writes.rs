@@ -1,4 +1,5 @@
-//! The write set: what a transaction will change, in the order of trees and keys.
+//! The write set: what a transaction will change, in the order of trees and keys. Once there is a savepoint it
+//! remembers what each write replaced, to go back to that.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -11,6 +12,15 @@ const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
 #[derive(Default)]
 pub(super) struct WriteSet {
     trees: BTreeMap<TreeId, TreeWrites>,
+    /// What was replaced, in the order of the writes; none without savepoints.
+    replaced: Option<Vec<Replaced>>,
+}
+
+enum Replaced {
+    /// What the write set said of a key.
+    Key(TreeId, Box<[u8]>, Option<Option<Box<[u8]>>>),
+    /// What it said of a tree.
+    Tree(TreeId, Option<TreeWrites>),
 }
 
 /// What it writes of one tree.
@@ -45,8 +55,52 @@ impl WriteSet {
         self.trees.get(&tree)
     }
 
-    pub fn tree_mut(&mut self, tree: TreeId) -> &mut TreeWrites {
-        self.trees.entry(tree).or_default()
+    pub fn create_tree(&mut self, tree: TreeId) {
+        let before = self.trees.insert(tree, TreeWrites { created: true, ..TreeWrites::default() });
+        if let Some(replaced) = &mut self.replaced {
+            replaced.push(Replaced::Tree(tree, before));
+        }
+    }
+
+    pub fn drop_tree(&mut self, tree: TreeId) {
+        let before = self.trees.remove(&tree);
+        let created = before.as_ref().is_some_and(|before| before.created);
+        self.trees.insert(tree, TreeWrites { created, dropped: true, ..TreeWrites::default() });
+        if let Some(replaced) = &mut self.replaced {
+            replaced.push(Replaced::Tree(tree, before));
+        }
+    }
+
+    /// A point to which [`WriteSet::go_back`] goes back. What is replaced is remembered from the first one on.
+    pub fn mark(&mut self) -> usize {
+        self.replaced.get_or_insert_default().len()
+    }
+
+    /// Takes everything back that was written since the mark.
+    pub fn go_back(&mut self, mark: usize) {
+        let Some(replaced) = &mut self.replaced else { return };
+        for replaced in replaced.drain(mark..).rev() {
+            match replaced {
+                Replaced::Key(tree, key, before) => {
+                    let keys = &mut self.trees.entry(tree).or_default().keys;
+                    match before {
+                        Some(before) => keys.insert(key, before),
+                        None => keys.remove(&key),
+                    };
+                }
+                Replaced::Tree(tree, Some(before)) => {
+                    self.trees.insert(tree, before);
+                }
+                Replaced::Tree(tree, None) => {
+                    self.trees.remove(&tree);
+                }
+            }
+        }
+    }
+
+    /// Forgets all marks.
+    pub fn forget_marks(&mut self) {
+        self.replaced = None;
     }
 
     pub fn trees(&self) -> impl Iterator<Item = (TreeId, &TreeWrites)> {
@@ -63,7 +117,11 @@ impl WriteSet {
     }
 
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
-        self.tree_mut(tree).keys.insert(key.into(), value.map(Box::from));
+        let keys = &mut self.trees.entry(tree).or_default().keys;
+        let before = keys.insert(key.into(), value.map(Box::from));
+        if let Some(replaced) = &mut self.replaced {
+            replaced.push(Replaced::Key(tree, key.into(), before));
+        }
     }
 
     /// The first (or last) write within bounds.
