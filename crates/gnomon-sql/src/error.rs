@@ -68,6 +68,7 @@ states! {
     INVALID_PASSWORD = "28P01",
     DEPENDENT_OBJECTS_STILL_EXIST = "2BP01",
     INVALID_CURSOR_NAME = "34000",
+    INVALID_SAVEPOINT = "3B001",
     INVALID_CATALOG_NAME = "3D000",
     INVALID_SCHEMA_NAME = "3F000",
     SERIALIZATION_FAILURE = "40001",
@@ -112,6 +113,7 @@ states! {
     CANNOT_CONNECT_NOW = "57P03",
     IDLE_SESSION_TIMEOUT = "57P05",
     IO_ERROR = "58030",
+    SNAPSHOT_TOO_OLD = "72000",
     INTERNAL_ERROR = "XX000",
     DATA_CORRUPTED = "XX001",
 }
@@ -300,6 +302,7 @@ impl From<gnomon::Error> for SqlError {
                 SqlState::SERIALIZATION_FAILURE,
                 "could not serialize access due to concurrent update".to_owned(),
             ),
+            E::SnapshotTooOld => (SqlState::SNAPSHOT_TOO_OLD, "snapshot too old".to_owned()),
             E::LockTimeout => {
                 (SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout".to_owned())
             }

@@ -30,6 +30,9 @@ pub enum Error {
     Deadlock,
     /// The transaction cannot be serialized with others that ran beside it. Roll it back.
     Serialization,
+    /// The transaction's snapshot was ended, because too many versions were kept for it
+    /// ([`Options::version_bytes_max`](crate::Options::version_bytes_max)). Roll it back.
+    SnapshotTooOld,
     /// A lock was not granted within the transaction's lock timeout.
     LockTimeout,
     /// A wait or a scan was ended through the transaction's [`Interrupt`](crate::Interrupt).
@@ -96,9 +99,11 @@ impl Error {
     /// What this error asks of the caller.
     pub fn reaction(&self) -> Reaction {
         match self {
-            Error::Deadlock | Error::Serialization | Error::LockTimeout | Error::Interrupted(_) => {
-                Reaction::Retry
-            }
+            Error::Deadlock
+            | Error::Serialization
+            | Error::SnapshotTooOld
+            | Error::LockTimeout
+            | Error::Interrupted(_) => Reaction::Retry,
             Error::KeyExists
             | Error::KeyTooLong { .. }
             | Error::ValueTooLong { .. }
@@ -122,6 +127,7 @@ impl fmt::Display for Error {
             Error::Serialization => f.write_str(
                 "could not serialize access due to concurrent transactions: run the transaction again",
             ),
+            Error::SnapshotTooOld => f.write_str("snapshot too old: run the transaction again"),
             Error::LockTimeout => f.write_str("a lock was not granted within the lock timeout"),
             Error::Interrupted(InterruptReason::Cancel) => f.write_str("canceled on request"),
             Error::Interrupted(InterruptReason::Timeout) => f.write_str("canceled by the statement timeout"),

@@ -39,6 +39,8 @@ pub struct Session {
     pub(super) statement_time: i64,
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
+    /// How many portals there were so far.
+    pub(super) portals_opened: u64,
     /// Its entry among all sessions.
     pub(super) registered: Registered,
 }
@@ -79,6 +81,7 @@ impl Session {
             statement_time: 0,
             statements: HashMap::new(),
             portals: HashMap::new(),
+            portals_opened: 0,
         })
     }
 
@@ -181,10 +184,10 @@ impl Session {
         Ok(timeout.map(|timeout| self.shared.timer.set(timeout, self.interrupt.clone())))
     }
 
-    /// Fails in a failed block, except for what ends it.
+    /// Fails in a failed block, except for what ends it or goes back to before it failed.
     pub(super) fn refuse_if_failed(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Commit { .. } | Command::Rollback { .. } => Ok(()),
+            Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_) => Ok(()),
             _ => self.refuse_any_if_failed(),
         }
     }

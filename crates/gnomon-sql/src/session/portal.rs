@@ -56,6 +56,8 @@ pub(super) struct Portal {
     committed: bool,
     /// How many rows it returned.
     returned: u64,
+    /// How many portals the session opened before it.
+    number: u64,
 }
 
 enum Body {
@@ -71,8 +73,11 @@ enum Body {
 }
 
 impl Portal {
-    fn new(body: Body, params: Vec<Datum>, text: Arc<str>, opened: i64) -> Portal {
-        Portal { body, text, opened, params, done: false, hold: false, committed: false, returned: 0 }
+    fn new(session: &mut Session, body: Body, params: Vec<Datum>, text: Arc<str>) -> Portal {
+        let number = session.portals_opened;
+        session.portals_opened += 1;
+        let opened = session.statement_time;
+        Portal { body, text, opened, params, done: false, hold: false, committed: false, returned: 0, number }
     }
 
     /// What pg_cursors shows of it.
@@ -83,6 +88,11 @@ impl Portal {
             opened: self.opened,
             is_holdable: self.hold,
         }
+    }
+
+    /// Whether it outlives a rollback to a savepoint before which so many portals were opened.
+    pub(super) fn outlives_savepoint(&self, portals_opened: u64) -> bool {
+        self.committed || self.number < portals_opened
     }
 
     /// Whether it outlives its transaction, which ends now.
@@ -325,7 +335,7 @@ impl Session {
                 parameters.iter().zip(types).map(|(value, ty)| decode(context, value.as_ref(), *ty)).collect()
             })?
         };
-        let opened = Portal::new(body, params, prepared.text.clone(), self.statement_time);
+        let opened = Portal::new(self, body, params, prepared.text.clone());
         self.portals.insert(portal.to_owned(), opened);
         Ok(())
     }
@@ -605,7 +615,7 @@ impl Session {
         let plan = self.begin_plan(plan, &mut |session| session.plan(&statement, None, &[]))?;
         let running = self.start_plan(&plan, &[])?;
         let body = Body::Plan { statement: None, plan, running: Some(running) };
-        let mut portal = Portal::new(body, Vec::new(), query.to_string().into(), self.statement_time);
+        let mut portal = Portal::new(self, body, Vec::new(), query.to_string().into());
         portal.hold = hold;
         self.portals.insert(name.to_owned(), portal);
         tag("DECLARE CURSOR")

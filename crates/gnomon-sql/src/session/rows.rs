@@ -42,9 +42,9 @@ impl AllRowNumbers {
         if let Some(counter) = self.0.lock().get(&tree) {
             return Ok(counter.clone());
         }
-        // Not under the mutex, as the scan may wait for a lock. Whoever is first decides; no number has been given
-        // out before.
-        let last = txn.scan(tree, KeyRange::all(), Direction::Backward)?.next(txn)?;
+        // Whoever is first decides; no number has been given out before. The newest rows count, seen by the
+        // transaction or not.
+        let last = txn.scan_newest(tree, KeyRange::all(), Direction::Backward)?.next(txn)?;
         let next = match last {
             None => 1,
             Some((key, _)) => match <[u8; 8]>::try_from(&key[..]).map(u64::from_be_bytes) {

@@ -183,6 +183,12 @@ pub(crate) struct Settings {
     before: Option<Arc<Values>>,
 }
 
+/// What held at a savepoint.
+pub(crate) struct Saved {
+    session: Arc<Values>,
+    current: Arc<Values>,
+}
+
 /// How long a SET lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -539,6 +545,17 @@ impl Settings {
         if !Arc::ptr_eq(&self.current, &self.session) {
             self.current = self.session.clone();
         }
+    }
+
+    /// What holds now, for a savepoint.
+    pub(crate) fn save(&self) -> Saved {
+        Saved { session: self.session.clone(), current: self.current.clone() }
+    }
+
+    /// Goes back to what held at a savepoint of the transaction in progress.
+    pub(crate) fn restore(&mut self, saved: &Saved) {
+        self.keep_before();
+        (self.session, self.current) = (saved.session.clone(), saved.current.clone());
     }
 
     /// The schemas that names are looked for in, `$user` replaced.

@@ -8,7 +8,7 @@ use super::{
     Session, TransactionStatus,
     ddl::Ddl,
     parse::Mode,
-    settings::{Progress, Scope},
+    settings::{Progress, Saved, Scope},
 };
 use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::store};
 
@@ -27,6 +27,18 @@ pub(super) struct Current {
     /// Its characteristics, fixed when it began.
     pub(super) isolation: &'static str,
     pub(super) read_only: bool,
+    /// Those of a block, the latest last.
+    savepoints: Vec<Savepoint>,
+}
+
+/// A savepoint of a block, and what held at it.
+struct Savepoint {
+    name: String,
+    engine: gnomon::Savepoint,
+    ddl: Option<Ddl>,
+    settings: Saved,
+    /// How many portals were opened before.
+    portals_opened: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,10 +63,11 @@ fn isolation_name(name: &str) -> &'static str {
     }
 }
 
-/// READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL. REPEATABLE READ is SERIALIZABLE, which is stronger.
+/// READ UNCOMMITTED is READ COMMITTED, and REPEATABLE READ is snapshot isolation, as in PostgreSQL.
 fn engine_isolation(name: &str) -> Isolation {
     match name {
-        "serializable" | "repeatable read" => Isolation::Serializable,
+        "serializable" => Isolation::Serializable,
+        "repeatable read" => Isolation::Snapshot,
         _ => Isolation::ReadCommitted,
     }
 }
@@ -147,8 +160,8 @@ impl Session {
         let after = after.max(self.last_csn);
         if let Some(engine) = &mut self.current.engine {
             engine.see_at_least(after);
-            // Under SERIALIZABLE it holds the locks of what was read, whether it may write or not.
-            if reads_only || !self.current.engine_read_only || isolation == Isolation::Serializable {
+            // It holds the snapshot, or under SERIALIZABLE the locks of what was read, whether it may write or not.
+            if reads_only || !self.current.engine_read_only || isolation != Isolation::ReadCommitted {
                 return Ok(());
             }
             // It wrote nothing and locked no row.
@@ -221,9 +234,75 @@ impl Session {
         self.settings.end_transaction(false);
     }
 
-    /// A statement failed: an implicit transaction is rolled back; a block is undone, and waits for its end. Calls
-    /// that fail have done this already; whoever speaks to the session calls it for errors of its own.
+    /// SAVEPOINT.
+    pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
+        self.need_block("SAVEPOINT")?;
+        self.engine_transaction(false, Csn::default())?;
+        let savepoint = Savepoint {
+            name: name.to_owned(),
+            engine: self.engine()?.savepoint(),
+            ddl: self.current.ddl.clone(),
+            settings: self.settings.save(),
+            portals_opened: self.portals_opened,
+        };
+        self.current.savepoints.push(savepoint);
+        Ok(())
+    }
+
+    /// RELEASE SAVEPOINT.
+    pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint("RELEASE SAVEPOINT", name)?;
+        let savepoint = self.current.savepoints[at].engine;
+        self.engine()?.release_savepoint(savepoint)?;
+        self.current.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// ROLLBACK TO SAVEPOINT, which mends a block that has failed.
+    pub(super) fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint("ROLLBACK TO SAVEPOINT", name)?;
+        self.current.savepoints.truncate(at + 1);
+        self.undo_since_savepoint()?;
+        self.current.state = State::Block;
+        Ok(())
+    }
+
+    fn need_block(&self, what: &str) -> Result<()> {
+        if self.in_block() {
+            return Ok(());
+        }
+        let text = format!("{what} can only be used in transaction blocks");
+        Err(SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, text))
+    }
+
+    /// The place of the latest savepoint of that name.
+    fn find_savepoint(&self, what: &str, name: &str) -> Result<usize> {
+        self.need_block(what)?;
+        self.current.savepoints.iter().rposition(|savepoint| savepoint.name == name).ok_or_else(|| {
+            SqlError::new(SqlState::INVALID_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    /// Goes back to the latest savepoint.
+    fn undo_since_savepoint(&mut self) -> Result<()> {
+        let Current { engine: Some(engine), savepoints, ddl, .. } = &mut self.current else { return Ok(()) };
+        let Some(savepoint) = savepoints.last() else { return Ok(()) };
+        engine.rollback_to(savepoint.engine)?;
+        ddl.clone_from(&savepoint.ddl);
+        self.settings.restore(&savepoint.settings);
+        self.portals.retain(|_, portal| portal.outlives_savepoint(savepoint.portals_opened));
+        self.follow_settings();
+        Ok(())
+    }
+
+    /// A statement failed: an implicit transaction is rolled back; a block is undone, back to its latest savepoint if
+    /// it has one, and waits for its end. Calls that fail have done this already; whoever speaks to the session calls
+    /// it for errors of its own.
     pub fn fail(&mut self) {
+        if !self.current.savepoints.is_empty() && self.undo_since_savepoint().is_ok() {
+            self.current.state = State::Failed;
+            return;
+        }
         let in_block = self.in_block();
         let (isolation, read_only) = (self.current.isolation, self.current.read_only);
         let seen = self.current.engine.as_ref().map(|engine| engine.seen());

@@ -52,6 +52,18 @@ impl Session {
             }
             Command::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
             Command::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
+            Command::Savepoint(name) => {
+                self.set_savepoint(name)?;
+                tag("SAVEPOINT")
+            }
+            Command::Release(name) => {
+                self.release_savepoint(name)?;
+                tag("RELEASE")
+            }
+            Command::RollbackTo(name) => {
+                self.roll_back_to(name)?;
+                tag("ROLLBACK")
+            }
             Command::SetTransaction { session, modes } => {
                 self.set_transaction(*session, modes, notices)?;
                 tag("SET")

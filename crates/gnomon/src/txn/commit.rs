@@ -89,8 +89,9 @@ impl Transaction {
             _ => {}
         }
         let unpatched = Unpatched(inner);
-        let changed = patch(inner, &pages, csn, writes).map_err(|error| inner.store.poison(&error))?;
-        inner.timeline.patched(csn, changed);
+        let (changed, bytes) =
+            patch(inner, &pages, csn, writes).map_err(|error| inner.store.poison(&error))?;
+        inner.timeline.patched(csn, changed, bytes);
         std::mem::forget(unpatched);
         drop(pages);
         self.release();
@@ -119,9 +120,15 @@ impl Drop for Unpatched<'_> {
     }
 }
 
-/// Changes the pages. Returns the keys that have a new version.
-fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Result<Vec<ChangedKey>> {
+/// Changes the pages. Returns the keys that have a new version, and what the versions take, in bytes.
+fn patch(
+    inner: &Arc<Inner>,
+    pages: &PageTxn<'_>,
+    csn: Csn,
+    writes: WriteSet,
+) -> Result<(Vec<ChangedKey>, usize)> {
     let mut changed = Vec::new();
+    let mut bytes = 0;
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
@@ -141,12 +148,12 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                             before = old.map(<[u8]>::to_vec);
                             value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                         })?;
-                        state.versions.publish(&key, csn, before.as_deref());
+                        bytes += state.versions.publish(&key, csn, before.as_deref());
                         changed.push((state.clone(), key));
                         continue;
                     }
                     state.tree.update(pages, &key, &mut |old| {
-                        state.versions.publish(&key, csn, old);
+                        bytes += state.versions.publish(&key, csn, old);
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                     })?;
                     changed.push((state.clone(), key));
@@ -154,7 +161,7 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
             }
         }
     }
-    Ok(changed)
+    Ok((changed, bytes))
 }
 
 /// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not read it.

@@ -153,7 +153,10 @@ impl Cursor {
             let mut part = Part::of(&view, &unread, self.direction);
             if !locked {
                 self.take(&view, part, at, &state);
-                return Ok(());
+                return match at {
+                    ReadAt::Snapshot(snapshot) => txn.inner().timeline.check_snapshot(snapshot),
+                    ReadAt::Newest => Ok(()),
+                };
             }
             let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()));
             if self.direction == Direction::Backward {

@@ -39,6 +39,9 @@ pub struct Options {
     pub pool_bytes: usize,
     /// How long a transaction waits for a lock unless it says otherwise; none waits for ever.
     pub lock_timeout: Option<Duration>,
+    /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are
+    /// ended ([`Error::SnapshotTooOld`]).
+    pub version_bytes_max: usize,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -46,7 +49,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { create: true, pool_bytes: 64 << 20, lock_timeout: None, seed: None }
+        Options {
+            create: true,
+            pool_bytes: 64 << 20,
+            lock_timeout: None,
+            version_bytes_max: 256 << 20,
+            seed: None,
+        }
     }
 }
 
@@ -73,10 +82,12 @@ pub struct Stats {
     pub pool_frames: usize,
     /// Frames of the buffer pool.
     pub pool_frames_max: usize,
+    /// What old versions take in memory, in bytes.
+    pub version_bytes: usize,
 }
 
-impl From<StoreStats> for Stats {
-    fn from(stats: StoreStats) -> Stats {
+impl Stats {
+    pub(super) fn new(stats: StoreStats, version_bytes: usize) -> Stats {
         Stats {
             format_version: stats.format_version,
             identity: stats.identity,
@@ -88,6 +99,7 @@ impl From<StoreStats> for Stats {
             table_depth: stats.table_depth,
             pool_frames: stats.pool_frames.0,
             pool_frames_max: stats.pool_frames.1,
+            version_bytes,
         }
     }
 }
@@ -254,7 +266,7 @@ impl Database {
         };
         let last_tree = directory.last(&store)?;
         let inner = Arc::new(Inner {
-            timeline: Timeline::new(store.last_csn()),
+            timeline: Timeline::new(store.last_csn(), options.version_bytes_max),
             store: Arc::new(store),
             locks: LockManager::new(
                 [
@@ -305,7 +317,7 @@ impl Database {
 
     /// How much of the database is in use.
     pub fn stats(&self) -> Stats {
-        self.0.inner.store.stats().into()
+        Stats::new(self.0.inner.store.stats(), self.0.inner.timeline.version_bytes())
     }
 
     /// Every lock that is held or awaited.

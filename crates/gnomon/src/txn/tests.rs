@@ -134,6 +134,57 @@ fn a_snapshot_stays_and_its_reader_waits_for_nobody() {
     assert_eq!(all(&mut snapshot(&db), tree), ["a=10", "c=30"]);
 }
 
+/// A key that changes often costs a reader one version, and that goes with it.
+#[test]
+fn old_versions_go_with_their_readers() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", "1"), ("b", "2")]);
+    let mut reader = snapshot(&db);
+    all(&mut reader, tree);
+    for value in 0..500_u32 {
+        let mut txn = begin(&db);
+        txn.put(tree, b"a", &value.to_be_bytes()).unwrap();
+        txn.commit().unwrap();
+    }
+    let bytes = db.stats().version_bytes;
+    assert!((1..1000).contains(&bytes), "{bytes} bytes for one key");
+    assert_eq!(all(&mut reader, tree), ["a=1", "b=2"]);
+    drop(reader);
+    assert_eq!(db.stats().version_bytes, 0);
+}
+
+#[test]
+fn a_reader_that_costs_too_much_is_ended() {
+    let options = Options { version_bytes_max: 100_000, seed: Some(1), ..Options::default() };
+    let db = Database::in_memory(options).unwrap();
+    let tree = tree_with(&db, &[]);
+    let fill = |value: u8| {
+        let mut txn = begin(&db);
+        for key in 0..200_u8 {
+            txn.put(tree, &[key], &[value; 1000]).unwrap();
+        }
+        txn.commit().unwrap();
+    };
+    fill(1);
+    let (mut long, mut longest) = (snapshot(&db), snapshot(&db));
+    let mut cursor = long.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
+    assert!(cursor.next(&mut long).unwrap().is_some());
+    assert!(longest.get(tree, &[0]).unwrap().is_some());
+    fill(2);
+    assert!(matches!(longest.get(tree, &[199]), Err(Error::SnapshotTooOld)));
+    let ended = loop {
+        match cursor.next(&mut long) {
+            Ok(Some((_, value))) => assert_eq!(value, [1; 1000], "never a newer value"),
+            Ok(None) => panic!("the scan reached its end"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(ended, Error::SnapshotTooOld), "{ended}");
+    assert!(db.stats().version_bytes <= 100_000);
+    let mut fresh = snapshot(&db);
+    assert_eq!(fresh.get(tree, &[0]).unwrap(), Some(vec![2; 1000]));
+}
+
 #[test]
 fn the_first_committer_wins() {
     let db = database();

@@ -237,8 +237,10 @@ impl Transaction {
     }
 
     pub(super) fn release_snapshot(&mut self) {
-        if let Some(snapshot) = self.snapshot.take() {
-            self.inner().timeline.release_snapshot(snapshot);
+        if let Some(snapshot) = self.snapshot.take()
+            && self.inner().timeline.release_snapshot(snapshot)
+        {
+            self.inner().prune();
         }
     }
 
@@ -383,6 +385,7 @@ impl Transaction {
             if state.versions.before(key, snapshot).is_some() {
                 return Err(Error::Serialization);
             }
+            self.inner().timeline.check_snapshot(snapshot)?;
         }
         Ok(())
     }
@@ -397,12 +400,10 @@ impl Transaction {
     /// What the tree holds, without the own writes.
     pub(super) fn stored(&self, tree: &TreeState, key: &[u8], at: ReadAt) -> Result<Option<Vec<u8>>> {
         let newest = tree.tree.get(&*self.inner().store, key)?;
-        if let ReadAt::Snapshot(snapshot) = at
-            && let Some(before) = tree.versions.before(key, snapshot)
-        {
-            return Ok(before.map(|before| before.to_vec()));
-        }
-        Ok(newest)
+        let ReadAt::Snapshot(snapshot) = at else { return Ok(newest) };
+        let before = tree.versions.before(key, snapshot);
+        self.inner().timeline.check_snapshot(snapshot)?;
+        Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
     }
 
     /// The value of a key as this transaction sees it: its own write, else by its isolation.

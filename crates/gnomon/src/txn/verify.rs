@@ -101,7 +101,7 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
     }
     Ok(VerifyReport {
         csn: store.last_csn(),
-        stats: store.stats().into(),
+        stats: Stats::new(store.stats(), 0),
         pages_read: found.pages_read,
         free_pages: found.free_pages,
         table_pages: found.table_pages,
@@ -168,7 +168,13 @@ mod tests {
     use super::*;
     use crate::{Database, KeyRange, Options, TxnOptions, disk::SimDisk, sync::Arc};
 
-    const OPTIONS: Options = Options { create: true, pool_bytes: 1 << 20, lock_timeout: None, seed: Some(1) };
+    const OPTIONS: Options = Options {
+        create: true,
+        pool_bytes: 1 << 20,
+        lock_timeout: None,
+        version_bytes_max: 1 << 20,
+        seed: Some(1),
+    };
 
     fn filled() -> (SimDisk, TreeId) {
         let disk = SimDisk::new(1);

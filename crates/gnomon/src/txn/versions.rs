@@ -1,7 +1,12 @@
-//! The version store: what keys held before recent commits, for statements that began before those.
+//! The version store: what keys held before recent commits, for snapshots that are older than those.
 //!
-//! In memory only. A version is (CSN, the value before it); it is needed while some snapshot is older than the CSN,
-//! or may still be taken so: a read-only transaction starts at the durable CSN.
+//! In memory only. A version is (CSN, the value before it). A snapshot reads, of each key, the first version after it;
+//! so a version is needed while some snapshot in use lies between the key's version before and its own CSN, or may
+//! still be taken so: a read-only transaction starts at the durable CSN. However often keys change, an old snapshot
+//! costs one version of each key that has changed since.
+//!
+//! When the versions exceed their limit, the oldest snapshots that need some are ended: who reads at one of them fails
+//! with [`Error::SnapshotTooOld`].
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -10,7 +15,7 @@ use std::{
 
 use super::tree::TreeState;
 use crate::{
-    Csn, Result,
+    Csn, Error, Result,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -33,8 +38,8 @@ pub(super) struct Versions {
 
 impl Versions {
     /// Publishes what `key` held before commit `csn`. Must be called before the key changes in its tree, and for one
-    /// key in the order of CSNs.
-    pub fn publish(&self, key: &[u8], csn: Csn, before: Option<&[u8]>) {
+    /// key in the order of CSNs. Returns what it takes, in bytes.
+    pub fn publish(&self, key: &[u8], csn: Csn, before: Option<&[u8]>) -> usize {
         let mut keys = self.keys.lock();
         match keys.get_mut(key) {
             Some(versions) => {
@@ -46,6 +51,7 @@ impl Versions {
                 self.len.store(keys.len(), Ordering::Release);
             }
         }
+        version_bytes(key, before)
     }
 
     /// What `key` held at `snapshot`, if it has changed since. Look at the tree first, here after.
@@ -71,16 +77,29 @@ impl Versions {
             .collect()
     }
 
-    fn prune(&self, key: &[u8], horizon: Csn) {
+    /// Forgets the version of `key` at `csn`, unless `snapshot`, the newest one in use before that, needs it. Returns
+    /// the bytes that were given back, or none if it is needed.
+    fn forget(&self, key: &[u8], csn: Csn, snapshot: Option<Csn>) -> Option<usize> {
         let mut keys = self.keys.lock();
-        if let Some(versions) = keys.get_mut(key) {
-            versions.retain(|(csn, _)| *csn > horizon);
-            if versions.is_empty() {
-                keys.remove(key);
-                self.len.store(keys.len(), Ordering::Release);
-            }
+        let versions = keys.get_mut(key)?;
+        let at = versions.binary_search_by_key(&csn, |(csn, _)| *csn).ok()?;
+        let previous = at.checked_sub(1).map_or(Csn(0), |at| versions[at].0);
+        if snapshot.is_some_and(|snapshot| snapshot >= previous) {
+            return None;
         }
+        let (_, before) = versions.remove(at);
+        if versions.is_empty() {
+            keys.remove(key);
+            self.len.store(keys.len(), Ordering::Release);
+        }
+        Some(version_bytes(key, before.as_deref()))
     }
+}
+
+/// What a version takes, about.
+fn version_bytes(key: &[u8], before: Option<&[u8]>) -> usize {
+    const OVERHEAD_BYTES: usize = 160;
+    key.len() + before.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
 }
 
 fn at(versions: &[(Csn, Before)], snapshot: Csn) -> Option<Before> {
@@ -88,7 +107,7 @@ fn at(versions: &[(Csn, Before)], snapshot: Csn) -> Option<Before> {
     versions.get(first_after).map(|(_, before)| before.clone())
 }
 
-/// A changed key, to be pruned when no snapshot before the CSN is left.
+/// A version, to be forgotten when no snapshot needs it.
 type Outdated = (Csn, Arc<TreeState>, Box<[u8]>);
 
 /// Which commits are patched, which snapshots are in use, and so which versions are needed.
@@ -97,19 +116,36 @@ pub(super) struct Timeline {
     watermark: AtomicU64,
     patched: Mutex<Vec<Csn>>,
     advanced: Condvar,
-    /// Snapshots in use, each with how many use it.
-    snapshots: Mutex<BTreeMap<Csn, usize>>,
+    snapshots: Mutex<BTreeMap<Csn, Snapshot>>,
+    /// Snapshots before this one are ended.
+    ended: AtomicU64,
+    /// Versions that are to be looked at, in the order of CSNs but for those that a snapshot needed until now.
     outdated: Mutex<VecDeque<Outdated>>,
+    /// What all versions take.
+    bytes: AtomicUsize,
+    bytes_max: usize,
+}
+
+/// A snapshot in use.
+#[derive(Default)]
+struct Snapshot {
+    users: usize,
+    /// Versions that it needs and no newer snapshot does.
+    needed: Vec<Outdated>,
 }
 
 impl Timeline {
-    pub fn new(csn: Csn) -> Timeline {
+    /// `bytes_max`: the limit for all versions.
+    pub fn new(csn: Csn, bytes_max: usize) -> Timeline {
         Timeline {
             watermark: AtomicU64::new(csn.0),
             patched: Mutex::default(),
             advanced: Condvar::new(),
             snapshots: Mutex::default(),
+            ended: AtomicU64::new(0),
             outdated: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            bytes_max,
         }
     }
 
@@ -117,8 +153,14 @@ impl Timeline {
         Csn(self.watermark.load(Ordering::Acquire))
     }
 
-    /// Notes that a commit is patched; its changed keys are pruned later.
-    pub fn patched(&self, csn: Csn, changed: Vec<ChangedKey>) {
+    /// What all versions take, in bytes.
+    pub fn version_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a commit is patched, with the keys that have a version of it, which take so many bytes.
+    pub fn patched(&self, csn: Csn, changed: Vec<ChangedKey>, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.outdated.lock().extend(changed.into_iter().map(|(tree, key)| (csn, tree, key)));
         // Out of order for as long as an earlier commit is still patching; few at a time.
         let mut patched = self.patched.lock();
@@ -159,47 +201,98 @@ impl Timeline {
 
     /// Takes the newest snapshot, or the one that `choose` says, into use.
     pub fn take_snapshot(&self, choose: impl FnOnce() -> Csn) -> Csn {
-        // Chosen under the mutex: whoever prunes sees it, or has a horizon that was chosen before.
+        // Chosen under the mutex: whoever prunes sees it, or looks at versions that are not after it.
         let mut snapshots = self.snapshots.lock();
         let snapshot = choose();
-        *snapshots.entry(snapshot).or_default() += 1;
+        snapshots.entry(snapshot).or_default().users += 1;
         snapshot
     }
 
-    pub fn release_snapshot(&self, snapshot: Csn) {
+    /// Ends one use of a snapshot. True if it was the last and versions may be forgotten now.
+    pub fn release_snapshot(&self, snapshot: Csn) -> bool {
         let mut snapshots = self.snapshots.lock();
-        if let Some(count) = snapshots.get_mut(&snapshot) {
-            *count -= 1;
-            if *count == 0 {
-                snapshots.remove(&snapshot);
-            }
+        let Some(state) = snapshots.get_mut(&snapshot) else { return false };
+        state.users -= 1;
+        if state.users > 0 {
+            return false;
+        }
+        let needed = snapshots.remove(&snapshot).map(|state| state.needed).unwrap_or_default();
+        drop(snapshots);
+        let any = !needed.is_empty();
+        self.look_again(needed);
+        any
+    }
+
+    fn look_again(&self, versions: Vec<Outdated>) {
+        let mut outdated = self.outdated.lock();
+        for version in versions.into_iter().rev() {
+            outdated.push_front(version);
         }
     }
 
-    /// Forgets versions that no snapshot needs. `durable` is the oldest snapshot that can still be taken.
+    /// Fails if a snapshot was ended. To be asked after versions were read for it.
+    pub fn check_snapshot(&self, snapshot: Csn) -> Result<()> {
+        if snapshot.0 < self.ended.load(Ordering::Acquire) { Err(Error::SnapshotTooOld) } else { Ok(()) }
+    }
+
+    /// Forgets versions that no snapshot needs, and ends snapshots that need too many. `durable` is the oldest
+    /// snapshot that can still be taken.
     pub fn prune(&self, durable: impl FnOnce() -> Csn) {
-        const PRUNED_AT_A_TIME: usize = 256;
         // Readers come by here too, and mostly find nothing to do.
         if self.outdated.try_lock().is_none_or(|outdated| outdated.is_empty()) {
             return;
         }
-        let horizon = {
-            let snapshots = self.snapshots.lock();
-            let durable = durable();
-            snapshots.keys().next().map_or(durable, |oldest| durable.min(*oldest))
-        };
+        let durable = durable();
+        loop {
+            self.forget_outdated(durable);
+            if self.version_bytes() <= self.bytes_max {
+                return;
+            }
+            let mut snapshots = self.snapshots.lock();
+            let Some((oldest, state)) = snapshots.iter_mut().find(|(_, state)| !state.needed.is_empty())
+            else {
+                return;
+            };
+            // Before its versions go: who reads afterwards is told.
+            self.ended.fetch_max(oldest.0 + 1, Ordering::AcqRel);
+            let needed = std::mem::take(&mut state.needed);
+            drop(snapshots);
+            self.look_again(needed);
+        }
+    }
+
+    fn forget_outdated(&self, durable: Csn) {
+        const AT_A_TIME: usize = 256;
         loop {
             let batch: Vec<Outdated> = {
                 let Some(mut outdated) = self.outdated.try_lock() else { return };
-                let needed = outdated.iter().take(PRUNED_AT_A_TIME).position(|(csn, ..)| *csn > horizon);
-                let count = needed.unwrap_or(outdated.len().min(PRUNED_AT_A_TIME));
+                let count = outdated.iter().take(AT_A_TIME).take_while(|(csn, ..)| *csn <= durable).count();
                 outdated.drain(..count).collect()
             };
-            for (_, tree, key) in &batch {
-                tree.versions.prune(key, horizon);
+            let last = batch.len() < AT_A_TIME;
+            for version in batch {
+                self.forget(version);
             }
-            if batch.len() < PRUNED_AT_A_TIME {
+            if last {
                 return;
+            }
+        }
+    }
+
+    fn forget(&self, version: Outdated) {
+        let (csn, tree, key) = &version;
+        let mut snapshots = self.snapshots.lock();
+        let ended = Csn(self.ended.load(Ordering::Acquire));
+        // The range would be empty, and is refused, the wrong way round.
+        let newest = if ended < *csn { snapshots.range_mut(ended..*csn).next_back() } else { None };
+        match tree.versions.forget(key, *csn, newest.as_ref().map(|(snapshot, _)| **snapshot)) {
+            Some(bytes) => {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            None => {
+                if let Some((_, snapshot)) = newest {
+                    snapshot.needed.push(version);
+                }
             }
         }
     }
@@ -219,19 +312,59 @@ mod tests {
         assert_eq!(seen(5), Some(Some(b"five".to_vec())));
         assert_eq!(seen(7), Some(Some(b"five".to_vec())));
         assert_eq!(seen(8), None);
-        versions.prune(b"k", Csn(5));
+        assert_eq!(versions.forget(b"k", Csn(5), Some(Csn(4))), None, "needed");
+        assert!(versions.forget(b"k", Csn(5), None).is_some());
         assert_eq!(seen(5), Some(Some(b"five".to_vec())));
-        versions.prune(b"k", Csn(8));
+        assert_eq!(versions.forget(b"k", Csn(8), Some(Csn(7))), None, "needed");
+        assert!(versions.forget(b"k", Csn(8), None).is_some());
         assert_eq!(versions.len.load(Ordering::Relaxed), 0);
+    }
+
+    /// Commits change keys while snapshots come and go: each sees what was there, and in the end nothing is kept.
+    #[test]
+    fn snapshots_cost_one_version_a_key_and_see_what_was_there() {
+        let timeline = Timeline::new(Csn(0), usize::MAX);
+        let tree = Arc::new(TreeState::new(crate::access::Tree::open(crate::PageId(9)), Csn(0)));
+        let mut rng = crate::env::Rng::from_seed(7);
+        let mut now = BTreeMap::<Vec<u8>, Vec<u8>>::new();
+        let mut held = Vec::new();
+        let before = |key: &[u8], at| tree.versions.before(key, at).map(|b| b.map(|b| b.to_vec()));
+        for csn in 1..2000 {
+            let key = vec![rng.below(8) as u8];
+            let bytes = tree.versions.publish(&key, Csn(csn), now.get(&key).map(Vec::as_slice));
+            now.insert(key.clone(), csn.to_be_bytes().to_vec());
+            timeline.patched(Csn(csn), vec![(tree.clone(), key.into())], bytes);
+            if rng.chance(1, 20) {
+                held.push((timeline.take_snapshot(|| timeline.watermark()), now.clone()));
+            }
+            if !held.is_empty() && rng.chance(1, 25) {
+                let (snapshot, _) = held.swap_remove(rng.below(held.len() as u64) as usize);
+                timeline.release_snapshot(snapshot);
+            }
+            timeline.prune(|| Csn(csn));
+            let kept: usize = tree.versions.keys.lock().values().map(Vec::len).sum();
+            assert!(kept <= 8 * held.len(), "{kept} versions for {} snapshots", held.len());
+            for (snapshot, contents) in &held {
+                for key in 0..8u8 {
+                    let seen = before(&[key], *snapshot).unwrap_or_else(|| now.get(&[key][..]).cloned());
+                    assert_eq!(seen.as_ref(), contents.get(&[key][..]), "key {key} at {snapshot}");
+                }
+            }
+        }
+        for (snapshot, _) in held {
+            timeline.release_snapshot(snapshot);
+        }
+        timeline.prune(|| timeline.watermark());
+        assert_eq!((timeline.version_bytes(), tree.versions.len.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]
     fn the_watermark_waits_for_the_slowest_patch() {
-        let timeline = Timeline::new(Csn(10));
-        timeline.patched(Csn(12), Vec::new());
-        timeline.patched(Csn(13), Vec::new());
+        let timeline = Timeline::new(Csn(10), 0);
+        timeline.patched(Csn(12), Vec::new(), 0);
+        timeline.patched(Csn(13), Vec::new(), 0);
         assert_eq!(timeline.watermark(), Csn(10));
-        timeline.patched(Csn(11), Vec::new());
+        timeline.patched(Csn(11), Vec::new(), 0);
         assert_eq!(timeline.watermark(), Csn(13));
     }
 }

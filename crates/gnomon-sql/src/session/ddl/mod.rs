@@ -46,6 +46,7 @@ pub(super) const COLUMNS_MAX: usize = 1600;
 pub(super) const INDEX_COLUMNS_MAX: usize = 32;
 
 /// The catalog of a transaction that runs DDL.
+#[derive(Clone)]
 pub(super) struct Ddl {
     /// The committed catalog that it began with; nobody else changes it meanwhile.
     pub(super) base: Arc<Catalog>,

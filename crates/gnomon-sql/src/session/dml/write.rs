@@ -315,7 +315,8 @@ pub(in crate::session) fn has_null(index: &Index, row: &[Datum]) -> bool {
     index.columns.iter().any(|&column| row.get(column).is_none_or(Datum::is_null))
 }
 
-/// The rows of a table as DDL passes over them: key and row, in the order of the keys.
+/// The rows of a table, which is locked, as DDL passes over them: key and row, in the order of the keys; the newest,
+/// whatever the transaction's snapshot.
 pub(in crate::session) struct TableReader {
     cursor: gnomon::Cursor,
     table: Arc<Table>,
@@ -326,7 +327,7 @@ impl TableReader {
     pub(in crate::session) fn new(txn: &mut Transaction, table: Arc<Table>) -> Result<TableReader> {
         let tree: TreeId = table.tree;
         let types = table.columns.iter().map(|column| column.ty).collect();
-        let cursor = txn.scan(tree, gnomon::KeyRange::all(), gnomon::Direction::Forward)?;
+        let cursor = txn.scan_newest(tree, gnomon::KeyRange::all(), gnomon::Direction::Forward)?;
         Ok(TableReader { cursor, table, types })
     }
 

@@ -15,6 +15,12 @@ pub(crate) enum Command {
     Commit { chain: bool },
     /// ROLLBACK, ABORT.
     Rollback { chain: bool },
+    /// SAVEPOINT name.
+    Savepoint(String),
+    /// RELEASE name.
+    Release(String),
+    /// ROLLBACK TO name.
+    RollbackTo(String),
     /// SET TRANSACTION, or SET SESSION CHARACTERISTICS AS TRANSACTION.
     SetTransaction { session: bool, modes: Vec<Mode> },
     /// SET; without values, to the default.

@@ -50,12 +50,18 @@ impl<'d> Reader<'_, 'd, '_> {
                 self.skip();
                 let _ = self.word("work") || self.word("transaction");
                 if self.word("to") {
-                    return Ok(self.unsupported("ROLLBACK TO SAVEPOINT"));
+                    return Ok(Command::RollbackTo(self.savepoint_name()?));
                 }
                 Ok(Command::Rollback { chain: self.end_of_block()? })
             }
-            ("savepoint", _) => Ok(self.unsupported("SAVEPOINT")),
-            ("release", _) => Ok(self.unsupported("RELEASE SAVEPOINT")),
+            ("savepoint", _) => {
+                self.skip();
+                Ok(Command::Savepoint(self.name()?))
+            }
+            ("release", _) => {
+                self.skip();
+                Ok(Command::Release(self.savepoint_name()?))
+            }
             ("set", _) => self.set(),
             ("reset", _) => {
                 self.skip();
@@ -631,6 +637,14 @@ impl<'d> Reader<'_, 'd, '_> {
             });
             let _ = self.take(&Token::Comma);
         }
+    }
+
+    /// A name, which the word SAVEPOINT may precede.
+    fn savepoint_name(&mut self) -> Result<String> {
+        if self.peek_nth_word(1).is_some() {
+            let _ = self.word("savepoint");
+        }
+        self.name()
     }
 
     /// What may follow COMMIT and ROLLBACK; whether AND CHAIN.

@@ -43,7 +43,10 @@ fn commands_have_their_own_grammar() {
         ("CLOSE ALL", "Close(None)"),
         ("VACUUM FULL VERBOSE", "Vacuum([])"),
         ("DISCARD SEQUENCES", "Discard(Sequences)"),
-        ("ROLLBACK TO SAVEPOINT s", r#"Unsupported("ROLLBACK TO SAVEPOINT")"#),
+        ("ROLLBACK WORK TO SAVEPOINT s", r#"RollbackTo("s")"#),
+        ("rollback to savepoint", r#"RollbackTo("savepoint")"#),
+        ("release a", r#"Release("a")"#),
+        ("SAVEPOINT \"A\"", r#"Savepoint("A")"#),
         ("GRANT ALL ON t TO u", r#"Unsupported("GRANT")"#),
     ] {
         assert_eq!(commands(sql), [expected], "{sql}");

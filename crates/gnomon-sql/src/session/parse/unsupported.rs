@@ -63,14 +63,11 @@ const TABLE_ACTIONS: [&str; 9] = [
 ];
 
 /// What to do instead, by the beginning of the statement's name.
-const HINTS: [(&str, &str); 14] = [
+const HINTS: [(&str, &str); 11] = [
     ("REINDEX", "An index is never in need of it; DROP INDEX and CREATE INDEX make one anew."),
     ("CLUSTER", "Rows stand in the order of the primary key."),
     ("LISTEN", "Ask a table for what is new."),
     ("NOTIFY", "Write what is new into a table."),
-    ("SAVEPOINT", "Do what may fail in a transaction of its own."),
-    ("ROLLBACK TO", "Do what may fail in a transaction of its own."),
-    ("RELEASE", "Do what may fail in a transaction of its own."),
     ("GRANT", "Who is let in is decided when the server starts, see gnomon serve --help."),
     ("REVOKE", "Who is let in is decided when the server starts, see gnomon serve --help."),
     ("CREATE ROLE", "Who is let in is decided when the server starts, see gnomon serve --help."),
