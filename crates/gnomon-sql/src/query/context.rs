@@ -44,7 +44,10 @@ pub(super) struct ExecState {
     pub(super) tables: HashMap<usize, CteRows>,
     /// Rows of computed tables, by their identifiers.
     pub(super) virtual_rows: HashMap<Oid, Arc<Vec<Row>>>,
-    memory_bytes: usize,
+    /// The memory that is taken by sources, for as long as they live.
+    passing_bytes: usize,
+    /// The memory that is taken by what stands here.
+    kept_bytes: usize,
     rows_since_check: u32,
 }
 
@@ -77,10 +80,10 @@ impl<'a> ExecContext<'a> {
         Ok(())
     }
 
-    /// Takes memory for rows that are kept; [`ExecContext::release`] gives it back.
+    /// Takes memory for what a source holds; [`ExecContext::release`] gives it back.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
-        self.state.memory_bytes += bytes;
-        if self.state.memory_bytes > self.memory_bytes_max {
+        self.state.passing_bytes += bytes;
+        if self.state.passing_bytes.saturating_add(self.state.kept_bytes) > self.memory_bytes_max {
             return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(format!(
                 "The statement's sorts and hashes would take more than {} MiB.",
                 self.memory_bytes_max >> 20
@@ -89,13 +92,32 @@ impl<'a> ExecContext<'a> {
         Ok(())
     }
 
-    /// How much memory is taken.
+    /// How much memory sources hold.
     pub(super) fn reserved(&self) -> usize {
-        self.state.memory_bytes
+        self.state.passing_bytes
     }
 
     /// Gives back what [`ExecContext::reserve`] took.
     pub(super) fn release(&mut self, bytes: usize) {
-        self.state.memory_bytes = self.state.memory_bytes.saturating_sub(bytes);
+        self.state.passing_bytes = self.state.passing_bytes.saturating_sub(bytes);
+    }
+
+    /// What was taken since `before` was taken goes with the sources that took it.
+    pub(super) fn release_since(&mut self, before: usize) {
+        self.state.passing_bytes = self.state.passing_bytes.min(before);
+    }
+
+    /// What was taken since `before` was taken is for something that stays in the execution's state, whichever source
+    /// asked for it. Returns how much that is, for [`ExecContext::release_kept`].
+    pub(super) fn keep_since(&mut self, before: usize) -> usize {
+        let bytes = self.state.passing_bytes.saturating_sub(before);
+        self.state.passing_bytes -= bytes;
+        self.state.kept_bytes += bytes;
+        bytes
+    }
+
+    /// Gives back what [`ExecContext::keep_since`] counted.
+    pub(super) fn release_kept(&mut self, bytes: usize) {
+        self.state.kept_bytes = self.state.kept_bytes.saturating_sub(bytes);
     }
 }

@@ -281,6 +281,31 @@ fn memory_is_bounded() {
         assert_eq!(error.state(), SqlState::OUT_OF_MEMORY, "{sql}");
         assert_eq!(run(sql, 64 << 20).expect(sql), 3125, "{sql}");
     }
+    // What a subquery made of an expression around it stays counted when the subquery ends, ...
+    let five = "t a, t b, t c, t d, t e";
+    let growing = format!(
+        "WITH x AS (SELECT a.id FROM {five}), y AS (SELECT a.id FROM {five}) \
+         SELECT (SELECT count(*) FROM x WHERE x.id >= t.id) + (SELECT count(*) FROM y WHERE y.id >= t.id) FROM t"
+    );
+    let one = "WITH x AS (SELECT a.id FROM t a, t b, t c, t d, t e) SELECT * FROM x";
+    let enough = (1..).map(|n| n * 10_000).find(|bytes| run(one, *bytes).is_ok()).expect("a size");
+    assert_eq!(run(&growing, enough * 3 / 2).expect_err("two do not fit").state(), SqlState::OUT_OF_MEMORY);
+    assert_eq!(run(&growing, enough * 5 / 2).expect("rows"), 5);
+    // ... but what it made for itself is counted once, however often it runs.
+    for sql in [
+        format!(
+            "SELECT (WITH x AS (SELECT a.id FROM {five}) SELECT count(*) FROM x WHERE x.id >= t.id) FROM t"
+        ),
+        format!(
+            "SELECT t.id IN (WITH x AS (SELECT a.id FROM {five}) SELECT x.id FROM x WHERE x.id < t.id) FROM t"
+        ),
+        format!("SELECT EXISTS (WITH x AS (SELECT a.id FROM {five}) SELECT FROM x WHERE x.id = t.id) FROM t"),
+        format!(
+            "SELECT (SELECT count(*) FROM (SELECT a.id FROM {five} ORDER BY a.id + t.id LIMIT 3000) x) FROM t"
+        ),
+    ] {
+        assert_eq!(run(&sql, enough * 3 / 2).expect(&sql), 5, "{sql}");
+    }
     // The first rows of an order need room for themselves only.
     assert_eq!(
         run("SELECT a.id FROM t a, t b, t c, t d, t e ORDER BY a.b LIMIT 3", 20_000).expect("rows"),

@@ -337,8 +337,10 @@ impl VirtualSource {
         let rows = match ctx.state.virtual_rows.get(&table.oid()) {
             Some(rows) => rows.clone(),
             None => {
+                let before = ctx.reserved();
                 let rows = Arc::new(table.rows(ctx)?);
                 ctx.reserve(rows.iter().map(|row| row_bytes(row)).sum())?;
+                ctx.keep_since(before);
                 ctx.state.virtual_rows.insert(table.oid(), rows.clone());
                 rows
             }

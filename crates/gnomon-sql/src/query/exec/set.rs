@@ -119,6 +119,8 @@ pub(in crate::query) struct Growing {
     /// Which of the node's tables it is.
     position: usize,
     rows: Vec<Row>,
+    /// The memory that it was counted for.
+    bytes: usize,
     /// Where more rows come from; none at the end.
     source: Option<Box<dyn RowSource>>,
     /// Of a recursive one: where the rows of the present round begin.
@@ -133,7 +135,8 @@ impl Growing {
     fn new(node: Arc<plan::With>, position: usize) -> Growing {
         let source = node.tables.get(position).map(|cte| open(&cte.plan));
         let last_round = CachedRows::default();
-        Growing { node, position, rows: Vec::new(), source, round_start: 0, last_round, seen: HashSet::new() }
+        let (rows, seen) = (Vec::new(), HashSet::new());
+        Growing { node, position, rows, bytes: 0, source, round_start: 0, last_round, seen }
     }
 
     /// Adds a row; false if there is none any more. Recursion goes by rounds, as in PostgreSQL: the recursive part
@@ -193,7 +196,10 @@ impl CteSource {
         }
         // It is out of the map while it grows: its recursive part reads the round there.
         let Some(CteRows::Growing(mut growing)) = ctx.state.tables.remove(&table) else { return Ok(None) };
+        // It stays when the source that asks for its row is gone.
+        let before = ctx.reserved();
         growing.grow(ctx)?;
+        growing.bytes += ctx.keep_since(before);
         let row = growing.rows.get(self.next).cloned();
         ctx.state.tables.insert(table, CteRows::Growing(growing));
         Ok(row)
@@ -209,7 +215,7 @@ impl RowSource for CteSource {
     }
 }
 
-/// Makes common table expressions known, then passes the rows of the query that uses them.
+/// Makes common table expressions known, then passes the rows of the query that uses them, and forgets them at its end.
 pub(super) struct WithSource {
     node: Arc<plan::With>,
     body: Option<Box<dyn RowSource>>,
@@ -219,20 +225,30 @@ impl WithSource {
     pub(super) fn new(node: Arc<plan::With>) -> Self {
         WithSource { node, body: None }
     }
+
+    /// Forgets the rows, be they of this source or of one before it that was not read to its end.
+    fn forget(&self, ctx: &mut ExecContext<'_>) {
+        for cte in &self.node.tables {
+            if let Some(CteRows::Growing(growing)) = ctx.state.tables.remove(&cte.table) {
+                ctx.release_kept(growing.bytes);
+            }
+        }
+    }
 }
 
 impl RowSource for WithSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
-        let body = match &mut self.body {
-            Some(body) => body,
-            none => {
-                for (position, cte) in self.node.tables.iter().enumerate() {
-                    let growing = Growing::new(self.node.clone(), position);
-                    ctx.state.tables.insert(cte.table, CteRows::Growing(growing));
-                }
-                none.insert(open(&self.node.body))
+        if self.body.is_none() {
+            self.forget(ctx);
+            for (position, cte) in self.node.tables.iter().enumerate() {
+                let growing = Growing::new(self.node.clone(), position);
+                ctx.state.tables.insert(cte.table, CteRows::Growing(growing));
             }
-        };
-        body.next(ctx)
+        }
+        let row = self.body.get_or_insert_with(|| open(&self.node.body)).next(ctx)?;
+        if row.is_none() {
+            self.forget(ctx);
+        }
+        Ok(row)
     }
 }

@@ -26,6 +26,7 @@ impl Expr {
 
     fn compute(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
         Ok(match &self.kind {
+            // These need no deep stack, and so do not come here.
             ExprKind::Const(_) | ExprKind::Column { .. } | ExprKind::Slot(_) => self.eval(row, ctx)?,
             ExprKind::Param(position) => match ctx.params.get(*position) {
                 Some(value) => value.clone(),
@@ -266,18 +267,15 @@ impl Subquery {
         }
         match &self.kind {
             SubqueryKind::Quantified { all, test, hash } => self.quantified(*all, test, hash.as_deref(), ctx),
-            _ if self.correlated => {
-                // What it kept goes with it.
-                let before = ctx.reserved();
-                let value = self.value(ctx)?;
-                ctx.release(ctx.reserved().saturating_sub(before));
-                Ok(value)
-            }
+            _ if self.correlated => self.value(ctx),
             _ => {
                 if let Some(SubqueryResult::Value(value)) = ctx.state.subqueries.get(&self.id) {
                     return Ok(value.clone());
                 }
                 let value = self.value(ctx)?;
+                let before = ctx.reserved();
+                ctx.reserve(limit::datum_bytes(&value))?;
+                ctx.keep_since(before);
                 ctx.state.subqueries.insert(self.id, SubqueryResult::Value(value.clone()));
                 Ok(value)
             }
@@ -285,6 +283,13 @@ impl Subquery {
     }
 
     fn value(&self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
+        let before = ctx.reserved();
+        let value = self.read_value(ctx)?;
+        ctx.release_since(before);
+        Ok(value)
+    }
+
+    fn read_value(&self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
         let mut source = exec::open(&self.plan);
         Ok(match &self.kind {
             SubqueryKind::Exists => Datum::Bool(source.next(ctx)?.is_some()),
@@ -317,17 +322,11 @@ impl Subquery {
         hash: Option<&[(usize, Type)]>,
         ctx: &mut ExecContext<'_>,
     ) -> Result<Datum> {
+        let before = ctx.reserved();
         if self.correlated {
-            let mut source = exec::open(&self.plan);
-            let mut null = false;
-            while let Some(row) = source.next(ctx)? {
-                match test.eval(&row, ctx)? {
-                    Datum::Bool(found) if found != all => return Ok(Datum::Bool(found)),
-                    Datum::Null => null = true,
-                    _ => {}
-                }
-            }
-            return Ok(if null { Datum::Null } else { Datum::Bool(all) });
+            let result = test_source(test, &mut *exec::open(&self.plan), all, ctx)?;
+            ctx.release_since(before);
+            return Ok(result);
         }
         let kept = match ctx.state.subqueries.get(&self.id) {
             Some(kept) => kept.clone(),
@@ -337,6 +336,7 @@ impl Subquery {
                     Some(slots) => SubqueryResult::Hash(Arc::new(hashed(rows, slots.len(), ctx)?)),
                     None => SubqueryResult::Rows(Arc::new(rows)),
                 };
+                ctx.keep_since(before);
                 ctx.state.subqueries.insert(self.id, kept.clone());
                 kept
             }
@@ -370,6 +370,23 @@ impl Subquery {
         };
         test_rows(test, rows, all, ctx)
     }
+}
+
+fn test_source(
+    test: &Expr,
+    source: &mut dyn exec::RowSource,
+    all: bool,
+    ctx: &mut ExecContext<'_>,
+) -> Result<Datum> {
+    let mut null = false;
+    while let Some(row) = source.next(ctx)? {
+        match test.eval(&row, ctx)? {
+            Datum::Bool(found) if found != all => return Ok(Datum::Bool(found)),
+            Datum::Null => null = true,
+            _ => {}
+        }
+    }
+    Ok(if null { Datum::Null } else { Datum::Bool(all) })
 }
 
 fn test_rows(test: &Expr, rows: &[Row], all: bool, ctx: &mut ExecContext<'_>) -> Result<Datum> {
