@@ -85,9 +85,7 @@ impl Session {
                 match name {
                     Some(name) => self.set(name, None, false)?,
                     None => {
-                        self.ensure_transaction();
-                        self.settings.reset_all();
-                        self.follow_settings();
+                        self.reset_all();
                     }
                 }
                 tag("RESET")
@@ -217,6 +215,13 @@ impl Session {
         }
     }
 
+    /// RESET ALL.
+    fn reset_all(&mut self) {
+        self.ensure_transaction();
+        self.settings.reset_all();
+        self.follow_settings();
+    }
+
     fn discard(&mut self, what: Discard, alone: bool) -> Result<Tag> {
         match what {
             Discard::All => {
@@ -224,8 +229,7 @@ impl Session {
                 self.portals.clear();
                 self.statements.clear();
                 self.drawn = Default::default();
-                self.ensure_transaction();
-                self.settings.reset_all();
+                self.reset_all();
                 tag("DISCARD ALL")
             }
             // Plans are made anew when they must be.
