@@ -2,7 +2,7 @@
 
 use gnomon::TreeId;
 
-use crate::types::ColumnType;
+use crate::{SqlError, SqlState, types::ColumnType};
 
 /// An object identifier as PostgreSQL has it; those of users begin at 16384.
 pub type Oid = u32;
@@ -108,6 +108,18 @@ pub struct View {
     pub columns: Vec<(String, ColumnType)>,
     /// Its query, as SQL text; names in it are resolved by the search path `public` and its own schema.
     pub query: String,
+}
+
+impl View {
+    /// The error for a view whose stored query is not what it must be.
+    pub(crate) fn damaged(&self, detail: impl Into<String>) -> SqlError {
+        SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("the query of view \"{}\" is damaged", self.name),
+        )
+        .detail(detail)
+        .hint("Drop the view and make it anew.")
+    }
 }
 
 /// A sequence: its definition. Where it stands is kept apart, since `nextval` is not undone by a rollback.

@@ -36,7 +36,6 @@ use sqlparser::ast;
 use crate::{
     Result,
     catalog::model::{Oid, Table, View},
-    session::ResultColumn,
     types::{ColumnType, Context, Row, Type},
 };
 
@@ -51,6 +50,9 @@ pub trait CatalogView {
     /// The relation of this name; without a schema, the first one on the search path. None if there is none. What
     /// exists but cannot be read as rows (an index) is an error.
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Relation>>;
+
+    /// The query of a view, read from the text that is kept of it.
+    fn view_query(&self, view: &View) -> Result<Box<ast::Query>>;
 
     /// The database's name: `database.schema.table` is accepted if it is this one.
     fn database(&self) -> &str;
@@ -88,6 +90,19 @@ pub struct VirtualColumn {
     pub name: &'static str,
     /// Its type.
     pub ty: ColumnType,
+}
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub struct ResultColumn {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub ty: ColumnType,
+    /// The table that it comes from, or 0.
+    pub table: Oid,
+    /// Its number in that table, from 1, or 0.
+    pub attribute: i16,
 }
 
 /// A query, bound and planned. Valid as long as the catalog that it was bound with; cheap to clone.

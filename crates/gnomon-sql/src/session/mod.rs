@@ -28,16 +28,14 @@ mod transaction;
 mod utility;
 mod view;
 
+pub use crate::query::ResultColumn;
 pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
-pub(crate) use parse::parse_query;
-pub(crate) use settings::SERVER_VERSION;
 
 use crate::{
     Notice, Result,
-    catalog::model::Oid,
-    types::{ColumnType, Context, Datum, Type},
+    types::{Context, Datum, Type},
 };
 
 /// PostgreSQL's transaction states, as ReadyForQuery reports them.
@@ -49,19 +47,6 @@ pub enum TransactionStatus {
     InTransaction,
     /// `E`: in a failed one; only ROLLBACK (or COMMIT) is accepted.
     Failed,
-}
-
-/// A column of a result.
-#[derive(Clone, Debug)]
-pub struct ResultColumn {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub ty: ColumnType,
-    /// The table that it comes from, or 0.
-    pub table: Oid,
-    /// Its number in that table, from 1, or 0.
-    pub attribute: i16,
 }
 
 /// Receives what a statement produces. An error from a sink (the client is gone) ends the statement.

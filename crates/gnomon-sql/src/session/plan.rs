@@ -12,7 +12,8 @@ use sqlparser::ast::{self, Query, SetExpr, Statement};
 
 use super::{
     ResultColumn, Session, Sink,
-    dml::{DeletePlan, InsertPlan, Output, Overriding, ToSink, UpdatePlan},
+    dml::{DeletePlan, InsertPlan, Output, ToSink, UpdatePlan},
+    parse::Overriding,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -11,7 +11,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::system::{SERVER_VERSION, Setting},
+    types::datetime::Zone,
+};
 
 /// What values a setting takes.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +85,6 @@ const LEVELS: Kind = Kind::Word(&["serializable", "repeatable read", "read commi
 const MESSAGES: Kind = Kind::Word(&[
     "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error", "fatal", "panic",
 ]);
-
-/// What `server_version` says: the PostgreSQL whose behaviour is followed, then this program's own version.
-pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Gnomon ", env!("CARGO_PKG_VERSION"), ")");
 
 macro_rules! settings {
     ($($id:ident = $definition:expr;)*) => {
@@ -606,7 +607,7 @@ impl Settings {
     pub(crate) fn extra_float_digits(&self) -> i32 {
         self.current.extra_float_digits
     }
-    /// The grade of the mildest message that is sent, as an index into PostgreSQL's order of grades.
+    /// Whether client_min_messages lets notices through, or warnings.
     pub(crate) fn sends_notices(&self, warning: bool) -> bool {
         match &*self.current.texts[Id::client_min_messages as usize] {
             "error" | "fatal" | "panic" => false,

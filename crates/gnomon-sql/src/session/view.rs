@@ -2,14 +2,14 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use sqlparser::ast::{ObjectName, ObjectNamePart};
+use sqlparser::ast::{self, ObjectName, ObjectNamePart};
 
-use super::parse::fold;
+use super::parse::{fold, parse_query};
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
         Catalog, Relation,
-        model::{Oid, Table},
+        model::{self, Oid, Table},
         system::{self, SYSTEM_SCHEMA},
     },
     query::{self, CatalogView},
@@ -124,9 +124,21 @@ impl CatalogView for View {
         }
     }
 
+    fn view_query(&self, view: &model::View) -> Result<Box<ast::Query>> {
+        query_of(view)
+    }
+
     fn database(&self) -> &str {
         &self.database
     }
+}
+
+/// The query of a view.
+///
+/// # Errors
+/// 55000 if the text that is kept of it cannot be read.
+pub(super) fn query_of(view: &model::View) -> Result<Box<ast::Query>> {
+    parse_query(&view.query).map_err(|error| view.damaged(error.to_string()))
 }
 
 /// A name of an object, with its schema if that was given.

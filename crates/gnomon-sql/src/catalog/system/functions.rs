@@ -3,11 +3,12 @@
 //! A function of an object that does not exist returns NULL, as PostgreSQL's do, so that a query over the catalog
 //! does not fail when an object is dropped meanwhile.
 
-use super::{OWNER, Object, System, SystemState, definitions, derived_oid, names::quote, reference};
+use super::{
+    OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid, names::quote, reference,
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
-    session::SERVER_VERSION,
     types::{ColumnType, Datum, Scalar, Type, format_type},
 };
 

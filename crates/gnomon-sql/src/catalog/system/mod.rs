@@ -49,6 +49,9 @@ pub const SYSTEM_SCHEMA: &str = "pg_catalog";
 /// The schema of the SQL standard's views.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
 
+/// What `server_version` says: the PostgreSQL whose behaviour is followed, then this program's own version.
+pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Gnomon ", env!("CARGO_PKG_VERSION"), ")");
+
 /// `pg_namespace.oid` of `pg_catalog`.
 const SYSTEM_SCHEMA_OID: Oid = 11;
 /// `pg_namespace.oid` of `information_schema`; PostgreSQL gives it one when a cluster is made.

@@ -18,11 +18,10 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Table, View},
     query::{
-        Expr, Relation, VirtualTable,
+        Expr, Relation, ResultColumn, VirtualTable,
         expr::ExprKind,
         plan::{self, CteScan, JoinKind, Plan, RowsFrom},
     },
-    session::{ResultColumn, parse_query},
     types::{ColumnType, Type, cast::CastContext},
 };
 
@@ -330,17 +329,13 @@ impl Binder<'_> {
 
     /// The plan of a view's query. Its names are not those of the statement around it.
     fn view(&mut self, view: &View) -> Result<(Plan, Vec<ResultColumn>)> {
-        let broken = |detail: String| {
-            SqlError::new(SqlState::INTERNAL_ERROR, format!("the query of view \"{}\" is damaged", view.name))
-                .detail(detail)
-        };
-        let query = parse_query(&view.query)?;
+        let query = self.catalog.view_query(view)?;
         let ctes = std::mem::take(&mut self.ctes);
         let scope = Scope::empty();
-        let (plan, mut columns) = self.bind_query(&query, &scope, None).map_err(|error| error.unplaced())?;
+        let (plan, mut columns) = self.bind_query(&query, &scope, None)?;
         self.ctes = ctes;
         if columns.len() != view.columns.len() {
-            return Err(broken("It has another number of columns than the view.".to_owned()));
+            return Err(view.damaged("It has another number of columns than the view."));
         }
         for (position, (column, (name, _))) in columns.iter_mut().zip(&view.columns).enumerate() {
             column.name.clone_from(name);

@@ -22,13 +22,12 @@ use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 
 use self::located::{at_expr, at_name};
 use super::{
-    CatalogView, Expr,
+    CatalogView, Expr, ResultColumn,
     plan::{AggregateCall, Plan, WindowCall},
 };
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Oid, Table},
-    session::ResultColumn,
     types::{ColumnType, Context, Environment, Type, cast::CastContext},
 };
 

@@ -8,7 +8,10 @@ use super::{
     located::{at_expr, at_name},
     name_of,
 };
-use crate::{Result, SqlError, SqlState, query::Expr, session::ResultColumn};
+use crate::{
+    Result, SqlError, SqlState,
+    query::{Expr, ResultColumn},
+};
 
 impl Binder<'_> {
     /// Binds the items of a select list or of RETURNING.

@@ -14,14 +14,13 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     query::{
-        Expr,
+        Expr, ResultColumn,
         expr::ExprKind,
         plan::{
             self, AggregateCall, LockWait, Plan, SortKey, WindowCall, finish_query, plan_select,
             plan_set_operation,
         },
     },
-    session::ResultColumn,
     types::{ColumnType, Datum, Type, cast::CastContext},
 };
 

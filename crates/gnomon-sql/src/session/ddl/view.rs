@@ -10,8 +10,8 @@ use sqlparser::ast::{
 use super::super::{
     Session,
     connection::Tag,
-    parse::{fold, parse_query, query_text},
-    view::Name,
+    parse::{fold, query_text},
+    view::{Name, query_of},
 };
 use super::{refuse_taken, tag};
 use crate::{
@@ -129,7 +129,7 @@ impl Session {
                 ControlFlow::Continue(())
             });
             for view in next {
-                pending.push(*parse_query(&view.query)?);
+                pending.push(*query_of(&view)?);
             }
         }
         Ok(found.iter().map(|view| view.oid).collect())
@@ -146,7 +146,7 @@ impl Session {
         let catalog = self.catalog();
         let mut found = Vec::new();
         for view in catalog.views() {
-            let query = parse_query(&view.query)?;
+            let query = query_of(view)?;
             let names_relation = visit_relations(&query, |name| {
                 let same = match self.relation_in_view(name) {
                     Some(Relation::Table(table)) => table.oid == oid,

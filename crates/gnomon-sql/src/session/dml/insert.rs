@@ -14,18 +14,13 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Index, Oid, Table},
     query::{Binder, ExecContext, Execution, Expr, Scope, plan::Plan},
-    session::{database::Shared, parse::fold, view::View},
+    session::{
+        database::Shared,
+        parse::{Overriding, fold},
+        view::View,
+    },
     types::{ColumnType, Datum, Row},
 };
-
-/// OVERRIDING.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::session) enum Overriding {
-    /// SYSTEM VALUE: identity columns GENERATED ALWAYS take what is given.
-    System,
-    /// USER VALUE: identity columns do not take what is given.
-    User,
-}
 
 /// What a column of the new row is.
 #[derive(Clone, Debug)]

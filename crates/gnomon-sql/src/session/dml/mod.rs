@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, ObjectName, ObjectNamePart};
 
-pub(super) use insert::{InsertPlan, Overriding};
+pub(super) use insert::InsertPlan;
 pub(super) use update::{DeletePlan, UpdatePlan};
 pub(super) use write::{BoundCheck, TableReader, TableWriter, describe_key};
 

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, Expr, Ident, ObjectName, Query, Statement};
 
-use super::{super::dml::Overriding, Parsed};
+use super::Parsed;
 
 /// What a statement asks for.
 #[derive(Clone, Debug)]
@@ -67,6 +67,15 @@ pub(crate) enum Command {
     Explain { analyze: bool, body: Box<Parsed> },
     /// A statement that PostgreSQL has and this does not.
     Unsupported(String),
+}
+
+/// OVERRIDING of INSERT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overriding {
+    /// SYSTEM VALUE: identity columns GENERATED ALWAYS take what is given.
+    System,
+    /// USER VALUE: identity columns do not take what is given.
+    User,
 }
 
 /// A characteristic of a transaction.

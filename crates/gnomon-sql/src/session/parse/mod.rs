@@ -32,7 +32,9 @@ use self::{
 };
 use crate::{Result, SqlError, SqlState};
 
-pub(crate) use command::{Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, SequenceOption};
+pub(crate) use command::{
+    Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, Overriding, SequenceOption,
+};
 pub(crate) use depth::{on_deepest_stack, on_fit_stack};
 pub(crate) use stored::{expression_text, parse_expression, parse_query, query_text};
 pub(crate) use text::{fold, locate};

@@ -9,9 +9,9 @@ use sqlparser::{
     tokenizer::Token,
 };
 
-use super::super::dml::Overriding;
 use super::{
-    Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, Parsed, SequenceOption, fold,
+    Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, Overriding, Parsed, SequenceOption,
+    fold,
     text::{parser_error, unexpected},
     unsupported,
 };

@@ -2,7 +2,8 @@
 //!
 //! What is kept is the syntax tree as the parser crate prints it. Where it prints something else than it read (`- -3`
 //! as the comment `--3`, a quote in a string) the tree is put into a form that survives first, and whatever is to be
-//! kept is read again before: it must give the same tree.
+//! kept is read again before: it must give the same tree. What is read here has no places: errors about it would
+//! point into the statement at hand.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +11,7 @@ use sqlparser::{
     ast::{self, DollarQuotedString, Value, VisitMut, visit_expressions_mut},
     dialect::PostgreSqlDialect,
     parser::Parser,
-    tokenizer::{Token, TokenWithSpan},
+    tokenizer::{Span, Token, TokenWithSpan},
 };
 
 use super::{
@@ -29,7 +30,7 @@ pub(crate) fn expression_text(expr: &ast::Expr) -> Result<String> {
     make_printable(&mut expr);
     let text = expr.to_string();
     let same = parse_expression(&text).is_ok_and(|read| read == expr);
-    confirm(text, same)
+    confirm("expression", text, same)
 }
 
 /// A query as the text to keep.
@@ -41,11 +42,11 @@ pub(crate) fn query_text(query: &ast::Query) -> Result<String> {
     make_printable(&mut query);
     let text = query.to_string();
     let same = parse_query(&text).is_ok_and(|read| *read == query);
-    confirm(text, same)
+    confirm("query", text, same)
 }
 
-fn confirm(text: String, same: bool) -> Result<String> {
-    if same { Ok(text) } else { Err(SqlError::unsupported(format!("storing the expression {text}"))) }
+fn confirm(kind: &str, text: String, same: bool) -> Result<String> {
+    if same { Ok(text) } else { Err(SqlError::unsupported(format!("storing the {kind} {text}"))) }
 }
 
 /// An expression that was kept as this text.
@@ -71,13 +72,17 @@ fn read<T>(
     let unreadable = |error: SqlError| {
         SqlError::new(
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-            "an expression of the catalog cannot be read",
+            "a text that the catalog keeps cannot be read",
         )
         .detail(format!("{error}: {text}"))
         .hint("Drop the default, constraint or view that it belongs to, and make it anew.")
     };
-    let tokens: Vec<TokenWithSpan> =
-        tokens_of(text).map_err(unreadable)?.filter(|token| token.token != Token::EOF).collect();
+    // Their places would be taken for places in the statement that uses the text.
+    let tokens: Vec<TokenWithSpan> = tokens_of(text)
+        .map_err(unreadable)?
+        .filter(|token| token.token != Token::EOF)
+        .map(|token| TokenWithSpan { token: token.token, span: Span::empty() })
+        .collect();
     let nesting = nesting(&tokens).ok_or_else(too_complex).map_err(unreadable)?;
     on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})

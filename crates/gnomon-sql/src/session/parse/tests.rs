@@ -1,5 +1,7 @@
 //! What statements are taken for, and what is said of those that are wrong.
 
+use sqlparser::tokenizer::Span;
+
 use super::*;
 
 fn commands(sql: &str) -> Vec<String> {
@@ -10,6 +12,13 @@ fn error(sql: &str) -> (String, Option<usize>) {
     let error = parse(sql).unwrap_err();
     assert_eq!(error.state(), SqlState::SYNTAX_ERROR, "{sql}");
     (error.report().message.clone(), error.report().position)
+}
+
+#[test]
+fn stored_texts_have_no_places() {
+    use ast::Spanned;
+    assert_eq!(parse_expression("a + \n  'b'::date").unwrap().span(), Span::empty());
+    assert_eq!(parse_query("SELECT a\nFROM t WHERE b").unwrap().span(), Span::empty());
 }
 
 #[test]
@@ -92,7 +101,7 @@ fn copy_has_old_and_new_options() {
 #[test]
 fn what_the_parser_crate_does_not_read_is_put_right() {
     let insert = parse("INSERT INTO t (a) OVERRIDING SYSTEM VALUE VALUES (1)").unwrap().remove(0).command;
-    assert!(matches!(insert, Command::Sql(_, Some(super::super::dml::Overriding::System))), "{insert:?}");
+    assert!(matches!(insert, Command::Sql(_, Some(Overriding::System))), "{insert:?}");
     let made = parse("CREATE TABLE t (x, \"Y\") AS SELECT 1, 2").unwrap().remove(0).command;
     let Command::Sql(statement, _) = made else { panic!("{made:?}") };
     let Statement::CreateTable(create) = *statement else { panic!("{statement}") };

@@ -6,7 +6,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan},
 };
 
-use super::super::dml::Overriding;
+use super::Overriding;
 
 /// Puts the options of identity columns, which stand in any order, into the one order that the parser crate reads.
 pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
