@@ -1,10 +1,6 @@
 //! The lock manager and its owners: what the other modules of this folder are put together to.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    fmt,
-    time::Duration,
-};
+use std::{collections::HashSet, fmt, time::Duration};
 
 use super::{
     Interrupt, LockName, Mode, Modes, TableId,
@@ -310,26 +306,25 @@ impl LockOwner {
     }
 
     /// Weakens the locks taken or converted since the mark: each to what it was at the mark together with what
-    /// `weaker` makes of its mode now, or, if that is nothing, to what it was. For a rollback to a savepoint by a
-    /// transaction that must keep what it read as it is.
-    pub fn weaken_since(&mut self, mark: Mark, weaker: impl Fn(TableId, Mode) -> Option<Mode>) {
+    /// `weaker` makes of its mode now. For a rollback to a savepoint by a transaction that must keep what it read as
+    /// it is. Marks made later than this one are void.
+    pub fn weaken_since(&mut self, mark: Mark, weaker: impl Fn(TableId, Mode) -> Mode) {
         let mut woken = Vec::new();
-        let mut at_mark: HashMap<(u16, u32), Option<Mode>> = HashMap::new();
+        let mut done = HashSet::new();
         let steps: Vec<Acquired> = self.log.drain(mark.0.min(self.log.len())..).collect();
-        for step in steps.into_iter().filter(|step| step.slot != RELEASED) {
-            let Entry::Vacant(first) = at_mark.entry((step.shard, step.slot)) else { continue };
-            let before = *first.insert(step.before);
+        for step in steps {
+            // The first step tells what was held at the mark.
+            if step.slot == RELEASED || !done.insert((step.shard, step.slot)) {
+                continue;
+            }
             let mut shard = self.manager.shard(usize::from(step.shard)).lock();
             let Some((table, mode)) = shard.held_at(step.slot, self.txn) else { continue };
-            let kept = match (before, weaker(table, mode)) {
-                (Some(before), Some(kept)) => Some(self.manager.modes(table).supremum(before, kept)),
-                (before, kept) => before.or(kept),
-            };
-            shard.set_back(&self.manager.tables, step.slot, self.txn, kept, &mut woken);
+            let weaker = weaker(table, mode);
+            let kept =
+                step.before.map_or(weaker, |before| self.manager.modes(table).supremum(before, weaker));
+            shard.set_back(&self.manager.tables, step.slot, self.txn, Some(kept), &mut woken);
             drop(shard);
-            if kept.is_none() {
-                self.held_count -= 1;
-            } else if kept != before {
+            if step.before != Some(kept) {
                 self.log.push(step);
             }
         }

@@ -15,8 +15,10 @@ use crate::{
     },
 };
 
-/// Pages of dropped trees given back in one page transaction, and when the disk is full.
-const RECLAIM_PAGES: [usize; 2] = [64, 8];
+/// Pages of dropped trees given back in one page transaction.
+const RECLAIM_PAGES: usize = 64;
+/// The same when the disk is full.
+const RECLAIM_PAGES_FULL: usize = 8;
 /// How long nothing must have been committed for the root to be confirmed.
 const IDLE: Duration = Duration::from_millis(100);
 /// How long to wait for space if there is none at all.
@@ -25,20 +27,27 @@ const FULL_DISK_PAUSE: Duration = Duration::from_secs(1);
 struct Work {
     /// Commits up to this one are to be made durable.
     durable: Csn,
-    reclaim: bool,
+    reclaim: Reclaim,
     /// The physical page from which on free space is to be mended.
     mend: Option<u64>,
-    /// The root is to be confirmed when the database is idle.
-    confirm: bool,
     stop: bool,
     thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Whether pages of dropped trees are to be given back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reclaim {
+    No,
+    Now,
+    /// When there may be space for it again.
+    Later,
 }
 
 struct Shared {
     work: Mutex<Work>,
     changed: Condvar,
-    /// `Work::confirm`, to be seen by every commit without the mutex.
-    confirm_asked: AtomicBool,
+    /// The root is to be confirmed when the database is idle. Seen by every commit, without the mutex.
+    confirm: AtomicBool,
 }
 
 pub(super) struct Background {
@@ -48,12 +57,11 @@ pub(super) struct Background {
 
 impl Background {
     pub fn new(inner: &Arc<Inner>) -> Background {
-        let work =
-            Work { durable: Csn(0), reclaim: false, mend: None, confirm: false, stop: false, thread: None };
+        let work = Work { durable: Csn(0), reclaim: Reclaim::No, mend: None, stop: false, thread: None };
         let shared = Arc::new(Shared {
             work: Mutex::new(work),
             changed: Condvar::new(),
-            confirm_asked: AtomicBool::new(false),
+            confirm: AtomicBool::new(false),
         });
         Background { shared, inner: inner.clone() }
     }
@@ -65,7 +73,7 @@ impl Background {
 
     /// Has the pages of dropped trees given back.
     pub fn reclaim(&self) {
-        self.ask(|work| work.reclaim = true);
+        self.ask(|work| work.reclaim = Reclaim::Now);
     }
 
     /// Has torn pages in free space zeroed.
@@ -75,9 +83,12 @@ impl Background {
 
     /// Has the last batch confirmed when no other follows for a moment.
     pub fn confirm(&self) {
-        let asked = &self.shared.confirm_asked;
-        if !asked.load(Ordering::Acquire) && !asked.swap(true, Ordering::AcqRel) {
-            self.ask(|work| work.confirm = true);
+        let confirm = &self.shared.confirm;
+        if !self.inner.store.is_confirmed()
+            && !confirm.load(Ordering::Acquire)
+            && !confirm.swap(true, Ordering::AcqRel)
+        {
+            self.ask(|_| ());
         }
     }
 
@@ -121,21 +132,19 @@ fn run(shared: &Shared, inner: &Inner) {
             // A failure poisons the store, which tells whoever asks.
             let failed = inner.store.wait_durable(durable).is_err();
             inner.prune();
+            shared.confirm.store(true, Ordering::Release);
             work = shared.work.lock();
-            work.confirm = true;
             work.stop |= failed;
-        } else if work.reclaim {
+        } else if work.reclaim == Reclaim::Now {
             drop(work);
             let more = reclaim_some(inner);
             work = shared.work.lock();
-            match more {
-                Ok(more) => work.reclaim = more,
-                Err(Error::DiskFull) if !work.stop => {
-                    shared.changed.wait_for(&mut work, FULL_DISK_PAUSE);
-                }
+            work.reclaim = match more {
+                Ok(true) => Reclaim::Now,
+                Err(Error::DiskFull) => Reclaim::Later,
                 // On another error (damage) the rest waits until the database is opened again.
-                Err(_) => work.reclaim = false,
-            }
+                Ok(false) | Err(_) => Reclaim::No,
+            };
         } else if let Some(from) = work.mend {
             drop(work);
             let next = inner.store.mend_some(from);
@@ -145,31 +154,42 @@ fn run(shared: &Shared, inner: &Inner) {
                 inner.store.poison(&error);
                 None
             });
-        } else if work.confirm {
+        } else if shared.confirm.load(Ordering::Acquire) {
             let last = inner.store.last_csn();
             let idle = shared.changed.wait_for(&mut work, IDLE).timed_out() && inner.store.last_csn() == last;
             if idle {
-                work.confirm = false;
                 drop(work);
                 // Before the root is written: a batch from here on asks anew.
-                shared.confirm_asked.store(false, Ordering::Release);
+                shared.confirm.store(false, Ordering::Release);
                 // A failure poisons the store.
                 let _ = inner.store.confirm();
                 work = shared.work.lock();
             }
+            work.reclaim.try_again();
+        } else if work.reclaim == Reclaim::Later {
+            shared.changed.wait_for(&mut work, FULL_DISK_PAUSE);
+            work.reclaim.try_again();
         } else {
             shared.changed.wait(&mut work);
         }
     }
 }
 
+impl Reclaim {
+    fn try_again(&mut self) {
+        if *self == Reclaim::Later {
+            *self = Reclaim::Now;
+        }
+    }
+}
+
 /// Gives back some pages of a dropped tree; true if there may be more to do.
 pub(super) fn reclaim_some(inner: &Inner) -> Result<bool> {
-    match reclaim(inner, RECLAIM_PAGES[0]) {
+    match reclaim(inner, RECLAIM_PAGES) {
         Err(Error::DiskFull) => {
             // What was given back is free when that is durable, and so is what was reserved for it.
             inner.store.flush()?;
-            reclaim(inner, RECLAIM_PAGES[1])
+            reclaim(inner, RECLAIM_PAGES_FULL)
         }
         done => done,
     }

@@ -10,7 +10,7 @@ use super::{
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
 use crate::{
-    Csn, Error, Result, TreeId,
+    Csn, Result, TreeId,
     access::{self, Change, Tree},
     page::BODY_BYTES,
     store::shadow::{PageTxn, Purpose},
@@ -34,9 +34,7 @@ impl Ticket {
     pub fn wait(self) -> Result<Csn> {
         let inner = &self.handle.inner;
         inner.store.wait_durable(self.csn)?;
-        if !inner.store.is_confirmed() {
-            self.handle.background.confirm();
-        }
+        self.handle.background.confirm();
         inner.prune();
         Ok(self.csn)
     }
@@ -60,6 +58,8 @@ impl Ticket {
     pub(super) fn hurry(&self) {
         if self.handle.inner.store.durable_csn() < self.csn {
             self.handle.background.make_durable(self.csn);
+        } else {
+            self.handle.background.confirm();
         }
     }
 }
@@ -75,6 +75,8 @@ impl Transaction {
         }
         let writes = std::mem::take(&mut self.writes);
         let inner = &handle.inner;
+        // Ends after the page transaction, which stops the database if there is a panic.
+        let unpatched = Unpatched(inner);
         let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
         let mut pages =
             inner.store.begin_for(purpose, pages_changed(&writes, inner.store.logical_pages()))?;
@@ -88,7 +90,6 @@ impl Transaction {
             Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
             _ => {}
         }
-        let unpatched = Unpatched(inner);
         let (changed, bytes) =
             patch(inner, &pages, csn, writes).map_err(|error| inner.store.poison(&error))?;
         inner.timeline.patched(csn, changed, bytes);
@@ -110,12 +111,11 @@ impl Transaction {
 }
 
 /// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
-/// error or a panic, stops the database; still inside the gate, so that no batch holds the half.
+/// error or a panic, has stopped the database, and tells those who wait for the patch.
 struct Unpatched<'a>(&'a Inner);
 
 impl Drop for Unpatched<'_> {
     fn drop(&mut self) {
-        self.0.store.poison(&Error::Poisoned("a commit was cut short by a panic".into()));
         self.0.timeline.failed();
     }
 }

@@ -312,7 +312,9 @@ impl Database {
 
     /// Waits until a commit is durable.
     pub fn wait_durable(&self, csn: Csn) -> Result<()> {
-        self.0.inner.store.wait_durable(csn.min(self.0.inner.store.last_csn()))
+        self.0.inner.store.wait_durable(csn.min(self.0.inner.store.last_csn()))?;
+        self.0.background.confirm();
+        Ok(())
     }
 
     /// How much of the database is in use.

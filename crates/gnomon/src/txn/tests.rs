@@ -279,6 +279,33 @@ fn a_rollback_to_a_savepoint_returns_locks() {
 }
 
 #[test]
+fn what_is_taken_back_leaves_no_trace_of_its_tree() {
+    let db = database();
+    let [tree, other] = [(); 2].map(|()| tree_with(&db, &[("a", "1")]));
+    let mut txn = begin(&db);
+    let savepoint = txn.savepoint();
+    txn.put(tree, b"a", b"2").unwrap();
+    txn.rollback_to(savepoint).unwrap();
+    let mut dropper = impatient(&db, Isolation::ReadCommitted);
+    dropper.drop_tree(tree).unwrap();
+    dropper.commit().unwrap();
+    txn.put(other, b"a", b"2").unwrap();
+    txn.commit().unwrap();
+    assert_eq!(all(&mut begin(&db), other), ["a=2"]);
+}
+
+#[test]
+fn a_released_savepoint_is_not_taken_for_another() {
+    let db = database();
+    let mut txn = begin(&db);
+    let first = txn.savepoint();
+    txn.release_savepoint(first).unwrap();
+    let second = txn.savepoint();
+    assert!(matches!(txn.rollback_to(first), Err(Error::BadOption(_))));
+    txn.rollback_to(second).unwrap();
+}
+
+#[test]
 fn a_dropped_tree_comes_back_with_a_savepoint() {
     let db = database();
     let tree = tree_with(&db, &[("a", "1")]);

@@ -141,6 +141,8 @@ pub struct Transaction {
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
     savepoints: Vec<SavepointState>,
+    /// How many savepoints there were so far.
+    savepoint_count: u64,
 }
 
 /// A point within a transaction to go back to: see [`Transaction::savepoint`].
@@ -152,7 +154,6 @@ struct SavepointState {
     writes: usize,
     locks: Mark,
     pending: usize,
-    used: Vec<Used>,
 }
 
 /// Where a read stands in time.
@@ -178,6 +179,7 @@ impl Transaction {
             seen: Csn(0),
             pending: Vec::new(),
             savepoints: Vec::new(),
+            savepoint_count: 0,
         }
     }
 
@@ -296,6 +298,9 @@ impl Transaction {
 
     /// The tree, locked as a whole in at least `mode`.
     fn use_tree(&mut self, id: TreeId, mode: Mode) -> Result<Used> {
+        if self.writes.tree(id).is_some_and(|writes| writes.dropped) {
+            return Err(Error::NoSuchTree(id));
+        }
         let modes = self.handle.inner.locks.modes(TREES);
         let at = self.used.iter().position(|used| used.id == id);
         if let Some(at) = at {
@@ -308,9 +313,6 @@ impl Transaction {
                 self.used[at].mode = wanted;
             }
             return Ok(self.used[at].clone());
-        }
-        if self.writes.tree(id).is_some_and(|writes| writes.dropped) {
-            return Err(Error::NoSuchTree(id));
         }
         self.check()?;
         self.lock(LockName::whole(TREES, id.0), mode)?;
@@ -336,7 +338,6 @@ impl Transaction {
         self.check_write(&[], &[])?;
         self.use_tree(tree, tree_mode::X)?;
         self.writes.drop_tree(tree);
-        self.used.retain(|used| used.id != tree);
         Ok(())
     }
 
@@ -536,7 +537,7 @@ impl Transaction {
     }
 
     /// Begins a scan of the newest committed entries, whatever the isolation, together with the transaction's own. It
-    /// locks nothing: it is for whoever has locked the whole tree, such as to build an index.
+    /// locks no keys: what it passes can change unless the whole tree is locked.
     pub fn scan_newest(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
         let used = self.use_tree(tree, tree_mode::IS)?;
         Ok(Cursor::new(tree, used.state, range, direction, true))
@@ -559,20 +560,22 @@ impl Transaction {
 
     /// Sets a savepoint, to which [`Transaction::rollback_to`] goes back.
     pub fn savepoint(&mut self) -> Savepoint {
-        let number = self.savepoints.last().map_or(0, |last| last.number + 1);
+        let number = self.savepoint_count;
+        self.savepoint_count += 1;
         self.savepoints.push(SavepointState {
             number,
             writes: self.writes.mark(),
             locks: self.locks.mark(),
             pending: self.pending.len(),
-            used: self.used.clone(),
         });
         Savepoint(number)
     }
 
     fn savepoint_at(&self, savepoint: Savepoint) -> Result<usize> {
         let at = self.savepoints.binary_search_by_key(&savepoint.0, |state| state.number);
-        at.map_err(|_| Error::BadOption("the savepoint was released or rolled back".into()))
+        at.map_err(|_| {
+            Error::BadOption("the savepoint was released, or an earlier one was gone back to".into())
+        })
     }
 
     /// Undoes what was written since the savepoint, which stays; later ones are gone. The locks taken since then are
@@ -586,23 +589,21 @@ impl Transaction {
         for (tree, key) in self.pending.drain(state.pending..) {
             tree.remove_pending(&key);
         }
-        if self.options.isolation == Isolation::Serializable {
-            self.locks.weaken_since(state.locks, |table, mode| Some(without_writes(table, mode)));
-            let before = state.used.clone();
-            let modes = self.handle.inner.locks.modes(TREES);
-            let mut used: Vec<Used> = before;
-            for now in self.used.drain(..).filter(|now| now.state.is_some()) {
-                let kept = without_writes(TREES, now.mode);
-                match used.iter_mut().find(|used| used.id == now.id) {
-                    Some(used) => used.mode = modes.supremum(used.mode, kept),
-                    None => used.push(Used { mode: kept, ..now }),
-                }
-            }
-            self.used = used;
-        } else {
-            self.locks.release_since(state.locks);
-            self.used = state.used.clone();
+        match self.options.isolation {
+            Isolation::Serializable => self.locks.weaken_since(state.locks, without_writes),
+            _ => self.locks.release_since(state.locks),
         }
+        let (locks, writes) = (&self.locks, &self.writes);
+        self.used.retain_mut(|used| {
+            match (&used.state, locks.held_mode(LockName::whole(TREES, used.id.0))) {
+                (None, _) => writes.tree(used.id).is_some_and(|writes| writes.created),
+                (Some(_), Some(mode)) => {
+                    used.mode = mode;
+                    true
+                }
+                (Some(_), None) => false,
+            }
+        });
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use crate::TreeId;
 
 /// A transaction that deletes may put so many bytes besides and still be one that gives space back.
 const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
+/// So many entries may be put for each tree that is dropped.
+const NOTES_MAX: usize = 4;
 
 /// What a transaction writes.
 #[derive(Default)]
@@ -39,16 +41,20 @@ impl WriteSet {
         self.trees.values().all(|tree| tree.keys.is_empty() && tree.created == tree.dropped)
     }
 
-    /// Whether it deletes keys or trees, and puts next to nothing.
+    /// Whether it deletes keys or trees, and puts next to nothing. To change an indexed column deletes one key and puts
+    /// two; to drop a table puts what the catalog notes.
     pub fn gives_space_back(&self) -> bool {
-        let deletes = self
-            .trees
-            .values()
-            .any(|tree| tree.dropped && !tree.created || tree.keys.values().any(Option::is_none));
-        let puts = self.trees.values().flat_map(|tree| &tree.keys);
-        let put_bytes: usize =
-            puts.filter_map(|(key, value)| Some(key.len() + value.as_ref()?.len() + 64)).sum();
-        deletes && put_bytes <= PUT_BESIDES_BYTES_MAX
+        let dropped = self.trees.values().filter(|tree| tree.dropped && !tree.created).count();
+        let entries = || self.trees.values().flat_map(|tree| &tree.keys);
+        let deletes = entries().filter(|(_, value)| value.is_none()).count();
+        let mut puts = 0;
+        let mut bytes = 0;
+        for (key, value) in entries().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+            puts += 1;
+            bytes += key.len() + value.len();
+        }
+        let freed = deletes + dropped * NOTES_MAX;
+        freed > 0 && puts <= freed && bytes <= PUT_BESIDES_BYTES_MAX
     }
 
     pub fn tree(&self, tree: TreeId) -> Option<&TreeWrites> {
@@ -82,11 +88,15 @@ impl WriteSet {
         for replaced in replaced.drain(mark..).rev() {
             match replaced {
                 Replaced::Key(tree, key, before) => {
-                    let keys = &mut self.trees.entry(tree).or_default().keys;
+                    let writes = self.trees.entry(tree).or_default();
                     match before {
-                        Some(before) => keys.insert(key, before),
-                        None => keys.remove(&key),
+                        Some(before) => writes.keys.insert(key, before),
+                        None => writes.keys.remove(&key),
                     };
+                    // Whoever holds no lock on a tree any more has nothing to write to it.
+                    if writes.keys.is_empty() && !writes.created && !writes.dropped {
+                        self.trees.remove(&tree);
+                    }
                 }
                 Replaced::Tree(tree, Some(before)) => {
                     self.trees.insert(tree, before);

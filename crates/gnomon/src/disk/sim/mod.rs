@@ -425,8 +425,13 @@ impl Disk for SimDisk {
         if state.crashed {
             return Err(crash_error());
         }
-        let id = match state.names.get(name) {
-            Some(id) => *id,
+        let id = match state.names.get(name).copied() {
+            Some(id) if create && state.durable_names.get(name) != Some(&id) => {
+                state.begin_event(EventKind::Create, name, 0, 0)?.result()?;
+                state.durable_names.insert(name.to_owned(), id);
+                id
+            }
+            Some(id) => id,
             None if create => {
                 let outcome = state.begin_event(EventKind::Create, name, 0, 0)?;
                 let id = FileId(state.files.len());

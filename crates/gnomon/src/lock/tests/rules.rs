@@ -116,6 +116,32 @@ fn a_savepoint_takes_conversions_back() {
 }
 
 #[test]
+fn a_savepoint_can_leave_weaker_locks() {
+    let manager = manager();
+    let (mut t1, mut t2) = (Actor::new(&manager, 1), Actor::new(&manager, 2));
+    assert!(t1.ask(key(b"a"), key_mode::S).unwrap());
+    assert!(t1.ask(key(b"b"), key_mode::U).unwrap());
+    let mark = t1.owner.mark();
+    for name in [b"a", b"b", b"c"] {
+        assert!(t1.ask(key(name), key_mode::X).unwrap());
+    }
+    assert!(!t2.ask(key(b"c"), key_mode::S).unwrap());
+    for _ in 0..2 {
+        t1.owner.weaken_since(mark, |_, _| key_mode::S);
+        assert_eq!(t1.owner.held_mode(key(b"a")), Some(key_mode::S));
+        assert_eq!(t1.owner.held_mode(key(b"b")), Some(key_mode::U), "as strong as it was");
+        assert_eq!(t1.owner.held_mode(key(b"c")), Some(key_mode::S));
+        assert_eq!(t1.owner.held_count(), 3);
+    }
+    assert!(matches!(t2.poll(), Some(Ok(()))));
+    t1.owner.release_since(mark);
+    assert_eq!((t1.owner.held_count(), t1.owner.held_mode(key(b"c"))), (2, None));
+    t1.owner.release_all();
+    drop(t2);
+    assert!(manager.snapshot().is_empty());
+}
+
+#[test]
 fn early_releases_leave_marks_and_logs_in_order() {
     let manager = manager();
     let mut t1 = manager.owner(TxnId(1));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::PlantedRace;
 use super::{
     PlantedBug, ShadowStore,
-    root::{RUNS_MAX, Root},
+    root::{LISTED_PAGES_MAX, RUNS_MAX, Root},
     space::{CHUNK_PAGES, Run},
     table::{self, PageEntry},
 };
@@ -18,10 +18,6 @@ use crate::{
     },
     sync::{Arc, atomic::Ordering},
 };
-
-/// A batch of more pages is synced before its root is written (4 MiB). So much is read when a database is opened after a
-/// crash.
-const LISTED_PAGES_MAX: usize = 1024;
 
 /// The contents of a batch, as it was closed.
 struct Closed {
@@ -371,7 +367,7 @@ impl ShadowStore {
 
 /// The pages as runs, if there are few enough for a root to list, and for opening to read.
 fn list(mut pages: Vec<u64>) -> Option<Vec<Run>> {
-    if pages.len() > LISTED_PAGES_MAX {
+    if pages.len() as u64 > LISTED_PAGES_MAX {
         return None;
     }
     pages.sort_unstable();

@@ -6,7 +6,7 @@
 
 use super::ShadowStore;
 use crate::{
-    Csn, Result,
+    Csn, Error, Result,
     sync::{Arc, Condvar, Mutex},
 };
 
@@ -87,8 +87,19 @@ impl Durability {
             match waiting.then {
                 Then::Wake(sleeper) => sleeper.wake(),
                 // The error itself is the store's; see `ShadowStore::when_durable`.
-                Then::Call(call) => call(Err(crate::Error::Closed)),
+                Then::Call(call) => call(Err(Error::Closed)),
             }
+        }
+    }
+}
+
+/// Whoever leads and panics leaves others waiting for it: they are told instead.
+struct PoisonOnPanic<'a>(&'a ShadowStore);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison(&Error::Poisoned("a panic while a batch was written".into()));
         }
     }
 }
@@ -164,7 +175,7 @@ impl ShadowStore {
             state.waiting.push(Waiting { csn, then: Then::Call(Box::new(call)) });
             return;
         }
-        let result = if state.durable >= csn { Ok(csn) } else { Err(crate::Error::Closed) };
+        let result = if state.durable >= csn { Ok(csn) } else { Err(Error::Closed) };
         drop(state);
         call(result);
     }
@@ -183,7 +194,9 @@ impl ShadowStore {
 
     /// Writes a batch or a root, by `write`, and hands the lead on. `leading` is set by the caller.
     fn lead(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
+        let panicked = PoisonOnPanic(self);
         let written = write(self);
+        drop(panicked);
         let next = {
             let mut state = self.durability.state.lock();
             state.leading = false;

@@ -110,6 +110,7 @@ pub struct ShadowStore {
     read_only: bool,
     /// Whether free pages were whole when the store was opened, and whether it has written since.
     free_pages: Mutex<FreePages>,
+    /// Whether the root in the file has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
@@ -235,7 +236,8 @@ impl ShadowStore {
     ) -> Result<ShadowStore> {
         let names = disk.list()?;
         let (file, root) = if names.iter().any(|name| name == FILE) {
-            let file = disk.open(FILE, false)?;
+            // Not to make it, but for its name to be durable: a crash may have come before that.
+            let file = disk.open(FILE, !read_only)?;
             let root = Self::recover(&*file, read_only)?;
             (file, root)
         } else if let (Some(other), true) =
@@ -314,19 +316,17 @@ impl ShadowStore {
     fn recover(file: &dyn File, read_only: bool) -> Result<Root> {
         let copies = root::read_copies(file)?;
         let newest = root::newest(file, &copies)?;
-        let mut root = newest.root;
-        let is_clean = root.closed && copies.iter().all(Result::is_ok);
+        let is_clean = newest.root.closed && copies.iter().all(Result::is_ok);
         if is_clean || read_only {
-            return Ok(root);
+            return Ok(newest.root);
         }
         newest.write_listed(file)?;
         file.sync()?;
-        // The other pair, then the pair that it stands in.
-        for _ in 0..2 {
-            root = Root { closed: false, ..root.of_new_run() };
-            root.write(file, &[])?;
-            file.sync()?;
-        }
+        let root = Root { closed: false, ..newest.root }.renew(file, newest.place)?;
+        // And the pair that it stood in.
+        let root = root.of_new_run();
+        root.write(file, &[])?;
+        file.sync()?;
         Ok(root)
     }
 
@@ -618,14 +618,16 @@ impl ShadowStore {
         Ok(taken)
     }
 
-    /// Notes in the root, before the first write of this run, that a crash can leave torn pages in free space.
+    /// Notes in the root, before the first write of this run, that a crash can leave torn pages in free space; and has
+    /// both pairs of copies hold the state that the run begins with, since its first batch overwrites the pair that the
+    /// root stands in.
     fn before_writing(&self) -> Result<()> {
         let mut free_pages = self.free_pages.lock();
-        if !free_pages.written {
-            // Wanted after a crash too: the first batch overwrites the pair of copies that the root stands in. The
-            // other pair must hold the same state by then.
-            let root = Root { free_pages_whole: false, closed: false, ..self.root.lock().of_new_run() };
-            self.write_root_alone(root)?;
+        let root = *self.root.lock();
+        // Otherwise opening it has just done that.
+        if !free_pages.written && (root.closed || root.free_pages_whole) {
+            let root = Root { free_pages_whole: false, closed: false, ..root };
+            *self.root.lock() = root.renew(&*self.file, root.first_place())?;
         }
         free_pages.written = true;
         Ok(())
@@ -708,7 +710,7 @@ impl ShadowStore {
             }
             let covered = accumulating.reserved.min(chosen.len() as u64);
             accumulating.reserved -= covered;
-            accumulating.wrote_early = true;
+            accumulating.wrote_early |= !chosen.is_empty();
             (accumulating.batch, covered)
         };
         let places = self.take_space(chosen.len() as u64, &mut reserved);
@@ -728,16 +730,21 @@ impl ShadowStore {
             let mut accumulating = self.accumulating.lock();
             let before = accumulating.early.insert(frame.key.index, PageEntry { physical, batch });
             accumulating.dirty.remove(&frame.key.index);
-            // The place before this one took its part of the reservation, too.
-            accumulating.reserved += u64::from(before.is_some());
             drop(accumulating);
             frame.dirty.store(false, Ordering::Release);
             drop(latch);
             if let Some(before) = before {
-                self.space.lock().release_for_reservation(before.physical);
+                self.release_early(before);
             }
         }
         Ok(())
+    }
+
+    /// Gives up the place of an early write, and gives the batch back what it took of its reservation.
+    fn release_early(&self, place: PageEntry) {
+        // In this order: what the batch has must have been promised.
+        self.space.lock().release_for_reservation(place.physical);
+        self.accumulating.lock().reserved += 1;
     }
 }
 

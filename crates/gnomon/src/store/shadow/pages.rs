@@ -2,7 +2,7 @@
 
 use super::{ShadowStore, space::CHUNK_PAGES, table};
 use crate::{
-    Csn, Result,
+    Csn, Error, Result,
     page::{
         Page, PageId, PageKind,
         pool::{PoolKey, ReadLatch, WriteLatch},
@@ -33,6 +33,15 @@ impl<'a> PageTxn<'a> {
         // An estimate read without waiting for anybody is good enough here.
         let dirty = self.store.accumulating.lock().dirty.len();
         if dirty > self.store.dirty_max { self.store.write_early() } else { Ok(()) }
+    }
+}
+
+impl Drop for PageTxn<'_> {
+    /// Still inside the gate: no batch holds the half of what a panic cut short.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.store.poison(&Error::Poisoned("a panic while pages were changed".into()));
+        }
     }
 }
 
@@ -74,13 +83,11 @@ impl<'a> PageWrite for PageTxn<'a> {
             let mut accumulating = self.store.accumulating.lock();
             accumulating.dirty.remove(&index);
             accumulating.freed.insert(index);
-            let early = accumulating.early.remove(&index);
-            accumulating.reserved += u64::from(early.is_some());
-            early
+            accumulating.early.remove(&index)
         };
         frame.dirty.store(false, Ordering::Release);
         if let Some(early) = early {
-            self.store.space.lock().release_for_reservation(early.physical);
+            self.store.release_early(early);
         }
         drop(guard);
         self.store.free_logical(index);

@@ -44,6 +44,9 @@ pub(crate) const ROOT_PAGES: u64 = 4;
 
 const RUNS_AT: usize = 96;
 const RUN_BYTES: usize = 8;
+/// A batch of more pages is synced before its root is written (4 MiB): so much is read when a database is opened after
+/// a crash.
+pub(crate) const LISTED_PAGES_MAX: u64 = 1024;
 /// At most so many runs can be listed.
 pub(crate) const RUNS_MAX: usize = (PAGE_BYTES - RUNS_AT) / RUN_BYTES;
 
@@ -73,8 +76,8 @@ impl Root {
     /// The same state under a number that no page on the disk has: the run before may have written pages of its next
     /// two batches (the one in flight, and the one after it early), so the first batch of a new run, the one after
     /// this, is by four larger. It stands in the other pair of copies.
-    pub fn of_new_run(self) -> Root {
-        Root { batch: self.batch + 3, ..self }
+    pub fn of_new_run(&self) -> Root {
+        Root { batch: self.batch + 3, ..*self }
     }
 
     /// `listed`: at most [`RUNS_MAX`] runs of less than 2^24 pages each.
@@ -142,8 +145,9 @@ impl Root {
             })
             .collect();
         let in_file = |run: &Run| run.start >= ROOT_PAGES && run.start + run.len <= root.physical_end;
-        if fits && listed.len() == count && listed.iter().all(in_file) {
-            Ok(RootCopy { root, listed })
+        let pages: u64 = listed.iter().map(|run| run.len).sum();
+        if fits && listed.len() == count && pages <= LISTED_PAGES_MAX && listed.iter().all(in_file) {
+            Ok(RootCopy { root, listed, place: 0 })
         } else {
             Err(RootFault::Damaged("its numbers do not fit each other"))
         }
@@ -153,8 +157,27 @@ impl Root {
     /// before. Not synced.
     pub fn write(&self, file: &dyn File, listed: &[Run]) -> std::io::Result<()> {
         let block = self.encode(listed);
-        let pair = self.batch % 2 * 2;
-        file.write_at(pair * PAGE_BYTES as u64, &[block, block].concat())
+        file.write_at(self.first_place() * PAGE_BYTES as u64, &[block, block].concat())
+    }
+
+    /// Writes the root anew under the number of a new run, into the other pair of copies, durably. `place` is where it
+    /// was read.
+    ///
+    /// After a sync that failed it may have been read from memory only, and the other pair may be all that the disk
+    /// has. So it is made durable first in its own pair, beside the copy that was read: if the disk does have that, it
+    /// survives there; if not, the other pair holds the state.
+    pub fn renew(&self, file: &dyn File, place: u64) -> Result<Root> {
+        file.write_at((place ^ 1) * PAGE_BYTES as u64, &self.encode(&[]))?;
+        file.sync()?;
+        let root = self.of_new_run();
+        root.write(file, &[])?;
+        file.sync()?;
+        Ok(root)
+    }
+
+    /// The first physical page of its pair of copies.
+    pub fn first_place(&self) -> u64 {
+        self.batch % 2 * 2
     }
 
     /// Writes both pairs of a new database. Not synced.
@@ -170,6 +193,8 @@ pub(crate) struct RootCopy {
     pub root: Root,
     /// The pages that were written together with it.
     pub listed: Vec<Run>,
+    /// The physical page that it stands in.
+    pub place: u64,
 }
 
 impl RootCopy {
@@ -231,7 +256,7 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
         if at + PAGE_BYTES as u64 <= len {
             let mut block = [0; PAGE_BYTES];
             file.read_at(at, &mut block)?;
-            *copy = Root::decode(&block);
+            *copy = Root::decode(&block).map(|copy| RootCopy { place: place as u64, ..copy });
         }
     }
     Ok(copies)
@@ -253,13 +278,19 @@ pub(crate) fn newest(file: &dyn File, copies: &RootCopies) -> Result<RootCopy> {
         // The batch before was durable when this one began.
         let before = copies.iter().flatten().filter(|copy| copy.root.batch < newest.root.batch);
         if let Some(before) = before.max_by_key(|copy| copy.root.batch) {
-            return Ok(RootCopy { root: before.root, listed: Vec::new() });
+            return Ok(RootCopy { listed: Vec::new(), ..before.clone() });
         }
     }
     Err(Error::Corrupt {
         file: super::FILE.into(),
         page: 0,
-        detail: "none of the four copies of the page table pointer is whole: restore a backup".into(),
+        detail: match newest {
+            None => "none of the four copies of the page table pointer is whole: restore a backup".into(),
+            Some(newest) => format!(
+                "batch {} is not whole, and nothing is left of the one before: restore a backup",
+                newest.root.batch
+            ),
+        },
     })
 }
 
@@ -330,17 +361,34 @@ mod tests {
         };
         let newest = || newest(&*file, &read_copies(&*file).unwrap()).unwrap();
         root(5).write(&*file, &runs).unwrap();
-        assert_eq!(newest(), RootCopy { root: root(4), listed: Vec::new() });
+        assert_eq!(newest(), RootCopy { root: root(4), listed: Vec::new(), place: 1 });
         for page in [7, 8, 199] {
             assert_eq!(newest().root, root(4));
             write(page, 5);
         }
-        assert_eq!(newest(), RootCopy { root: root(5), listed: runs.to_vec() });
+        assert_eq!(newest(), RootCopy { root: root(5), listed: runs.to_vec(), place: 3 });
         write(8, 4);
         assert_eq!(newest().root, root(4), "a page of an earlier batch is not the one listed");
         write(8, 5);
         file.truncate(199 * PAGE_BYTES as u64).unwrap();
         assert_eq!(newest().root, root(4), "the file had not grown yet");
+    }
+
+    /// The copy that was read, and the other pair, are not written before a copy is durable beside the first.
+    #[test]
+    fn renewing_writes_one_place_at_a_time() {
+        let disk = crate::disk::SimDisk::new(1);
+        let file = disk.open("pages", true).unwrap();
+        root(4).write_all(&*file).unwrap();
+        let renewed = root(4).renew(&*file, 1).unwrap();
+        let events: Vec<String> = disk.trace()[2..].iter().map(ToString::to_string).collect();
+        assert_eq!(
+            events,
+            ["2 write pages 0+4096", "3 sync pages", "4 write pages 8192+8192", "5 sync pages"]
+        );
+        let copies = read_copies(&*file).unwrap();
+        assert_eq!(newest(&*file, &copies).unwrap().root, renewed);
+        assert_eq!(renewed, Root { batch: 7, ..root(4) });
     }
 
     /// A batch never writes over the only pair that holds the state before it, in the first batch after a crash

@@ -119,7 +119,10 @@ impl Walk<'_> {
                 }
                 Ok(copy) if copy.root.batch > newest.batch => self.find(
                     place,
-                    format!("batch {} was cut short by a crash, and was not acknowledged", copy.root.batch),
+                    format!(
+                        "batch {} is incomplete: cut short by a crash before it was acknowledged, or damaged since",
+                        copy.root.batch
+                    ),
                     Severity::Trace,
                 ),
                 Ok(copy) if copy.root.database != newest.database => {
