@@ -9,7 +9,10 @@ use clap::Args;
 use gnomon_server::Verifier;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use crate::Failure;
+use crate::{Failure, signals};
+
+/// The exit code after Ctrl-C, as shells have it: 128 and the signal's number.
+const STOPPED: i32 = 130;
 
 /// Makes a line for the users file of `gnomon serve --users-file`: NAME:SCRAM-SHA-256$... .
 ///
@@ -54,6 +57,13 @@ fn read_password() -> std::io::Result<String> {
     let input = stdin();
     let hidden = input.is_terminal().then(|| tcgetattr(&input)).transpose()?;
     if let Some(shown) = &hidden {
+        // The terminal outlives the program, also one that ends before it has a password.
+        let restored = shown.clone();
+        signals::on_stop(move || {
+            let _ = tcsetattr(stdin(), OptionalActions::Flush, &restored);
+            eprintln!();
+            std::process::exit(STOPPED);
+        })?;
         let mut quiet = shown.clone();
         quiet.local_modes.remove(LocalModes::ECHO);
         eprint!("Password: ");

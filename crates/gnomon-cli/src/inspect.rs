@@ -1,12 +1,16 @@
 //! `gnomon inspect`: what a database consists of.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{Database, Options, TreeId, VerifyReport, disk::FileDisk};
+use gnomon::{Database, Error, Options, TreeId, VerifyReport, disk::FileDisk};
 use gnomon_lab::progress::Progress;
-use gnomon_sql::catalog::Catalog;
+use gnomon_sql::{SqlState, catalog::Catalog};
 use serde_json::json;
 
 use crate::Failure;
@@ -38,12 +42,7 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
         .and_then(|disk| gnomon::verify(&disk, &mut |done, total| progress.set(done, total)))
         .map_err(|error| Failure::of_reading(directory, &error))?;
     drop(progress);
-    // One of another program has no names; of a damaged one they may be lost.
-    let names = Database::open_read_only(directory, Options::default())
-        .ok()
-        .and_then(|database| Catalog::read(&database).ok().flatten())
-        .map(|catalog| names(&catalog))
-        .unwrap_or_default();
+    let names = read_catalog(directory)?.map(|catalog| names(&catalog)).unwrap_or_default();
     if arguments.json {
         println!("{}", to_json(&directory.display().to_string(), &report, &names));
     } else {
@@ -56,6 +55,19 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
         )));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The catalog of SQL: none in a database of another program, nor in one that is too damaged to have its names read.
+fn read_catalog(directory: &Path) -> Result<Option<Catalog>, Failure> {
+    let database = match Database::open_read_only(directory, Options::default()) {
+        Ok(database) => database,
+        Err(Error::Corrupt { .. }) => return Ok(None),
+        Err(error) => return Err(Failure::of_reading(directory, &error)),
+    };
+    match Catalog::read(&database) {
+        Err(error) if error.state() == SqlState::DATA_CORRUPTED => Ok(None),
+        read => read.map_err(|error| Failure::new(directory.display(), error)),
+    }
 }
 
 /// What SQL keeps in each tree.

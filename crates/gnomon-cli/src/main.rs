@@ -1,7 +1,8 @@
 //! The program `gnomon`: a database that is served, asked, measured, inspected and verified.
 //!
 //! Exit codes: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2 for arguments
-//! that make no sense; SIGPIPE when nobody reads the results any more. Results go to standard output, everything else to standard error.
+//! that make no sense; SIGPIPE when nobody reads the results any more. Results go to standard output, everything else
+//! to standard error.
 
 mod bench;
 mod failure;

@@ -1,10 +1,11 @@
 //! The listening server: accepts clients, watches over them, ends in order.
 //!
 //! One thread (the one that calls [`Server::run`]) waits for new clients and, while there are any, looks around
-//! ten times a second: who has not authenticated in time, who was told to end, and whose client disappeared while a statement runs
-//! (the peer closed or reset the connection). The latter's statement is interrupted, so that a dead client's
-//! transaction and locks do not outlive it by more than that, even when the statement waits for somebody else's
-//! lock. Half-closed connections count as closed there, as with PostgreSQL's `client_connection_check_interval`.
+//! ten times a second: who has not authenticated in time, who was told to end, and whose client disappeared while a
+//! statement runs (the peer closed or reset the connection). The latter's statement is interrupted, so that a dead
+//! client's transaction and locks do not outlive it by more than that, even when the statement waits for somebody
+//! else's lock. Half-closed connections count as closed there, as with PostgreSQL's
+//! `client_connection_check_interval`.
 //!
 //! A shutdown stops listening, interrupts every statement, tells every client (57P01), and when the last session
 //! has ended closes the database.

@@ -116,6 +116,9 @@ enum Stop {
     Failed,
 }
 
+/// How many lines a statement took as COPY data, and whether a script goes on after it.
+type Done = (usize, Result<(), Stop>);
+
 struct Shell {
     database: SqlDatabase,
     session: Session,
@@ -296,30 +299,31 @@ impl Shell {
         expanded: bool,
         place: Option<(Option<&Path>, usize)>,
         lines: &mut dyn Lines,
-    ) -> (usize, Result<(), Stop>) {
+    ) -> Done {
         if !sql.is_empty() {
             sql.clone_into(&mut self.last);
         }
         let sql = std::mem::take(&mut self.last);
         let style = Style { expanded: expanded || self.style.expanded, ..self.style };
-        let done = self.execute(&sql, place, lines, style, |printer| printer);
+        let done = self.execute(&sql, place, lines, style, None, None);
         self.last = sql;
         done
     }
 
-    /// Runs SQL; `with` sets its printer up.
+    /// Runs SQL, and prints with a title above the table, or with a file as the other end of COPY.
     fn execute(
         &mut self,
         sql: &str,
         place: Option<(Option<&Path>, usize)>,
         lines: &mut dyn Lines,
         style: Style,
-        with: impl for<'p> FnOnce(Printer<'p>) -> Printer<'p>,
-    ) -> (usize, Result<(), Stop>) {
+        title: Option<&'static str>,
+        file: Option<CopyFile>,
+    ) -> Done {
         let began = self.clock.now();
         // Standard output itself writes line by line.
         let mut out = BufWriter::new(std::io::stdout().lock());
-        let mut printer = with(Printer::new(&mut out, lines, style));
+        let mut printer = Printer::new(&mut out, lines, style, title, file);
         let result = self.session.execute(sql, &mut printer);
         let taken = printer.lines_taken;
         // What was printed before an error is seen before it.
@@ -345,7 +349,7 @@ impl Shell {
     }
 
     /// Runs a backslash command. Returns how many lines it took as COPY data.
-    fn command(&mut self, text: &str, lines: &mut dyn Lines) -> Result<(usize, Result<(), Stop>), Failure> {
+    fn command(&mut self, text: &str, lines: &mut dyn Lines) -> Result<Done, Failure> {
         let (command, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let argument = argument.trim();
         match command {
@@ -379,12 +383,12 @@ impl Shell {
     }
 
     /// Prints what a query of the catalog returns.
-    fn list(&mut self, title: &'static str, query: &str, lines: &mut dyn Lines) -> (usize, Result<(), Stop>) {
-        self.execute(query, None, lines, self.style, |printer| printer.titled(title))
+    fn list(&mut self, title: &'static str, query: &str, lines: &mut dyn Lines) -> Done {
+        self.execute(query, None, lines, self.style, Some(title), None)
     }
 
     /// \\copy: COPY whose other end is a file here, or the shell's own input and output.
-    fn copy(&mut self, argument: &str, lines: &mut dyn Lines) -> Result<(usize, Result<(), Stop>), Failure> {
+    fn copy(&mut self, argument: &str, lines: &mut dyn Lines) -> Result<Done, Failure> {
         let copy = copy::parse(argument).map_err(Failure)?;
         let file = match &copy.path {
             Some(path) => Some(
@@ -393,10 +397,7 @@ impl Shell {
             ),
             None => None,
         };
-        Ok(self.execute(&copy.sql, None, lines, self.style, |printer| match file {
-            Some(file) => printer.with_file(file),
-            None => printer,
-        }))
+        Ok(self.execute(&copy.sql, None, lines, self.style, None, file))
     }
 
     fn describe(&self, command: &str, argument: &str) -> Result<(), Failure> {

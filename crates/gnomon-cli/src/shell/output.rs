@@ -144,7 +144,14 @@ pub struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    pub fn new(out: &'a mut dyn Write, lines: &'a mut dyn Lines, style: Style) -> Printer<'a> {
+    /// `title` stands above the table; `file` is the other end of COPY.
+    pub fn new(
+        out: &'a mut dyn Write,
+        lines: &'a mut dyn Lines,
+        style: Style,
+        title: Option<&'static str>,
+        file: Option<CopyFile>,
+    ) -> Printer<'a> {
         Printer {
             out,
             lines,
@@ -152,20 +159,10 @@ impl<'a> Printer<'a> {
             types: Vec::new(),
             names: Vec::new(),
             rows: None,
-            title: None,
-            file: None,
+            title,
+            file,
             lines_taken: 0,
         }
-    }
-
-    /// With a title above the table.
-    pub fn titled(self, title: &'static str) -> Printer<'a> {
-        Printer { title: Some(title), ..self }
-    }
-
-    /// With a file as the other end of COPY.
-    pub fn with_file(self, file: CopyFile) -> Printer<'a> {
-        Printer { file: Some(file), ..self }
     }
 
     fn print_rows(&mut self) -> Result<bool> {

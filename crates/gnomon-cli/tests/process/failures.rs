@@ -6,6 +6,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+use rustix::{
+    pty::OpenptFlags,
+    termios::{LocalModes, tcgetattr},
+};
+
 use crate::harness::{Served, gnomon, run, run_with, text};
 
 fn made(directory: &Path) {
@@ -228,4 +233,30 @@ fn a_full_disk_fails_a_transaction_and_nothing_else() {
     assert_eq!(server.interrupt(), Some(0));
     let server = Served::start(&database);
     assert_eq!(numbers(&mut server.connect().unwrap()), acknowledged[1..]);
+}
+
+#[test]
+fn a_terminal_shows_what_is_typed_again_after_ctrl_c() {
+    let terminal = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&terminal).unwrap();
+    rustix::pty::unlockpt(&terminal).unwrap();
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap();
+    let typed = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let shows = || tcgetattr(&typed).unwrap().local_modes.contains(LocalModes::ECHO);
+    assert!(shows());
+    let mut program = gnomon(&["hash-password", "alice"])
+        .stdin(typed.try_clone().unwrap())
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = std::time::Instant::now();
+    while shows() {
+        assert!(began.elapsed().as_secs() < 30, "the password would be shown");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let id = program.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert_eq!(program.wait().unwrap().code(), Some(130));
+    assert!(shows());
 }
