@@ -10,8 +10,8 @@ use std::sync::{
 use gnomon::{Database, InterruptReason, Options, disk::MemDisk, sync::thread};
 use gnomon_sql::{
     Result, SqlState,
-    session::{Format, PortalState, Session, SessionOptions, SqlDatabase, TransactionStatus},
-    types::Type,
+    session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
+    types::{Datum, Type},
 };
 use support::Collect;
 
@@ -45,6 +45,76 @@ fn state(session: &mut Session, sql: &str) -> SqlState {
 
 fn text(value: &str) -> Option<(Format, Vec<u8>)> {
     Some((Format::Text, value.as_bytes().to_vec()))
+}
+
+#[test]
+fn rows_hold_what_the_last_statement_produced() {
+    let db = database();
+    let mut s = session(&db);
+    let mut rows = Rows::default();
+    s.execute("CREATE TABLE t (a int PRIMARY KEY, b numeric(8, 2))", &mut rows).unwrap();
+    s.execute("INSERT INTO t VALUES (1, 2.5), (2, NULL)", &mut rows).unwrap();
+    assert_eq!((rows.tag.as_str(), rows.rows.len()), ("INSERT 0 2", 0));
+    s.execute("SELECT * FROM t ORDER BY a", &mut rows).unwrap();
+    let texts = [vec![Some("1".to_owned()), Some("2.50".into())], vec![Some("2".into()), None]];
+    assert_eq!(rows.texts, texts);
+    assert_eq!((rows.rows[0][0].as_i64(), rows.rows[0][1].as_f64()), (Some(1), Some(2.5)));
+    s.execute("SELECT 'public'::regnamespace, 't'::regclass", &mut rows).unwrap();
+    assert_eq!(rows.texts, [vec![Some("public".to_owned()), Some("t".into())]]);
+    s.execute("UPDATE t SET b = 0", &mut rows).unwrap();
+    assert_eq!((rows.tag.as_str(), rows.columns.len(), rows.rows.len()), ("UPDATE 2", 0, 0));
+    s.execute("SELECT 1; DROP TABLE IF EXISTS nosuch", &mut rows).unwrap();
+    assert_eq!((rows.tag.as_str(), rows.texts.len(), rows.notices.len()), ("DROP TABLE", 0, 1));
+    s.execute("SELECT 1", &mut rows).unwrap();
+    assert!(rows.notices.is_empty());
+    s.execute("", &mut rows).unwrap();
+    assert_eq!((rows.tag.as_str(), rows.texts.len()), ("", 0));
+}
+
+#[test]
+fn values_are_parameters() {
+    let db = database();
+    let mut s = session(&db);
+    let mut rows = Rows::default();
+    s.execute("CREATE TABLE t (a bigint PRIMARY KEY, b text, c date, d numeric)", &mut rows).unwrap();
+    let insert = "INSERT INTO t VALUES ($1, $2, $3, $4)";
+    for (key, name) in [(1i32, Some("it's")), (2, None)] {
+        s.execute_with(insert, &[key.into(), name.into(), "2001-02-03".into(), 1.5.into()], &mut rows)
+            .unwrap();
+        assert_eq!(rows.tag, "INSERT 0 1");
+    }
+    assert_eq!(s.status(), TransactionStatus::Idle);
+    s.execute_with("SELECT b, c, d FROM t WHERE a = $1", &[1i64.into()], &mut rows).unwrap();
+    assert_eq!(rows.columns[0].name, "b");
+    assert_eq!(rows.texts, [["it's", "2001-02-03", "1.5"].map(|text| Some(text.to_owned()))]);
+    s.execute_with("DELETE FROM t WHERE a > $1 RETURNING a", &[1.into()], &mut rows).unwrap();
+    assert_eq!((rows.tag.as_str(), rows.rows[0][0].as_i64()), ("DELETE 1", Some(2)));
+    s.execute_with("SHOW timezone", &[], &mut rows).unwrap();
+    assert_eq!(rows.texts, [[Some("UTC".to_owned())]]);
+    s.execute_with("", &[], &mut rows).unwrap();
+    assert_eq!(rows.tag, "");
+
+    let state = |s: &mut Session, sql: &str, parameters: &[Datum]| {
+        s.execute_with(sql, parameters, &mut Rows::default()).unwrap_err().state()
+    };
+    let one = [Datum::from(true)];
+    assert_eq!(state(&mut s, "SELECT a FROM t WHERE a = $1", &[]), SqlState::PROTOCOL_VIOLATION);
+    assert_eq!(state(&mut s, "SELECT 1; SELECT $1", &one), SqlState::SYNTAX_ERROR);
+    assert_eq!(state(&mut s, "SELECT a FROM t WHERE c = $1", &one), SqlState::CANNOT_COERCE);
+    assert_eq!(state(&mut s, "SELECT a FROM t WHERE d = $1", &one), SqlState::CANNOT_COERCE);
+    assert_eq!(
+        state(&mut s, "SELECT a FROM t WHERE a = $1", &["x".into()]),
+        SqlState::INVALID_TEXT_REPRESENTATION
+    );
+    assert_eq!((s.status(), s.statement_count(), s.portal_count()), (TransactionStatus::Idle, 0, 0));
+
+    s.execute_with("BEGIN", &[], &mut rows).unwrap();
+    s.execute_with("UPDATE t SET b = $1", &["new".into()], &mut rows).unwrap();
+    assert_eq!(s.status(), TransactionStatus::InTransaction);
+    assert_eq!(state(&mut s, "SELECT 1 / $1", &[0.into()]), SqlState::DIVISION_BY_ZERO);
+    assert_eq!(state(&mut s, "SELECT 1", &[]), SqlState::IN_FAILED_SQL_TRANSACTION);
+    s.execute_with("ROLLBACK", &[], &mut rows).unwrap();
+    assert_eq!(value(&mut s, "SELECT b FROM t"), "it's");
 }
 
 #[test]

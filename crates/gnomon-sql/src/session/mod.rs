@@ -4,8 +4,8 @@
 //! [`Sink`], in the order in which PostgreSQL sends them.
 //!
 //! - [`SqlDatabase`]: an open database, shared by its sessions;
-//! - [`Session`]: SQL texts ([`Session::execute`]), and prepared statements and portals as the extended protocol
-//!   has them;
+//! - [`Session`]: SQL texts ([`Session::execute`]), statements with parameters ([`Session::execute_with`]), and
+//!   prepared statements and portals as the extended protocol has them;
 //! - [`Rows`]: a sink that collects rows.
 
 mod collect;
@@ -14,6 +14,7 @@ mod copy;
 mod database;
 mod ddl;
 mod dml;
+mod embedded;
 mod environment;
 mod parse;
 mod plan;

@@ -101,7 +101,8 @@ impl Portal {
         self.committed
     }
 
-    fn columns(&self) -> Option<Arc<[ResultColumn]>> {
+    /// The columns of a query's rows, and of the rows that DML returns.
+    pub(super) fn columns(&self) -> Option<Arc<[ResultColumn]>> {
         match &self.body {
             Body::Plan { plan, .. } => plan.columns(),
             _ => None,
@@ -140,7 +141,7 @@ impl Session {
         self.check_extended(result)
     }
 
-    fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
+    pub(super) fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
         let _alarm = self.start_statement()?;
         let mut statements = parse::parse(sql)?;
         if statements.len() > 1 {
@@ -283,15 +284,19 @@ impl Session {
         statement: &str,
         parameters: Vec<Option<(Format, Vec<u8>)>>,
     ) -> Result<()> {
-        let result = self.bind_portal(portal, statement, &parameters);
+        let result = self.bind_portal(portal, statement, &parameters, |context, value, ty| {
+            decode(context, value.as_ref(), ty)
+        });
         self.check_extended(result)
     }
 
-    fn bind_portal(
+    /// Binds parameters of any form; `decode` makes of each a value of its type.
+    pub(super) fn bind_portal<P>(
         &mut self,
         portal: &str,
         statement: &str,
-        parameters: &[Option<(Format, Vec<u8>)>],
+        parameters: &[P],
+        decode: impl Fn(&Context<'_>, &P, Type) -> Result<Datum>,
     ) -> Result<()> {
         let _alarm = self.start_statement()?;
         let prepared = self.statement(statement)?;
@@ -332,7 +337,7 @@ impl Session {
             Vec::new()
         } else {
             self.with_types(|context, _| {
-                parameters.iter().zip(types).map(|(value, ty)| decode(context, value.as_ref(), *ty)).collect()
+                parameters.iter().zip(types).map(|(value, ty)| decode(context, value, *ty)).collect()
             })?
         };
         let opened = Portal::new(self, body, params, prepared.text.clone());
@@ -372,7 +377,12 @@ impl Session {
         result
     }
 
-    fn run_portal(&mut self, name: &str, max_rows: usize, sink: &mut dyn Sink) -> Result<PortalState> {
+    pub(super) fn run_portal(
+        &mut self,
+        name: &str,
+        max_rows: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<PortalState> {
         let Some(mut portal) = self.portals.remove(name) else { return Err(missing_portal(name)) };
         self.note_statement(portal.text.clone());
         let result = self.run_body(name, &mut portal, max_rows, sink);

@@ -190,6 +190,46 @@ impl Datum {
         matches!(self, Datum::Null)
     }
 
+    /// The value of a smallint, integer, bigint or oid.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Datum::Int2(value) => Some((*value).into()),
+            Datum::Int4(value) => Some((*value).into()),
+            Datum::Int8(value) => Some(*value),
+            Datum::Oid(value) => Some((*value).into()),
+            _ => None,
+        }
+    }
+
+    /// The value of a real or double precision, and of an integer or numeric as near as a double precision is to it.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Datum::Int2(value) => Some((*value).into()),
+            Datum::Int4(value) => Some((*value).into()),
+            Datum::Int8(value) => Some(*value as f64),
+            Datum::Float4(value) => Some((*value).into()),
+            Datum::Float8(value) => Some(*value),
+            Datum::Numeric(value) => Some(value.to_f64()),
+            _ => None,
+        }
+    }
+
+    /// The value of a text, varchar, name or char(n), the last with its trailing blanks.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Datum::Text(value) | Datum::Bpchar(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value of a boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Datum::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
     /// The type that the value itself tells: text for every text-like one but char(n), oid for the reg* types,
     /// unknown for NULL.
     pub fn natural_type(&self) -> Type {
@@ -216,6 +256,37 @@ impl Datum {
             Datum::Array(scalar, _) => Type::Array(*scalar),
             Datum::Record(_) => Type::Record,
         }
+    }
+}
+
+macro_rules! datum_from {
+    ($($rust:ty => $kind:ident,)*) => {
+        $(impl From<$rust> for Datum {
+            fn from(value: $rust) -> Datum {
+                Datum::$kind(value.into())
+            }
+        })*
+    };
+}
+
+datum_from! {
+    bool => Bool,
+    i16 => Int2,
+    i32 => Int4,
+    i64 => Int8,
+    f32 => Float4,
+    f64 => Float8,
+    Numeric => Numeric,
+    &str => Text,
+    String => Text,
+    &[u8] => Bytea,
+    Vec<u8> => Bytea,
+}
+
+/// None is NULL.
+impl<T: Into<Datum>> From<Option<T>> for Datum {
+    fn from(value: Option<T>) -> Datum {
+        value.map_or(Datum::Null, Into::into)
     }
 }
 
