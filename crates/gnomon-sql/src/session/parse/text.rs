@@ -7,7 +7,7 @@ use sqlparser::{
 };
 
 use super::depth::NESTING_MAX;
-use crate::{SqlError, SqlState, types::binary::validate_text};
+use crate::{SqlError, SqlState};
 
 pub(super) fn too_complex() -> SqlError {
     SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
@@ -46,68 +46,36 @@ pub(crate) fn locate(error: SqlError, sql: &str) -> SqlError {
     error.unplaced().position(position)
 }
 
-/// The error for a string `E'...'` with escapes of single bytes beyond ASCII (`\xff`, `\377`), which the tokenizer
-/// refuses; none if it has none before its end.
-fn byte_escapes_error(literal: &str) -> Option<SqlError> {
-    let mut bytes: Vec<u8> = Vec::new();
-    let mut rest = literal.strip_prefix(['E', 'e'])?.strip_prefix('\'')?.chars().peekable();
-    let mut escapes = false;
-    loop {
-        let c = rest.next()?;
-        match (c, rest.peek()) {
-            ('\'', Some('\'')) => {
-                rest.next();
-                bytes.push(b'\'');
-            }
-            ('\'', _) => break,
-            ('\\', Some(kind)) => {
-                let (radix, digits_max) = if *kind == 'x' { (16, 2) } else { (8, 3) };
-                if radix == 16 || !kind.is_digit(8) {
-                    rest.next();
-                }
-                let mut byte = None;
-                for _ in
-                    0..if radix == 16 || rest.peek().is_some_and(|c| c.is_digit(8)) { digits_max } else { 0 }
-                {
-                    let Some(digit) = rest.peek().and_then(|c| c.to_digit(radix)) else { break };
-                    byte = Some((byte.unwrap_or(0) * radix + digit) & 0xff);
-                    rest.next();
-                }
-                // What other escapes stand for does not matter here.
-                let byte = byte.map_or(b'?', |byte| byte as u8);
-                escapes |= !byte.is_ascii();
-                bytes.push(byte);
-            }
-            (c, _) => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
-        }
-    }
-    if !escapes {
-        return None;
-    }
-    Some(match validate_text(&bytes) {
-        Err(error) => error,
-        Ok(_) => SqlError::unsupported("a character of several escaped bytes")
-            .hint("Write the character itself, or its number as \\u0000."),
-    })
-}
-
 /// The error for text that cannot be cut into tokens.
 pub(super) fn tokenizer_error(error: &TokenizerError, sql: &str) -> SqlError {
     let message = error.message.trim_end_matches(" at ").trim_end();
-    if message.starts_with("Unterminated encoded string")
-        && let Some(error) = byte_escapes_error(&sql[byte_offset(sql, error.location)..])
-    {
-        return error;
-    }
-    let message = if message.starts_with("Unterminated string literal")
-        || message.starts_with("Unterminated encoded string")
-    {
-        "unterminated quoted string".to_owned()
+    let report = if message.starts_with("Unterminated encoded string") {
+        let literal = &sql[byte_offset(sql, error.location)..];
+        // The tokenizer also stops at escapes of bytes that are no characters of their own.
+        if literal.matches('\'').count() > 1 && has_byte_escape(literal) {
+            SqlError::unsupported("a character of escaped bytes")
+                .hint("Write the character itself, or its number as \\u0000.")
+        } else {
+            unterminated()
+        }
+    } else if message.starts_with("Unterminated string literal") {
+        unterminated()
     } else {
         let mut chars = message.chars();
-        chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+        let message =
+            chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect());
+        SqlError::new(SqlState::SYNTAX_ERROR, message)
     };
-    SqlError::new(SqlState::SYNTAX_ERROR, message).position(position(sql, error.location))
+    report.position(position(sql, error.location))
+}
+
+fn unterminated() -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, "unterminated quoted string")
+}
+
+/// Whether there is an escape of a byte: `\x` or `\` and an octal digit.
+fn has_byte_escape(literal: &str) -> bool {
+    literal.split('\\').skip(1).any(|rest| rest.starts_with(|c: char| c == 'x' || c.is_digit(8)))
 }
 
 /// The parser crate's error as PostgreSQL would put it.
