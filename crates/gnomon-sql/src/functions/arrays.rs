@@ -9,7 +9,7 @@ use crate::{
     Result, SqlError, SqlState,
     types::{
         Context, Datum, Scalar, Type, compare,
-        limit::{self, Elements, Pace},
+        limit::{Elements, Pace},
     },
 };
 
@@ -28,7 +28,8 @@ fn concatenate(a: &[Datum]) -> Result<Datum> {
     match a {
         [Datum::Null, Datum::Null] => Ok(Datum::Null),
         [Datum::Array(scalar, _), _] | [_, Datum::Array(scalar, _)] => {
-            limit::array(*scalar, [elements(a, 0)?, elements(a, 1)?].concat())
+            let both = elements(a, 0)?.iter().chain(elements(a, 1)?);
+            Ok(Elements::collect(both.cloned())?.into_array(*scalar))
         }
         _ => array(a, 0).map(|_| Datum::Null),
     }
@@ -51,7 +52,7 @@ fn append(a: &[Datum], array_at: usize, element_at: usize) -> Result<Datum> {
     let scalar = scalar_of(array, element)?;
     let mut out = elements(a, array_at)?.to_vec();
     out.insert(if array_at < element_at { out.len() } else { 0 }, element.clone());
-    limit::array(scalar, out)
+    Ok(Elements::collect(out)?.into_array(scalar))
 }
 
 /// Whether `element` is in it; NULL never is.
@@ -60,24 +61,15 @@ fn holds(elements: &[Datum], element: &Datum, pace: &mut Pace<'_>) -> Result<boo
     Ok(!element.is_null() && elements.iter().any(|other| !other.is_null() && compare::same(other, element)))
 }
 
-fn contains(cx: &Context, whole: &[Datum], part: &[Datum]) -> Result<Datum> {
+/// Whether all elements of `part` are in `whole`, or else any of them.
+fn shares(cx: &Context, whole: &[Datum], part: &[Datum], all: bool) -> Result<Datum> {
     let mut pace = Pace::new(cx);
     for element in part {
-        if !holds(whole, element, &mut pace)? {
-            return Ok(Datum::Bool(false));
+        if holds(whole, element, &mut pace)? != all {
+            return Ok(Datum::Bool(!all));
         }
     }
-    Ok(Datum::Bool(true))
-}
-
-fn overlaps(cx: &Context, whole: &[Datum], part: &[Datum]) -> Result<Datum> {
-    let mut pace = Pace::new(cx);
-    for element in part {
-        if holds(whole, element, &mut pace)? {
-            return Ok(Datum::Bool(true));
-        }
-    }
-    Ok(Datum::Bool(false))
+    Ok(Datum::Bool(all))
 }
 
 /// A length in a dimension: arrays have one, the empty array none.
@@ -87,7 +79,7 @@ fn length(a: &[Datum]) -> Result<Datum> {
 }
 
 /// Pieces of text; those equal to the third argument become NULL.
-pub(super) fn split_text(a: &[Datum]) -> Result<Option<Vec<Datum>>> {
+pub(super) fn split_text(a: &[Datum]) -> Result<Option<Elements>> {
     if any(a, 0)?.is_null() {
         return Ok(None);
     }
@@ -98,14 +90,14 @@ pub(super) fn split_text(a: &[Datum]) -> Result<Option<Vec<Datum>>> {
     };
     let piece = |piece: &str| if Some(piece) == null { Datum::Null } else { Datum::text(piece) };
     if whole.is_empty() {
-        return Ok(Some(Vec::new()));
+        return Ok(Some(Elements::default()));
     }
     if any(a, 1)?.is_null() {
         return Elements::collect(whole.chars().map(|c| piece(&c.to_string()))).map(Some);
     }
     let separator = text(a, 1)?;
     if separator.is_empty() {
-        return Ok(Some(vec![piece(whole)]));
+        return Elements::collect([piece(whole)]).map(Some);
     }
     Elements::collect(whole.split(separator).map(piece)).map(Some)
 }
@@ -138,14 +130,15 @@ pub(super) fn declare(all: &mut Declarations) {
         }
         let wanted = any(a, 1)?;
         let found = elements(a, 0)?.iter().enumerate().filter(|(_, element)| compare::same(element, wanted));
-        limit::array(Scalar::Int4, found.map(|(index, _)| count(index + 1)).collect::<Result<_>>()?)
+        let positions = found.map(|(index, _)| count(index + 1)).collect::<Result<Vec<_>>>()?;
+        Ok(Elements::collect(positions)?.into_array(Scalar::Int4))
     })
     .not_strict();
     all.add("array_remove", &[ARRAY, ELEMENT], ARRAY, |_, a| {
         let Datum::Array(scalar, elements) = any(a, 0)? else { return Ok(Datum::Null) };
         let wanted = any(a, 1)?;
         let kept = elements.iter().filter(|element| !compare::same(element, wanted));
-        limit::array(*scalar, kept.cloned().collect())
+        Ok(Elements::collect(kept.cloned())?.into_array(*scalar))
     })
     .not_strict();
     all.add("array_replace", &[ARRAY, ELEMENT, ELEMENT], ARRAY, |_, a| {
@@ -153,11 +146,10 @@ pub(super) fn declare(all: &mut Declarations) {
         let (from, to) = (any(a, 1)?, any(a, 2)?);
         let replaced =
             elements.iter().map(|element| if compare::same(element, from) { to } else { element }.clone());
-        Ok(Datum::Array(*scalar, Elements::collect(replaced)?.into()))
+        Ok(Elements::collect(replaced)?.into_array(*scalar))
     })
     .not_strict();
-    let split: Eval =
-        |_, a| Ok(split_text(a)?.map_or(Datum::Null, |pieces| Datum::Array(Scalar::Text, pieces.into())));
+    let split: Eval = |_, a| Ok(split_text(a)?.map_or(Datum::Null, |pieces| pieces.into_array(Scalar::Text)));
     let text = Type::Text;
     all.add("string_to_array", &[text, text], Type::Array(Scalar::Text), split).not_strict();
     all.add("string_to_array", &[text, text, text], Type::Array(Scalar::Text), split).not_strict();
@@ -167,7 +159,7 @@ pub(super) fn declare_operators(all: &mut Declarations) {
     all.add("||", &[ARRAY, ARRAY], ARRAY, |_, a| concatenate(a)).not_strict();
     all.add("||", &[ARRAY, ELEMENT], ARRAY, |_, a| append(a, 0, 1)).not_strict();
     all.add("||", &[ELEMENT, ARRAY], ARRAY, |_, a| append(a, 1, 0)).not_strict();
-    all.add("@>", &[ARRAY, ARRAY], BOOL, |cx, a| contains(cx, array(a, 0)?.1, array(a, 1)?.1));
-    all.add("<@", &[ARRAY, ARRAY], BOOL, |cx, a| contains(cx, array(a, 1)?.1, array(a, 0)?.1));
-    all.add("&&", &[ARRAY, ARRAY], BOOL, |cx, a| overlaps(cx, array(a, 0)?.1, array(a, 1)?.1));
+    all.add("@>", &[ARRAY, ARRAY], BOOL, |cx, a| shares(cx, array(a, 0)?.1, array(a, 1)?.1, true));
+    all.add("<@", &[ARRAY, ARRAY], BOOL, |cx, a| shares(cx, array(a, 1)?.1, array(a, 0)?.1, true));
+    all.add("&&", &[ARRAY, ARRAY], BOOL, |cx, a| shares(cx, array(a, 0)?.1, array(a, 1)?.1, false));
 }

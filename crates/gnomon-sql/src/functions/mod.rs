@@ -5,8 +5,8 @@
 //! with values of exactly its argument types.
 //!
 //! - [`resolve_operator`], [`resolve_function`], [`resolve_set_function`], [`resolve_aggregate`], [`resolve_cast`];
-//! - the functions themselves: `operators`, `comparison`, `math`, `strings`, `encoding`, `pattern`, `arrays`, `datetime`,
-//!   `format`, `template` (to_char and its like), and those of `sets` and `aggregates`;
+//! - the functions themselves: `operators`, `comparison`, `math`, `strings`, `encoding`, `pattern`, `arrays`,
+//!   `datetime`, `format`, `template` (to_char and its like), and those of `sets` and `aggregates`;
 //! - functions whose body lives in an upper layer (sequences, the catalog) are declared in `environment` and run
 //!   through [`Environment::call`](crate::types::Environment::call).
 //!

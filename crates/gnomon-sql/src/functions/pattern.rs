@@ -414,7 +414,7 @@ pub(super) fn regexp_matches(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
 }
 
 /// The pieces between matches. An empty match at the ends or next to another match splits nothing off.
-pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
+pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Elements> {
     let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
     if flags.global {
         return Err(invalid("regexp_split_to_array() does not support the \"global\" option"));
@@ -432,7 +432,7 @@ pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
         from = found.end();
     }
     out.push(Datum::text(whole.get(from..).unwrap_or_default()))?;
-    Ok(out.into_items())
+    Ok(out)
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -462,7 +462,7 @@ pub(super) fn declare(all: &mut Declarations) {
     let array = Type::Array(Scalar::Text);
     all.add("regexp_match", &[TEXT, TEXT], array, regexp_match);
     all.add("regexp_match", &[TEXT, TEXT, TEXT], array, regexp_match);
-    let split: Eval = |cx, a| Ok(Datum::Array(Scalar::Text, regexp_split(cx, a)?.into()));
+    let split: Eval = |cx, a| Ok(regexp_split(cx, a)?.into_array(Scalar::Text));
     all.add("regexp_split_to_array", &[TEXT, TEXT], array, split);
     all.add("regexp_split_to_array", &[TEXT, TEXT, TEXT], array, split);
     let regexp_replace: Eval = |cx, a| {

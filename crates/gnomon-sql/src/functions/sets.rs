@@ -77,9 +77,9 @@ impl SetFunctionRef {
                 let count = if integer(arguments, 1)? == 1 { elements.len() } else { 0 };
                 Box::new((1..=count).map(|i| super::arguments::count(i).map(|i| vec![i])))
             }
-            "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default()),
+            "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default().into_items()),
             "regexp_matches" => fixed(pattern::regexp_matches(cx, arguments)?),
-            "regexp_split_to_table" => fixed(pattern::regexp_split(cx, arguments)?),
+            "regexp_split_to_table" => fixed(pattern::regexp_split(cx, arguments)?.into_items()),
             name => {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("{name} is no set function")));
             }

@@ -48,7 +48,7 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
             '}' if elements.items().is_empty() && !after_comma => {
                 chars.next();
                 closed(&mut chars)?;
-                return Ok(Datum::Array(scalar, elements.into_items().into()));
+                return Ok(elements.into_array(scalar));
             }
             '}' | ',' => return Err(malformed(text, &format!("Unexpected \"{first}\" character."))),
             '{' => return Err(SqlError::unsupported("an array with several dimensions")),
@@ -104,7 +104,7 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
             Some(',') => after_comma = true,
             Some('}') => {
                 closed(&mut chars)?;
-                return Ok(Datum::Array(scalar, elements.into_items().into()));
+                return Ok(elements.into_array(scalar));
             }
             Some(_) => return Err(malformed(text, "Unexpected array element.")),
             None => return Err(malformed(text, "Unexpected end of input.")),

@@ -93,24 +93,20 @@ impl Elements {
         self.items
     }
 
+    /// The array of what was collected.
+    pub fn into_array(self, scalar: Scalar) -> Datum {
+        Datum::Array(scalar, self.items.into())
+    }
+
     /// All of them from an iterator.
     ///
     /// # Errors
     /// 54000.
-    pub fn collect(items: impl IntoIterator<Item = Datum>) -> Result<Vec<Datum>> {
+    pub fn collect(items: impl IntoIterator<Item = Datum>) -> Result<Elements> {
         let mut elements = Elements::default();
         items.into_iter().try_for_each(|item| elements.push(item))?;
-        Ok(elements.items)
+        Ok(elements)
     }
-}
-
-/// An array of these elements.
-///
-/// # Errors
-/// 54000.
-pub fn array(scalar: Scalar, items: Vec<Datum>) -> Result<Datum> {
-    check_bytes(row_bytes(&items))?;
-    Ok(Datum::Array(scalar, items.into()))
 }
 
 /// A row value of these fields.

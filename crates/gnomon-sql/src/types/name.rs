@@ -179,7 +179,7 @@ pub fn modifier_of(ty: Type, numbers: &[i64]) -> Result<TypeMod> {
 }
 
 /// Types that PostgreSQL has and this does not.
-const UNSUPPORTED: [&str; 34] = [
+const UNSUPPORTED: [&str; 32] = [
     "json",
     "jsonb",
     "jsonpath",
@@ -212,8 +212,6 @@ const UNSUPPORTED: [&str; 34] = [
     "xid",
     "tid",
     "pg_lsn",
-    "hstore",
-    "geometry",
 ];
 
 /// The error for a type of a statement that is not known, which may be one of PostgreSQL's.

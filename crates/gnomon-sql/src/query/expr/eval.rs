@@ -151,7 +151,9 @@ impl Expr {
                     },
                 }
             }
-            ExprKind::Array(scalar, args) => limit::array(*scalar, exec::eval_all(args, row, ctx)?)?,
+            ExprKind::Array(scalar, args) => {
+                limit::Elements::collect(exec::eval_all(args, row, ctx)?)?.into_array(*scalar)
+            }
             ExprKind::Row(args) => limit::record(exec::eval_all(args, row, ctx)?)?,
             ExprKind::RowCompare { pairs } => {
                 for (position, pair) in pairs.iter().enumerate() {
@@ -299,7 +301,7 @@ impl Subquery {
                     ctx.tick()?;
                     row.into_iter().next().map_or(Ok(()), |item| items.push(item))?;
                 }
-                Datum::Array(*scalar, items.into_items().into())
+                items.into_array(*scalar)
             }
             SubqueryKind::Scalar | SubqueryKind::Quantified { .. } => {
                 let Some(row) = source.next(ctx)? else { return Ok(Datum::Null) };
