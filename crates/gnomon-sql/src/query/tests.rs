@@ -306,6 +306,12 @@ fn memory_is_bounded() {
     ] {
         assert_eq!(run(&sql, enough * 3 / 2).expect(&sql), 5, "{sql}");
     }
+    // A window keeps a value a row, whatever else the call is told.
+    let needs = |call: &str| {
+        let sql = format!("SELECT {call} OVER (ORDER BY a.id) FROM {five}");
+        (1..).map(|n| n * 10_000).find(|bytes| run(&sql, *bytes).is_ok()).expect("a size")
+    };
+    assert_eq!(needs("nth_value(a.id, 1)"), needs("first_value(a.id)"));
     // The first rows of an order need room for themselves only.
     assert_eq!(
         run("SELECT a.id FROM t a, t b, t c, t d, t e ORDER BY a.b LIMIT 3", 20_000).expect("rows"),

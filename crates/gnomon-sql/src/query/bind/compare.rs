@@ -266,9 +266,15 @@ impl Binder<'_> {
 
 /// The fields, if it is a row constructor: `(a, b)` or `ROW(a, b)`.
 pub(super) fn as_row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
-    match unnested(expr) {
-        ast::Expr::Tuple(items) => Some(items.iter().collect()),
-        ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) if matches!(&name.0[..], [ast::ObjectNamePart::Identifier(ident)] if name_of(ident) == "row") => {
+    let (name, args) = match unnested(expr) {
+        ast::Expr::Tuple(items) => return Some(items.iter().collect()),
+        ast::Expr::Function(call) => (&call.name.0[..], &call.args),
+        _ => return None,
+    };
+    match (name, args) {
+        ([ast::ObjectNamePart::Identifier(name)], ast::FunctionArguments::List(list))
+            if name_of(name) == "row" =>
+        {
             list.args.iter().map(|arg| plain_argument(arg).ok()).collect()
         }
         _ => None,

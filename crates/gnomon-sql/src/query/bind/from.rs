@@ -78,8 +78,8 @@ impl Binder<'_> {
         self.bind_from_after(from, level, &Scope::empty(), 0)
     }
 
-    /// As [`Binder::bind_from`], after relations whose columns take the numbers below `next`: LATERAL items see them, and
-    /// no name may be theirs.
+    /// As [`Binder::bind_from`], after relations whose columns take the numbers below `next`: LATERAL items see them,
+    /// and no name may be theirs.
     pub(in crate::query) fn bind_from_after<'s>(
         &mut self,
         from: &[TableWithJoins],

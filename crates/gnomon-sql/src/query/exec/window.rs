@@ -107,12 +107,15 @@ fn compute_call(
     let count = |n: usize| Datum::Int8(n as i64);
     let arg = |position: usize, row: usize, ctx: &mut ExecContext<'_>| -> Result<Datum> {
         ctx.tick()?;
-        let value = match call.args.get(position) {
-            Some(arg) => arg.eval(&part[row].row, ctx)?,
-            None => Datum::Null,
-        };
+        match call.args.get(position) {
+            Some(arg) => arg.eval(&part[row].row, ctx),
+            None => Ok(Datum::Null),
+        }
+    };
+    let keep = |out: &mut Vec<Datum>, value: Datum, ctx: &mut ExecContext<'_>| -> Result<()> {
         ctx.reserve(datum_bytes(&value))?;
-        Ok(value)
+        out.push(value);
+        Ok(())
     };
     match &call.function {
         F::RowNumber => out.extend((1..=length).map(count)),
@@ -168,10 +171,11 @@ fn compute_call(
                 };
                 let distance = if matches!(call.function, F::Lag) { -distance } else { distance };
                 let other = usize::try_from(row as i64 + distance).ok().filter(|other| *other < length);
-                out.push(match other {
+                let value = match other {
                     Some(other) => arg(0, other, ctx)?,
                     None => arg(2, row, ctx)?,
-                });
+                };
+                keep(&mut out, value, ctx)?;
             }
         }
         F::FirstValue | F::LastValue | F::NthValue => {
@@ -192,10 +196,11 @@ fn compute_call(
                             }
                         },
                     };
-                    out.push(match wanted.filter(|wanted| *wanted < end) {
+                    let value = match wanted.filter(|wanted| *wanted < end) {
                         Some(wanted) => arg(0, wanted, ctx)?,
                         None => Datum::Null,
-                    });
+                    };
+                    keep(&mut out, value, ctx)?;
                 }
             }
         }
@@ -216,8 +221,7 @@ fn compute_call(
                     }
                     let value = accumulator.finish()?;
                     ctx.tick()?;
-                    ctx.reserve(datum_bytes(&value))?;
-                    out.push(value);
+                    keep(&mut out, value, ctx)?;
                 }
             }
         }

@@ -212,17 +212,17 @@ impl Session {
         statement: &Statement,
         notices: &mut Vec<Notice>,
     ) -> Result<Option<Tag>> {
-        on_deepest_stack(|| match statement {
-            Statement::CreateTable(create) => self.create_table(create, notices).map(Some),
-            Statement::CreateIndex(create) => self.create_index(create, notices).map(Some),
-            Statement::AlterTable(alter) => self.alter_table(alter, notices).map(Some),
-            Statement::Truncate(truncate) => self.truncate(truncate).map(Some),
-            Statement::CreateView(create) => self.create_view(create).map(Some),
+        match statement {
+            Statement::CreateTable(create) => with_stack(|| self.create_table(create, notices)),
+            Statement::CreateIndex(create) => with_stack(|| self.create_index(create, notices)),
+            Statement::AlterTable(alter) => with_stack(|| self.alter_table(alter, notices)),
+            Statement::Truncate(truncate) => with_stack(|| self.truncate(truncate)),
+            Statement::CreateView(create) => with_stack(|| self.create_view(create)),
             Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-                self.create_schema(schema_name, *if_not_exists, notices).map(Some)
+                with_stack(|| self.create_schema(schema_name, *if_not_exists, notices))
             }
             _ => Ok(None),
-        })
+        }
     }
 
     /// Runs a DDL command of this crate's; none if it is no DDL.
@@ -231,23 +231,28 @@ impl Session {
         command: &Command,
         notices: &mut Vec<Notice>,
     ) -> Result<Option<Tag>> {
-        on_deepest_stack(|| match command {
+        match command {
             Command::CreateSequence { name, if_not_exists, options } => {
-                self.create_sequence(name, *if_not_exists, options, notices).map(Some)
+                with_stack(|| self.create_sequence(name, *if_not_exists, options, notices))
             }
             Command::AlterSequence { name, if_exists, options } => {
-                self.alter_sequence(name, *if_exists, options, notices).map(Some)
+                with_stack(|| self.alter_sequence(name, *if_exists, options, notices))
             }
             Command::Rename { kind, name, if_exists, to } => {
-                self.rename_relation(kind, name, *if_exists, to, notices).map(Some)
+                with_stack(|| self.rename_relation(kind, name, *if_exists, to, notices))
             }
             Command::Drop { kind, names, if_exists, cascade } => {
-                self.drop_objects(kind, names, *if_exists, *cascade, notices).map(Some)
+                with_stack(|| self.drop_objects(kind, names, *if_exists, *cascade, notices))
             }
-            Command::Comment { kind, name, text } => self.comment(kind, name, text.as_deref()).map(Some),
+            Command::Comment { kind, name, text } => with_stack(|| self.comment(kind, name, text.as_deref())),
             _ => Ok(None),
-        })
+        }
     }
+}
+
+/// Runs DDL, which works on what the catalog keeps.
+fn with_stack(run: impl FnOnce() -> Result<Tag>) -> Result<Option<Tag>> {
+    on_deepest_stack(run).map(Some)
 }
 
 /// Fails if a row has a NULL where the table has none.

@@ -129,7 +129,8 @@ fn target_column(table: &Table, name: &ObjectName) -> Result<usize> {
 
 /// Whether an expression is the word DEFAULT.
 fn is_default(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+    let ast::Expr::Identifier(ident) = expr else { return false };
+    ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
 }
 
 /// SET, bound: for each column assigned to, the expression.

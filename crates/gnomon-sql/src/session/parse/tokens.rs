@@ -8,14 +8,25 @@ use sqlparser::{
 
 use super::Overriding;
 
+/// The keyword that an unquoted word is.
+fn keyword(token: Option<&TokenWithSpan>) -> Keyword {
+    match token.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+/// Whether it is this word, unquoted.
+fn is(token: &TokenWithSpan, expected: &str) -> bool {
+    matches!(&token.token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+}
+
 /// Puts the options of identity columns, which stand in any order, into the one order that the parser crate reads.
 pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
-    let keyword = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
-        _ => String::new(),
-    };
-    let rank = |word: &str| {
-        ["increment", "minvalue", "maxvalue", "start", "cache", "cycle"]
+    let rank = |word: Keyword| {
+        use Keyword as K;
+        [K::INCREMENT, K::MINVALUE, K::MAXVALUE, K::START, K::CACHE, K::CYCLE]
             .iter()
             .position(|known| *known == word)
     };
@@ -29,13 +40,12 @@ pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
         let Some(length) = length else { return };
         let inside = &mut tokens[start..start + length];
         let mut clauses: Vec<(usize, Vec<TokenWithSpan>)> = Vec::new();
-        let mut previous = String::new();
+        let mut previous = Keyword::NoKeyword;
         for (i, token) in inside.iter().enumerate() {
-            let word = keyword(token);
-            let of =
-                if word == "no" { inside.get(i + 1).map_or(String::new(), keyword) } else { word.clone() };
-            match (rank(&of), clauses.last_mut()) {
-                (Some(rank), _) if previous != "no" => clauses.push((rank, vec![token.clone()])),
+            let word = keyword(Some(token));
+            let of = if word == Keyword::NO { keyword(inside.get(i + 1)) } else { word };
+            match (rank(of), clauses.last_mut()) {
+                (Some(rank), _) if previous != Keyword::NO => clauses.push((rank, vec![token.clone()])),
                 (_, Some((_, clause))) => clause.push(token.clone()),
                 // Something else, which the parser crate refuses.
                 (_, None) => return,
@@ -52,10 +62,6 @@ pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
 
 /// Takes the list of bare names out of `CREATE TABLE name (names) AS`: the parser crate wants types there.
 pub(super) fn take_column_names(tokens: &mut Vec<TokenWithSpan>) -> Vec<Ident> {
-    let is = |token: &TokenWithSpan, expected: &str| {
-        matches!(&token.token, Token::Word(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
-    };
     let head = tokens.iter().take(4).position(|token| is(token, "table"));
     if !is(&tokens[0], "create") || head.is_none() {
         return Vec::new();
@@ -83,10 +89,6 @@ pub(super) fn take_column_names(tokens: &mut Vec<TokenWithSpan>) -> Vec<Ident> {
 
 /// Writes `TABLE name` where a query may stand as `SELECT * FROM name`, which is what it means.
 pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
-    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
-        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
     let first = keyword(tokens.first());
     let mut at = 0;
     while at < tokens.len() {
@@ -118,13 +120,9 @@ pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
 /// Writes the row locks that PostgreSQL has for the sake of foreign keys as the stronger ones that it had before them:
 /// `FOR NO KEY UPDATE` as `FOR UPDATE`, `FOR KEY SHARE` as `FOR SHARE`.
 pub(super) fn strengthen_row_locks(tokens: &mut Vec<TokenWithSpan>) {
-    let keyword = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
     let mut at = 0;
     while at < tokens.len() {
-        let words = [0, 1, 2, 3].map(|n| tokens.get(at + n).map_or(Keyword::NoKeyword, keyword));
+        let words = [0, 1, 2, 3].map(|n| keyword(tokens.get(at + n)));
         match words {
             [Keyword::FOR, Keyword::NO, Keyword::KEY, Keyword::UPDATE] => {
                 tokens.drain(at + 1..at + 3);
@@ -140,10 +138,6 @@ pub(super) fn strengthen_row_locks(tokens: &mut Vec<TokenWithSpan>) {
 
 /// Takes `OVERRIDING {SYSTEM | USER} VALUE` out of an INSERT's tokens: the parser crate does not know it.
 pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
-    let is = |token: &TokenWithSpan, expected: &str| {
-        matches!(&token.token, Token::Word(word)
-            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
-    };
     if !["insert", "with", "prepare", "explain"].iter().any(|first| is(&tokens[0], first)) {
         return None;
     }
