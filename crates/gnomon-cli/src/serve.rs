@@ -58,8 +58,8 @@ pub struct Serve {
     password_file: Option<PathBuf>,
     /// Users and their SCRAM verifiers, a line NAME:SCRAM-SHA-256$... each.
     ///
-    /// `gnomon hash-password NAME` makes such a line; pg_authid.rolpassword of PostgreSQL has the same form. Empty lines
-    /// and lines that begin with # are passed over. Read once, when the server starts.
+    /// `gnomon hash-password NAME` makes such a line; pg_authid.rolpassword of PostgreSQL has the same form. Empty
+    /// lines and lines that begin with # are passed over. Read once, when the server starts.
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     users_file: Option<PathBuf>,
     /// A certificate chain (PEM) for TLS.

@@ -48,6 +48,22 @@ fn text(value: &str) -> Option<(Format, Vec<u8>)> {
 }
 
 #[test]
+fn errors_of_stored_defaults_point_nowhere() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE SCHEMA other; CREATE SEQUENCE other.n; SET search_path = public, other");
+    ok(&mut s, "CREATE TABLE t (a int, b regclass DEFAULT 1 + 1 + 'n'::regclass::oid::int)");
+    ok(&mut s, "SET search_path = public");
+    let position = |s: &mut Session, sql: &str| {
+        let error = run(s, sql).map(drop).unwrap_err();
+        assert_eq!(error.state(), SqlState::UNDEFINED_TABLE, "{error}");
+        error.report().position
+    };
+    assert_eq!(position(&mut s, "INSERT INTO t (a) VALUES (1), (2), (3), (4), (5)"), None);
+    assert_eq!(position(&mut s, "SELECT 1, 'n'::regclass"), Some(11));
+}
+
+#[test]
 fn rows_hold_what_the_last_statement_produced() {
     let db = database();
     let mut s = session(&db);
