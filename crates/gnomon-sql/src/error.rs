@@ -322,6 +322,7 @@ impl From<gnomon::Error> for SqlError {
             E::NoSuchTree(_) => (SqlState::UNDEFINED_TABLE, error.to_string()),
             E::ReadOnly => (SqlState::READ_ONLY_SQL_TRANSACTION, error.to_string()),
             E::BadOption(_) => (SqlState::INVALID_PARAMETER_VALUE, error.to_string()),
+            E::TransactionTooLarge => (SqlState::OUT_OF_MEMORY, error.to_string()),
             E::DiskFull => (SqlState::DISK_FULL, error.to_string()),
             E::Poisoned(_) => (SqlState::CRASH_SHUTDOWN, error.to_string()),
             E::Closed => (SqlState::ADMIN_SHUTDOWN, error.to_string()),

@@ -74,6 +74,9 @@ pub enum Error {
         /// The newest version that this build reads.
         known: u32,
     },
+    /// The transaction's changes take more memory than
+    /// [`Options::write_bytes_max`](crate::Options::write_bytes_max) allows. Roll it back.
+    TransactionTooLarge,
     /// No space for the transaction; the database goes on without it.
     DiskFull,
     /// The operating system failed a call before anything depended on it.
@@ -113,7 +116,7 @@ impl Error {
             | Error::NotADatabase { .. }
             | Error::InUse { .. }
             | Error::TooNew { .. } => Reaction::FixInput,
-            Error::DiskFull => Reaction::FreeSpace,
+            Error::DiskFull | Error::TransactionTooLarge => Reaction::FreeSpace,
             Error::Io(_) | Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
             Error::Corrupt { .. } => Reaction::Restore,
         }
@@ -152,6 +155,9 @@ impl fmt::Display for Error {
             Error::TooNew { found, known } => write!(
                 f,
                 "the database has format version {found}, this program reads up to {known}: use a newer program"
+            ),
+            Error::TransactionTooLarge => f.write_str(
+                "the transaction changes more than memory is allowed for: change less in one transaction",
             ),
             Error::DiskFull => {
                 f.write_str("no space left for this transaction: free disk space, then try again")

@@ -11,7 +11,7 @@ use super::{
 use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Result, TreeId,
-    access::{self, Change, Tree},
+    access::{self, Change, Seek, Tree},
     page::BODY_BYTES,
     store::shadow::{PageTxn, Purpose},
     sync::Arc,
@@ -77,9 +77,7 @@ impl Transaction {
         let inner = &handle.inner;
         // Ends after the page transaction, which stops the database if there is a panic.
         let unpatched = Unpatched(inner);
-        let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
-        let mut pages =
-            inner.store.begin_for(purpose, pages_changed(&writes, inner.store.logical_pages()))?;
+        let mut pages = begin(inner, &writes)?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
@@ -108,6 +106,12 @@ impl Transaction {
         self.inner().check_open()?;
         self.inner().store.check()
     }
+}
+
+/// Begins the page transaction of a commit.
+fn begin<'a>(inner: &'a Inner, writes: &WriteSet) -> Result<PageTxn<'a>> {
+    let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
+    inner.store.begin_for(purpose, pages_changed(inner, writes)?)
 }
 
 /// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
@@ -177,21 +181,44 @@ fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: Tree
     inner.directory.insert(pages, id, root)
 }
 
-/// At most so many pages change when `writes` are patched into a store of `logical_pages`.
-fn pages_changed(writes: &WriteSet, logical_pages: u64) -> u64 {
-    let mut existing = 0;
-    let mut new = 0;
-    for (_, tree) in writes.trees() {
-        let keys = tree.keys.len() as u64;
-        let (mut leaf_bytes, mut overflow_pages) = (0, 0);
-        for (key, value) in &tree.keys {
-            let (bytes, pages) = access::room_for(key.len(), value.as_ref().map_or(0, |value| value.len()));
-            leaf_bytes += bytes;
+/// At most so many pages change when `writes` are patched.
+fn pages_changed(inner: &Inner, writes: &WriteSet) -> Result<u64> {
+    // A leaf that is changed may be split, or merged with a neighbour, which changes their parent.
+    const PAGES_A_LEAF: u64 = 3;
+    /// Splits of nodes further up, and of leaves by others before this transaction comes to them.
+    const PAGES_A_TREE: u64 = 8;
+    // Looking at the leaves of a few keys costs more than it saves.
+    const KEYS_FEW: usize = 16;
+    let mut pages = 0;
+    for (id, tree) in writes.trees() {
+        let mut put_bytes = 0;
+        let mut overflow_pages = 0;
+        for (key, value) in tree.keys.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+            let (bytes, pages) = access::room_for(key.len(), value.len());
+            put_bytes += bytes;
             overflow_pages += pages;
         }
-        // A split leaves pages at least a quarter full, and one key splits at most once a level.
-        new += (leaf_bytes / (BODY_BYTES / 4) + overflow_pages) as u64 + keys.min(8) + 2;
-        existing += 3 * keys + 4;
+        let leaves = match tree.keys.len() {
+            _ if tree.created || tree.dropped => 0,
+            few if few <= KEYS_FEW => few as u64,
+            _ => leaves_of(inner, id, tree)?,
+        };
+        // A split leaves pages at least a quarter full.
+        let new = put_bytes / (BODY_BYTES / 4) + overflow_pages;
+        pages += PAGES_A_LEAF * leaves + new as u64 + PAGES_A_TREE;
     }
-    new + existing.min(logical_pages)
+    Ok(pages)
+}
+
+/// How many leaves have the keys that are written.
+fn leaves_of(inner: &Inner, id: TreeId, writes: &TreeWrites) -> Result<u64> {
+    let state = inner.tree(id)?;
+    let mut leaves = 0;
+    let mut keys = writes.keys.keys().peekable();
+    while let Some(key) = keys.next() {
+        leaves += 1;
+        let leaf = state.tree.leaf(&*inner.store, Seek::At(key))?;
+        while keys.next_if(|next| leaf.upper().is_none_or(|upper| ***next < *upper)).is_some() {}
+    }
+    Ok(leaves)
 }

@@ -39,6 +39,8 @@ pub struct Options {
     pub pool_bytes: usize,
     /// How long a transaction waits for a lock unless it says otherwise; none waits for ever.
     pub lock_timeout: Option<Duration>,
+    /// How many bytes of memory the changes of one transaction may take, about ([`Error::TransactionTooLarge`]).
+    pub write_bytes_max: usize,
     /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are
     /// ended ([`Error::SnapshotTooOld`]).
     pub version_bytes_max: usize,
@@ -53,6 +55,7 @@ impl Default for Options {
             create: true,
             pool_bytes: 64 << 20,
             lock_timeout: None,
+            write_bytes_max: 1 << 30,
             version_bytes_max: 256 << 20,
             seed: None,
         }
@@ -131,6 +134,7 @@ pub(super) struct Inner {
     next_txn: AtomicU64,
     next_tree: AtomicU64,
     pub lock_timeout: Option<Duration>,
+    pub write_bytes_max: usize,
     closed: AtomicBool,
     /// Held open, so that nobody else opens it.
     _disk: Arc<dyn Disk>,
@@ -281,6 +285,7 @@ impl Database {
             next_txn: AtomicU64::new(1),
             next_tree: AtomicU64::new(last_tree.0 + 1),
             lock_timeout: options.lock_timeout,
+            write_bytes_max: options.write_bytes_max,
             closed: AtomicBool::new(false),
             _disk: disk,
         });

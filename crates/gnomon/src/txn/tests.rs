@@ -337,6 +337,33 @@ fn limits_are_errors() {
 }
 
 #[test]
+fn new_trees_do_not_make_the_file_much_larger_than_what_it_holds() {
+    let db = Database::in_memory(Options { seed: Some(1), ..Options::default() }).unwrap();
+    for _ in 0..12 {
+        let mut txn = begin(&db);
+        let tree = txn.create_tree().unwrap();
+        for key in 0..20_000_u32 {
+            txn.put(tree, &key.to_be_bytes(), &[7; 8]).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+    let stats = db.stats();
+    assert!(stats.file_pages < 2 * stats.used_pages + 2048, "{stats:?}");
+}
+
+#[test]
+fn a_transaction_has_so_much_memory() {
+    let options = Options { write_bytes_max: 100_000, seed: Some(1), ..Options::default() };
+    let db = Database::in_memory(options).unwrap();
+    let tree = tree_with(&db, &[]);
+    let mut txn = begin(&db);
+    let error = (0..200_u8).find_map(|key| txn.put(tree, &[key], &[key; 1000]).err());
+    assert!(matches!(error, Some(Error::TransactionTooLarge)), "{error:?}");
+    txn.rollback();
+    assert!(all(&mut begin(&db), tree).is_empty());
+}
+
+#[test]
 fn values_of_every_size_come_back() {
     let db = database();
     let tree = tree_with(&db, &[]);

@@ -491,6 +491,9 @@ impl Transaction {
         }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
+            if self.writes.bytes() > self.inner().write_bytes_max {
+                return Err(Error::TransactionTooLarge);
+            }
             self.writes.put(tree, key, value);
         }
         Ok(present)

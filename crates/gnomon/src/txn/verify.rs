@@ -84,18 +84,17 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
                         whole &= check.tree(&tree, Some((id, !live)))?;
                     }
                 }
-                Err(Error::Corrupt { page, detail, .. }) => {
+                Err(error) => {
                     whole = false;
-                    check.find(PageId(page), detail);
+                    check.damage(error, None)?;
                 }
-                Err(error) => return Err(error),
             }
         }
         // Below damage nothing was reached.
         if whole {
             let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
             for page in lost {
-                check.find(page, "no tree has it, but it is not free".into());
+                check.find(page, "no tree has it, but it is not free", None);
             }
         }
     }
@@ -119,15 +118,33 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn find(&mut self, page: PageId, detail: String) {
-        let place = self.store.place_of(page);
-        // The page itself was found damaged already, and that is why nothing can be read from it.
-        if self.findings.iter().any(|finding| Some(finding.page) == place) {
+    /// Notes that a logical page is wrong; `tree` is the one that it was found in.
+    fn find(&mut self, page: PageId, detail: &str, tree: Option<TreeId>) {
+        let physical = self.store.place_of(page).unwrap_or_default();
+        self.find_at(physical, format!("logical page {page}: {detail}"), tree);
+    }
+
+    /// Notes that a physical page is wrong, once.
+    fn find_at(&mut self, page: u64, detail: String, tree: Option<TreeId>) {
+        let of_tree = tree.map(|tree| format!(" (of tree {tree})")).unwrap_or_default();
+        // The page was found damaged already, and that is why nothing can be read from it.
+        if let Some(finding) = self.findings.iter_mut().find(|finding| finding.page == page) {
+            if !finding.detail.ends_with(&of_tree) {
+                finding.detail += &of_tree;
+            }
             return;
         }
-        let physical = place.unwrap_or_default();
-        let detail = format!("logical page {page}: {detail}");
-        self.findings.push(Finding { file: FILE.into(), page: physical, detail, severity: Severity::Data });
+        let detail = detail + &of_tree;
+        self.findings.push(Finding { file: FILE.into(), page, detail, severity: Severity::Data });
+    }
+
+    fn damage(&mut self, error: Error, tree: Option<TreeId>) -> Result<()> {
+        match error {
+            Error::Corrupt { file, page, detail } if file == FILE => self.find_at(page, detail, tree),
+            Error::Corrupt { page, detail, .. } => self.find(PageId(page), &detail, tree),
+            error => return Err(error),
+        }
+        Ok(())
     }
 
     /// Checks a tree; true if it is whole.
@@ -140,14 +157,12 @@ impl Check<'_> {
             }
         })?;
         let whole = shared.is_empty() && report.damage.is_empty();
+        let number = id.map(|(tree, _)| tree);
         for page in shared {
-            self.find(page, "two trees have it".into());
+            self.find(page, "two trees have it", number);
         }
         for damage in report.damage {
-            match damage {
-                Error::Corrupt { page, detail, .. } => self.find(PageId(page), detail),
-                error => return Err(error),
-            }
+            self.damage(damage, number)?;
         }
         if let Some((tree, dropped)) = id {
             self.trees.push(VerifiedTree {
@@ -172,6 +187,7 @@ mod tests {
         create: true,
         pool_bytes: 1 << 20,
         lock_timeout: None,
+        write_bytes_max: 1 << 20,
         version_bytes_max: 1 << 20,
         seed: Some(1),
     };
@@ -232,11 +248,8 @@ mod tests {
             assert!(damaged.flip_bit(FILE, offset, (offset % 8) as u8));
             let report = run(&damaged).unwrap();
             assert!(!report.is_sound(), "byte {offset} was flipped and not found");
-            assert!(
-                report.findings.iter().any(|finding| finding.page == offset / 4096),
-                "byte {offset}: {:?}",
-                report.findings
-            );
+            let pages: Vec<u64> = report.findings.iter().map(|finding| finding.page).collect();
+            assert_eq!(pages, [offset / 4096], "byte {offset}: {:?}", report.findings);
             if let Ok(found) = entries(&damaged) {
                 assert_eq!(found, right, "byte {offset} was flipped");
             }

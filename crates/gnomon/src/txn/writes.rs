@@ -16,6 +16,8 @@ pub(super) struct WriteSet {
     trees: BTreeMap<TreeId, TreeWrites>,
     /// What was replaced, in the order of the writes; none without savepoints.
     replaced: Option<Vec<Replaced>>,
+    /// What was put and deleted so far, replaced or not, in bytes.
+    bytes: usize,
 }
 
 enum Replaced {
@@ -126,7 +128,14 @@ impl WriteSet {
         self.trees.get(&tree)?.keys.get(key).map(Option::as_deref)
     }
 
+    /// What it takes in memory, at most, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
+        const OVERHEAD_BYTES: usize = 64;
+        self.bytes += key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD_BYTES;
         let keys = &mut self.trees.entry(tree).or_default().keys;
         let before = keys.insert(key.into(), value.map(Box::from));
         if let Some(replaced) = &mut self.replaced {

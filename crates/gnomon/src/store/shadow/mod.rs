@@ -380,10 +380,9 @@ impl ShadowStore {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
-        let nodes = self.root.lock().logical_end / table::FANOUT + 2;
+        let logical_end = self.logical.lock().end;
         let mut space = self.space.lock();
-        // With the nodes of the page table above the pages, and the bitmaps that change.
-        let reserved = pages + pages.min(nodes) + u64::from(table::DEPTH_MAX) + space.chunk_count() + 8;
+        let reserved = pages_written(pages, logical_end, space.end());
         let needs_growth = space.reserve(reserved);
         drop(space);
         if needs_growth && let Err(error) = self.grow(pages) {
@@ -469,11 +468,6 @@ impl ShadowStore {
     #[cfg(test)]
     pub(crate) fn next_batch(&self) -> u64 {
         self.accumulating.lock().batch
-    }
-
-    /// Pages that a page transaction can find existing: an upper bound for what it changes.
-    pub fn logical_pages(&self) -> u64 {
-        self.logical.lock().end
     }
 
     /// The physical page of a logical one, as far as the page table can be read.
@@ -748,6 +742,20 @@ impl ShadowStore {
     }
 }
 
+/// At most so many physical pages are written for a page transaction that changes `pages` logical ones, in a store of
+/// `logical_end` logical and `end` physical pages: with the nodes above them, and the bitmaps.
+fn pages_written(pages: u64, logical_end: u64, end: u64) -> u64 {
+    let chunks = (end + 2 * pages) / CHUNK_PAGES + 2;
+    let (mut written, mut level, mut total) = (pages + chunks, pages + chunks, logical_end + pages + chunks);
+    for _ in 0..table::DEPTH_MAX {
+        // New pages have new numbers, and so new nodes.
+        total = total / table::FANOUT + 2;
+        level = level.min(total);
+        written += level;
+    }
+    written + 8
+}
+
 impl PageRead for ShadowStore {
     type ReadGuard = ReadLatch;
 
@@ -756,6 +764,28 @@ impl PageRead for ShadowStore {
         loop {
             if let Some(latch) = self.data(id)?.read() {
                 return Ok(latch);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations_cover_the_nodes_of_new_pages() {
+        for old in [1u64, 500, 100_000] {
+            for new in [1u64, 300, 75_000, 2_000_000] {
+                let mut needed = new;
+                let mut level = old + new;
+                while level > 1 {
+                    level = level.div_ceil(table::FANOUT);
+                    needed += level.min(new);
+                }
+                let reserved = pages_written(new, old, old);
+                assert!(reserved >= needed + new / CHUNK_PAGES, "{old} + {new}: {reserved} < {needed}");
+                assert!(reserved < needed + needed / 50 + 64, "{old} + {new}: {reserved}, not {needed}");
             }
         }
     }
