@@ -392,9 +392,12 @@ impl ShadowStore {
                 Purpose::Use => space.kept(),
                 Purpose::Free => 0,
             };
-            if error.kind() != std::io::ErrorKind::StorageFull || !space.has_spare(kept) {
+            let is_full = error.kind() == std::io::ErrorKind::StorageFull;
+            if !is_full || !space.has_spare(kept) {
                 space.unreserve(reserved);
-                return Err(error.into());
+                drop(space);
+                let error = error.into();
+                return Err(if is_full { error } else { self.poison(&error) });
             }
         }
         let gate = self.gate.read();
