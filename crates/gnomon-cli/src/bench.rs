@@ -29,10 +29,10 @@ enum Workload {
     /// after closing and opening the database.
     #[command(after_help = "\
 Examples:
-  gnomon bench tpcb                              one branch, one client, ten seconds
-  gnomon bench tpcb --clients 32 --seconds 5     32 clients
-  gnomon bench tpcb --branches 8 --json          one JSON object
-  gnomon bench tpcb --dir tpcb.gnomon            on the disk of that directory; the database stays")]
+  gnomon bench tpcb                           one branch, one client, 10 s
+  gnomon bench tpcb --clients 32 --seconds 5  32 clients
+  gnomon bench tpcb --branches 8 --json       one JSON object
+  gnomon bench tpcb --dir tpcb.gnomon         keeps the database, on that disk")]
     Tpcb(Tpcb),
 }
 
@@ -52,8 +52,8 @@ struct Tpcb {
     clients: u16,
     /// How long to measure, in seconds.
     ///
-    /// Fractions are allowed. Ctrl-C ends it early, without a report.
-    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_seconds)]
+    /// Fractions are allowed, 0 is not. Ctrl-C ends it early, without a report.
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_measured)]
     seconds: f64,
     /// How long to run before measuring, in seconds.
     ///
@@ -97,6 +97,13 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let allowed = 0.0..=86_400.0;
     if allowed.contains(&seconds) { Ok(seconds) } else { Err("not between 0 and 86400".into()) }
+}
+
+fn parse_measured(text: &str) -> Result<f64, String> {
+    match parse_seconds(text)? {
+        0.0 => Err("nothing would be measured in no time".into()),
+        seconds => Ok(seconds),
+    }
 }
 
 pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {

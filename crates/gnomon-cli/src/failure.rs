@@ -35,10 +35,17 @@ impl Failure {
     /// As [`Failure::of_engine`], where a database that is not there is not made.
     pub fn of_reading(directory: &Path, error: &Error) -> Failure {
         match error {
-            Error::NotADatabase { detail, .. } => Failure(format!(
-                "there is no database in {0} ({detail}): name another directory, or make one by `gnomon sql {0}`",
-                directory.display()
-            )),
+            Error::NotADatabase { detail, .. } => {
+                // One can be made where nothing is yet.
+                let is_free = !directory.exists()
+                    || std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
+                let directory = directory.display();
+                let make = format!(", or make one by `gnomon sql {directory}`");
+                Failure(format!(
+                    "there is no database in {directory} ({detail}): name another directory{}",
+                    if is_free { &make } else { "" }
+                ))
+            }
             _ => Failure::of_engine(directory, error),
         }
     }

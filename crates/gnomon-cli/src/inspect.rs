@@ -10,7 +10,10 @@ use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use gnomon::{Database, Error, Options, TreeId, VerifyReport, disk::FileDisk};
 use gnomon_lab::progress::Progress;
-use gnomon_sql::{SqlState, catalog::Catalog};
+use gnomon_sql::{
+    SqlState,
+    catalog::{CATALOG_TREE, Catalog, SEQUENCE_TREE},
+};
 use serde_json::json;
 
 use crate::Failure;
@@ -72,7 +75,10 @@ fn read_catalog(directory: &Path) -> Result<Option<Catalog>, Failure> {
 
 /// What SQL keeps in each tree.
 fn names(catalog: &Catalog) -> BTreeMap<TreeId, String> {
-    let mut names = BTreeMap::new();
+    let mut names = BTreeMap::from([
+        (CATALOG_TREE, "the catalog".to_owned()),
+        (SEQUENCE_TREE, "positions of sequences".to_owned()),
+    ]);
     for table in catalog.tables() {
         names.insert(table.tree, format!("table {}.{}", table.schema, table.name));
         for index in &table.indexes {

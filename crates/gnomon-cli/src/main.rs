@@ -21,11 +21,11 @@ use failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  gnomon sql bank.gnomon                          a shell on the database in the directory bank.gnomon
-  gnomon sql bank.gnomon --file examples/bank.sql run a script; the database is made if there is none
-  gnomon serve bank.gnomon                        serve it; then: psql -h 127.0.0.1 -p 5433
-  gnomon bench tpcb --clients 32                  durable transactions a second on this machine
-  gnomon verify bank.gnomon                       read everything and say what is damaged";
+  gnomon sql bank.gnomon                  a shell on the database in there
+  gnomon sql bank.gnomon --file bank.sql  run a script; makes what is not there
+  gnomon serve bank.gnomon                then: psql -h 127.0.0.1 -p 5433
+  gnomon bench tpcb --clients 32          durable transactions a second
+  gnomon verify bank.gnomon               read everything, say what is damaged";
 
 #[derive(Parser)]
 #[command(
@@ -89,6 +89,7 @@ mod tests {
         let mut command = Arguments::command();
         command.build();
         command.clone().debug_assert();
+        assert!(EXAMPLES.lines().all(|line| line.chars().count() < 80));
         let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
         assert_eq!(commands.len(), 6);
         while let Some(command) = commands.pop() {
@@ -97,6 +98,7 @@ mod tests {
             } else {
                 let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
                 assert!(help.starts_with("Examples:"), "{}", command.get_name());
+                assert!(help.lines().all(|line| line.chars().count() < 80), "a terminal wraps {help}");
                 let own = |argument: &&clap::Arg| !["help", "version"].contains(&argument.get_id().as_str());
                 for argument in command.get_arguments().filter(own) {
                     let name = format!("{} {}", command.get_name(), argument.get_id());

@@ -1,15 +1,15 @@
 //! `gnomon serve`: a database over the PostgreSQL protocol.
 
 use std::{
-    io::{Write, stderr, stdout},
-    net::SocketAddr,
+    io::{ErrorKind, Write, stderr, stdout},
+    net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs},
     path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
 
 use clap::Args;
-use gnomon_server::{Auth, Server, ServerOptions, Tls, Users};
+use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::SqlDatabase;
 
 use crate::{Failure, failure, signals};
@@ -21,21 +21,27 @@ use crate::{Failure, failure, signals};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gnomon serve                                   data.gnomon on 127.0.0.1:5433
-  gnomon serve bank.gnomon --listen 127.0.0.1:0  a free port, which is printed
-  gnomon serve bank.gnomon --listen 0.0.0.0:5433 --user alice --password-file secret
-  psql -h 127.0.0.1 -p 5433                      a client")]
+  gnomon serve                          data.gnomon on 127.0.0.1:5433
+  gnomon serve bank.gnomon --port 5445  on 127.0.0.1:5445
+  gnomon serve bank.gnomon --port 0     on a free port, which is printed
+  gnomon serve --listen 0.0.0.0:5433 --user alice --password-file secret
+  psql -h 127.0.0.1 -p 5433             a client")]
 pub struct Serve {
     /// The database's directory.
     ///
     /// The database is made if there is none. Nobody else may have it open while the server runs.
     #[arg(value_name = "DIR", default_value = "data.gnomon")]
     directory: PathBuf,
-    /// Where to listen.
+    /// Where to listen: HOST:PORT, or a port of 127.0.0.1.
     ///
     /// Port 0 takes a free one, which is printed. Addresses beyond loopback need --user or --users-file.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433", value_parser = parse_address)]
     listen: SocketAddr,
+    /// The port to listen on, of 127.0.0.1.
+    ///
+    /// The same as --listen 127.0.0.1:PORT.
+    #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
     /// A directory for a Unix-domain socket to listen on too.
     ///
     /// The socket is named .s.PGSQL.PORT, as libpq expects: `psql -h DIR -p PORT`.
@@ -99,20 +105,52 @@ pub struct Serve {
     pool_mib: u32,
 }
 
+/// An address, a host's name with a port, or a port.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    const FORM: &str = "give HOST:PORT such as 127.0.0.1:5433, or a port alone";
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    let (_, port) = text.rsplit_once(':').ok_or(FORM)?;
+    port.parse::<u16>().map_err(|_| FORM)?;
+    let addresses: Vec<SocketAddr> =
+        text.to_socket_addrs().map_err(|error| format!("{error}: {FORM}"))?.collect();
+    // Clients try both kinds of loopback address; most name 127.0.0.1.
+    let address = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    address.copied().ok_or_else(|| FORM.into())
+}
+
+/// Why the server cannot be bound, with what to do if something else listens there.
+fn not_bound(error: &ServerError) -> Failure {
+    match error {
+        ServerError::Listen { error: why, .. } if why.kind() == ErrorKind::AddrInUse => {
+            Failure(format!("{error}: give another port by --port; 0 takes a free one"))
+        }
+        _ => Failure(error.to_string()),
+    }
+}
+
 pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let auth = auth(arguments)?;
-    if matches!(auth, Auth::Trust) && !arguments.listen.ip().is_loopback() {
+    let listen = arguments.port.map_or(arguments.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
+    if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() {
         return Err(Failure(format!(
             "{} can be reached from other machines, where --trust is not allowed: \
              give --user and --password-file, or listen on 127.0.0.1",
-            arguments.listen
+            listen
         )));
+    }
+    // A database is not made for a server that cannot be.
+    if !arguments.directory.exists()
+        && let Err(error) = TcpListener::bind(listen)
+    {
+        return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
     let engine = failure::open(&arguments.directory, arguments.pool_mib as usize)?;
     let database =
         SqlDatabase::open(engine).map_err(|error| Failure::new(arguments.directory.display(), error))?;
     let options = ServerOptions {
-        listen: arguments.listen,
+        listen,
         unix_socket_dir: arguments.socket_dir.clone(),
         auth,
         tls: arguments
@@ -126,7 +164,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         shutdown_timeout: Duration::from_secs(arguments.shutdown_timeout),
         ..ServerOptions::default()
     };
-    let server = Server::bind(database, options).map_err(|error| Failure(error.to_string()))?;
+    let server = Server::bind(database, options).map_err(|error| not_bound(&error))?;
     let handle = server.handle();
     signals::on_stop(move || {
         tell(&mut stderr(), "stopping: running statements are interrupted; once more ends at once");
@@ -162,4 +200,24 @@ fn auth(arguments: &Serve) -> Result<Auth, Failure> {
     let users =
         Users::single(user, password).map_err(|_| Failure("the system has no randomness to give".into()))?;
     Ok(Auth::Scram(users))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_address;
+
+    #[test]
+    fn addresses_are_read_in_the_forms_that_people_write() {
+        for (text, address) in [
+            ("5445", "127.0.0.1:5445"),
+            ("localhost:5445", "127.0.0.1:5445"),
+            ("0.0.0.0:0", "0.0.0.0:0"),
+            ("[::1]:5433", "[::1]:5433"),
+        ] {
+            assert_eq!(parse_address(text).map(|address| address.to_string()).as_deref(), Ok(address));
+        }
+        for text in ["nowhere", "localhost", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:65536", "65536", ""] {
+            assert!(parse_address(text).is_err_and(|error| error.contains("give HOST:PORT")), "{text}");
+        }
+    }
 }

@@ -331,6 +331,33 @@ impl From<gnomon::Error> for SqlError {
             E::InUse { .. } => (SqlState::OBJECT_IN_USE, error.to_string()),
             _ => (SqlState::IO_ERROR, error.to_string()),
         };
-        SqlError::new(state, message)
+        let hint = match error {
+            E::DiskFull => {
+                "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
+            }
+            E::Corrupt { .. } => {
+                "Stop what has the database open; `gnomon verify` on its directory lists the damage."
+            }
+            _ => return SqlError::new(state, message),
+        };
+        SqlError::new(state, message).hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_disk_say_what_to_do() {
+        let corrupt = gnomon::Error::Corrupt { file: "pages".into(), page: 7, detail: "checksum".into() };
+        for (error, state, hint) in [
+            (gnomon::Error::DiskFull, SqlState::DISK_FULL, "TRUNCATE and DROP TABLE"),
+            (corrupt, SqlState::DATA_CORRUPTED, "gnomon verify"),
+        ] {
+            let error = SqlError::from(error);
+            assert_eq!(error.state(), state);
+            assert!(error.report().hint.as_deref().is_some_and(|text| text.contains(hint)), "{error}");
+        }
     }
 }

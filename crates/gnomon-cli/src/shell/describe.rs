@@ -101,7 +101,7 @@ pub fn describe(catalog: &Catalog, name: &str, out: &mut dyn Write) -> io::Resul
             .iter()
             .map(|(name, ty)| vec![Some(name.clone()), Some(format_type(ty.ty, Some(ty.modifier)))])
             .collect();
-        rows.print(false, out)?;
+        rows.print_table(out)?;
         writeln!(out, "View definition:\n    {}\n", view.query)?;
     }
     Ok(found)
@@ -124,7 +124,7 @@ fn describe_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
             Some(default),
         ]);
     }
-    rows.print(false, out)?;
+    rows.print_table(out)?;
     if table.primary_key.is_some() || !table.indexes.is_empty() {
         writeln!(out, "Indexes:")?;
         if let Some(key) = &table.primary_key {

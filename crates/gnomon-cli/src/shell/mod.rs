@@ -37,8 +37,7 @@ use self::{
 };
 use crate::{Failure, failure, signals};
 
-const COMMANDS: &str = "\
-  \\copy T FROM 'FILE' [WITH ...]
+const COMMANDS: &str = "  \\copy T FROM 'FILE' [WITH ...]
                 read rows of a table from a file; T may have columns: t (a, b)
   \\copy T TO 'FILE' [WITH ...]
                 write a table into a file, or a query: (SELECT ...)
@@ -52,7 +51,10 @@ const COMMANDS: &str = "\
   \\r            forget the statement so far
   \\timing       show how long statements take, or no longer
   \\x            a line a value, or a line a row again
-  \\q            end (Ctrl-D too)";
+  \\q            end (quit, exit and Ctrl-D too)";
+
+/// What `help` prints at a terminal.
+const HELP: &str = "A semicolon ends a statement of SQL and runs it. \\? lists commands, \\q ends.";
 
 /// What \\l prints, as psql asks for it.
 const DATABASES: &str = r#"SELECT datname AS "Name", pg_get_userbyid(datdba) AS "Owner",
@@ -252,6 +254,18 @@ impl Shell {
                 }
                 Line::End => return Ok(()),
             };
+            match (word(&line), splitter.open()) {
+                (Some(Word::Help), None) => {
+                    println!("{HELP}");
+                    continue;
+                }
+                (Some(Word::Quit), None) => return Ok(()),
+                // It may be a line of the statement, or somebody who is lost in one.
+                (Some(Word::Help), Some('-' | '(')) => println!("Use \\? for help, \\r to begin anew."),
+                (Some(Word::Quit), Some('-' | '(')) => println!("Use \\q to quit."),
+                (Some(_), Some(_)) => println!("Use Ctrl-C to begin anew, then \\q to quit."),
+                (None, _) => {}
+            }
             if !typed.is_empty() {
                 typed.push('\n');
             }
@@ -421,6 +435,22 @@ impl Shell {
     }
 }
 
+/// What people type who do not know backslash commands.
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    Help,
+    Quit,
+}
+
+/// The word of which a line consists.
+fn word(line: &str) -> Option<Word> {
+    match line.trim().trim_end_matches(';').trim_end().to_ascii_lowercase().as_str() {
+        "help" => Some(Word::Help),
+        "quit" | "exit" => Some(Word::Quit),
+        _ => None,
+    }
+}
+
 /// Prints an error or notice of a statement, as psql does.
 fn report(place: Option<&str>, sql: &str, error: &Notice) {
     let report = error.report();
@@ -442,5 +472,30 @@ fn report(place: Option<&str>, sql: &str, error: &Notice) {
     }
     if let Some(hint) = &report.hint {
         eprintln!("HINT:  {hint}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMMANDS, Word, word};
+
+    #[test]
+    fn words_of_people_are_known_alone_on_their_line() {
+        for (line, meant) in [
+            ("help", Some(Word::Help)),
+            (" HELP ; ", Some(Word::Help)),
+            ("quit", Some(Word::Quit)),
+            ("exit;", Some(Word::Quit)),
+            ("exit now", None),
+            ("SELECT quit", None),
+            ("", None),
+        ] {
+            assert_eq!(word(line), meant, "{line}");
+        }
+    }
+
+    #[test]
+    fn commands_are_listed_in_columns() {
+        assert!(COMMANDS.lines().all(|line| line.starts_with("  ")), "{COMMANDS}");
     }
 }

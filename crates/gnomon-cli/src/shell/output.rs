@@ -75,6 +75,12 @@ impl Rows {
         if expanded {
             return self.print_expanded(out);
         }
+        self.print_table(out)?;
+        self.print_count(out)
+    }
+
+    /// Prints a table alone.
+    pub fn print_table(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut table = Table::new();
         table.load_style(PSQL);
         table.set_header(self.names.iter().enumerate().map(|(column, name)| self.heading(column, name)));
@@ -95,7 +101,7 @@ impl Rows {
                 writeln!(out, "{}", line.trim_end())?;
             }
         }
-        self.print_count(out)
+        Ok(())
     }
 
     /// A name in the middle of its column, as psql has it: an odd blank stands behind.

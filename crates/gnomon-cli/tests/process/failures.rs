@@ -47,7 +47,9 @@ fn arguments_that_make_no_sense_are_refused() {
         &["nonsense"][..],
         &["sql"],
         &["bench", "tpcb", "--clients", "0"],
+        &["bench", "tpcb", "--seconds", "0"],
         &["serve", "--listen", "nowhere"],
+        &["serve", "--listen", "5445", "--port", "5446"],
         &["serve", "--user", "alice"],
     ] {
         assert_eq!(run(arguments).code, Some(2), "{arguments:?}");
@@ -58,6 +60,17 @@ fn arguments_that_make_no_sense_are_refused() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("give --user and --password-file"), "{}", ran.stderr);
     assert!(!database.exists(), "nothing is made before everything is checked");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for there in [false, true] {
+        let ran = run(&["serve", text(&database), "--port", &port]);
+        assert_eq!(ran.code, Some(1));
+        assert!(ran.stderr.contains("in use") && ran.stderr.contains("give another port"), "{}", ran.stderr);
+        assert_eq!(database.exists(), there, "no database is made for a server that cannot be");
+        if !there {
+            made(&database);
+        }
+    }
 }
 
 #[test]
@@ -68,6 +81,9 @@ fn a_directory_that_is_no_database_is_left_alone() {
         let ran = run(&[command, text(directory.path())]);
         assert_eq!(ran.code, Some(1));
         assert!(ran.stderr.contains("there is no database in"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("make one by"), "that is refused: {}", ran.stderr);
+        let ran = run(&[command, text(&directory.path().join("letter.txt"))]);
+        assert!(ran.code == Some(1) && !ran.stderr.contains("make one by"), "{}", ran.stderr);
     }
     let absent = directory.path().join("absent");
     let empty = directory.path().join("empty");
