@@ -51,8 +51,8 @@ struct Building {
     unplaced: Vec<PoolKey>,
     /// Chunks whose bitmap changes.
     chunks: BTreeSet<u64>,
-    /// Physical pages that the new root does not reach any more.
-    abandoned: Vec<u64>,
+    /// Places that the new root does not reach any more.
+    abandoned: Vec<PageEntry>,
 }
 
 impl ShadowStore {
@@ -194,14 +194,18 @@ impl ShadowStore {
         for (key, page) in nodes {
             self.pool.put(key, page);
         }
-        *self.root.lock() = root;
+        let free = {
+            let mut pins = self.pins.lock();
+            *self.root.lock() = root;
+            pins.give_up(building.abandoned, batch)
+        };
         self.accumulating.lock().early_in_flight.clear();
         for (frame, _) in closed.images.values() {
             frame.in_flight.store(false, Ordering::Release);
         }
         drop(building.pins);
         let mut space = self.space.lock();
-        for physical in building.abandoned {
+        for physical in free {
             space.release(physical);
         }
         space.unreserve(closed.reserved);
@@ -318,7 +322,7 @@ impl ShadowStore {
         if let Some(entry) = self.entry(key.level, key.index)? {
             let chunk = self.space_of(entry.physical, |space, page| space.abandon(page))?;
             building.chunks.insert(chunk);
-            building.abandoned.push(entry.physical);
+            building.abandoned.push(entry);
         }
         Ok(())
     }
@@ -358,7 +362,7 @@ impl ShadowStore {
             && old.depth > 0
             && let Some(entry) = self.entry(0, key.index)?
         {
-            building.abandoned.retain(|page| *page != entry.physical);
+            building.abandoned.retain(|page| *page != entry);
             return Ok(entry.physical);
         }
         Ok(physical)

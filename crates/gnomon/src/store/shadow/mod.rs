@@ -28,19 +28,21 @@
 //!
 //! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
 //! method has its order among data pages; then a loader's, upward through the levels of the page table); `early` or
-//! `growing` or `free_pages`, which are held over I/O; `space` or `accumulating` or `root` or `logical`, never during
-//! I/O.
+//! `growing` or `free_pages`, which are held over I/O; `pins`; `space` or `accumulating` or `root` or `logical`, never
+//! during I/O.
 //!
 //! *Confirming.* A root that lists its batch's pages loses the batch if one of them is damaged later, since that looks
 //! like a crash. So when nobody has written for a moment, and when the database is closed, the root is written once
 //! more without the list ([`ShadowStore::confirm`]).
 //!
-//! Not done here: a cleaner, mirrors, several page sizes, pinned snapshots.
+//! Not done here: a cleaner, mirrors, several page sizes.
 
 mod batch;
 mod durable;
 mod mend;
 mod pages;
+#[allow(dead_code, reason = "for backups")]
+mod pin;
 mod root;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -103,6 +105,7 @@ pub struct ShadowStore {
     /// The published root: durable, and what the page table in memory stands under.
     root: Mutex<Root>,
     logical: Mutex<Logical>,
+    pins: Mutex<pin::Pins>,
     /// The last CSN that was taken.
     last_csn: AtomicU64,
     durability: Durability,
@@ -297,6 +300,7 @@ impl ShadowStore {
                 scanned: 0,
                 scan_end: root.logical_end,
             }),
+            pins: Mutex::default(),
             last_csn: AtomicU64::new(root.csn.0),
             durability: Durability::new(root.csn),
             root: Mutex::new(root),

@@ -121,6 +121,12 @@ impl Space {
         self.reachable
     }
 
+    /// Pages that may not be handed out.
+    #[cfg(test)]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     pub fn chunk_count(&self) -> u64 {
         self.end.div_ceil(CHUNK_PAGES)
     }

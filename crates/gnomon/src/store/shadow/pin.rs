@@ -1,0 +1,228 @@
+//! Pinned roots: states of the store that stay readable while others commit, as old as somebody needs them (for
+//! backups, and for readers that are older than a change of whole pages).
+//!
+//! Promises: a pinned state is one that was published, and so durable; reading it takes no latch and no part of the
+//! buffer pool. The pages that it reaches are not used again until it is let go: a page that batch `w` wrote and batch
+//! `n` gave up is held while a state between them, `w <= state < n`, is pinned. What is held costs space, never memory
+//! beyond a few bytes a page, and is free after a crash.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    ShadowStore,
+    root::Root,
+    table::{self, PageEntry},
+};
+use crate::{
+    Csn, Result,
+    page::{Page, PageId},
+    store::PageRead,
+    sync::{Arc, Mutex},
+};
+
+/// Pages that a pinned state keeps in memory at most, nodes of the page table among them (4 MiB).
+const CACHED_PAGES_MAX: usize = 1024;
+
+/// The pinned states of a store, and what is held for them.
+#[derive(Default)]
+pub(super) struct Pins {
+    /// How often a state is pinned, by its batch.
+    states: BTreeMap<u64, usize>,
+    held: Vec<Held>,
+}
+
+/// A physical page that only pinned states reach.
+struct Held {
+    physical: u64,
+    written: u64,
+    given_up: u64,
+}
+
+impl Pins {
+    /// Whether a pinned state reaches a page that batch `written` wrote and `given_up` gave up.
+    fn is_needed(&self, written: u64, given_up: u64) -> bool {
+        written < given_up && self.states.range(written..given_up).next().is_some()
+    }
+
+    /// Of the pages that batch `given_up` gave up, those that are free now. The others are held.
+    pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<u64> {
+        let mut free = Vec::with_capacity(pages.len());
+        for PageEntry { physical, batch: written } in pages {
+            if self.is_needed(written, given_up) {
+                self.held.push(Held { physical, written, given_up });
+            } else {
+                free.push(physical);
+            }
+        }
+        free
+    }
+
+    fn pin(&mut self, batch: u64) {
+        *self.states.entry(batch).or_default() += 1;
+    }
+
+    /// The pages that are free when a state is pinned once less.
+    fn unpin(&mut self, batch: u64) -> Vec<u64> {
+        let count = self.states.get_mut(&batch).expect("it was pinned");
+        *count -= 1;
+        if *count > 0 {
+            return Vec::new();
+        }
+        self.states.remove(&batch);
+        let (needed, free): (Vec<Held>, Vec<Held>) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|held| self.is_needed(held.written, held.given_up));
+        self.held = needed;
+        free.into_iter().map(|held| held.physical).collect()
+    }
+}
+
+impl ShadowStore {
+    /// Pins the newest durable state.
+    pub fn pin(self: &Arc<Self>) -> PinnedRoot {
+        // The mutex first: a batch is published under it.
+        let mut pins = self.pins.lock();
+        let root = *self.root.lock();
+        pins.pin(root.batch);
+        drop(pins);
+        PinnedRoot { store: self.clone(), root, cached: Mutex::default() }
+    }
+
+    /// Physical pages that are in use for pinned states only.
+    pub fn held_pages(&self) -> u64 {
+        self.pins.lock().held.len() as u64
+    }
+}
+
+/// A durable state of the store, which stays as it is while this lives.
+pub struct PinnedRoot {
+    store: Arc<ShadowStore>,
+    root: Root,
+    /// Pages read lately, by level and logical number.
+    cached: Mutex<HashMap<(u8, u64), Arc<Page>>>,
+}
+
+impl PinnedRoot {
+    /// The last commit in it.
+    pub fn csn(&self) -> Csn {
+        self.root.csn
+    }
+
+    /// The batch that made it: pages that a later one wrote carry a larger number.
+    pub fn batch(&self) -> u64 {
+        self.root.batch
+    }
+
+    fn page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Arc<Page>> {
+        if let Some(page) = self.cached.lock().get(&(level, logical)) {
+            return Ok(page.clone());
+        }
+        let page = Arc::new(self.store.read_page(level, logical, entry)?);
+        let mut cached = self.cached.lock();
+        if cached.len() >= CACHED_PAGES_MAX {
+            cached.clear();
+        }
+        cached.insert((level, logical), page.clone());
+        Ok(page)
+    }
+
+    /// The page table's entry for a data page.
+    fn entry(&self, logical: u64) -> Result<Option<PageEntry>> {
+        if self.root.depth == 0 || logical >= table::span(self.root.depth) {
+            return Ok(None);
+        }
+        let mut entry = self.root.table;
+        for level in (1..=self.root.depth).rev() {
+            let Some(present) = entry.present() else { return Ok(None) };
+            let node = self.page(level, table::node_base(level, logical), present)?;
+            entry = table::entry(&node, table::slot(level, logical));
+        }
+        Ok(entry.present())
+    }
+}
+
+impl Drop for PinnedRoot {
+    fn drop(&mut self) {
+        let free = self.store.pins.lock().unpin(self.root.batch);
+        let mut space = self.store.space.lock();
+        for physical in free {
+            space.release(physical);
+        }
+    }
+}
+
+/// A page of a pinned state.
+pub struct PinnedPage(Arc<Page>);
+
+impl std::ops::Deref for PinnedPage {
+    type Target = Arc<Page>;
+    fn deref(&self) -> &Arc<Page> {
+        &self.0
+    }
+}
+
+impl PageRead for PinnedRoot {
+    type ReadGuard = PinnedPage;
+
+    fn read(&self, id: PageId) -> Result<PinnedPage> {
+        let entry = self.entry(id.0)?.ok_or_else(|| {
+            self.store.corrupt(0, format!("logical page {id} is pointed to, but does not exist"))
+        })?;
+        Ok(PinnedPage(self.page(0, id.0, entry)?))
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{
+        disk::MemDisk,
+        env::Rng,
+        page::PageKind,
+        store::{PageGuard, PageWrite},
+    };
+
+    fn store() -> Arc<ShadowStore> {
+        Arc::new(ShadowStore::open(&MemDisk::new(), Some(7), 1 << 20, false).unwrap())
+    }
+
+    fn write(store: &ShadowStore, page: PageId, value: u8) {
+        let pages = store.begin(1).unwrap();
+        pages.write(page).unwrap().body_mut()[0] = value;
+    }
+
+    #[test]
+    fn pinned_states_stay_as_they_are_and_let_go_of_everything() {
+        let store = store();
+        let mut rng = Rng::from_seed(4);
+        let ids: Vec<PageId> =
+            (0..40).map(|_| store.begin(1).unwrap().allocate(PageKind::TreeLeaf).unwrap().id()).collect();
+        store.flush().unwrap();
+        let mut now = vec![0; ids.len()];
+        let mut pinned: Vec<(PinnedRoot, Vec<u8>)> = Vec::new();
+        for round in 0..200u32 {
+            for _ in 0..rng.below(10) {
+                let which = rng.below(ids.len() as u64) as usize;
+                now[which] = round as u8;
+                write(&store, ids[which], round as u8);
+            }
+            store.flush().unwrap();
+            match rng.below(4) {
+                0 => pinned.push((store.pin(), now.clone())),
+                1 if !pinned.is_empty() => drop(pinned.swap_remove(rng.below(pinned.len() as u64) as usize)),
+                _ => {}
+            }
+            for (root, values) in &pinned {
+                root.cached.lock().clear();
+                for (id, value) in ids.iter().zip(values) {
+                    assert_eq!(root.read(*id).unwrap().body()[0], *value, "round {round}");
+                }
+            }
+        }
+        assert!(store.held_pages() > 0);
+        pinned.clear();
+        assert_eq!(store.held_pages(), 0);
+        let space = store.space.lock();
+        assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+    }
+}
