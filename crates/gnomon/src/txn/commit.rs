@@ -81,6 +81,7 @@ impl Transaction {
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
+        let changed_bytes = writes.changed_bytes();
         let csn = pages.take_csn();
         #[cfg(all(test, shuttle))]
         match inner.store.race {
@@ -91,6 +92,7 @@ impl Transaction {
         let (changed, bytes) =
             patch(inner, &pages, csn, writes).map_err(|error| inner.store.poison(&error))?;
         inner.timeline.patched(csn, changed, bytes);
+        inner.store.note_changed(changed_bytes);
         std::mem::forget(unpatched);
         drop(pages);
         self.release();
