@@ -77,6 +77,24 @@ pub enum Error {
     /// The transaction's changes take more memory than
     /// [`Options::write_bytes_max`](crate::Options::write_bytes_max) allows. Roll it back.
     TransactionTooLarge,
+    /// A transaction is prepared under this identifier already.
+    GidInUse(Arc<str>),
+    /// No transaction is prepared under this identifier.
+    NoSuchGid(Arc<str>),
+    /// Somebody else is about to end the transaction that is prepared under this identifier.
+    GidBusy(Arc<str>),
+    /// The identifier of a prepared transaction is longer than [`GID_BYTES_MAX`](crate::GID_BYTES_MAX) (bytes).
+    GidTooLong {
+        /// The identifier's length in bytes.
+        bytes: usize,
+    },
+    /// As many transactions are prepared as [`Options::prepared_max`](crate::Options::prepared_max) allows.
+    TooManyPrepared {
+        /// The limit.
+        max: usize,
+    },
+    /// The transaction has done something that does not survive in a prepared one; the text says what.
+    CannotPrepare(&'static str),
     /// No space for the transaction; the database goes on without it.
     DiskFull,
     /// The operating system failed a call before anything depended on it.
@@ -106,12 +124,18 @@ impl Error {
             | Error::Serialization
             | Error::SnapshotTooOld
             | Error::LockTimeout
+            | Error::GidBusy(_)
+            | Error::TooManyPrepared { .. }
             | Error::Interrupted(_) => Reaction::Retry,
             Error::KeyExists
             | Error::KeyTooLong { .. }
             | Error::ValueTooLong { .. }
             | Error::NoSuchTree(_)
             | Error::ReadOnly
+            | Error::GidInUse(_)
+            | Error::NoSuchGid(_)
+            | Error::GidTooLong { .. }
+            | Error::CannotPrepare(_)
             | Error::BadOption(_)
             | Error::NotADatabase { .. }
             | Error::InUse { .. }
@@ -159,6 +183,18 @@ impl fmt::Display for Error {
             Error::TransactionTooLarge => f.write_str(
                 "the transaction changes more than memory is allowed for: change less in one transaction",
             ),
+            Error::GidInUse(gid) => write!(f, "a transaction is prepared as '{gid}' already"),
+            Error::NoSuchGid(gid) => write!(f, "no transaction is prepared as '{gid}'"),
+            Error::GidBusy(gid) => write!(f, "the transaction that is prepared as '{gid}' is being ended"),
+            Error::GidTooLong { bytes } => write!(
+                f,
+                "an identifier of {bytes} bytes for a prepared transaction exceeds the maximum of {}",
+                crate::GID_BYTES_MAX
+            ),
+            Error::TooManyPrepared { max } => {
+                write!(f, "{max} transactions are prepared, and no more are allowed: end some of them")
+            }
+            Error::CannotPrepare(what) => write!(f, "a transaction that {what} cannot be prepared"),
             Error::DiskFull => {
                 f.write_str("no space left for this transaction: free disk space, then try again")
             }

@@ -265,6 +265,17 @@ impl LockOwner {
         held.map(|(_, mode)| mode)
     }
 
+    /// Calls `visit` with every lock that it holds, in the order in which they were first taken. `visit` must not use
+    /// the lock manager.
+    pub fn visit_held(&self, mut visit: impl FnMut(LockName<'_>, Mode)) {
+        for step in self.log.iter().filter(|step| step.slot != RELEASED && step.before.is_none()) {
+            let shard = self.manager.shard(usize::from(step.shard)).lock();
+            if let Some((name, mode)) = shard.name_at(step.slot, self.txn) {
+                visit(name, mode);
+            }
+        }
+    }
+
     /// Releases one lock, whatever its mode, before the others; false if the owner does not hold it.
     pub fn release(&mut self, name: LockName<'_>) -> bool {
         let (hash, mut woken) = (name.hash(), Vec::new());

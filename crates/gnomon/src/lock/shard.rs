@@ -314,6 +314,13 @@ impl Shard {
         Some((head.name.table, grant.mode))
     }
 
+    /// The name of the lock in a slot, and the mode that an owner holds it in.
+    pub(super) fn name_at(&self, slot: u32, txn: TxnId) -> Option<(LockName<'_>, Mode)> {
+        let head = self.heads.get(slot as usize)?;
+        let grant = head.granted.iter().find(|g| g.txn == txn)?;
+        Some((head.name.as_name(), grant.mode))
+    }
+
     /// Whom a waiter waits for directly: holders and earlier waiters that do not get on with it.
     pub(super) fn blockers(&self, tables: &[LockTable], slot: u32, txn: TxnId, number: u64) -> Vec<TxnId> {
         let Some((head, at)) = self.position(slot, txn, number) else { return Vec::new() };

@@ -24,6 +24,10 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    pub(super) fn new(handle: Arc<Handle>, csn: Csn) -> Ticket {
+        Ticket { handle, csn }
+    }
+
     /// The commit's place in the order of commits; of a transaction that wrote nothing, that of the newest commit
     /// that it may have seen.
     pub fn csn(&self) -> Csn {
@@ -75,26 +79,19 @@ impl Transaction {
         }
         let writes = std::mem::take(&mut self.writes);
         let inner = &handle.inner;
-        // Ends after the page transaction, which stops the database if there is a panic.
-        let unpatched = Unpatched(inner);
-        let mut pages = begin(inner, &writes)?;
+        let pages = begin(inner, &writes)?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
-        let changed_bytes = writes.changed_bytes();
-        let csn = pages.take_csn();
-        #[cfg(all(test, shuttle))]
-        match inner.store.race {
-            Some(PlantedRace::LocksBeforePatch) => self.release(),
-            Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
-            _ => {}
-        }
-        let (changed, bytes) =
-            patch(inner, &pages, csn, writes).map_err(|error| inner.store.poison(&error))?;
-        inner.timeline.patched(csn, changed, bytes);
-        inner.store.note_changed(changed_bytes);
-        std::mem::forget(unpatched);
-        drop(pages);
+        let csn = patch_in_order(inner, pages, writes, |_pages, _csn| {
+            #[cfg(all(test, shuttle))]
+            match inner.store.race {
+                Some(PlantedRace::LocksBeforePatch) => self.release(),
+                Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(_csn),
+                _ => {}
+            }
+            Ok(())
+        })?;
         self.release();
         inner.prune();
         if dropped {
@@ -104,7 +101,7 @@ impl Transaction {
     }
 
     /// What can fail for this transaction alone fails here.
-    fn check_committable(&self) -> Result<()> {
+    pub(super) fn check_committable(&self) -> Result<()> {
         self.inner().check_open()?;
         self.inner().store.check()
     }
@@ -114,6 +111,27 @@ impl Transaction {
 fn begin<'a>(inner: &'a Inner, writes: &WriteSet) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
     inner.store.begin_for(purpose, pages_changed(inner, writes)?)
+}
+
+/// Takes the CSN of a page transaction, and patches `writes` and what `first` changes, which is called before. A failure
+/// from here on stops the database.
+pub(super) fn patch_in_order(
+    inner: &Arc<Inner>,
+    pages: PageTxn<'_>,
+    writes: WriteSet,
+    first: impl FnOnce(&PageTxn<'_>, Csn) -> Result<()>,
+) -> Result<Csn> {
+    // Ends after the page transaction, which stops the database if there is a panic.
+    let unpatched = Unpatched(inner);
+    let mut pages = pages;
+    let csn = pages.take_csn();
+    let (changed, bytes) = first(&pages, csn)
+        .and_then(|()| patch(inner, &pages, csn, writes))
+        .map_err(|error| inner.store.poison(&error))?;
+    inner.timeline.patched(csn, changed, bytes);
+    std::mem::forget(unpatched);
+    drop(pages);
+    Ok(csn)
 }
 
 /// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
@@ -183,12 +201,24 @@ fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: Tree
     inner.directory.insert(pages, id, root)
 }
 
-/// At most so many pages change when `writes` are patched.
-fn pages_changed(inner: &Inner, writes: &WriteSet) -> Result<u64> {
-    // A leaf that is changed may be split, or merged with a neighbour, which changes their parent.
-    const PAGES_A_LEAF: u64 = 3;
-    /// Splits of nodes further up, and of leaves by others before this transaction comes to them.
-    const PAGES_A_TREE: u64 = 8;
+// A leaf that is changed may be split, or merged with a neighbour, which changes their parent.
+const PAGES_A_LEAF: u64 = 3;
+/// Splits of nodes further up, and of leaves by others before this transaction comes to them.
+const PAGES_A_TREE: u64 = 8;
+
+/// At most so many pages change when `writes` are patched now.
+pub(super) fn pages_changed(inner: &Inner, writes: &WriteSet) -> Result<u64> {
+    pages_changed_in(inner, writes, |leaves| leaves)
+}
+
+/// At most so many pages change when `writes` are patched at some time to come: unless others have split each of the
+/// leaves that have the keys more than once until then.
+pub(super) fn pages_changed_later(inner: &Inner, writes: &WriteSet) -> Result<u64> {
+    pages_changed_in(inner, writes, |leaves| 2 * leaves)
+}
+
+/// `later` tells how many leaves those will be that are so many now, were there keys enough.
+fn pages_changed_in(inner: &Inner, writes: &WriteSet, later: impl Fn(u64) -> u64) -> Result<u64> {
     // Looking at the leaves of a few keys costs more than it saves.
     const KEYS_FEW: usize = 16;
     let mut pages = 0;
@@ -203,13 +233,31 @@ fn pages_changed(inner: &Inner, writes: &WriteSet) -> Result<u64> {
         let leaves = match tree.keys.len() {
             _ if tree.created || tree.dropped => 0,
             few if few <= KEYS_FEW => few as u64,
-            _ => leaves_of(inner, id, tree)?,
+            many => later(leaves_of(inner, id, tree)?).min(many as u64),
         };
-        // A split leaves pages at least a quarter full.
-        let new = put_bytes / (BODY_BYTES / 4) + overflow_pages;
-        pages += PAGES_A_LEAF * leaves + new as u64 + PAGES_A_TREE;
+        pages += PAGES_A_LEAF * leaves + new_pages(put_bytes, overflow_pages) + PAGES_A_TREE;
     }
     Ok(pages)
+}
+
+/// At most so many pages are new when entries of so many bytes are put into leaves, and so many pages beside them.
+fn new_pages(put_bytes: usize, overflow_pages: usize) -> u64 {
+    // A split leaves pages at least a quarter full.
+    (put_bytes / (BODY_BYTES / 4) + overflow_pages) as u64
+}
+
+/// At most so many pages of a tree change when entries with keys of `key_bytes` are put that follow each other, and when
+/// they are deleted. `values` are the lengths of their values.
+pub(super) fn pages_of_sequence(key_bytes: usize, values: impl Iterator<Item = usize>) -> (u64, u64) {
+    // Beside the nodes above them in the page table, one for many of those that are given back together.
+    const FREED_A_NODE: u64 = 8;
+    let (mut count, mut put_bytes, mut overflow_pages) = (0, 0, 0);
+    for value_bytes in values {
+        let (bytes, pages) = access::room_for(key_bytes, value_bytes);
+        (count, put_bytes, overflow_pages) = (count + 1, put_bytes + bytes, overflow_pages + pages);
+    }
+    let leaves = PAGES_A_LEAF * count + PAGES_A_TREE;
+    (leaves + new_pages(put_bytes, overflow_pages), leaves + (overflow_pages as u64).div_ceil(FREED_A_NODE))
 }
 
 /// How many leaves have the keys that are written.

@@ -4,7 +4,7 @@
 //!
 //! `GNOMON_SWEEP_SEEDS` sets how many workloads are swept.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{Database, Direction, Isolation, KeyRange, Options, TxnOptions, background, database, verify};
 use crate::{
@@ -18,10 +18,42 @@ use crate::{
 
 type Contents = BTreeMap<TreeId, BTreeMap<Vec<u8>, Vec<u8>>>;
 
+/// What a database holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct State {
+    contents: Contents,
+    prepared: BTreeMap<String, Prepared>,
+}
+
+/// What a prepared transaction holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Prepared {
+    writes: BTreeMap<(TreeId, Vec<u8>), Option<Vec<u8>>>,
+    /// Places within ranges that it has read under SERIALIZABLE, of keys that do not exist.
+    locked_gaps: Vec<(TreeId, Vec<u8>)>,
+}
+
+impl State {
+    fn end(&mut self, gid: &str, commit: bool) {
+        let prepared = self.prepared.remove(gid).expect("it is prepared");
+        for ((tree, key), value) in prepared.writes.into_iter().filter(|_| commit) {
+            let entries = self.contents.get_mut(&tree).expect("its tree is locked");
+            match value {
+                Some(value) => entries.insert(key, value),
+                None => entries.remove(&key),
+            };
+        }
+    }
+
+    fn is_locked(&self, tree: TreeId, key: &[u8]) -> bool {
+        self.prepared.values().any(|prepared| prepared.writes.contains_key(&(tree, key.to_vec())))
+    }
+}
+
 /// What a run did.
 struct History {
-    /// The contents after each commit, acknowledged or under way, by CSN.
-    states: BTreeMap<Csn, Contents>,
+    /// What was there after each commit, acknowledged or under way, by CSN.
+    states: BTreeMap<Csn, State>,
     acknowledged: Csn,
     /// Why it ended early.
     error: Option<Error>,
@@ -49,7 +81,7 @@ fn run(
     disk: &SimDisk,
     seed: u64,
     transactions: usize,
-    start: &Contents,
+    start: &State,
     planted: Option<PlantedBug>,
 ) -> History {
     let mut history =
@@ -78,34 +110,88 @@ fn work(
         if rng.chance(1, 10) {
             db.0.inner.store.confirm()?;
         }
+        if rng.chance(1, 3)
+            && let Some(gid) = current.prepared.keys().next().cloned()
+        {
+            let commit = rng.chance(2, 3);
+            let mut next = current.clone();
+            next.end(&gid, commit);
+            let expected = Csn(last.0 + 1);
+            history.states.insert(expected, next.clone());
+            let prepared = db.claim_prepared(&gid)?;
+            match (commit, rng.chance(2, 3)) {
+                (false, _) => history.acknowledged = prepared.rollback()?,
+                (true, true) => history.acknowledged = prepared.commit()?,
+                (true, false) => assert_eq!(prepared.commit_ticket()?.csn(), expected),
+            }
+            (current, last) = (next, expected);
+        }
         let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
-        let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
-        let mut next = current.clone();
+        // Nobody else is running: what is locked is locked by a prepared transaction.
+        let options = TxnOptions { isolation, lock_timeout: Some(Duration::ZERO), ..TxnOptions::default() };
+        let mut txn = db.begin(options)?;
+        let (mut next, mut own, mut changes_trees) = (current.clone(), Prepared::default(), false);
         for _ in 0..1 + rng.below(8) {
-            let trees: Vec<TreeId> = next.keys().copied().collect();
+            let trees: Vec<TreeId> = next.contents.keys().copied().collect();
             let tree = (!trees.is_empty()).then(|| trees[rng.below(trees.len() as u64) as usize]);
             let key = vec![b'k'; 1 + rng.below(3) as usize * 40]
                 .into_iter()
                 .chain([rng.below(60) as u8])
                 .collect::<Vec<u8>>();
-            match (rng.below(20), tree) {
+            let done = match (rng.below(20), tree) {
                 (0, _) | (_, None) => {
-                    next.insert(txn.create_tree()?, BTreeMap::new());
+                    next.contents.insert(txn.create_tree()?, BTreeMap::new());
+                    changes_trees = true;
+                    Ok(())
                 }
-                (1, Some(tree)) if trees.len() > 2 => {
-                    txn.drop_tree(tree)?;
-                    next.remove(&tree);
-                }
-                (2..7, Some(tree)) => {
-                    let was = next.get_mut(&tree).expect("chosen").remove(&key).is_some();
-                    assert_eq!(txn.delete(tree, &key)?, was);
+                (1, Some(tree)) if trees.len() > 2 => txn.drop_tree(tree).map(|()| {
+                    next.contents.remove(&tree);
+                    own.writes.retain(|(of, _), _| *of != tree);
+                    changes_trees = true;
+                }),
+                (2..6, Some(tree)) => txn.delete(tree, &key).map(|was| {
+                    let removed = next.contents.get_mut(&tree).expect("chosen").remove(&key);
+                    assert_eq!(removed.is_some(), was);
+                    if was {
+                        own.writes.insert((tree, key.clone()), None);
+                    }
+                }),
+                (6..8, Some(tree)) => {
+                    let end = [&key[..], &[0xff]].concat();
+                    let range =
+                        KeyRange { start: Bound::Included(key.clone()), end: Bound::Excluded(end.clone()) };
+                    let mut cursor = txn.scan(tree, range, Direction::Forward)?;
+                    let mut found = Vec::new();
+                    let scanned = loop {
+                        match cursor.next(&mut txn) {
+                            Ok(Some((key, _))) => found.push(key),
+                            Ok(None) => break Ok(()),
+                            Err(error) => break Err(error),
+                        }
+                    };
+                    scanned.map(|()| {
+                        let right =
+                            next.contents[&tree].range(key.clone()..end.clone()).map(|(key, _)| key.clone());
+                        assert_eq!(found, right.collect::<Vec<_>>());
+                        if isolation == Isolation::Serializable {
+                            own.locked_gaps.push((tree, [&key[..], &[0x80]].concat()));
+                        }
+                    })
                 }
                 (_, Some(tree)) => {
                     let len = [10, 100, 900, 3000, 20_000][rng.below(5).min(rng.below(5)) as usize];
                     let value = vec![rng.below(256) as u8; rng.below(len) as usize];
-                    txn.put(tree, &key, &value)?;
-                    next.get_mut(&tree).expect("chosen").insert(key, value);
+                    let put = txn.put(tree, &key, &value);
+                    assert!(put.is_err() || !current.is_locked(tree, &key), "a lock is not there");
+                    put.map(|()| {
+                        next.contents.get_mut(&tree).expect("chosen").insert(key.clone(), value.clone());
+                        own.writes.insert((tree, key.clone()), Some(value));
+                    })
                 }
+            };
+            match done {
+                Err(Error::LockTimeout) => assert!(!current.prepared.is_empty(), "nobody holds a lock"),
+                done => done?,
             }
         }
         if rng.chance(1, 10) {
@@ -113,10 +199,20 @@ fn work(
             continue;
         }
         let expected = Csn(last.0 + 1);
+        if !changes_trees && current.prepared.len() < 3 && rng.chance(1, 4) {
+            let gid = format!("transaction {expected}");
+            next = current.clone();
+            next.prepared.insert(gid.clone(), own);
+            history.states.insert(expected, next.clone());
+            history.acknowledged = txn.prepare(&gid, b"")?;
+            assert_eq!(history.acknowledged, expected);
+            (current, last) = (next, expected);
+            continue;
+        }
         history.states.insert(expected, next.clone());
         // A third of the commits nobody waits for.
         let ticket = txn.finish()?;
-        if ticket.csn() == last {
+        if ticket.csn() < expected {
             // It wrote nothing.
             history.states.remove(&expected);
             continue;
@@ -158,8 +254,9 @@ fn newest_page(image: &SimDisk) -> u64 {
 }
 
 /// Opens what a crash left and compares it with what may be there. The text says what is wrong.
-fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<Contents, String> {
+fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<State, String> {
     let newest_page = newest_page(image);
+    let copy = image.crash_image_everything();
     let (csn, found) = {
         let db = open(image, planted, 0).map_err(|error| format!("cannot be opened: {error}"))?;
         if db.0.inner.store.next_batch() <= newest_page {
@@ -170,35 +267,77 @@ fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Res
     if csn < history.acknowledged {
         return Err(format!("holds commits up to {csn}, but {} was acknowledged", history.acknowledged));
     }
-    match history.states.get(&csn) {
-        None => return Err(format!("says that it holds commits up to {csn}, of which there is none")),
-        Some(state) if *state != found => return Err(format!("does not hold the state of commit {csn}")),
-        Some(_) => {}
+    let Some(state) = history.states.get(&csn) else {
+        return Err(format!("says that it holds commits up to {csn}, of which there is none"));
+    };
+    if state.contents != found {
+        return Err(format!("does not hold the state of commit {csn}"));
     }
+    check_prepared(&copy, state, csn).map_err(|wrong| format!("after commit {csn}: {wrong}"))?;
     let report = verify(image, &mut |_, _| ()).map_err(|error| format!("cannot be verified: {error}"))?;
     if !report.is_sound() {
         return Err(format!("has findings: {:?}", report.findings));
     }
-    Ok(found)
+    Ok(state.clone())
 }
 
-/// Sweeps one workload; returns how many images it checked, or what was wrong with one.
-fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<u64, String> {
+/// Whether exactly those transactions are prepared that should be, hold their locks, and can be ended.
+fn check_prepared(image: &SimDisk, state: &State, csn: Csn) -> Result<(), String> {
+    let db = open(image, None, 0).map_err(|error| format!("cannot be opened: {error}"))?;
+    let gids: Vec<String> =
+        db.prepared().map_err(|error| error.to_string())?.into_iter().map(|info| info.gid).collect();
+    if !gids.iter().eq(state.prepared.keys()) {
+        return Err(format!("{gids:?} are prepared, not {:?}", state.prepared.keys()));
+    }
+    let mut txn = db
+        .begin(TxnOptions { lock_timeout: Some(Duration::ZERO), ..TxnOptions::default() })
+        .map_err(|error| error.to_string())?;
+    let mut left = state.clone();
+    for (gid, prepared) in &state.prepared {
+        let written = prepared.writes.keys();
+        for (tree, key) in written.chain(&prepared.locked_gaps) {
+            let blocked = txn.put(*tree, key, b"x");
+            if !matches!(blocked, Err(Error::LockTimeout)) {
+                return Err(format!("{gid} has lost its lock on {key:?} of {tree}: {blocked:?}"));
+            }
+        }
+    }
+    drop(txn);
+    for (number, gid) in gids.iter().enumerate() {
+        let commit = !(csn.0 + number as u64).is_multiple_of(3);
+        let ended = if commit { db.commit_prepared(gid) } else { db.rollback_prepared(gid) };
+        ended.map_err(|error| format!("{gid} cannot be ended: {error}"))?;
+        left.end(gid, commit);
+    }
+    match contents(&db) {
+        Ok(found) if found == left.contents => {}
+        found => return Err(format!("{gids:?} were ended, and something else is there: {:?}", found.err())),
+    }
+    match db.locks().is_empty() {
+        true => Ok(()),
+        false => Err("locks are left".into()),
+    }
+}
+
+/// Sweeps one workload; returns how many images it checked and in how many of them transactions were prepared, or what
+/// was wrong with one.
+fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<(u64, u64), String> {
     let whole = SimDisk::new(seed);
-    let history = run(&whole, seed, TRANSACTIONS, &Contents::new(), planted);
+    let history = run(&whole, seed, TRANSACTIONS, &State::default(), planted);
     if let Some(error) = history.error {
         return Err(format!("seed {seed}: without a crash: {error}"));
     }
-    let mut images = 0;
+    let (mut images, mut prepared) = (0, 0);
     for event in 0..whole.events() {
         let disk = SimDisk::new(seed);
         disk.crash_at(event);
-        let history = run(&disk, seed, TRANSACTIONS, &Contents::new(), planted);
+        let history = run(&disk, seed, TRANSACTIONS, &State::default(), planted);
         for (number, image) in disk.crash_images(3).enumerate() {
             images += 1;
             let place = || format!("seed {seed}, crash at event {event}, image {number}");
             let found = check(&image, &history, planted)
                 .map_err(|wrong| format!("{}: {wrong}\n{}", place(), disk.history()))?;
+            prepared += u64::from(!found.prepared.is_empty());
             // Life goes on from there, and crashes again.
             if (event + number as u64).is_multiple_of(5) {
                 image.crash_at(image.events() + 3 + event % 17);
@@ -210,7 +349,7 @@ fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<u64, String> {
             }
         }
     }
-    Ok(images)
+    Ok((images, prepared))
 }
 
 fn seeds() -> u64 {
@@ -219,12 +358,13 @@ fn seeds() -> u64 {
 
 #[test]
 fn every_crash_leaves_a_state_that_is_allowed() {
-    let mut images = 0;
+    let (mut images, mut prepared) = (0, 0);
     for seed in 1..=seeds() {
-        images += sweep(seed, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let counts = sweep(seed, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        (images, prepared) = (images + counts.0, prepared + counts.1);
     }
-    println!("{images} crash images were opened and compared, {} workloads", seeds());
-    assert!(images > 300 * seeds());
+    println!("{images} crash images were opened and compared, {prepared} with prepared transactions");
+    assert!(images > 300 * seeds() && prepared > 50 * seeds());
 }
 
 #[test]
@@ -234,6 +374,7 @@ fn planted_bugs_are_caught() {
         PlantedBug::ListMissing,
         PlantedBug::SyncNotWaitedFor,
         PlantedBug::OverwriteInPlace,
+        PlantedBug::EntryRemovedFirst,
     ] {
         let caught = (1..10).find_map(|seed| sweep(seed, Some(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
@@ -244,8 +385,8 @@ fn planted_bugs_are_caught() {
 #[test]
 fn a_checksum_that_is_not_checked_is_caught() {
     let disk = SimDisk::new(3);
-    let history = run(&disk, 3, TRANSACTIONS, &Contents::new(), None);
-    let right = history.states.values().last().expect("it committed");
+    let history = run(&disk, 3, TRANSACTIONS, &State::default(), None);
+    let right = &history.states.values().last().expect("it committed").contents;
     let wrong_values = |planted| {
         let len = disk.open(FILE, false).unwrap().len().unwrap();
         (0..len).step_by(97).any(|offset| {
@@ -263,12 +404,12 @@ fn a_checksum_that_is_not_checked_is_caught() {
 #[test]
 fn a_failing_write_or_sync_poisons_and_loses_nothing() {
     let whole = SimDisk::new(5);
-    run(&whole, 5, TRANSACTIONS, &Contents::new(), None);
+    run(&whole, 5, TRANSACTIONS, &State::default(), None);
     let mut poisoned = 0;
     for event in 0..whole.events() {
         let disk = SimDisk::new(5);
         disk.fail_event(event);
-        let history = run(&disk, 5, TRANSACTIONS, &Contents::new(), None);
+        let history = run(&disk, 5, TRANSACTIONS, &State::default(), None);
         poisoned += u64::from(matches!(history.error, Some(Error::Poisoned(_))));
         for image in [disk.crash_image_synced(), disk.crash_image_everything(), disk.crash_image(event)] {
             check(&image, &history, None)
@@ -284,12 +425,12 @@ fn a_failing_write_or_sync_poisons_and_loses_nothing() {
 fn what_is_served_after_a_failure_is_durable() {
     for (seed, event) in (6..10).flat_map(|seed| {
         let whole = SimDisk::new(seed);
-        run(&whole, seed, TRANSACTIONS, &Contents::new(), None);
+        run(&whole, seed, TRANSACTIONS, &State::default(), None);
         (0..whole.events()).map(move |event| (seed, event))
     }) {
         let disk = SimDisk::new(seed);
         disk.fail_event(event);
-        let mut history = run(&disk, seed, TRANSACTIONS, &Contents::new(), None);
+        let mut history = run(&disk, seed, TRANSACTIONS, &State::default(), None);
         // A name whose creation failed can be gone.
         let Ok(db) = open(&disk, None, 0) else { continue };
         let served = db.durable_csn();
@@ -312,12 +453,12 @@ fn a_crash_while_opening_after_a_failure_loses_nothing() {
     let mut images = 0;
     for seed in 6..8 {
         let whole = SimDisk::new(seed);
-        run(&whole, seed, TRANSACTIONS / 3, &Contents::new(), None);
+        run(&whole, seed, TRANSACTIONS / 3, &State::default(), None);
         for event in 0..whole.events() {
             for crash in 0.. {
                 let disk = SimDisk::new(seed);
                 disk.fail_event(event);
-                let mut history = run(&disk, seed, TRANSACTIONS / 3, &Contents::new(), None);
+                let mut history = run(&disk, seed, TRANSACTIONS / 3, &State::default(), None);
                 disk.crash_at(disk.events() + crash);
                 if let Ok(db) = open(&disk, None, 0) {
                     // Opened, it serves what it found; a commit more, of nothing new.
@@ -326,7 +467,7 @@ fn a_crash_while_opening_after_a_failure_loses_nothing() {
                     let mut txn = db.begin(TxnOptions::default()).unwrap();
                     if let Ok(tree) = txn.create_tree() {
                         let mut next = found;
-                        next.insert(tree, BTreeMap::new());
+                        next.contents.insert(tree, BTreeMap::new());
                         history.states.insert(Csn(history.acknowledged.0 + 1), next);
                         history.acknowledged = txn.commit().unwrap_or(history.acknowledged);
                     }

@@ -4,6 +4,7 @@ use std::{collections::HashMap, path::Path, time::Duration};
 
 use super::{
     background::Background,
+    prepared::{self, AllPrepared},
     transaction::{Transaction, TxnOptions},
     tree::{Directory, TreeState},
     versions::Timeline,
@@ -13,7 +14,7 @@ use crate::{
     disk::{Disk, FileDisk, MemDisk},
     env::{Rng, SystemClock},
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
-    store::shadow::{Activity, ShadowStore, StoreStats},
+    store::shadow::{ShadowStore, StoreStats},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -44,6 +45,9 @@ pub struct Options {
     /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are
     /// ended ([`Error::SnapshotTooOld`]).
     pub version_bytes_max: usize,
+    /// How many transactions may be prepared at a time; none if zero. Those that are there when the database is opened
+    /// stay, even if they are more.
+    pub prepared_max: usize,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -57,6 +61,7 @@ impl Default for Options {
             lock_timeout: None,
             write_bytes_max: 1 << 30,
             version_bytes_max: 256 << 20,
+            prepared_max: 64,
             seed: None,
         }
     }
@@ -81,16 +86,12 @@ pub struct Stats {
     pub logical_pages: u64,
     /// Levels of the page table.
     pub table_depth: u8,
-    /// Nodes of the page table, at most: so many as the page numbers handed out need.
-    pub table_pages: u64,
     /// Frames of the buffer pool in use.
     pub pool_frames: usize,
     /// Frames of the buffer pool.
     pub pool_frames_max: usize,
     /// What old versions take in memory, in bytes.
     pub version_bytes: usize,
-    /// What was done since the database was opened.
-    pub activity: Activity,
 }
 
 impl Stats {
@@ -104,11 +105,9 @@ impl Stats {
             used_pages: stats.used_pages,
             logical_pages: stats.logical_pages,
             table_depth: stats.table_depth,
-            table_pages: stats.table_pages,
             pool_frames: stats.pool_frames.0,
             pool_frames_max: stats.pool_frames.1,
             version_bytes,
-            activity: stats.activity,
         }
     }
 }
@@ -136,6 +135,7 @@ pub(super) struct Inner {
     pub locks: Arc<LockManager>,
     pub timeline: Timeline,
     pub directory: Directory,
+    pub prepared: AllPrepared,
     trees: RwLock<HashMap<TreeId, Arc<TreeState>>>,
     next_txn: AtomicU64,
     next_tree: AtomicU64,
@@ -168,6 +168,10 @@ impl Inner {
     /// Adds the state of a tree that a commit makes, before anybody can find the tree in the directory.
     pub fn add_tree(&self, id: TreeId, tree: TreeState) {
         self.trees.write().insert(id, Arc::new(tree));
+    }
+
+    pub fn new_txn_id(&self) -> TxnId {
+        TxnId(self.next_txn.fetch_add(1, Ordering::Relaxed))
     }
 
     pub fn new_tree_id(&self) -> TreeId {
@@ -287,6 +291,7 @@ impl Database {
                 Arc::new(SystemClock::new()),
             ),
             directory,
+            prepared: AllPrepared::new(options.prepared_max),
             trees: RwLock::default(),
             next_txn: AtomicU64::new(1),
             next_tree: AtomicU64::new(last_tree.0 + 1),
@@ -295,6 +300,7 @@ impl Database {
             closed: AtomicBool::new(false),
             _disk: disk,
         });
+        prepared::restore(&inner)?;
         let background = Background::new(&inner);
         if !read_only {
             if inner.directory.dropped(&*inner.store)?.is_some() {
@@ -311,7 +317,7 @@ impl Database {
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction> {
         self.0.inner.check_open()?;
         self.0.inner.store.check()?;
-        let id = TxnId(self.0.inner.next_txn.fetch_add(1, Ordering::Relaxed));
+        let id = self.0.inner.new_txn_id();
         let read_only = options.read_only || self.0.inner.store.is_read_only();
         Ok(Transaction::new(self.0.clone(), id, TxnOptions { read_only, ..options }))
     }

@@ -28,7 +28,11 @@
 //! inserts. An insert locks the gap that it falls into for as long as it takes to become pending. Both look again
 //! after a lock was granted, until what they locked is what there is.
 //!
-//! Not done here: two-phase commit, transactions larger than memory (their pages may be; their write
+//! *Two-phase commit* ([`prepared`]). PREPARE stores the write set and the locks ([`entry`]) by a commit of its own, and
+//! keeps what is needed to end the transaction: its locks, its pending keys, space. Opening takes them again. COMMIT
+//! PREPARED patches the write set and removes the entry in one commit.
+//!
+//! Not done here: transactions larger than memory (their pages may be; their write
 //! set may not), immediate updates.
 
 mod background;
@@ -37,6 +41,8 @@ mod commit;
 mod crash_sweep;
 mod cursor;
 mod database;
+mod entry;
+mod prepared;
 mod range;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -53,6 +59,7 @@ mod writes;
 pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
+pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
 pub use range::{Direction, KeyRange};
 pub use transaction::{Isolation, RowLock, Savepoint, Transaction, TreeLock, TxnOptions};
 pub use verify::{VerifiedTree, VerifyReport, verify};

@@ -74,6 +74,38 @@ impl World {
         }
     }
 
+    /// Prepares a transfer between two accounts, after as many tries as it takes.
+    fn prepare_transfer(&self, gid: &str) {
+        loop {
+            let mut txn = self.begin(Isolation::ReadCommitted);
+            let from = thread_rng().gen_range(0..ACCOUNTS);
+            let accounts = [from, (from + 1) % ACCOUNTS];
+            let mut run = || {
+                for (account, amount) in accounts.into_iter().zip([-1, 1]) {
+                    let old = txn.get_locked(self.tree, &[account], RowLock::Exclusive)?.expect("it exists");
+                    let (balance, version) = decode(&old);
+                    txn.put(self.tree, &[account], &encode(balance + amount, version + 1))?;
+                }
+                Result::Ok(())
+            };
+            match run() {
+                Ok(()) => {
+                    txn.prepare(gid, b"").unwrap();
+                    return;
+                }
+                Err(Error::Deadlock) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// What was told to be prepared is so in what a crash would leave.
+    fn check_prepared_image(&self, gid: &str) {
+        let db = open(&self.disk.crash_image_synced(), None);
+        assert!(db.prepared().unwrap().iter().any(|info| info.gid == gid));
+        db.commit_prepared(gid).unwrap();
+    }
+
     /// All accounts as one scan sees them; their sum must be what it was at first.
     fn accounts(&self, txn: &mut Transaction) -> Result<BTreeMap<u8, u64>> {
         let direction = if thread_rng().gen_bool(0.5) { Direction::Forward } else { Direction::Backward };
@@ -360,6 +392,84 @@ fn locked_reads(race: Option<PlantedRace>) {
 #[test]
 fn shuttle_what_was_read_behind_a_lock_is_durable_when_told() {
     check_random("locked reads", SEEDS, || locked_reads(None));
+}
+
+/// A prepared transfer is committed and rolled back at once, beside transfers and scans: one of the two wins, and nobody
+/// sees half of it.
+fn prepared_transfers(race: Option<PlantedRace>) {
+    let world = World::new(race);
+    world.prepare_transfer("one");
+    let enders: Vec<_> = [true, false]
+        .into_iter()
+        .map(|commit| {
+            let world = world.clone();
+            thread::spawn(move || {
+                let ended = match commit {
+                    true => world.db.commit_prepared("one"),
+                    false => world.db.rollback_prepared("one"),
+                };
+                match ended {
+                    Ok(_) => {
+                        let db = open(&world.disk.crash_image_synced(), None);
+                        assert!(db.prepared().unwrap().iter().all(|info| info.gid != "one"));
+                        Some(commit)
+                    }
+                    Err(Error::NoSuchGid(_)) => {
+                        // Whoever ended it, that is durable.
+                        let db = open(&world.disk.crash_image_synced(), None);
+                        assert!(db.prepared().unwrap().iter().all(|info| info.gid != "one"));
+                        None
+                    }
+                    Err(Error::GidBusy(_)) => None,
+                    Err(error) => panic!("{error}"),
+                }
+            })
+        })
+        .collect();
+    let other = thread::spawn({
+        let world = world.clone();
+        move || {
+            let done = world.transfer(Isolation::ReadCommitted).unwrap();
+            world.prepare_transfer("two");
+            world.check_prepared_image("two");
+            usize::from(done)
+        }
+    });
+    let scans = thread::spawn({
+        let world = world.clone();
+        move || {
+            let mut txn = world.begin(Isolation::Snapshot);
+            let first = world.accounts(&mut txn).unwrap();
+            assert_eq!(world.accounts(&mut txn).unwrap(), first);
+            drop(txn);
+            let mut txn = world.begin(Isolation::Serializable);
+            // The second prepared transaction may hold what it waits for until everybody is done.
+            txn.set_lock_timeout(Some(std::time::Duration::ZERO));
+            match world.accounts(&mut txn) {
+                Ok(_) | Err(Error::Deadlock | Error::LockTimeout) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    let outcomes: Vec<bool> = enders.into_iter().filter_map(|thread| thread.join().unwrap()).collect();
+    let transfers = other.join().unwrap();
+    scans.join().unwrap();
+    assert_eq!(outcomes.len(), 1, "one of the two ends it");
+    world.db.commit_prepared("two").unwrap();
+    assert!(world.db.locks().is_empty());
+    let seen = world.accounts(&mut world.begin(Isolation::ReadCommitted)).unwrap();
+    let changes: u64 = seen.values().sum();
+    assert_eq!(changes as usize, 2 * (transfers + usize::from(outcomes[0]) + 1), "an update was lost");
+}
+
+#[test]
+fn shuttle_a_prepared_transaction_ends_once_and_as_a_whole() {
+    check_random("prepared", SEEDS, || prepared_transfers(None));
+}
+
+#[test]
+fn shuttle_finds_locks_of_a_prepared_transaction_released_before_its_patch() {
+    catch(PlantedRace::LocksBeforePatch, prepared_transfers);
 }
 
 /// Some seed finds the race, and finds it each time.

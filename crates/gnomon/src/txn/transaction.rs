@@ -546,6 +546,16 @@ impl Transaction {
         Ok(Cursor::new(tree, used.state, range, direction, true))
     }
 
+    /// The last key of a tree, whatever the isolation: committed, of this transaction, or about to be inserted by
+    /// another one that is running or prepared. It locks no key.
+    pub fn last_key(&mut self, tree: TreeId) -> Result<Option<Vec<u8>>> {
+        let used = self.use_tree(tree, tree_mode::IS)?;
+        // The tree last: a key stops to be pending after it is in the tree.
+        let pending = used.state.and_then(|state| state.last_pending()).map(<[u8]>::into_vec);
+        let stored = self.scan_newest(tree, KeyRange::all(), Direction::Backward)?.next(self)?;
+        Ok(pending.max(stored.map(|(key, _)| key)))
+    }
+
     /// Where a scan's next step reads: a snapshot, or the newest values, with whether their keys are to be locked.
     pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
         self.check()?;

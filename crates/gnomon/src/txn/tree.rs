@@ -33,6 +33,14 @@ impl TreeState {
         self.pending.lock().remove(key);
     }
 
+    pub fn is_pending(&self, key: &[u8]) -> bool {
+        self.pending.lock().contains(key)
+    }
+
+    pub fn last_pending(&self) -> Option<Box<[u8]>> {
+        self.pending.lock().last().cloned()
+    }
+
     /// The pending keys within bounds.
     pub fn pending(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<Box<[u8]>> {
         let pending = self.pending.lock();
@@ -76,10 +84,22 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
 ///
 /// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
 /// bytes, little-endian). A dropped tree stays until its pages are given back.
+///
+/// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length of
+/// the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value: a
+/// part of the entry (see `entry`).
 pub(super) struct Directory(Tree);
 
 const LIVE: u8 = 1;
 const DROPPED: u8 = 2;
+const PREPARED: u8 = 3;
+
+fn prepared_key(gid: &str, part: u32) -> Vec<u8> {
+    let mut key = vec![PREPARED, gid.len() as u8];
+    key.extend_from_slice(gid.as_bytes());
+    key.extend_from_slice(&part.to_be_bytes());
+    key
+}
 
 fn directory_key(state: u8, tree: TreeId) -> [u8; 9] {
     let mut key = [state; 9];
@@ -157,6 +177,9 @@ impl Directory {
     pub fn dropped(&self, pages: &impl PageRead) -> Result<Option<(TreeId, Tree)>> {
         let from = directory_key(DROPPED, TreeId(0));
         let Some(key) = first_key(&self.0, pages, Bound::Included(&from))? else { return Ok(None) };
+        if key.first() == Some(&PREPARED) {
+            return Ok(None);
+        }
         let root = self.0.get(pages, &key)?;
         Ok(Some((decode_key(&key)?.1, Tree::open(decode_root(root.as_deref().unwrap_or_default())?))))
     }
@@ -168,6 +191,9 @@ impl Directory {
         while let Some(key) =
             first_key(&self.0, pages, last.as_deref().map_or(Bound::Unbounded, Bound::Excluded))?
         {
+            if key.first() == Some(&PREPARED) {
+                break;
+            }
             let (state, id) = decode_key(&key)?;
             let root = self.0.get(pages, &key)?;
             found.push((id, Tree::open(decode_root(root.as_deref().unwrap_or_default())?), state == LIVE));
@@ -175,14 +201,52 @@ impl Directory {
         }
         Ok(found)
     }
+
+    /// Stores a part of the entry of a prepared transaction.
+    pub fn put_prepared(&self, pages: &impl PageWrite, gid: &str, part: u32, bytes: &[u8]) -> Result<()> {
+        self.0.update(pages, &prepared_key(gid, part), &mut |_| Change::Put(bytes.to_vec().into()))
+    }
+
+    /// Removes the entry of a prepared transaction, of so many parts.
+    pub fn remove_prepared(&self, pages: &impl PageWrite, gid: &str, parts: u32) -> Result<()> {
+        (0..parts).try_for_each(|part| self.0.update(pages, &prepared_key(gid, part), &mut delete))
+    }
+
+    /// Calls `visit` with each prepared transaction: its identifier, the parts of its entry, the entry.
+    pub fn visit_prepared(
+        &self,
+        pages: &impl PageRead,
+        mut visit: impl FnMut(String, u32, Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let mut last: Box<[u8]> = [PREPARED].into();
+        while let Some(first) = first_key(&self.0, pages, Bound::Excluded(&last))? {
+            let gid = match &*first {
+                [PREPARED, len, rest @ ..]
+                    if rest.len() == usize::from(*len) + 4 && rest.ends_with(&[0; 4]) =>
+                {
+                    String::from_utf8(rest[..usize::from(*len)].to_vec()).map_err(|_| malformed())?
+                }
+                _ => return Err(malformed()),
+            };
+            let (mut parts, mut entry) = (0, Vec::new());
+            while let Some(part) = self.0.get(pages, &prepared_key(&gid, parts))? {
+                entry.extend_from_slice(&part);
+                parts += 1;
+            }
+            last = prepared_key(&gid, parts.saturating_sub(1)).into();
+            visit(gid, parts, entry)?;
+        }
+        Ok(())
+    }
 }
 
 fn malformed() -> Error {
-    Error::Corrupt {
-        file: crate::LOGICAL_PAGES.into(),
-        page: ShadowStore::FIRST_PAGE.0,
-        detail: "the directory of trees has a malformed entry".into(),
-    }
+    directory_damage("the directory of trees has a malformed entry".into())
+}
+
+/// Damage in the directory beneath whole pages.
+pub(super) fn directory_damage(detail: String) -> Error {
+    Error::Corrupt { file: crate::LOGICAL_PAGES.into(), page: ShadowStore::FIRST_PAGE.0, detail }
 }
 
 fn decode_root(value: &[u8]) -> Result<PageId> {

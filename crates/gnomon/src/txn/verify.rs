@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{database::Stats, tree::Directory};
+use super::{
+    database::Stats,
+    entry::Entry,
+    tree::{Directory, directory_damage},
+};
 use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::Tree,
@@ -88,6 +92,15 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
                     whole = false;
                     check.damage(error, None)?;
                 }
+            }
+        }
+        if whole {
+            let prepared = directory.visit_prepared(&store, |gid, _, bytes| match Entry::decode(&bytes) {
+                Ok(_) => Ok(()),
+                Err(what) => Err(directory_damage(format!("the prepared transaction '{gid}': {what}"))),
+            });
+            if let Err(error) = prepared {
+                check.damage(error, None)?;
             }
         }
         // Below damage nothing was reached.
@@ -189,6 +202,7 @@ mod tests {
         lock_timeout: None,
         write_bytes_max: 1 << 20,
         version_bytes_max: 1 << 20,
+        prepared_max: 4,
         seed: Some(1),
     };
 

@@ -1,0 +1,442 @@
+//! The stored form of a prepared transaction: what it will write, and the locks that it holds.
+//!
+//! All numbers are little-endian.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | version, now 1 |
+//! | 8 | length of the entry, from the version to the checksum |
+//! | 8 | logical pages that change at most when the transaction ends |
+//! | 4, n | note: its length, the bytes that the owner gave |
+//! | 4 | trees that are written; for each: |
+//! | 8, 8 | its number, how many of its keys are written; for each of these, in their order: |
+//! | 1 | flags: 1 a value is put (else the key is deleted), 2 the key is pending, 4 the key is locked exclusively |
+//! | 2, n | key: length, bytes |
+//! | 4, n | value, if one is put: length, bytes |
+//! | 8 | further locks; for each: |
+//! | 1, 1, 1, 8 | lock table, mode, what is locked (0 the tree, 1 a key, 2 what is after the last key), the tree's number |
+//! | 2, n | key, if one is locked: length, bytes |
+//! | 4 | crc32c of all bytes before |
+
+use super::{
+    database::{GAPS, KEYS, TREES},
+    writes::WriteSet,
+};
+use crate::{
+    KEY_BYTES_MAX, Result, TreeId, VALUE_BYTES_MAX,
+    lock::{GAP_MODES, KEY_MODES, LockName, LockOwner, Mode, Part, TREE_MODES, TableId, key_mode},
+};
+
+const VERSION: u8 = 1;
+/// Where the length stands, and how long the entry is without what it says.
+const LENGTH_AT: usize = 1;
+const SUM_BYTES: usize = 4;
+/// No transaction changes more pages: a damaged entry must not make the file grow without bound.
+const PAGES_MAX: u64 = 1 << 40;
+
+const PUT: u8 = 1;
+const PENDING: u8 = 2;
+const LOCKED: u8 = 4;
+
+/// A lock, with a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldLock {
+    pub table: TableId,
+    pub mode: Mode,
+    pub tree: TreeId,
+    pub part: HeldPart,
+}
+
+/// What of a tree is locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HeldPart {
+    Whole,
+    Key(Box<[u8]>),
+    End,
+}
+
+impl HeldLock {
+    fn new(name: LockName<'_>, mode: Mode) -> HeldLock {
+        let part = match name.part {
+            Part::Whole => HeldPart::Whole,
+            Part::Key(key) => HeldPart::Key(key.into()),
+            Part::End => HeldPart::End,
+        };
+        HeldLock { table: name.table, mode, tree: TreeId(name.space), part }
+    }
+
+    pub fn name(&self) -> LockName<'_> {
+        match &self.part {
+            HeldPart::Whole => LockName::whole(self.table, self.tree.0),
+            HeldPart::Key(key) => LockName::key(self.table, self.tree.0, key),
+            HeldPart::End => LockName::end(self.table, self.tree.0),
+        }
+    }
+}
+
+/// What of a transaction is stored, by reference.
+pub(super) struct Outgoing<'a> {
+    /// Pages that change at most when the transaction ends.
+    pub pages: u64,
+    note: &'a [u8],
+    writes: &'a WriteSet,
+    held: &'a LockOwner,
+    /// The locks that do not follow from the write set.
+    locks: Vec<HeldLock>,
+    /// Whether the transaction has made a key pending.
+    is_pending: &'a dyn Fn(TreeId, &[u8]) -> bool,
+}
+
+/// What was stored.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub pages: u64,
+    pub note: Box<[u8]>,
+    pub writes: WriteSet,
+    pub pending: Vec<(TreeId, Box<[u8]>)>,
+    pub locks: Vec<HeldLock>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub fn new(
+        writes: &'a WriteSet,
+        held: &'a LockOwner,
+        note: &'a [u8],
+        is_pending: &'a dyn Fn(TreeId, &[u8]) -> bool,
+    ) -> Outgoing<'a> {
+        let mut locks = Vec::new();
+        held.visit_held(|name, mode| {
+            let of_write = matches!(name.part, Part::Key(key) if (name.table, mode) == (KEYS, key_mode::X)
+                && writes.get(TreeId(name.space), key).is_some());
+            if !of_write {
+                locks.push(HeldLock::new(name, mode));
+            }
+        });
+        Outgoing { pages: 0, note, writes, held, locks, is_pending }
+    }
+
+    /// How many bytes the entry has.
+    pub fn length(&self) -> u64 {
+        let writes = self.writes.trees().map(|(_, writes)| {
+            let entries = writes
+                .keys
+                .iter()
+                .map(|(key, value)| 1 + 2 + key.len() + value.as_ref().map_or(0, |value| 4 + value.len()));
+            (8 + 8 + entries.sum::<usize>()) as u64
+        });
+        let locks = self.locks.iter().map(|lock| match &lock.part {
+            HeldPart::Key(key) => (3 + 8 + 2 + key.len()) as u64,
+            HeldPart::Whole | HeldPart::End => 3 + 8,
+        });
+        let fixed = 1 + 8 + 8 + 4 + self.note.len() + 4 + 8 + SUM_BYTES;
+        fixed as u64 + writes.sum::<u64>() + locks.sum::<u64>()
+    }
+
+    /// Writes the entry in parts of `part_bytes`, the last one shorter.
+    pub fn encode(&self, part_bytes: usize, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut parts = Parts { part_bytes, buffer: Vec::new(), sum: 0, emit };
+        self.write(&mut parts)?;
+        parts.finish()
+    }
+
+    fn write(&self, out: &mut Parts<'_>) -> Result<()> {
+        out.put(&[VERSION])?;
+        out.put(&self.length().to_le_bytes())?;
+        out.put(&self.pages.to_le_bytes())?;
+        out.put_long(self.note)?;
+        out.put(&(self.writes.trees().count() as u32).to_le_bytes())?;
+        for (tree, writes) in self.writes.trees() {
+            out.put(&tree.0.to_le_bytes())?;
+            out.put(&(writes.keys.len() as u64).to_le_bytes())?;
+            for (key, value) in &writes.keys {
+                let locked = self.held.held_mode(LockName::key(KEYS, tree.0, key)) == Some(key_mode::X);
+                let flags =
+                    [(value.is_some(), PUT), ((self.is_pending)(tree, key), PENDING), (locked, LOCKED)];
+                out.put(&[flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum()])?;
+                out.put_short(key)?;
+                if let Some(value) = value {
+                    out.put_long(value)?;
+                }
+            }
+        }
+        out.put(&(self.locks.len() as u64).to_le_bytes())?;
+        for lock in &self.locks {
+            let part = match lock.part {
+                HeldPart::Whole => 0,
+                HeldPart::Key(_) => 1,
+                HeldPart::End => 2,
+            };
+            out.put(&[lock.table.index() as u8, lock.mode.index() as u8, part])?;
+            out.put(&lock.tree.0.to_le_bytes())?;
+            if let HeldPart::Key(key) = &lock.part {
+                out.put_short(key)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Cuts what is written into parts.
+struct Parts<'a> {
+    part_bytes: usize,
+    buffer: Vec<u8>,
+    sum: u32,
+    emit: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+}
+
+impl Parts<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sum = crc32c::crc32c_append(self.sum, bytes);
+        self.cut(bytes)
+    }
+
+    fn cut(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(self.part_bytes - self.buffer.len()));
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+            if self.buffer.len() == self.part_bytes {
+                (self.emit)(&self.buffer)?;
+                self.buffer.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn put_short(&mut self, bytes: &[u8]) -> Result<()> {
+        self.put(&(bytes.len() as u16).to_le_bytes())?;
+        self.put(bytes)
+    }
+
+    fn put_long(&mut self, bytes: &[u8]) -> Result<()> {
+        self.put(&(bytes.len() as u32).to_le_bytes())?;
+        self.put(bytes)
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.cut(&self.sum.to_le_bytes())?;
+        match self.buffer.is_empty() {
+            true => Ok(()),
+            false => (self.emit)(&self.buffer),
+        }
+    }
+}
+
+impl Entry {
+    /// Reads an entry. The text says what is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Entry, &'static str> {
+        let mut rest = Rest(bytes);
+        if rest.byte()? != VERSION {
+            return Err("its version is not known");
+        }
+        if rest.u64()? != bytes.len() as u64 {
+            return Err("it is not all there");
+        }
+        let (whole, sum) = bytes.split_last_chunk::<SUM_BYTES>().ok_or(SHORT)?;
+        if crc32c::crc32c(whole) != u32::from_le_bytes(*sum) {
+            return Err("its checksum is wrong");
+        }
+        let mut rest = Rest(whole.get(LENGTH_AT + 8..).ok_or(SHORT)?);
+        let mut entry = Entry { pages: rest.u64()?, note: rest.long()?.into(), ..Entry::default() };
+        if entry.pages > PAGES_MAX {
+            return Err("it asks for more pages than there can be");
+        }
+        for _ in 0..rest.u32()? {
+            let tree = TreeId(rest.u64()?);
+            for _ in 0..rest.u64()? {
+                let flags = rest.byte()?;
+                if flags & !(PUT | PENDING | LOCKED) != 0 {
+                    return Err("a write has flags that are not known");
+                }
+                let key = rest.key()?;
+                let value = if flags & PUT != 0 { Some(rest.long()?) } else { None };
+                if value.is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+                    return Err("a value is too long");
+                }
+                if flags & PENDING != 0 {
+                    entry.pending.push((tree, key.into()));
+                }
+                if flags & LOCKED != 0 {
+                    entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), key_mode::X));
+                }
+                entry.writes.put(tree, key, value);
+            }
+        }
+        for _ in 0..rest.u64()? {
+            entry.locks.push(rest.lock()?);
+        }
+        if rest.0.is_empty() { Ok(entry) } else { Err("there is more in it than it says") }
+    }
+}
+
+const SHORT: &str = "it ends too early";
+
+/// What of an entry was not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], &'static str> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
+        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(SHORT)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, &'static str> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u32(&mut self) -> Result<u32, &'static str> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, &'static str> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn long(&mut self) -> Result<&'a [u8], &'static str> {
+        let len = self.u32()?;
+        self.take(len as usize)
+    }
+
+    fn key(&mut self) -> Result<&'a [u8], &'static str> {
+        let len = usize::from(self.array().map(u16::from_le_bytes)?);
+        if len > KEY_BYTES_MAX { Err("a key is too long") } else { self.take(len) }
+    }
+
+    fn lock(&mut self) -> Result<HeldLock, &'static str> {
+        let [table, mode, part] = self.array()?;
+        let (table, modes) = [(TREES, TREE_MODES), (KEYS, KEY_MODES), (GAPS, GAP_MODES)]
+            .into_iter()
+            .find(|(known, _)| known.index() == usize::from(table))
+            .ok_or("a lock is of no table")?;
+        if usize::from(mode) >= modes.count() {
+            return Err("a lock has no mode");
+        }
+        let tree = TreeId(self.u64()?);
+        let part = match part {
+            0 => HeldPart::Whole,
+            1 => HeldPart::Key(self.key()?.into()),
+            2 => HeldPart::End,
+            _ => return Err("a lock is on nothing that is known"),
+        };
+        Ok(HeldLock { table, mode: Mode::new(usize::from(mode)), tree, part })
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{
+        TxnId,
+        env::{ManualClock, Rng},
+        lock::{LockManager, LockTable, WaitOptions, gap_mode, tree_mode},
+        sync::Arc,
+    };
+
+    fn locks() -> LockOwner {
+        let tables = [
+            LockTable { name: "tree", modes: TREE_MODES },
+            LockTable { name: "key", modes: KEY_MODES },
+            LockTable { name: "gap", modes: GAP_MODES },
+        ];
+        LockManager::new(tables, Arc::new(ManualClock::default())).owner(TxnId(1))
+    }
+
+    /// A random transaction's entry, in parts, and what must come back of it.
+    fn random(rng: &mut Rng, part_bytes: usize) -> (Vec<Vec<u8>>, Entry) {
+        let mut owner = locks();
+        let mut expected = Entry { pages: rng.below(1 << 30), ..Entry::default() };
+        expected.note = vec![7; rng.below(30) as usize].into();
+        let options = WaitOptions::default();
+        for _ in 0..rng.below(30) {
+            let tree = TreeId(1 + rng.below(3));
+            let mut key = vec![b'k'; rng.below(20) as usize];
+            key.push(rng.below(9) as u8);
+            owner.lock(LockName::whole(TREES, tree.0), tree_mode::IX, &options).unwrap();
+            match rng.below(5) {
+                0 => owner.lock(LockName::end(GAPS, tree.0), gap_mode::SCAN, &options).unwrap(),
+                1 => owner.lock(LockName::key(GAPS, tree.0, &key), gap_mode::SCAN, &options).unwrap(),
+                2 => owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::S, &options).unwrap(),
+                kind => {
+                    if rng.chance(9, 10) {
+                        owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::X, &options).unwrap();
+                    }
+                    let value = (kind == 3).then(|| vec![rng.below(256) as u8; rng.below(300) as usize]);
+                    expected.writes.put(tree, &key, value.as_deref());
+                    if rng.chance(1, 2) && !expected.pending.contains(&(tree, key.clone().into())) {
+                        expected.pending.push((tree, key.into()));
+                    }
+                }
+            }
+        }
+        owner.visit_held(|name, mode| expected.locks.push(HeldLock::new(name, mode)));
+        let mut parts = Vec::new();
+        let is_pending = |tree, key: &[u8]| expected.pending.contains(&(tree, key.into()));
+        let mut outgoing = Outgoing::new(&expected.writes, &owner, &expected.note, &is_pending);
+        outgoing.pages = expected.pages;
+        outgoing
+            .encode(part_bytes, &mut |part| {
+                parts.push(part.to_vec());
+                Ok(())
+            })
+            .unwrap();
+        (parts, expected)
+    }
+
+    fn writes(entry: &Entry) -> Vec<(TreeId, Vec<u8>, Option<Vec<u8>>)> {
+        let trees = entry.writes.trees().flat_map(|(tree, writes)| {
+            writes
+                .keys
+                .iter()
+                .map(move |(key, value)| (tree, key.to_vec(), value.as_deref().map(<[u8]>::to_vec)))
+        });
+        trees.collect()
+    }
+
+    #[test]
+    fn entries_round_trip_in_parts_of_any_length() {
+        let mut rng = Rng::from_seed(11);
+        for part_bytes in (1..200).chain([4096, 1 << 20]) {
+            let (parts, expected) = random(&mut rng, part_bytes);
+            assert!(parts.iter().rev().skip(1).all(|part| part.len() == part_bytes));
+            let found = Entry::decode(&parts.concat()).unwrap();
+            assert_eq!((found.pages, &found.note), (expected.pages, &expected.note));
+            assert_eq!(writes(&found), writes(&expected));
+            let sorted = |entry: &Entry| {
+                let mut pending = entry.pending.clone();
+                pending.sort();
+                let mut locks: Vec<String> = entry.locks.iter().map(|lock| format!("{lock:?}")).collect();
+                locks.sort();
+                (pending, locks)
+            };
+            assert_eq!(sorted(&found), sorted(&expected));
+        }
+    }
+
+    /// Whatever is damaged is an error, also if the checksum has been made to fit; and never a panic.
+    #[test]
+    fn damaged_entries_are_refused() {
+        let mut rng = Rng::from_seed(12);
+        for _ in 0..40 {
+            let whole = random(&mut rng, 4096).0.concat();
+            for len in 0..whole.len() {
+                assert!(Entry::decode(&whole[..len]).is_err());
+            }
+            for at in 0..whole.len() {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << rng.below(8);
+                assert!(Entry::decode(&damaged).is_err(), "byte {at}");
+                damaged[at] = rng.below(256) as u8;
+                let (bytes, sum) = damaged.split_last_chunk_mut::<SUM_BYTES>().unwrap();
+                *sum = crc32c::crc32c(bytes).to_le_bytes();
+                let _ = Entry::decode(&damaged);
+            }
+        }
+    }
+}

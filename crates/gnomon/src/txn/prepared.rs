@@ -1,0 +1,427 @@
+//! Two-phase commit: transactions that are prepared to commit, and wait for somebody to say so.
+//!
+//! Promises: when [`Transaction::prepare`] returns, the transaction is durable as it is, with all that it read; nothing
+//! but a full disk can keep it from committing, and that only for as long as the disk is full. It ends by
+//! [`PreparedTransaction::commit`] or [`PreparedTransaction::rollback`] only, in this run or in a later one. Until then
+//! others meet it as a running transaction: its locks, with their ranges, and its pending keys hold.
+//!
+//! How:
+//!
+//! - *PREPARE* reserves the space for the end, which nobody else gets ([`Reservation`]), then stores the entry
+//!   ([`Entry`]) in the directory of trees, as a commit with a CSN of its own. So it is durable only with all commits
+//!   before, those that it read among them.
+//! - *COMMIT PREPARED* is one commit that patches the write set and removes the entry; *ROLLBACK PREPARED* is one that
+//!   removes the entry. The locks go after it, as after every commit. What fails before the CSN leaves the transaction
+//!   prepared.
+//! - *Opening* reads the entries before anybody can begin a transaction, and takes their locks. Each was granted beside
+//!   the others before, so each is granted again, if those that are weaker come first: a share that is held admits an
+//!   update, but not the other way round.
+//!
+//! The space is enough unless others split the leaves that it writes to more than once in the meantime. Then ending it
+//! takes more, and fails with [`Error::DiskFull`] if there is none; it can be tried again.
+//!
+//! Not here: trees that a prepared transaction makes or drops.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
+
+use super::{
+    commit::{Ticket, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order},
+    database::{Database, Handle, Inner},
+    entry::{Entry, HeldLock, Outgoing},
+    transaction::Transaction,
+    tree::{TreeState, directory_damage},
+    writes::WriteSet,
+};
+#[cfg(test)]
+use crate::store::shadow::PlantedBug;
+#[cfg(all(test, shuttle))]
+use crate::store::shadow::PlantedRace;
+use crate::{
+    Csn, Error, Result, TxnId,
+    lock::LockOwner,
+    store::shadow::Reservation,
+    sync::{Arc, Mutex},
+};
+
+/// The longest identifier of a prepared transaction, in bytes (as in PostgreSQL).
+pub const GID_BYTES_MAX: usize = 199;
+/// The longest note that its owner keeps with it, in bytes.
+pub const NOTE_BYTES_MAX: usize = 4096;
+
+/// An entry is stored in parts of this length.
+const PART_BYTES: usize = 1 << 20;
+/// The longest key of a part.
+const PART_KEY_BYTES: usize = GID_BYTES_MAX + 6;
+
+/// What is known of a prepared transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedInfo {
+    /// Its identifier, given by whoever prepared it.
+    pub gid: String,
+    /// Its number in this run, by which [`Database::locks`] names it.
+    pub txn: TxnId,
+    /// What its owner gave at [`Transaction::prepare`].
+    pub note: Vec<u8>,
+}
+
+/// What is kept of a prepared transaction until its end.
+struct Prepared {
+    writes: WriteSet,
+    locks: LockOwner,
+    pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    reservation: Reservation,
+    /// Parts of the stored entry.
+    parts: u32,
+    /// Pages that change when they are removed.
+    pages_removed: u64,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        for (tree, key) in self.pending.drain(..) {
+            tree.remove_pending(&key);
+        }
+        self.locks.release_all();
+    }
+}
+
+enum Slot {
+    /// It is on its way, and nobody is told of it.
+    Preparing,
+    /// It waits, with what is known of it; none while somebody has it ([`PreparedTransaction`]).
+    Waiting(PreparedInfo, Option<Box<Prepared>>),
+}
+
+/// The prepared transactions of a database.
+pub(super) struct AllPrepared {
+    max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    slots: BTreeMap<Arc<str>, Slot>,
+    /// The newest commit that ended one.
+    ended: Csn,
+}
+
+impl AllPrepared {
+    /// `max`: how many there may be.
+    pub fn new(max: usize) -> AllPrepared {
+        AllPrepared { max, state: Mutex::default() }
+    }
+
+    fn put(&self, gid: &Arc<str>, info: PreparedInfo, prepared: Box<Prepared>) {
+        self.state.lock().slots.insert(gid.clone(), Slot::Waiting(info, Some(prepared)));
+    }
+}
+
+/// An identifier, taken for a transaction that is about to be prepared.
+struct Claim<'a> {
+    all: &'a AllPrepared,
+    gid: Arc<str>,
+    done: bool,
+}
+
+impl<'a> Claim<'a> {
+    fn new(all: &'a AllPrepared, gid: &str) -> Result<Claim<'a>> {
+        let gid: Arc<str> = gid.into();
+        let mut state = all.state.lock();
+        let count = state.slots.len();
+        match state.slots.entry(gid.clone()) {
+            MapEntry::Occupied(_) => return Err(Error::GidInUse(gid)),
+            MapEntry::Vacant(_) if count >= all.max => return Err(Error::TooManyPrepared { max: all.max }),
+            MapEntry::Vacant(slot) => slot.insert(Slot::Preparing),
+        };
+        drop(state);
+        Ok(Claim { all, gid, done: false })
+    }
+
+    fn keep(mut self, info: PreparedInfo, prepared: Box<Prepared>) {
+        self.done = true;
+        self.all.put(&self.gid, info, prepared);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            self.all.state.lock().slots.remove(&self.gid);
+        }
+    }
+}
+
+impl Transaction {
+    /// The first phase of a two-phase commit: makes all checks of a commit, reserves the space for it, and returns when
+    /// the transaction and all that it read are durable. From then on it belongs to nobody, and ends by
+    /// [`Database::commit_prepared`] or [`Database::rollback_prepared`] with the same `gid`, in this run or in a later
+    /// one; so long its locks are held. `note` is kept with it for its owner. Returns the commit that stored it.
+    ///
+    /// # Errors
+    /// [`Error::GidInUse`], [`Error::GidTooLong`], [`Error::TooManyPrepared`]; [`Error::CannotPrepare`] if it has made
+    /// or dropped trees; [`Error::BadOption`] if the note is longer than [`NOTE_BYTES_MAX`]; and those of
+    /// [`Transaction::commit`]. The transaction is rolled back then.
+    pub fn prepare(mut self, gid: &str, note: &[u8]) -> Result<Csn> {
+        if gid.len() > GID_BYTES_MAX {
+            return Err(Error::GidTooLong { bytes: gid.len() });
+        }
+        if note.len() > NOTE_BYTES_MAX {
+            return Err(Error::BadOption(format!("a note has at most {NOTE_BYTES_MAX} bytes")));
+        }
+        if self.writes.trees().any(|(_, tree)| tree.created || tree.dropped) {
+            return Err(Error::CannotPrepare("has made or dropped trees"));
+        }
+        let handle = self.handle.clone();
+        let inner = &handle.inner;
+        self.release_snapshot();
+        self.check_committable()?;
+        let claim = Claim::new(&inner.prepared, gid)?;
+        self.writes.forget_marks();
+        let is_pending = |tree, key: &[u8]| inner.tree(tree).is_ok_and(|state| state.is_pending(key));
+        let mut outgoing = Outgoing::new(&self.writes, &self.locks, note, &is_pending);
+        let (parts, pages_put, pages_removed) = pages_of_entry(outgoing.length())?;
+        outgoing.pages = pages_changed_later(inner, &self.writes)? + pages_removed;
+        let reservation = Reservation::new(&inner.store, outgoing.pages)?;
+        let pages = inner.store.begin(pages_put)?;
+        // Inside the gate, as in every commit.
+        inner.check_open()?;
+        let csn = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
+            let mut part = 0;
+            outgoing.encode(PART_BYTES, &mut |bytes| {
+                inner.directory.put_prepared(pages, gid, part, bytes)?;
+                part += 1;
+                Ok(())
+            })
+        })?;
+        drop(outgoing);
+        let info = PreparedInfo { gid: gid.into(), txn: self.id(), note: note.into() };
+        let prepared = Prepared {
+            writes: std::mem::take(&mut self.writes),
+            locks: std::mem::replace(&mut self.locks, inner.locks.owner(info.txn)),
+            pending: std::mem::take(&mut self.pending),
+            reservation,
+            parts,
+            pages_removed,
+        };
+        drop(self);
+        // Nobody hears of it before it is durable. If it never will be, the database has stopped; the locks stay.
+        let durable = Ticket::new(handle.clone(), csn).wait();
+        claim.keep(info, Box::new(prepared));
+        durable
+    }
+}
+
+/// The parts of an entry of so many bytes, and the pages that change at most when they are put and when they are removed.
+fn pages_of_entry(bytes: u64) -> Result<(u32, u64, u64)> {
+    let parts = bytes.div_ceil(PART_BYTES as u64);
+    let count = u32::try_from(parts).map_err(|_| Error::TransactionTooLarge)?;
+    let lengths = (0..parts).map(|part| (bytes - part * PART_BYTES as u64).min(PART_BYTES as u64) as usize);
+    let (put, removed) = pages_of_sequence(PART_KEY_BYTES, lengths);
+    Ok((count, put, removed))
+}
+
+impl Database {
+    /// The prepared transactions, in the order of their identifiers. One that is missing has ended durably.
+    pub fn prepared(&self) -> Result<Vec<PreparedInfo>> {
+        let (infos, ended) = {
+            let state = self.0.inner.prepared.state.lock();
+            let infos = state.slots.values().filter_map(|slot| match slot {
+                Slot::Waiting(info, _) => Some(info.clone()),
+                Slot::Preparing => None,
+            });
+            (infos.collect(), state.ended)
+        };
+        self.wait_durable(ended)?;
+        Ok(infos)
+    }
+
+    /// Takes a prepared transaction, to look at it and to end it. Nobody else can have it meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchGid`]; [`Error::GidBusy`] if somebody else has it.
+    pub fn claim_prepared(&self, gid: &str) -> Result<PreparedTransaction> {
+        self.0.inner.check_open()?;
+        let mut state = self.0.inner.prepared.state.lock();
+        if let Some((gid, _)) = state.slots.get_key_value(gid) {
+            let gid = gid.clone();
+            match state.slots.get_mut(&gid) {
+                Some(Slot::Waiting(info, prepared @ Some(_))) => {
+                    let (info, prepared) = (info.clone(), prepared.take());
+                    return Ok(PreparedTransaction { handle: self.0.clone(), gid, info, prepared });
+                }
+                Some(Slot::Waiting(_, None)) => return Err(Error::GidBusy(gid)),
+                Some(Slot::Preparing) | None => {}
+            }
+        }
+        let ended = state.ended;
+        drop(state);
+        self.wait_durable(ended)?;
+        Err(Error::NoSuchGid(gid.into()))
+    }
+
+    /// Commits a prepared transaction, and returns when that is durable.
+    ///
+    /// # Errors
+    /// As [`Database::claim_prepared`] and [`PreparedTransaction::commit`].
+    pub fn commit_prepared(&self, gid: &str) -> Result<Csn> {
+        self.claim_prepared(gid)?.commit()
+    }
+
+    /// Undoes a prepared transaction, and returns when that is durable.
+    ///
+    /// # Errors
+    /// As [`Database::claim_prepared`] and [`PreparedTransaction::rollback`].
+    pub fn rollback_prepared(&self, gid: &str) -> Result<Csn> {
+        self.claim_prepared(gid)?.rollback()
+    }
+}
+
+/// A prepared transaction in the hands of whoever is to end it. Dropped before that, it stays prepared.
+pub struct PreparedTransaction {
+    handle: Arc<Handle>,
+    gid: Arc<str>,
+    info: PreparedInfo,
+    /// None when it has ended.
+    prepared: Option<Box<Prepared>>,
+}
+
+impl PreparedTransaction {
+    /// What is known of it.
+    pub fn info(&self) -> &PreparedInfo {
+        &self.info
+    }
+
+    /// Commits it, and returns when that is durable.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::commit`]. It stays prepared after [`Error::DiskFull`], and whenever the database has to
+    /// be opened again and the commit did not become durable.
+    pub fn commit(self) -> Result<Csn> {
+        self.end(true)?.wait()
+    }
+
+    /// Commits it and returns at once; the ticket tells when that is durable. Its locks are released already.
+    ///
+    /// # Errors
+    /// As [`PreparedTransaction::commit`].
+    pub fn commit_ticket(self) -> Result<Ticket> {
+        let ticket = self.end(true)?;
+        ticket.hurry();
+        Ok(ticket)
+    }
+
+    /// Undoes it, and returns when that is durable.
+    ///
+    /// # Errors
+    /// As [`PreparedTransaction::commit`].
+    pub fn rollback(self) -> Result<Csn> {
+        self.end(false)?.wait()
+    }
+
+    fn end(mut self, commit: bool) -> Result<Ticket> {
+        let (handle, gid) = (self.handle.clone(), self.gid.clone());
+        let inner = &handle.inner;
+        inner.check_open()?;
+        inner.store.check()?;
+        let prepared = self.prepared.as_deref_mut().expect("it has not ended");
+        let (parts, pages_removed) = (prepared.parts, prepared.pages_removed);
+        let pages_patched = if commit { pages_changed(inner, &prepared.writes)? } else { 0 };
+        #[cfg(test)]
+        if inner.store.planted == Some(PlantedBug::EntryRemovedFirst) {
+            let pages = inner.store.begin(pages_removed)?;
+            inner.directory.remove_prepared(&pages, &gid, parts)?;
+            drop(pages);
+            inner.store.flush()?;
+        }
+        let pages = prepared.reservation.begin(pages_patched + pages_removed)?;
+        // Inside the gate, as in every commit.
+        inner.check_open()?;
+        let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
+        let csn = patch_in_order(inner, pages, writes, |pages, _| {
+            #[cfg(all(test, shuttle))]
+            if inner.store.race == Some(PlantedRace::LocksBeforePatch) {
+                prepared.locks.release_all();
+            }
+            inner.directory.remove_prepared(pages, &gid, parts)
+        })?;
+        let mut state = inner.prepared.state.lock();
+        state.slots.remove(&gid);
+        state.ended = state.ended.max(csn);
+        drop(state);
+        // With it go its pending keys, which are in the trees by now or never will be, and its locks.
+        self.prepared = None;
+        inner.prune();
+        Ok(Ticket::new(handle, csn))
+    }
+}
+
+impl Drop for PreparedTransaction {
+    fn drop(&mut self) {
+        if let Some(prepared) = self.prepared.take() {
+            self.handle.inner.prepared.put(&self.gid, self.info.clone(), prepared);
+        }
+    }
+}
+
+/// Takes over the transactions that an earlier run left prepared. Nobody else has begun one yet.
+pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
+    let read_only = inner.store.is_read_only();
+    let mut locks: Vec<(HeldLock, usize)> = Vec::new();
+    let mut restored: Vec<(Arc<str>, PreparedInfo, Box<Prepared>)> = Vec::new();
+    inner.directory.visit_prepared(&*inner.store, |gid, parts, bytes| {
+        let damaged = |what: &str| directory_damage(format!("the prepared transaction '{gid}': {what}"));
+        let entry = Entry::decode(&bytes).map_err(damaged)?;
+        let tree_of = |tree| {
+            inner.tree(tree).map_err(|error| match error {
+                Error::NoSuchTree(tree) => damaged(&format!("tree {tree} does not exist")),
+                error => error,
+            })
+        };
+        let trees =
+            entry.writes.trees().map(|(tree, _)| tree).chain(entry.locks.iter().map(|lock| lock.tree));
+        for tree in trees.collect::<BTreeSet<_>>() {
+            tree_of(tree)?;
+        }
+        let info = PreparedInfo { gid: gid.clone(), txn: inner.new_txn_id(), note: entry.note.into_vec() };
+        let mut prepared = Prepared {
+            writes: entry.writes,
+            locks: inner.locks.owner(info.txn),
+            pending: Vec::new(),
+            reservation: Reservation::none(&inner.store),
+            parts,
+            pages_removed: pages_of_entry(bytes.len() as u64)?.2,
+        };
+        // Nobody writes to a database that is only looked at, and nobody can end what is prepared in it.
+        if !read_only {
+            for (tree, key) in entry.pending {
+                let state = tree_of(tree)?;
+                state.add_pending(&key);
+                prepared.pending.push((state, key));
+            }
+            locks.extend(entry.locks.into_iter().map(|lock| (lock, restored.len())));
+            prepared.reservation = match Reservation::new(&inner.store, entry.pages) {
+                // Whoever ends it will look for space again.
+                Err(Error::DiskFull) => Reservation::none(&inner.store),
+                reservation => reservation?,
+            };
+        }
+        restored.push((gid.into(), info, Box::new(prepared)));
+        Ok(())
+    })?;
+    // The modes of each table are in the order of their strength.
+    locks.sort_by_key(|(lock, _)| lock.mode.index());
+    for (lock, of) in locks {
+        let (gid, _, prepared) = &mut restored[of];
+        if !prepared.locks.try_lock(lock.name(), lock.mode) {
+            let what = format!("a lock of the prepared transaction '{gid}' is held by another one");
+            return Err(directory_damage(what));
+        }
+    }
+    for (gid, info, prepared) in restored {
+        inner.prepared.put(&gid, info, prepared);
+    }
+    Ok(())
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
