@@ -33,7 +33,7 @@ mod txn;
 pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
-pub use store::shadow::{Finding, Severity};
+pub use store::shadow::{Activity, Finding, Severity};
 pub use txn::{
     Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options, PreparedInfo,
     PreparedTransaction, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TxnOptions, VerifiedTree,

@@ -124,11 +124,13 @@ pub(super) fn patch_in_order(
     // Ends after the page transaction, which stops the database if there is a panic.
     let unpatched = Unpatched(inner);
     let mut pages = pages;
+    let changed_bytes = writes.changed_bytes();
     let csn = pages.take_csn();
     let (changed, bytes) = first(&pages, csn)
         .and_then(|()| patch(inner, &pages, csn, writes))
         .map_err(|error| inner.store.poison(&error))?;
     inner.timeline.patched(csn, changed, bytes);
+    inner.store.note_changed(changed_bytes);
     std::mem::forget(unpatched);
     drop(pages);
     Ok(csn)

@@ -14,7 +14,7 @@ use crate::{
     disk::{Disk, FileDisk, MemDisk},
     env::{Rng, SystemClock},
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
-    store::shadow::{ShadowStore, StoreStats},
+    store::shadow::{Activity, ShadowStore, StoreStats},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -86,12 +86,16 @@ pub struct Stats {
     pub logical_pages: u64,
     /// Levels of the page table.
     pub table_depth: u8,
+    /// Nodes of the page table, at most: so many as the page numbers handed out need.
+    pub table_pages: u64,
     /// Frames of the buffer pool in use.
     pub pool_frames: usize,
     /// Frames of the buffer pool.
     pub pool_frames_max: usize,
     /// What old versions take in memory, in bytes.
     pub version_bytes: usize,
+    /// What was done since the database was opened.
+    pub activity: Activity,
 }
 
 impl Stats {
@@ -105,9 +109,11 @@ impl Stats {
             used_pages: stats.used_pages,
             logical_pages: stats.logical_pages,
             table_depth: stats.table_depth,
+            table_pages: stats.table_pages,
             pool_frames: stats.pool_frames.0,
             pool_frames_max: stats.pool_frames.1,
             version_bytes,
+            activity: stats.activity,
         }
     }
 }

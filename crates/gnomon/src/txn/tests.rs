@@ -846,3 +846,33 @@ fn csns_order_commits() {
         last = csn;
     }
 }
+
+#[test]
+fn what_a_database_does_is_counted() {
+    let disk = MemDisk::new();
+    let db =
+        Database::open_on(Arc::new(disk.clone()), Options { seed: Some(1), ..Options::default() }).unwrap();
+    let tree = tree_with(&db, &[]);
+    let before = db.stats().activity;
+    let mut txn = begin(&db);
+    for key in 0..1000_u32 {
+        txn.put(tree, &key.to_be_bytes(), &[1; 96]).unwrap();
+    }
+    txn.commit().unwrap();
+    let mut txn = begin(&db);
+    txn.delete(tree, &1_u32.to_be_bytes()).unwrap();
+    txn.commit().unwrap();
+    let mut rolled_back = begin(&db);
+    rolled_back.put(tree, b"key", b"value").unwrap();
+    rolled_back.rollback();
+    let done = db.stats().activity.since(&before);
+    assert_eq!((done.bytes_changed, done.batches), (1000 * 100 + 4, 2), "{done:?}");
+    assert_eq!(done.bytes_written, done.pages_written() * 4096, "{done:?}");
+    assert!(done.write_amplification().is_some_and(|ratio| ratio > 1.0 && ratio < 10.0), "{done:?}");
+    assert!(done.syncs >= 2 && done.translation_hits > 0, "{done:?}");
+    let stats = db.stats();
+    db.close().unwrap();
+    drop(db);
+    let report = verify(&disk, &mut |_, _| {}).unwrap();
+    assert_eq!(report.table_pages, stats.table_pages);
+}

@@ -133,6 +133,12 @@ impl WriteSet {
         self.bytes
     }
 
+    /// The bytes of all keys and values that it changes, and of the keys that it deletes.
+    pub fn changed_bytes(&self) -> usize {
+        let entries = self.trees.values().flat_map(|tree| &tree.keys);
+        entries.map(|(key, value)| key.len() + value.as_ref().map_or(0, |value| value.len())).sum()
+    }
+
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
         const OVERHEAD_BYTES: usize = 64;
         self.bytes += key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD_BYTES;

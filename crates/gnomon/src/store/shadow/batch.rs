@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[cfg(all(test, shuttle))]
 use super::PlantedRace;
 use super::{
-    PlantedBug, ShadowStore,
+    PlantedBug, ShadowStore, When,
     root::{LISTED_PAGES_MAX, RUNS_MAX, Root},
     space::{CHUNK_PAGES, Run},
     table::{self, PageEntry},
@@ -180,7 +180,7 @@ impl ShadowStore {
             true => None,
             false => list(pages.iter().map(|(physical, ..)| *physical).collect()),
         };
-        self.write_pages(batch, pages)?;
+        self.write_pages(batch, When::WithBatch, pages)?;
         if listed.is_none() && !self.has_planted(PlantedBug::MissingSync) {
             self.file.sync()?;
         }
@@ -190,6 +190,7 @@ impl ShadowStore {
         if !self.has_planted(PlantedBug::SyncNotWaitedFor) {
             self.file.sync()?;
         }
+        self.counters.batches.add(1);
 
         for (key, page) in nodes {
             self.pool.put(key, page);
@@ -197,6 +198,7 @@ impl ShadowStore {
         let free = {
             let mut pins = self.pins.lock();
             *self.root.lock() = root;
+            self.translate_anew(&closed, &building);
             pins.give_up(building.abandoned, batch)
         };
         self.accumulating.lock().early_in_flight.clear();
@@ -337,6 +339,21 @@ impl ShadowStore {
         let node =
             building.nodes.get_mut(&above).expect("an object is touched together with the nodes above it");
         table::set_entry(node, table::slot(level, key.index), entry);
+    }
+
+    /// Tells the translation cache where the pages of a batch are whose root is in place.
+    fn translate_anew(&self, closed: &Closed, building: &Building) {
+        let bitmaps = building.chunks.iter().map(|chunk| chunk * CHUNK_PAGES);
+        for index in closed.images.keys().copied().chain(bitmaps) {
+            let physical = building.places[&PoolKey { level: 0, index }];
+            self.translations.publish(index, Some(PageEntry { physical, batch: building.batch }));
+        }
+        for (&logical, &entry) in &closed.early {
+            self.translations.publish(logical, Some(entry));
+        }
+        for &logical in &closed.freed {
+            self.translations.publish(logical, None);
+        }
     }
 
     fn space_of<T>(&self, page: u64, f: impl FnOnce(&mut super::Space, u64) -> T) -> Result<T> {

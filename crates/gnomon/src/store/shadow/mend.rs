@@ -53,6 +53,7 @@ impl ShadowStore {
         self.file.read_at(at, &mut block)?;
         if block.iter().any(|&byte| byte != 0) && Page::unseal(&block).is_err() {
             self.file.write_at(at, &[0; PAGE_BYTES])?;
+            self.counters.zeroed_pages.add(1);
         }
         Ok(())
     }

@@ -28,8 +28,8 @@
 //!
 //! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
 //! method has its order among data pages; then a loader's, upward through the levels of the page table); `early` or
-//! `growing` or `free_pages`, which are held over I/O; `pins`; `space` or `accumulating` or `root` or `logical`, never
-//! during I/O.
+//! `growing` or `free_pages`, which are held over I/O; `pins`; `space` or `accumulating` or `root` or `logical` or a
+//! group of the translation cache, never during I/O.
 //!
 //! *Confirming.* A root that lists its batch's pages loses the batch if one of them is damaged later, since that looks
 //! like a crash. So when nobody has written for a moment, and when the database is closed, the root is written once
@@ -38,6 +38,7 @@
 //! Not done here: a cleaner, mirrors, several page sizes.
 
 mod batch;
+mod counters;
 mod durable;
 mod mend;
 mod pages;
@@ -49,15 +50,18 @@ mod root;
 mod schedules;
 mod space;
 mod table;
+mod translate;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::{
+    counters::{Counted, Counters},
     durable::Durability,
     root::{ROOT_PAGES, Root},
     space::{CHUNK_PAGES, Space},
     table::PageEntry,
+    translate::Translations,
 };
 use super::PageRead;
 use crate::{
@@ -73,6 +77,7 @@ use crate::{
     },
 };
 
+pub use counters::Activity;
 pub use pages::PageTxn;
 pub use reservation::Reservation;
 pub use verify::{Finding, Severity};
@@ -108,6 +113,8 @@ pub struct ShadowStore {
     root: Mutex<Root>,
     logical: Mutex<Logical>,
     pins: Mutex<pin::Pins>,
+    translations: Translations,
+    counters: Arc<Counters>,
     /// The last CSN that was taken.
     last_csn: AtomicU64,
     durability: Durability,
@@ -160,6 +167,15 @@ struct FreePages {
     written: bool,
 }
 
+/// When pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// Before their batch is closed.
+    Early,
+    /// As part of their batch.
+    WithBatch,
+}
+
 /// What a page transaction will do on the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -197,6 +213,8 @@ pub(crate) enum PlantedRace {
     PoisonUnseen,
     /// A thread that waits for a batch is not put on the list at once.
     WakeupLost,
+    /// The translation cache takes in what was found before a batch was published.
+    TranslationOutdated,
     /// A key's version is published when the key has changed already.
     VersionAfterChange,
     /// A transaction's locks are released before its changes are there.
@@ -228,8 +246,12 @@ pub struct StoreStats {
     pub logical_pages: u64,
     /// Levels of the page table.
     pub table_depth: u8,
+    /// Nodes of the page table, at most: so many as the page numbers handed out need.
+    pub table_pages: u64,
     /// Frames of the buffer pool in use, and at most.
     pub pool_frames: (usize, usize),
+    /// What was done since it was opened.
+    pub activity: Activity,
 }
 
 impl ShadowStore {
@@ -275,6 +297,8 @@ impl ShadowStore {
                 ),
             });
         }
+        let counters = Arc::<Counters>::default();
+        let file: Arc<dyn File> = Arc::new(Counted { file, counters: counters.clone() });
         let pool = Pool::new(pool_bytes / FRAME_BYTES);
         // The file can be longer than the root knows, if a crash came after it grew.
         let mut space = Space::new(file_pages, root.used, root.cursor);
@@ -305,6 +329,8 @@ impl ShadowStore {
                 scan_end: root.logical_end,
             }),
             pins: Mutex::default(),
+            translations: Translations::new(),
+            counters,
             last_csn: AtomicU64::new(root.csn.0),
             durability: Durability::new(root.csn),
             root: Mutex::new(root),
@@ -443,6 +469,7 @@ impl ShadowStore {
         if pages <= ZEROED_PAGES_MAX {
             // Blocks that were written once are overwritten without a journal entry of the file system at each sync.
             self.file.write_at(old_end * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
+            self.counters.zeroed_pages.add(pages as u64);
         }
         self.space.lock().grown(end);
         Ok(())
@@ -474,17 +501,25 @@ impl ShadowStore {
     /// How much of the store is in use.
     pub fn stats(&self) -> StoreStats {
         let root = *self.root.lock();
+        let file_pages = self.space.lock().end();
         StoreStats {
             format_version: root::FORMAT_VERSION,
             identity: root.database,
             batch: root.batch,
             durable_csn: root.csn,
-            file_pages: self.space.lock().end(),
+            file_pages,
             used_pages: root.used,
             logical_pages: self.logical.lock().end,
             table_depth: root.depth,
+            table_pages: table_pages(&root, file_pages),
             pool_frames: (self.pool.len(), self.pool.capacity()),
+            activity: self.counters.activity(self.translations.hits_and_misses()),
         }
+    }
+
+    /// Notes that a transaction changed so many bytes of keys and values.
+    pub fn note_changed(&self, bytes: usize) {
+        self.counters.bytes_changed.add(bytes as u64);
     }
 
     /// The number of the next batch.
@@ -522,6 +557,22 @@ impl ShadowStore {
 
     /// The page table's entry for the object of `level` over `logical`: a data page (0) or a node.
     fn entry(&self, level: u8, logical: u64) -> Result<Option<PageEntry>> {
+        if level > 0 {
+            return self.walk(level, logical);
+        }
+        let miss = match self.translations.get(logical) {
+            Ok(entry) => return Ok(Some(entry)),
+            Err(miss) => miss,
+        };
+        let found = self.walk(0, logical)?;
+        if let Some(entry) = found {
+            self.translations.fill(&miss, entry);
+        }
+        Ok(found)
+    }
+
+    /// Finds an entry by the page table's nodes.
+    fn walk(&self, level: u8, logical: u64) -> Result<Option<PageEntry>> {
         let root = *self.root.lock();
         if root.depth == 0 || logical >= table::span(root.depth) || level > root.depth {
             return Ok(None);
@@ -684,13 +735,19 @@ impl ShadowStore {
     }
 
     /// Writes pages to the places given, in long writes.
-    fn write_pages(&self, batch: u64, mut pages: Vec<(u64, PoolKey, Arc<Page>)>) -> Result<()> {
+    fn write_pages(&self, batch: u64, when: When, mut pages: Vec<(u64, PoolKey, Arc<Page>)>) -> Result<()> {
         const WRITE_PAGES: usize = 256;
         self.before_writing()?;
         pages.sort_unstable_by_key(|(physical, ..)| *physical);
+        let (mut data_pages, mut table_pages, mut bitmap_pages) = (0, 0, 0);
         let mut buffer = Vec::with_capacity(pages.len().min(WRITE_PAGES) * PAGE_BYTES);
         let mut start = 0;
         for (physical, key, page) in pages {
+            match key.level {
+                0 if key.index.is_multiple_of(CHUNK_PAGES) => bitmap_pages += 1,
+                0 => data_pages += 1,
+                _ => table_pages += 1,
+            }
             let full = buffer.len() == WRITE_PAGES * PAGE_BYTES;
             if !buffer.is_empty() && (full || start + (buffer.len() / PAGE_BYTES) as u64 != physical) {
                 self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
@@ -707,6 +764,12 @@ impl ShadowStore {
         if !buffer.is_empty() {
             self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
         }
+        match when {
+            When::Early => self.counters.early_pages.add(data_pages),
+            When::WithBatch => self.counters.data_pages.add(data_pages),
+        }
+        self.counters.table_pages.add(table_pages);
+        self.counters.bitmap_pages.add(bitmap_pages);
         Ok(())
     }
 
@@ -742,7 +805,7 @@ impl ShadowStore {
             .zip(&places)
             .map(|((frame, image), at)| (*at, frame.key, Arc::clone(image)))
             .collect();
-        self.write_pages(batch, pages)?;
+        self.write_pages(batch, When::Early, pages)?;
         for ((frame, latch), physical) in chosen.into_iter().zip(places) {
             let mut accumulating = self.accumulating.lock();
             let before = accumulating.early.insert(frame.key.index, PageEntry { physical, batch });
@@ -763,6 +826,19 @@ impl ShadowStore {
         self.space.lock().release_for_reservation(place.physical);
         self.accumulating.lock().reserved += 1;
     }
+}
+
+/// Nodes of the page table: over all page numbers handed out, and over the bitmaps beyond them.
+fn table_pages(root: &Root, file_pages: u64) -> u64 {
+    let levels = 1..=root.depth;
+    levels
+        .map(|level| {
+            let dense = root.logical_end.div_ceil(table::span(level));
+            let bitmaps =
+                (0..file_pages.div_ceil(CHUNK_PAGES)).map(|chunk| chunk * CHUNK_PAGES / table::span(level));
+            dense + bitmaps.filter(|&node| node >= dense).collect::<BTreeSet<u64>>().len() as u64
+        })
+        .sum()
 }
 
 /// At most so many physical pages are written for a page transaction that changes `pages` logical ones, in a store of
