@@ -110,6 +110,19 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// A stream that a backup is written to or read from failed.
+    BackupStream(Arc<io::Error>),
+    /// A backup is damaged or cut short.
+    BackupDamaged {
+        /// Which one of those given, from 0.
+        backup: usize,
+        /// Where in it, in bytes: what begins there is damaged.
+        offset: u64,
+        /// What is wrong.
+        detail: String,
+    },
+    /// Backups do not go on from each other, or not from where they should; the text says which and what to do.
+    BackupChain(String),
     /// A write or a sync failed after a commit depended on it; the database stopped itself. The text is the cause.
     Poisoned(Arc<str>),
     /// The database was closed.
@@ -139,10 +152,12 @@ impl Error {
             | Error::BadOption(_)
             | Error::NotADatabase { .. }
             | Error::InUse { .. }
-            | Error::TooNew { .. } => Reaction::FixInput,
+            | Error::TooNew { .. }
+            | Error::BackupStream(_)
+            | Error::BackupChain(_) => Reaction::FixInput,
             Error::DiskFull | Error::TransactionTooLarge => Reaction::FreeSpace,
             Error::Io(_) | Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
-            Error::Corrupt { .. } => Reaction::Restore,
+            Error::Corrupt { .. } | Error::BackupDamaged { .. } => Reaction::Restore,
         }
     }
 }
@@ -202,6 +217,11 @@ impl fmt::Display for Error {
             Error::Corrupt { file, page, detail } => {
                 write!(f, "damaged page {page} in file {file}: {detail}")
             }
+            Error::BackupStream(error) => write!(f, "the backup cannot be read or written: {error}"),
+            Error::BackupDamaged { backup, offset, detail } => {
+                write!(f, "backup {} is damaged at byte {offset}: {detail}", backup + 1)
+            }
+            Error::BackupChain(detail) => f.write_str(detail),
             Error::Poisoned(cause) => {
                 write!(f, "the database stopped after a failure ({cause}): open it again to recover")
             }
@@ -213,7 +233,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io(error) => Some(error.as_ref()),
+            Error::Io(error) | Error::BackupStream(error) => Some(error.as_ref()),
             _ => None,
         }
     }

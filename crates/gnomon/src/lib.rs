@@ -33,11 +33,14 @@ mod txn;
 pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
-pub use store::shadow::{Activity, Finding, Severity};
+pub use store::shadow::{
+    Activity, Backup, BackupHeader, BackupId, Finding, RestorePhase, Severity, check_backup,
+    read_header as read_backup_header,
+};
 pub use txn::{
     Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options, PreparedInfo,
-    PreparedTransaction, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TxnOptions, VerifiedTree,
-    VerifyReport, verify,
+    PreparedTransaction, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TxnOptions,
+    VerifiedTree, VerifyReport, restore, verify,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

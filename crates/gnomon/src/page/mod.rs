@@ -125,6 +125,14 @@ impl Page {
 
     /// Reads a block of [`PAGE_BYTES`], checking its checksum; the text tells what is wrong with it.
     pub(crate) fn unseal(block: &[u8]) -> Result<(Page, Identity), String> {
+        let (kind, identity) = Page::check(block)?;
+        let mut page = Page::new(kind);
+        page.body.copy_from_slice(&block[HEADER_BYTES..PAGE_BYTES]);
+        Ok((page, identity))
+    }
+
+    /// What a block of [`PAGE_BYTES`] says that it is, if its checksum, version and kind are right.
+    pub(crate) fn check(block: &[u8]) -> Result<(PageKind, Identity), String> {
         let stored = u32::from_le_bytes(field(block, 0));
         let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
         if stored != sum {
@@ -134,15 +142,29 @@ impl Page {
             return Err(format!("its format version is {}, known is {FORMAT_VERSION}", block[4]));
         }
         let kind = PageKind::from_code(block[5]).ok_or_else(|| format!("its kind is {}", block[5]))?;
-        let mut page = Page::new(kind);
-        page.body.copy_from_slice(&block[HEADER_BYTES..PAGE_BYTES]);
         let identity = Identity {
             database: u64::from_le_bytes(field(block, 24)),
             level: block[6],
             logical: u64::from_le_bytes(field(block, 8)),
             batch: u64::from_le_bytes(field(block, 16)),
         };
-        Ok((page, identity))
+        Ok((kind, identity))
+    }
+
+    /// As [`Page::check`], of a block that must have this identity.
+    pub(crate) fn check_expected(block: &[u8], expected: Identity) -> Result<PageKind, String> {
+        let (kind, found) = Page::check(block)?;
+        if found != expected {
+            return Err(format!("it says that it is {found:?}, expected is {expected:?}"));
+        }
+        Ok(kind)
+    }
+
+    /// Makes a whole block that of another database.
+    pub(crate) fn move_to(block: &mut [u8], database: u64) {
+        block[24..32].copy_from_slice(&database.to_le_bytes());
+        let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
+        block[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
     /// Reads a block that must be the page with this identity.

@@ -82,6 +82,8 @@ pub struct Stats {
     pub file_pages: u64,
     /// Of these, pages that the durable state uses.
     pub used_pages: u64,
+    /// Pages that are kept for backups under way only.
+    pub held_pages: u64,
     /// Logical page numbers handed out so far.
     pub logical_pages: u64,
     /// Levels of the page table.
@@ -107,6 +109,7 @@ impl Stats {
             durable_csn: stats.durable_csn,
             file_pages: stats.file_pages,
             used_pages: stats.used_pages,
+            held_pages: stats.held_pages,
             logical_pages: stats.logical_pages,
             table_depth: stats.table_depth,
             table_pages: stats.table_pages,

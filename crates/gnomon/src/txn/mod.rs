@@ -36,6 +36,7 @@
 //! set may not), immediate updates.
 
 mod background;
+mod backup;
 mod commit;
 #[cfg(all(test, not(shuttle)))]
 mod crash_sweep;
@@ -56,6 +57,7 @@ mod verify;
 mod versions;
 mod writes;
 
+pub use backup::{Restored, restore};
 pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};

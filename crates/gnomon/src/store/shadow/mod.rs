@@ -37,12 +37,12 @@
 //!
 //! Not done here: a cleaner, mirrors, several page sizes.
 
+mod backup;
 mod batch;
 mod counters;
 mod durable;
 mod mend;
 mod pages;
-#[allow(dead_code, reason = "for backups")]
 mod pin;
 mod reservation;
 mod root;
@@ -77,15 +77,18 @@ use crate::{
     },
 };
 
+pub use backup::{Backup, BackupHeader, BackupId, RestorePhase, check_backup, read_header, restore};
 pub use counters::Activity;
 pub use pages::PageTxn;
+#[cfg(all(test, not(shuttle)))]
+pub(crate) use pin::PinnedRoot;
 pub use reservation::Reservation;
 pub use verify::{Finding, Severity};
 
 /// The file that holds all pages.
 pub const FILE: &str = "pages";
 /// Its name until it is a database.
-const UNFINISHED_FILE: &str = "pages.new";
+pub(crate) const UNFINISHED_FILE: &str = "pages.new";
 
 /// What a frame, its page and its place in tables cost, beyond nothing: used to turn bytes into frames.
 const FRAME_BYTES: usize = PAGE_BYTES + 256;
@@ -197,6 +200,10 @@ pub(crate) enum PlantedBug {
     SyncNotWaitedFor,
     /// A page is written where its old version is.
     OverwriteInPlace,
+    /// A page that is given up is free although a pinned state needs it.
+    PinsIgnored,
+    /// A root takes the number of a batch that has pages on the disk already.
+    ConfirmedOverEarlyWrites,
     /// Checksums are not compared.
     ChecksumUnchecked,
     /// The entry of a prepared transaction is gone before its changes are there.
@@ -242,6 +249,8 @@ pub struct StoreStats {
     pub file_pages: u64,
     /// Of these, pages that the durable state uses.
     pub used_pages: u64,
+    /// Pages that only pinned states use.
+    pub held_pages: u64,
     /// Logical page numbers handed out so far.
     pub logical_pages: u64,
     /// Levels of the page table.
@@ -397,6 +406,11 @@ impl ShadowStore {
         self.read_only
     }
 
+    /// Whether it was closed, and nothing written since.
+    pub fn was_closed(&self) -> bool {
+        self.root.lock().closed
+    }
+
     /// Whether nothing was ever committed to it.
     pub fn is_new(&self) -> bool {
         self.root.lock().depth == 0
@@ -509,6 +523,7 @@ impl ShadowStore {
             durable_csn: root.csn,
             file_pages,
             used_pages: root.used,
+            held_pages: self.held_pages(),
             logical_pages: self.logical.lock().end,
             table_depth: root.depth,
             table_pages: table_pages(&root, file_pages),

@@ -96,8 +96,8 @@ impl ShadowStore {
 
 /// A durable state of the store, which stays as it is while this lives.
 pub struct PinnedRoot {
-    store: Arc<ShadowStore>,
-    root: Root,
+    pub(super) store: Arc<ShadowStore>,
+    pub(super) root: Root,
     /// Pages read lately, by level and logical number.
     cached: Mutex<HashMap<(u8, u64), Arc<Page>>>,
 }

@@ -51,7 +51,7 @@ pub(crate) const LISTED_PAGES_MAX: u64 = 1024;
 pub(crate) const RUNS_MAX: usize = (PAGE_BYTES - RUNS_AT) / RUN_BYTES;
 
 /// Physical pages and batches have 40 bits in the page table.
-const NUMBER_MAX: u64 = 1 << 40;
+pub(crate) const NUMBER_MAX: u64 = 1 << 40;
 
 /// A committed state of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,346 @@
+//! The stream of a backup, and reading it with every check that needs no other stream.
+//!
+//! Header:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | `GNOMONBK` |
+//! | 8..12 | stream version, [`VERSION`] |
+//! | 12..16 | crc32c of the header with this field zero |
+//! | 16..24 | the database's identity |
+//! | 24..32 | batch of the state |
+//! | 32..40 | batch of the state that it goes on from; 0 in a full backup |
+//! | 40..48 | CSN: the last commit in the state |
+//! | 48..56 | logical pages: each page number below was in use at some time |
+//! | 56..64 | physical pages that the state uses |
+//! | 64..72 | when the backup was begun, in seconds since 1970-01-01 00:00 UTC |
+//!
+//! Group, for a node of level 1:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | crc32c of bytes 4..1286 |
+//! | 4..8 | 1 |
+//! | 8..16 | the first logical page that the node maps; larger than in the group before |
+//! | 16..1286 | for each slot 5 bytes: the batch that wrote the page, or 0 for no page |
+//! | 1286.. | the pages with a batch larger than what the backup goes on from, in the order of their slots |
+//!
+//! Trailer:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | crc32c of bytes 4..32 |
+//! | 4..8 | 2 |
+//! | 8..16 | how many groups there are |
+//! | 16..24 | how many pages there are |
+//! | 24..28 | crc32c of all of the stream before the trailer |
+//! | 28..32 | zero |
+//!
+//! A full backup has no groups without pages. An incremental one has a group for each node that is newer than what it
+//! goes on from; a node without a group is as it was. Nothing follows the trailer.
+
+use std::{
+    io::{ErrorKind, Read},
+    time::Duration,
+};
+
+use super::{Backup, BackupHeader, BackupId, stream_failed};
+use crate::{
+    Csn, Error, Result,
+    page::{Identity, PAGE_BYTES, Page, PageKind},
+    store::shadow::{
+        root::NUMBER_MAX,
+        space::CHUNK_PAGES,
+        table::{DEPTH_MAX, FANOUT, span},
+    },
+};
+
+/// The version of streams that this code writes and the newest that it reads.
+pub(super) const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"GNOMONBK";
+const HEADER_BYTES: usize = 72;
+const TRAILER_BYTES: usize = 32;
+const BATCH_BYTES: usize = 5;
+const MAP_AT: usize = 16;
+const GROUP_HEAD_BYTES: usize = MAP_AT + SLOTS * BATCH_BYTES;
+const GROUP: u32 = 1;
+const TRAILER: u32 = 2;
+/// Pages of a group at most.
+pub(super) const SLOTS: usize = FANOUT as usize;
+
+/// The batches of a node's pages, by slot; 0 is no page.
+pub(super) type Map = [u64; SLOTS];
+
+pub(super) fn encode_header(header: &BackupHeader) -> [u8; HEADER_BYTES] {
+    let mut block = [0; HEADER_BYTES];
+    block[..8].copy_from_slice(&MAGIC);
+    block[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let words = [
+        header.id.database,
+        header.id.batch,
+        header.since.map_or(0, |since| since.batch),
+        header.csn.0,
+        header.logical_pages,
+        header.used_pages,
+        header.begun.as_secs(),
+    ];
+    for (bytes, word) in block[16..].chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    let sum = crc32c::crc32c(&block);
+    block[12..16].copy_from_slice(&sum.to_le_bytes());
+    block
+}
+
+fn decode_header(mut block: [u8; HEADER_BYTES]) -> Result<BackupHeader, Fault> {
+    if block[..8] != MAGIC {
+        return Err(Fault::Damaged("it does not begin as a backup of Gnomon does".into()));
+    }
+    let version = half(&block, 8);
+    if version > VERSION {
+        return Err(Fault::TooNew(version));
+    }
+    let stored = half(&block, 12);
+    block[12..16].fill(0);
+    if stored != crc32c::crc32c(&block) {
+        return Err(Fault::Damaged("its header's checksum does not fit".into()));
+    }
+    let [database, batch, since, csn, logical_pages, used_pages, begun] =
+        std::array::from_fn(|i| word(&block, 16 + 8 * i));
+    if batch >= NUMBER_MAX || since > batch || logical_pages > span(DEPTH_MAX) {
+        return Err(Fault::Damaged("its header's numbers do not fit each other".into()));
+    }
+    Ok(BackupHeader {
+        id: BackupId { database, batch },
+        since: (since > 0).then_some(BackupId { database, batch: since }),
+        csn: Csn(csn),
+        begun: Duration::from_secs(begun),
+        used_pages,
+        logical_pages,
+    })
+}
+
+pub(super) fn encode_group(base: u64, map: &Map) -> [u8; GROUP_HEAD_BYTES] {
+    let mut block = [0; GROUP_HEAD_BYTES];
+    block[4..8].copy_from_slice(&GROUP.to_le_bytes());
+    block[8..16].copy_from_slice(&base.to_le_bytes());
+    for (bytes, batch) in block[MAP_AT..].chunks_exact_mut(BATCH_BYTES).zip(map) {
+        bytes.copy_from_slice(&batch.to_le_bytes()[..BATCH_BYTES]);
+    }
+    let sum = crc32c::crc32c(&block[4..]);
+    block[..4].copy_from_slice(&sum.to_le_bytes());
+    block
+}
+
+/// `sum`: the crc32c of all of the stream before.
+pub(super) fn encode_trailer(groups: u64, pages: u64, sum: u32) -> [u8; TRAILER_BYTES] {
+    let mut block = [0; TRAILER_BYTES];
+    block[4..8].copy_from_slice(&TRAILER.to_le_bytes());
+    block[8..16].copy_from_slice(&groups.to_le_bytes());
+    block[16..24].copy_from_slice(&pages.to_le_bytes());
+    block[24..28].copy_from_slice(&sum.to_le_bytes());
+    let sum = crc32c::crc32c(&block[4..]);
+    block[..4].copy_from_slice(&sum.to_le_bytes());
+    block
+}
+
+fn half(block: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(block[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn word(block: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// What is wrong with a part of a stream.
+enum Fault {
+    Damaged(String),
+    TooNew(u32),
+}
+
+/// The pages of a group, with the map that they belong to.
+pub(super) struct Group {
+    pub base: u64,
+    pub map: Box<Map>,
+    blocks: Vec<u8>,
+    /// Which of the blocks is a slot's, if it is here.
+    places: Box<[u8; SLOTS]>,
+}
+
+/// In place of a block's number: it is not here.
+const NOT_HERE: u8 = u8::MAX;
+const _: () = assert!(SLOTS <= NOT_HERE as usize);
+
+impl Group {
+    /// The page of a slot, if it is in this backup: whole, and the page that the map names.
+    pub fn block(&self, slot: usize) -> Option<&[u8]> {
+        let place = self.places[slot];
+        (place != NOT_HERE).then(|| &self.blocks[usize::from(place) * PAGE_BYTES..][..PAGE_BYTES])
+    }
+}
+
+/// Reads a stream, and checks all that it says.
+pub(super) struct Source<R> {
+    input: R,
+    /// Which one of those given, for errors.
+    number: usize,
+    pub header: BackupHeader,
+    /// Bytes read so far, and their crc32c.
+    offset: u64,
+    sum: u32,
+    groups: u64,
+    pages: u64,
+    /// The group that was read last; none at the end.
+    pub group: Option<Group>,
+}
+
+impl<R: Read> Source<R> {
+    /// Reads the header.
+    pub fn open(input: R, number: usize) -> Result<Source<R>> {
+        let id = BackupId { database: 0, batch: 0 };
+        let header = BackupHeader {
+            id,
+            since: None,
+            csn: Csn(0),
+            begun: Duration::ZERO,
+            used_pages: 0,
+            logical_pages: 0,
+        };
+        let mut source =
+            Source { input, number, header, offset: 0, sum: 0, groups: 0, pages: 0, group: None };
+        let mut block = [0; HEADER_BYTES];
+        source.fill(&mut block)?;
+        source.header = decode_header(block).map_err(|fault| match fault {
+            Fault::Damaged(detail) => source.damaged(0, detail),
+            Fault::TooNew(found) => Error::TooNew { found, known: VERSION },
+        })?;
+        source.note(&block);
+        Ok(source)
+    }
+
+    pub fn damaged(&self, offset: u64, detail: impl Into<String>) -> Error {
+        Error::BackupDamaged { backup: self.number, offset, detail: detail.into() }
+    }
+
+    fn fill(&mut self, block: &mut [u8]) -> Result<()> {
+        self.input.read_exact(block).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => self.damaged(self.offset, "it is cut short from here on"),
+            _ => stream_failed(error),
+        })
+    }
+
+    fn note(&mut self, block: &[u8]) {
+        self.sum = crc32c::crc32c_append(self.sum, block);
+        self.offset += block.len() as u64;
+    }
+
+    /// Reads the next group, or to the end of the stream. `previous` is the group read before.
+    pub fn advance(&mut self) -> Result<()> {
+        let previous = self.group.take();
+        let at = self.offset;
+        let mut head = [0; GROUP_HEAD_BYTES];
+        self.fill(&mut head[..8])?;
+        match half(&head, 4) {
+            GROUP => {
+                self.fill(&mut head[8..])?;
+                if half(&head, 0) != crc32c::crc32c(&head[4..]) {
+                    return Err(self.damaged(at, "the checksum of a group does not fit"));
+                }
+                self.note(&head);
+                self.group = Some(self.read_group(at, &head, previous)?);
+                self.groups += 1;
+                Ok(())
+            }
+            TRAILER => {
+                self.fill(&mut head[8..TRAILER_BYTES])?;
+                let trailer = &head[..TRAILER_BYTES];
+                if half(trailer, 0) != crc32c::crc32c(&trailer[4..]) {
+                    return Err(self.damaged(at, "the checksum of its trailer does not fit"));
+                }
+                if (word(trailer, 8), word(trailer, 16)) != (self.groups, self.pages)
+                    || half(trailer, 24) != self.sum
+                {
+                    return Err(self.damaged(at, "its trailer does not fit what came before"));
+                }
+                self.note(&head[..TRAILER_BYTES]);
+                let mut more = [0];
+                match self.input.read(&mut more) {
+                    Ok(0) => Ok(()),
+                    Ok(_) => Err(self.damaged(self.offset, "something follows its end")),
+                    Err(error) => Err(stream_failed(error)),
+                }
+            }
+            _ => Err(self.damaged(at, "neither a group nor the trailer begins here")),
+        }
+    }
+
+    fn read_group(&mut self, at: u64, head: &[u8], previous: Option<Group>) -> Result<Group> {
+        let base = word(head, 8);
+        let since = self.header.since.map_or(0, |since| since.batch);
+        let mut map = Box::new([0; SLOTS]);
+        for (batch, bytes) in map.iter_mut().zip(head[MAP_AT..].chunks_exact(BATCH_BYTES)) {
+            let mut word = [0; 8];
+            word[..BATCH_BYTES].copy_from_slice(bytes);
+            *batch = u64::from_le_bytes(word);
+        }
+        let fits = base.is_multiple_of(FANOUT)
+            && base < span(DEPTH_MAX)
+            && previous.as_ref().is_none_or(|previous| previous.base < base)
+            && map.iter().all(|&batch| batch <= self.header.id.batch)
+            && !(base.is_multiple_of(CHUNK_PAGES) && map[0] != 0);
+        if !fits {
+            return Err(self.damaged(at, "the numbers of a group do not fit"));
+        }
+        let count = map.iter().filter(|&&batch| batch > since).count();
+        // The memory is used again.
+        let mut blocks = previous.map_or_else(Vec::new, |previous| previous.blocks);
+        blocks.resize(count * PAGE_BYTES, 0);
+        self.fill(&mut blocks)?;
+        let mut places = Box::new([NOT_HERE; SLOTS]);
+        let here = map.iter().enumerate().filter(|&(_, &batch)| batch > since);
+        for (place, (slot, &batch)) in here.enumerate() {
+            let block = &blocks[place * PAGE_BYTES..][..PAGE_BYTES];
+            let logical = base + slot as u64;
+            let identity = Identity { database: self.header.id.database, level: 0, logical, batch };
+            let checked = Page::check_expected(block, identity).and_then(|kind| match kind {
+                PageKind::PageTable | PageKind::SpaceMap => Err(format!("its kind is {kind:?}")),
+                _ => Ok(()),
+            });
+            checked.map_err(|detail| {
+                let offset = self.offset + (place * PAGE_BYTES) as u64;
+                self.damaged(offset, format!("logical page {logical}: {detail}"))
+            })?;
+            places[slot] = place as u8;
+        }
+        self.note(&blocks);
+        self.pages += count as u64;
+        Ok(Group { base, map, blocks, places })
+    }
+
+    /// What was read.
+    pub fn summary(&self) -> Backup {
+        Backup { header: self.header, pages: self.pages, bytes: self.offset }
+    }
+}
+
+/// Reads what a backup says of itself, from its beginning.
+///
+/// # Errors
+/// [`Error::BackupDamaged`] if it does not begin as a backup does, [`Error::TooNew`], [`Error::BackupStream`].
+pub fn read_header(input: impl Read) -> Result<BackupHeader> {
+    Ok(Source::open(input, 0)?.header)
+}
+
+/// Reads a backup to its end, and checks all of it: every page is there, whole, and the one that it should be.
+/// `progress` is called with logical pages passed and logical pages in all.
+///
+/// # Errors
+/// As [`read_header`].
+pub fn check_backup(input: impl Read, progress: &mut dyn FnMut(u64, u64)) -> Result<Backup> {
+    let mut source = Source::open(input, 0)?;
+    loop {
+        source.advance()?;
+        let Some(group) = &source.group else { return Ok(source.summary()) };
+        progress(group.base, source.header.logical_pages);
+    }
+}

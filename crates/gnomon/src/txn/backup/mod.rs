@@ -1,0 +1,147 @@
+//! Backups of databases.
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+use std::io::{self, Read, Write};
+
+use super::{Database, VerifyReport, verify};
+use crate::{
+    Error, Result,
+    disk::{Disk, File},
+    env::{Clock, Rng, SystemClock},
+    store::shadow::{self, Backup, BackupId, FILE, RestorePhase, UNFINISHED_FILE},
+    sync::Arc,
+};
+
+/// A database that was restored, as verification found it.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    /// The last backup of its chain: its state is the database's.
+    pub backup: Backup,
+    /// What verification found: nothing wrong.
+    pub report: VerifyReport,
+}
+
+impl Database {
+    /// Writes a backup to `out`: of all of the database, or of what has changed `since` a state that another backup
+    /// holds. It holds the state of one moment after the call: all commits that ended before it and none after. Others
+    /// read and write meanwhile; the space that they give up is not used again before the backup has ended, so the
+    /// file grows by about what they change.
+    ///
+    /// `progress` is called with logical pages passed and logical pages in all.
+    ///
+    /// # Errors
+    /// [`Error::BackupChain`] if `since` is no earlier state of this database; [`Error::Corrupt`] if a page is damaged;
+    /// [`Error::BackupStream`] if `out` fails; [`Error::BadOption`] if the database is open for reading only and was
+    /// not closed, since its newest state may be in memory only. What was written until then is of no use.
+    pub fn backup(
+        &self,
+        since: Option<BackupId>,
+        out: &mut dyn Write,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Backup> {
+        let inner = &self.0.inner;
+        inner.check_open()?;
+        inner.store.check()?;
+        if !inner.store.is_read_only() {
+            // What others have committed and not waited for belongs to it.
+            inner.store.flush()?;
+        } else if !inner.store.was_closed() {
+            return Err(Error::BadOption(
+                "the database was not closed, and is open for reading only: open it for writing once, which recovers it, then back it up".into(),
+            ));
+        }
+        inner.store.pin().backup(since, SystemClock::new().unix_time(), out, progress)
+    }
+}
+
+/// Makes a database of backups on an empty disk: a full one, then those that go on from it, in the order in which they
+/// were taken. It is the state of the last, with an identity of its own, and was verified as [`verify`] does. Nothing
+/// is a database until this has succeeded, whenever it is cut short.
+///
+/// `seed` is where random numbers begin, as in [`Options::seed`](crate::Options::seed). `progress` is called with the
+/// phase, and pages done and to do in it.
+///
+/// # Errors
+/// [`Error::BackupChain`] if the backups do not go on from each other, [`Error::BackupDamaged`], [`Error::BackupStream`],
+/// [`Error::TooNew`]; [`Error::NotADatabase`] if there are files already; of the disk.
+pub fn restore<R: Read>(
+    chain: impl IntoIterator<Item = R>,
+    disk: &dyn Disk,
+    seed: Option<u64>,
+    progress: &mut dyn FnMut(RestorePhase, u64, u64),
+) -> Result<Restored> {
+    if let Some(other) = disk.list()?.into_iter().find(|name| name != UNFINISHED_FILE) {
+        return Err(Error::NotADatabase {
+            path: String::new(),
+            detail: format!(
+                "files such as '{other}' are there already; restore to an empty directory or a new one"
+            ),
+        });
+    }
+    let restored = restore_unfinished(chain, disk, seed, progress);
+    match &restored {
+        Ok(_) => disk.rename(UNFINISHED_FILE, FILE)?,
+        // If that fails too, the first error is the one to know, and the file is no database.
+        Err(_) => _ = disk.remove(UNFINISHED_FILE),
+    }
+    restored
+}
+
+fn restore_unfinished<R: Read>(
+    chain: impl IntoIterator<Item = R>,
+    disk: &dyn Disk,
+    seed: Option<u64>,
+    progress: &mut dyn FnMut(RestorePhase, u64, u64),
+) -> Result<Restored> {
+    let mut rng = seed.map_or_else(Rng::from_entropy, Rng::from_seed);
+    let identity = |original: BackupId| loop {
+        let identity = rng.next_u64();
+        if identity != original.database {
+            return identity;
+        }
+    };
+    let backup = shadow::restore(chain, disk, UNFINISHED_FILE, identity, &mut |done, total| {
+        progress(RestorePhase::Writing, done, total);
+    })?;
+    let report = verify(&Unfinished(disk), &mut |done, total| {
+        progress(RestorePhase::Verifying, done, total);
+    })?;
+    // The pages are those that were backed up, so the database was not sound then.
+    if let Some(finding) = report.findings.first() {
+        return Err(Error::Corrupt {
+            file: finding.file.clone(),
+            page: finding.page,
+            detail: format!(
+                "{} (in the restored database, one of {} findings: the database that was backed up had them)",
+                finding.detail,
+                report.findings.len()
+            ),
+        });
+    }
+    Ok(Restored { backup, report })
+}
+
+/// The disk of a database that has not got its name yet.
+struct Unfinished<'a>(&'a dyn Disk);
+
+impl Disk for Unfinished<'_> {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
+        self.0.open(if name == FILE { UNFINISHED_FILE } else { name }, create)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = self.0.list()?;
+        names.iter_mut().filter(|name| *name == UNFINISHED_FILE).for_each(|name| FILE.clone_into(name));
+        Ok(names)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+}
