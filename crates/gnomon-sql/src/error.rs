@@ -322,6 +322,27 @@ impl From<gnomon::Error> for SqlError {
             E::NoSuchTree(_) => (SqlState::UNDEFINED_TABLE, error.to_string()),
             E::ReadOnly => (SqlState::READ_ONLY_SQL_TRANSACTION, error.to_string()),
             E::BadOption(_) => (SqlState::INVALID_PARAMETER_VALUE, error.to_string()),
+            E::GidInUse(gid) => {
+                (SqlState::DUPLICATE_OBJECT, format!("transaction identifier \"{gid}\" is already in use"))
+            }
+            E::NoSuchGid(gid) => (
+                SqlState::UNDEFINED_OBJECT,
+                format!("prepared transaction with identifier \"{gid}\" does not exist"),
+            ),
+            E::GidBusy(gid) => (
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("prepared transaction with identifier \"{gid}\" is busy"),
+            ),
+            E::GidTooLong { .. } => (SqlState::INVALID_PARAMETER_VALUE, error.to_string()),
+            E::TooManyPrepared { max: 0 } => {
+                (SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "prepared transactions are disabled".to_owned())
+            }
+            E::TooManyPrepared { .. } => {
+                (SqlState::OUT_OF_MEMORY, "maximum number of prepared transactions reached".to_owned())
+            }
+            E::CannotPrepare(what) => {
+                (SqlState::FEATURE_NOT_SUPPORTED, format!("cannot PREPARE a transaction that {what}"))
+            }
             E::TransactionTooLarge => (SqlState::OUT_OF_MEMORY, error.to_string()),
             E::DiskFull => (SqlState::DISK_FULL, error.to_string()),
             E::Poisoned(_) => (SqlState::CRASH_SHUTDOWN, error.to_string()),
@@ -334,6 +355,10 @@ impl From<gnomon::Error> for SqlError {
         let hint = match error {
             E::DiskFull => {
                 "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
+            }
+            E::TooManyPrepared { max } if max > 0 => {
+                "COMMIT PREPARED or ROLLBACK PREPARED those that pg_prepared_xacts lists and nobody will end, \
+                 or let there be more (max_prepared_transactions)."
             }
             E::Corrupt { .. } => {
                 "Stop what has the database open; `gnomon verify` on its directory lists the damage."

@@ -635,3 +635,115 @@ fn long_work_ends_when_its_time_is_up() {
         assert!(took.as_secs() < 5, "{shown} went on for {took:?}");
     }
 }
+
+/// A prepared transaction is there after reopening, with its locks; rows without a key of their own get other numbers
+/// than it has used, sequences other values.
+#[test]
+fn a_prepared_transaction_survives_reopening() {
+    for commit in [true, false] {
+        let disk = MemDisk::new();
+        let open = || {
+            SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap()
+        };
+        let db = open();
+        let mut s = session(&db);
+        ok(&mut s, "CREATE TABLE t (id serial, a text); CREATE TABLE keyed (id int PRIMARY KEY)");
+        ok(&mut s, "INSERT INTO t (a) VALUES ('a')");
+        ok(
+            &mut s,
+            "BEGIN; INSERT INTO t (a) VALUES ('b'); INSERT INTO keyed VALUES (1); PREPARE TRANSACTION 'one'",
+        );
+        assert_eq!(s.status(), TransactionStatus::Idle);
+        drop((s, db));
+        let db = open();
+        let mut s = session(&db);
+        let listed = value(&mut s, "SELECT gid || ' ' || owner || ' ' || database FROM pg_prepared_xacts");
+        assert_eq!(listed, "one gnomon gnomon");
+        ok(&mut s, "INSERT INTO t (a) VALUES ('c')");
+        ok(&mut s, "SET lock_timeout = 1");
+        assert_eq!(state(&mut s, "INSERT INTO keyed VALUES (1)"), SqlState::LOCK_NOT_AVAILABLE);
+        assert_eq!(state(&mut s, "DROP TABLE keyed"), SqlState::LOCK_NOT_AVAILABLE);
+        let ended = ok(&mut s, if commit { "COMMIT PREPARED 'one'" } else { "ROLLBACK PREPARED 'one'" });
+        assert_eq!(ended.tags, [if commit { "COMMIT PREPARED" } else { "ROLLBACK PREPARED" }]);
+        let rows = "SELECT string_agg(a, ',' ORDER BY a) FROM t";
+        assert_eq!(value(&mut s, rows), if commit { "a,b,c" } else { "a,c" });
+        let distinct = value(&mut s, "SELECT count(DISTINCT id) = count(*) FROM t");
+        assert_eq!(distinct, "t");
+        assert_eq!(value(&mut s, "SELECT count(*) FROM keyed"), if commit { "1" } else { "0" });
+    }
+}
+
+#[test]
+fn only_the_user_who_prepared_a_transaction_ends_it() {
+    let db = database();
+    let mut alice = db.session(SessionOptions { user: "alice".into(), ..SessionOptions::default() }).unwrap();
+    let mut bob = db.session(SessionOptions { user: "bob".into(), ..SessionOptions::default() }).unwrap();
+    ok(&mut alice, "CREATE TABLE t (a int)");
+    let prepared = ok(&mut alice, "BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'hers'");
+    assert_eq!(prepared.tags, ["BEGIN", "INSERT 0 1", "PREPARE TRANSACTION"]);
+    for sql in ["COMMIT PREPARED 'hers'", "ROLLBACK PREPARED 'hers'"] {
+        let error = run(&mut bob, sql).map(drop).unwrap_err();
+        assert_eq!(error.state(), SqlState::INSUFFICIENT_PRIVILEGE);
+        assert!(error.report().hint.as_deref().is_some_and(|hint| hint.contains("alice")));
+    }
+    assert_eq!(value(&mut bob, "SELECT owner FROM pg_prepared_xacts"), "alice");
+    ok(&mut alice, "COMMIT PREPARED 'hers'");
+    assert_eq!(value(&mut bob, "SELECT a FROM t"), "1");
+}
+
+#[test]
+fn there_is_nothing_to_prepare_outside_of_a_block() {
+    let db = database();
+    let mut s = session(&db);
+    for sql in ["PREPARE TRANSACTION 'x'", "SELECT 1; PREPARE TRANSACTION 'x'"] {
+        let done = ok(&mut s, sql);
+        assert_eq!(done.tags.last().map(String::as_str), Some("ROLLBACK"));
+        assert_eq!(done.notices, ["there is no transaction in progress"]);
+    }
+    ok(&mut s, "BEGIN");
+    state(&mut s, "SELECT 1 / 0");
+    assert_eq!(s.status(), TransactionStatus::Failed);
+    assert_eq!(ok(&mut s, "PREPARE TRANSACTION 'x'").tags, ["ROLLBACK"]);
+    assert_eq!(s.status(), TransactionStatus::Idle);
+    // Whoever cannot prepare is out of the block as well.
+    ok(&mut s, "BEGIN; CREATE TABLE t (a int)");
+    assert_eq!(state(&mut s, "PREPARE TRANSACTION 'x'"), SqlState::FEATURE_NOT_SUPPORTED);
+    assert_eq!(s.status(), TransactionStatus::Idle);
+}
+
+#[test]
+fn a_limit_of_prepared_transactions_is_told() {
+    for (prepared_max, error) in
+        [(1, SqlState::OUT_OF_MEMORY), (0, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)]
+    {
+        let options = Options { prepared_max, ..Options::default() };
+        let db = SqlDatabase::open(Database::in_memory(options).unwrap()).unwrap();
+        let mut s = session(&db);
+        assert_eq!(value(&mut s, "SHOW max_prepared_transactions"), prepared_max.to_string());
+        for number in 0..prepared_max {
+            ok(&mut s, &format!("BEGIN; PREPARE TRANSACTION '{number}'"));
+        }
+        assert_eq!(state(&mut s, "BEGIN; PREPARE TRANSACTION 'more'"), error);
+    }
+}
+
+#[test]
+fn two_phase_commit_by_the_extended_protocol() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int)");
+    let mut extended = |sql: &str| {
+        let mut sink = Collect::default();
+        let done = s
+            .prepare("", sql, &[])
+            .and_then(|()| s.bind("", "", vec![]))
+            .and_then(|()| s.execute_portal("", 0, &mut sink).map(drop));
+        done.and(s.sync()).map(|()| sink.tags)
+    };
+    for sql in ["BEGIN", "INSERT INTO t VALUES (1)", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'"] {
+        extended(sql).unwrap();
+    }
+    let error = extended("COMMIT PREPARED 'x'").unwrap_err();
+    assert_eq!(error.state(), SqlState::UNDEFINED_OBJECT);
+    assert_eq!(value(&mut s, "SELECT a FROM t"), "1");
+}

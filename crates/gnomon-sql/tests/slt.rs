@@ -110,5 +110,5 @@ macro_rules! scripts {
 
 scripts! {
     alter, basics, constraints, copy, dml, errors, limits, postgres, prepared, query_access, query_aggregates, query_errors, query_joins,
-    query_setops, query_subqueries, savepoints, sequences, settings, snapshots, stored, transactions, views
+    query_setops, query_subqueries, savepoints, sequences, settings, snapshots, stored, transactions, two_phase, views
 }

@@ -6,5 +6,6 @@ mod failures;
 mod harness;
 mod kill;
 mod pgbench;
+mod prepared;
 mod psql;
 mod scripts;

@@ -56,6 +56,8 @@ pub(super) fn tag(tag: impl Into<Tag>) -> Result<Tag> {
 impl Session {
     pub(super) fn new(shared: Arc<Shared>, options: SessionOptions) -> Result<Session> {
         let mut settings = Settings::new(&options.user);
+        let prepared_max = shared.engine.prepared_max().to_string();
+        settings.set_fixed("max_prepared_transactions", &prepared_max)?;
         for (name, value) in &options.facts {
             settings.set_fixed(name, value)?;
         }
@@ -187,7 +189,10 @@ impl Session {
     /// Fails in a failed block, except for what ends it or goes back to before it failed.
     pub(super) fn refuse_if_failed(&self, command: &Command) -> Result<()> {
         match command {
-            Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_) => Ok(()),
+            Command::Commit { .. }
+            | Command::Rollback { .. }
+            | Command::RollbackTo(_)
+            | Command::PrepareTransaction(_) => Ok(()),
             _ => self.refuse_any_if_failed(),
         }
     }

@@ -26,6 +26,7 @@ mod settings;
 mod system;
 mod timer;
 mod transaction;
+mod two_phase;
 mod utility;
 mod view;
 

@@ -95,6 +95,11 @@ impl Portal {
         self.committed || self.number < portals_opened
     }
 
+    /// Whether it is to outlive its transaction, which has not ended yet.
+    pub(super) fn waits_to_be_held(&self) -> bool {
+        self.hold && !self.committed
+    }
+
     /// Whether it outlives its transaction, which ends now.
     pub(super) fn outlives(&mut self, commits: bool) -> bool {
         self.committed |= self.hold && commits;
@@ -509,7 +514,7 @@ impl Session {
     pub(super) fn settle_held(&mut self) -> Result<()> {
         if self.portals.values().any(|portal| portal.hold) {
             let held: Vec<String> =
-                self.portals.iter().filter(|(_, p)| p.hold && !p.committed).map(|(n, _)| n.clone()).collect();
+                self.portals.iter().filter(|(_, p)| p.waits_to_be_held()).map(|(n, _)| n.clone()).collect();
             for name in held {
                 let Some(mut portal) = self.portals.remove(&name) else { continue };
                 self.settle(&mut portal)?;

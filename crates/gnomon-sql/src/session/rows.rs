@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use gnomon::{
-    Direction, KeyRange, Transaction, TreeId,
+    Transaction, TreeId,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -37,17 +37,17 @@ impl AllRowNumbers {
     }
 
     /// The counter of a tree. It is made with the help of a transaction that has the tree locked: whatever rows are
-    /// there and were not numbered through it were committed before the database was opened.
+    /// there and were not numbered through it were committed or prepared before the database was opened.
     pub(super) fn of(&self, txn: &mut Transaction, tree: TreeId) -> Result<RowNumbers> {
         if let Some(counter) = self.0.lock().get(&tree) {
             return Ok(counter.clone());
         }
-        // Whoever is first decides; no number has been given out before. The newest rows count, seen by the
-        // transaction or not.
-        let last = txn.scan_newest(tree, KeyRange::all(), Direction::Backward)?.next(txn)?;
+        // Whoever is first decides; no number has been given out before but those of transactions that an earlier run
+        // has left prepared. The newest rows count, seen by the transaction or not.
+        let last = txn.last_key(tree)?;
         let next = match last {
             None => 1,
-            Some((key, _)) => match <[u8; 8]>::try_from(&key[..]).map(u64::from_be_bytes) {
+            Some(key) => match <[u8; 8]>::try_from(&key[..]).map(u64::from_be_bytes) {
                 Ok(number) if number < u64::MAX => number + 1,
                 _ => {
                     return Err(SqlError::new(

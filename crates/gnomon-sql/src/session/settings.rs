@@ -134,6 +134,7 @@ settings! {
     max_identifier_length = setting("max_identifier_length", Kind::Fixed, "63", "Shows the maximum identifier length.");
     max_index_keys = setting("max_index_keys", Kind::Fixed, "32", "Shows the maximum number of index keys.");
     max_parallel_workers_per_gather = setting("max_parallel_workers_per_gather", COUNT, "0", "Accepted without effect.");
+    max_prepared_transactions = setting("max_prepared_transactions", Kind::Fixed, "64", "Sets the maximum number of simultaneously prepared transactions.");
     password_encryption = setting("password_encryption", Kind::Word(&["scram-sha-256", "md5"]), "scram-sha-256", "Chooses the algorithm for encrypting passwords.");
     quote_all_identifiers = setting("quote_all_identifiers", Kind::Bool, "off", "Accepted without effect.");
     random_page_cost = setting("random_page_cost", Kind::Real { min: 0.0, max: f64::MAX }, "4", "Accepted without effect.");

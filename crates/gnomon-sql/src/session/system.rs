@@ -5,13 +5,14 @@ use gnomon::{InterruptReason, lock::LockInfo};
 use super::{
     environment::{Surroundings, clock},
     portal::Portal,
+    two_phase,
 };
 use crate::{
     Result,
     catalog::{
         Catalog,
         model::Sequence,
-        system::{Activity, Cursor, PreparedStatement, Setting, SystemState},
+        system::{Activity, Cursor, PreparedStatement, PreparedTransaction, Setting, SystemState},
     },
 };
 
@@ -51,6 +52,9 @@ impl SystemState for Surroundings {
         let mut all: Vec<Cursor> = cursors.collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+    fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>> {
+        two_phase::prepared_transactions(&self.shared.engine)
     }
     fn locks(&self) -> Vec<LockInfo> {
         self.shared.engine.locks()

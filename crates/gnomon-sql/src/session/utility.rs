@@ -52,6 +52,8 @@ impl Session {
             }
             Command::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
             Command::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
+            Command::PrepareTransaction(gid) => self.prepare_transaction(gid, notices),
+            Command::EndPrepared { gid, commit } => self.end_prepared(gid, *commit, alone),
             Command::Savepoint(name) => {
                 self.set_savepoint(name)?;
                 tag("SAVEPOINT")
@@ -243,7 +245,7 @@ impl Session {
     }
 
     /// Fails for statements that cannot be part of a larger transaction.
-    fn refuse_in_transaction(&self, what: &str, alone: bool) -> Result<()> {
+    pub(super) fn refuse_in_transaction(&self, what: &str, alone: bool) -> Result<()> {
         if self.in_block() {
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,

@@ -235,6 +235,11 @@ impl Database {
         Ok(infos)
     }
 
+    /// How many transactions may be prepared at a time ([`Options::prepared_max`](crate::Options::prepared_max)).
+    pub fn prepared_max(&self) -> usize {
+        self.0.inner.prepared.max
+    }
+
     /// Takes a prepared transaction, to look at it and to end it. Nobody else can have it meanwhile.
     ///
     /// # Errors

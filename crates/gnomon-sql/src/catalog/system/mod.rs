@@ -83,6 +83,8 @@ pub trait SystemState {
     fn prepared_statements(&self) -> Vec<PreparedStatement>;
     /// The session's cursors.
     fn cursors(&self) -> Vec<Cursor>;
+    /// The prepared transactions of the database.
+    fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>>;
     /// The locks that are held and awaited.
     fn locks(&self) -> Vec<LockInfo>;
     /// Where a sequence stands: the last value that it gave out to any session, or the first that it will; and
@@ -165,6 +167,19 @@ pub struct PreparedStatement {
     pub parameters: Vec<Type>,
     /// Whether PREPARE made it rather than the protocol.
     pub from_sql: bool,
+}
+
+/// A prepared transaction, as `pg_prepared_xacts` shows it.
+#[derive(Clone, Debug)]
+pub struct PreparedTransaction {
+    /// The engine's number of it.
+    pub transaction: u64,
+    /// Its identifier.
+    pub gid: String,
+    /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC; none if not by SQL.
+    pub prepared: Option<i64>,
+    /// The user who has prepared it, and the name of the database; none if not by SQL.
+    pub names: Option<(String, String)>,
 }
 
 /// A cursor, as `pg_cursors` shows it.
@@ -285,6 +300,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_stat_activity" => cx.activity_list(&mut rows),
             "pg_locks" => cx.lock_list(&mut rows),
             "pg_prepared_statements" => cx.prepared_list(&mut rows),
+            "pg_prepared_xacts" => cx.prepared_transaction_list(&mut rows)?,
             "pg_cursors" => cx.cursor_list(&mut rows),
             // Features that Gnomon lacks: there are no such objects.
             _ => {}

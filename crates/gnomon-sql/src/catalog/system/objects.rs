@@ -2,11 +2,14 @@
 
 use super::{
     DATABASE, DEFAULT_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System,
-    builder::{Rows, letter, oid, oids, small, string, yes},
+    builder::{Rows, letter, oid, oids, option, small, string, yes},
     functions::UTF8,
     reference,
 };
-use crate::types::{Datum, Scalar};
+use crate::{
+    Result,
+    types::{Datum, Scalar},
+};
 
 /// `pg_language.oid` of internal.
 const INTERNAL: u32 = 12;
@@ -116,6 +119,21 @@ impl System<'_> {
                 ("custom_plans", Datum::Int8(0)),
             ]);
         }
+    }
+
+    pub(super) fn prepared_transaction_list(&self, rows: &mut Rows) -> Result<()> {
+        for prepared in self.state.prepared_transactions()? {
+            let (owner, database) = prepared.names.unzip();
+            rows.add([
+                // Of 32 bits in PostgreSQL; it goes round there as well.
+                ("transaction", Datum::Oid(prepared.transaction as u32)),
+                ("gid", string(prepared.gid)),
+                ("prepared", option(prepared.prepared.map(Datum::Timestamptz))),
+                ("owner", option(owner.map(string))),
+                ("database", option(database.map(string))),
+            ]);
+        }
+        Ok(())
     }
 
     pub(super) fn cursor_list(&self, rows: &mut Rows) {

@@ -15,6 +15,10 @@ pub(crate) enum Command {
     Commit { chain: bool },
     /// ROLLBACK, ABORT.
     Rollback { chain: bool },
+    /// PREPARE TRANSACTION 'identifier'.
+    PrepareTransaction(String),
+    /// COMMIT PREPARED or ROLLBACK PREPARED 'identifier'.
+    EndPrepared { gid: String, commit: bool },
     /// SAVEPOINT name.
     Savepoint(String),
     /// RELEASE name.

@@ -39,8 +39,15 @@ impl<'d> Reader<'_, 'd, '_> {
                 self.skip_n(2);
                 Ok(Command::Begin(self.modes()?))
             }
-            ("commit" | "rollback", "prepared") | ("prepare", "transaction") => {
-                Ok(self.unsupported("two-phase commit"))
+            (verb @ ("commit" | "rollback"), "prepared") => {
+                let commit = verb == "commit";
+                self.skip_n(2);
+                Ok(Command::EndPrepared { gid: self.string()?, commit })
+            }
+            // It may also be the name of a prepared statement.
+            ("prepare", "transaction") if !self.is_name_of_statement() => {
+                self.skip_n(2);
+                Ok(Command::PrepareTransaction(self.string()?))
             }
             ("commit" | "end", _) => {
                 self.skip();
@@ -637,6 +644,12 @@ impl<'d> Reader<'_, 'd, '_> {
             });
             let _ = self.take(&Token::Comma);
         }
+    }
+
+    /// Whether what follows PREPARE and a word is what follows the name of a prepared statement.
+    fn is_name_of_statement(&self) -> bool {
+        self.peek_nth_word(2).as_deref() == Some("as")
+            || self.parser.peek_nth_token_ref(2).token == Token::LParen
     }
 
     /// A name, which the word SAVEPOINT may precede.

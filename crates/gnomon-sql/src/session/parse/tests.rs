@@ -55,6 +55,9 @@ fn commands_have_their_own_grammar() {
         ("ROLLBACK WORK TO SAVEPOINT s", r#"RollbackTo("s")"#),
         ("rollback to savepoint", r#"RollbackTo("savepoint")"#),
         ("release a", r#"Release("a")"#),
+        ("PREPARE TRANSACTION 'a''b'", r#"PrepareTransaction("a'b")"#),
+        ("COMMIT PREPARED 'x'", r#"EndPrepared { gid: "x", commit: true }"#),
+        ("ROLLBACK PREPARED 'x'", r#"EndPrepared { gid: "x", commit: false }"#),
         ("SAVEPOINT \"A\"", r#"Savepoint("A")"#),
         ("GRANT ALL ON t TO u", r#"Unsupported("GRANT")"#),
     ] {
