@@ -99,7 +99,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     if allowed.contains(&seconds) { Ok(seconds) } else { Err("not between 0 and 86400".into()) }
 }
 
-fn parse_measured(text: &str) -> Result<f64, String> {
+pub fn parse_measured(text: &str) -> Result<f64, String> {
     match parse_seconds(text)? {
         0.0 => Err("nothing would be measured in no time".into()),
         seconds => Ok(seconds),

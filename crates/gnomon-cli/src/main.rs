@@ -8,6 +8,7 @@ mod bench;
 mod failure;
 mod hash_password;
 mod inspect;
+mod lab;
 mod serve;
 mod shell;
 mod signals;
@@ -48,6 +49,8 @@ enum Command {
     Sql(shell::Sql),
     /// Measure this machine with a workload, in this process.
     Bench(bench::Bench),
+    /// Measure again what papers state: experiments, with what was stated beside what was measured.
+    Lab(lab::Lab),
     /// Show what a database consists of.
     Inspect(inspect::Inspect),
     /// Read everything that a database has and say what is damaged.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::HashPassword(arguments) => hash_password::run(&arguments),
@@ -91,7 +95,7 @@ mod tests {
         command.clone().debug_assert();
         assert!(EXAMPLES.lines().all(|line| line.chars().count() < 80));
         let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
-        assert_eq!(commands.len(), 6);
+        assert_eq!(commands.len(), 7);
         while let Some(command) = commands.pop() {
             if command.has_subcommands() {
                 commands.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help"));

@@ -3,6 +3,7 @@
 //! - [`store`]: what a workload asks of a store, so that the same operations run against Gnomon and against others;
 //! - [`drive`]: a closed loop of clients, with warm-up, latencies and aborts;
 //! - [`tpcb`]: transactions of a bank with an invariant;
+//! - [`experiment`]: what the papers state, measured again;
 //! - [`report`]: what every workload reports, for people and as JSON;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
 //!
@@ -13,6 +14,7 @@
 //! Gnomon does not build them.
 
 pub mod drive;
+pub mod experiment;
 pub mod progress;
 pub mod report;
 pub mod store;

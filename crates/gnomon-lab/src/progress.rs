@@ -59,6 +59,17 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Says something that stays on the screen above the bar, on a line of its own.
+    pub fn note(&self, text: &str) {
+        match &self.0 {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
+            Shown::Lines { what, .. } => eprintln!("{what}: {text}"),
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Shown::Bar(bar) = &self.0 {

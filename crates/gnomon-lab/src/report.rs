@@ -149,9 +149,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Draws how latencies are spread, in classes that double.
-fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fmt::Result {
-    const WIDTH: usize = 50;
+/// How values are spread over classes that double: the end of each class (exclusive) and how many values it has.
+pub(crate) fn classes(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let mut classes: Vec<(u64, u64)> = Vec::new();
     for value in histogram.iter_recorded() {
         // The class of 0 and 1 ends below 2, the next below 4.
@@ -161,6 +160,13 @@ fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fm
             _ => classes.push((end, value.count_at_value())),
         }
     }
+    classes
+}
+
+/// Draws how latencies are spread, in classes that double.
+fn write_histogram(f: &mut fmt::Formatter<'_>, histogram: &Histogram<u64>) -> fmt::Result {
+    const WIDTH: usize = 50;
+    let classes = classes(histogram);
     let most = classes.iter().map(|(_, count)| *count).max().unwrap_or(1);
     for (end, count) in classes {
         let width = (count as f64 / most as f64 * WIDTH as f64).round() as usize;

@@ -178,6 +178,8 @@ struct Shard {
     slots: HashMap<PoolKey, usize, BuildHasherDefault<Spread>>,
     frames: Vec<Arc<Frame>>,
     hand: usize,
+    /// How often a data page was asked for.
+    data_fetches: u64,
     /// What the seeded schedules must catch: a frame counts as unpinned before its holder lets go of it.
     #[cfg(all(test, shuttle))]
     unpins_early: bool,
@@ -272,6 +274,11 @@ impl Pool {
         self.shards.iter().map(|shard| shard.lock().frames.len()).sum()
     }
 
+    /// How often a data page was asked for, in memory or not.
+    pub fn data_fetches(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().data_fetches).sum()
+    }
+
     fn shard(&self, key: PoolKey) -> &Mutex<Shard> {
         // Other bits than the shard's own table looks at.
         &self.shards[(key.spread() >> 40) as usize % self.shards.len()]
@@ -290,6 +297,7 @@ impl Pool {
     /// page. Latching a frame whose load failed on another thread gives none: fetch again.
     pub fn fetch(&self, key: PoolKey, load: impl FnOnce() -> Result<Option<Page>>) -> Result<Option<Pin>> {
         let mut shard = self.shard(key).lock();
+        shard.data_fetches += u64::from(key.level == 0);
         if let Some(frame) = shard.get(key) {
             frame.recent.store(true, Ordering::Relaxed);
             return Ok(Some(Pin::new(frame)));

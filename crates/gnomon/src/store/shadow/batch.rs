@@ -51,6 +51,8 @@ struct Building {
     unplaced: Vec<PoolKey>,
     /// Chunks whose bitmap changes.
     chunks: BTreeSet<u64>,
+    /// The new entries of data pages, for the translation cache.
+    translations: BTreeMap<u64, PageEntry>,
     /// Places that the new root does not reach any more.
     abandoned: Vec<PageEntry>,
 }
@@ -206,7 +208,9 @@ impl ShadowStore {
         let free = {
             let mut pins = self.pins.lock();
             *self.root.lock() = root;
-            self.translate_anew(&closed, &building);
+            for (&logical, entry) in &building.translations {
+                self.translations.publish(logical, entry.present());
+            }
             if self.has_planted(PlantedBug::PinsIgnored) {
                 building.abandoned.iter().map(|entry| entry.physical).collect()
             } else {
@@ -236,6 +240,7 @@ impl ShadowStore {
             places: HashMap::new(),
             unplaced: Vec::new(),
             chunks: BTreeSet::new(),
+            translations: BTreeMap::new(),
             abandoned: Vec::new(),
         };
         self.deepen(&mut building, old, closed.logical_end)?;
@@ -346,26 +351,14 @@ impl ShadowStore {
         if key.level == building.depth {
             return;
         }
+        if key.level == 0 {
+            building.translations.insert(key.index, entry);
+        }
         let level = key.level + 1;
         let above = PoolKey { level, index: table::node_base(level, key.index) };
         let node =
             building.nodes.get_mut(&above).expect("an object is touched together with the nodes above it");
         table::set_entry(node, table::slot(level, key.index), entry);
-    }
-
-    /// Tells the translation cache where the pages of a batch are whose root is in place.
-    fn translate_anew(&self, closed: &Closed, building: &Building) {
-        let bitmaps = building.chunks.iter().map(|chunk| chunk * CHUNK_PAGES);
-        for index in closed.images.keys().copied().chain(bitmaps) {
-            let physical = building.places[&PoolKey { level: 0, index }];
-            self.translations.publish(index, Some(PageEntry { physical, batch: building.batch }));
-        }
-        for (&logical, &entry) in &closed.early {
-            self.translations.publish(logical, Some(entry));
-        }
-        for &logical in &closed.freed {
-            self.translations.publish(logical, None);
-        }
     }
 
     fn space_of<T>(&self, page: u64, f: impl FnOnce(&mut super::Space, u64) -> T) -> Result<T> {

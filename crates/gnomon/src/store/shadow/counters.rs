@@ -22,6 +22,8 @@ use crate::{
 /// What a database did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
+    /// How often a data page was asked of the buffer pool.
+    pub page_accesses: u64,
     /// Translations of logical to physical pages that the translation cache served.
     pub translation_hits: u64,
     /// Those that needed the page table.
@@ -52,6 +54,7 @@ impl Activity {
     /// What was done since `before`, which was taken of the same open database.
     pub fn since(&self, before: &Activity) -> Activity {
         Activity {
+            page_accesses: self.page_accesses - before.page_accesses,
             translation_hits: self.translation_hits - before.translation_hits,
             translation_misses: self.translation_misses - before.translation_misses,
             batches: self.batches - before.batches,
@@ -120,9 +123,11 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// The numbers as they are now, with those of the translation cache.
-    pub fn activity(&self, (translation_hits, translation_misses): (u64, u64)) -> Activity {
+    /// The numbers as they are now, with those of the buffer pool and of the translation cache.
+    pub fn activity(&self, page_accesses: u64, translations: (u64, u64)) -> Activity {
+        let (translation_hits, translation_misses) = translations;
         Activity {
+            page_accesses,
             translation_hits,
             translation_misses,
             batches: self.batches.get(),

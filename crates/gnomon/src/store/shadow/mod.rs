@@ -528,7 +528,7 @@ impl ShadowStore {
             table_depth: root.depth,
             table_pages: table_pages(&root, file_pages),
             pool_frames: (self.pool.len(), self.pool.capacity()),
-            activity: self.counters.activity(self.translations.hits_and_misses()),
+            activity: self.counters.activity(self.pool.data_fetches(), self.translations.hits_and_misses()),
         }
     }
 

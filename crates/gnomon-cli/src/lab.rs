@@ -1,0 +1,135 @@
+//! `gnomon lab`: experiments of the papers, in this process.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use gnomon::{
+    env::Rng,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use gnomon_lab::{
+    experiment::{self, EXPERIMENTS, Request},
+    progress::Progress,
+};
+
+use crate::{Failure, bench, signals};
+
+#[derive(Args)]
+pub struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the experiments: what each measures, what its paper states, what can be set.
+    #[command(after_help = "\
+Examples:
+  gnomon lab list")]
+    List,
+    /// Run an experiment, and print what was measured beside what its paper states.
+    ///
+    /// Databases are made in a directory of the run's own, which is removed at the end. Ctrl-C ends a run early,
+    /// without a report.
+    #[command(after_help = "\
+Examples:
+  gnomon lab run shadow/tpcb --quick           a second, to see that it works
+  gnomon lab run shadow/tpcb --out tpcb        also JSON and plots, into tpcb
+  gnomon lab run shadow/tpcb --set branches=1  a hot row
+  gnomon lab run shadow/tpcb --json | jq .claims")]
+    Run(Run),
+}
+
+#[derive(Args)]
+struct Run {
+    /// The experiment's name; `gnomon lab list` has them all.
+    ///
+    /// It begins with its paper's.
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: String,
+    /// Small and short, to see that it works.
+    ///
+    /// Settings have other values then, which `gnomon lab list` shows. The figures tell nothing.
+    #[arg(long)]
+    quick: bool,
+    /// How long to measure each point, in seconds.
+    ///
+    /// The same as `--set seconds=S`. The papers' minutes give the steadiest figures.
+    #[arg(long, value_name = "S", value_parser = bench::parse_measured)]
+    seconds: Option<f64>,
+    /// Where random numbers begin.
+    ///
+    /// Without it, a seed that no other run has. The report names it; with the same seed the choices are the same.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Change a setting; can be given several times.
+    ///
+    /// `gnomon lab list` has the settings of each experiment with their values and what they mean.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    set: Vec<(String, String)>,
+    /// Where to make the databases.
+    ///
+    /// Without it, in the system's temporary directory. What is measured is the disk on which the directory is: a
+    /// temporary directory in memory has none.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
+    #[arg(long)]
+    json: bool,
+    /// Write the report into this directory too, as text, as JSON and with plots.
+    ///
+    /// It is made if absent. Files of an earlier run there are replaced.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
+    match &lab.command {
+        Command::List => println!("{}", experiment::list()),
+        Command::Run(arguments) => run_experiment(arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_experiment(arguments: &Run) -> Result<(), Failure> {
+    let name = &arguments.experiment;
+    let experiment = experiment::find(name).ok_or_else(|| {
+        let names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        Failure(format!("there is no experiment '{name}': there are {}", names.join(", ")))
+    })?;
+    let mut set = arguments.set.clone();
+    set.extend(arguments.seconds.map(|seconds| ("seconds".to_owned(), seconds.to_string())));
+    let request = Request {
+        quick: arguments.quick,
+        // A seed that people can read and type.
+        seed: arguments.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000)),
+        set,
+        dir: arguments.dir.clone(),
+    };
+    let cancel = Arc::new(AtomicBool::new(false));
+    let canceled = cancel.clone();
+    signals::on_stop(move || canceled.store(true, Ordering::Release))
+        .map_err(|error| Failure::new("cannot listen to signals", error))?;
+    let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
+        .map_err(|error| Failure::new(format!("lab run {name}"), error))?;
+    if arguments.json {
+        println!("{}", report.to_json());
+    } else {
+        println!("{report}");
+    }
+    if let Some(directory) = &arguments.out {
+        let files = report.write_to(directory).map_err(|error| Failure::new(directory.display(), error))?;
+        eprintln!("{}: {}", directory.display(), files.join(", "));
+    }
+    Ok(())
+}

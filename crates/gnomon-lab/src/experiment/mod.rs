@@ -1,0 +1,426 @@
+//! Experiments: what the papers state, measured again on Gnomon; what `gnomon lab` runs.
+//!
+//! - [`EXPERIMENTS`] is the register: name, source, what the source states, settings, and what runs it;
+//! - [`run`] runs one and gives a [`Report`]: for people, as JSON, and with figures ([`plot`]) in a directory;
+//! - [`shadow`]: the experiments of "Shadow Paging Is Feasible".
+//!
+//! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
+//! beside the measured one with a verdict, and says what differs in the set-up. A workload that ends with a broken
+//! invariant is a failure, not a figure. Databases are made in a directory of the run's own, which is removed when it
+//! ends, however it ends.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use gnomon::sync::{Arc, atomic::AtomicBool};
+use serde::Serialize;
+use tempfile::TempDir;
+
+use crate::{
+    progress::Progress,
+    store::{Result, StoreError},
+};
+
+pub mod plot;
+pub mod shadow;
+
+use plot::Figure;
+
+/// All experiments, in the order in which they are listed.
+pub const EXPERIMENTS: &[Experiment] = &[shadow::tpcb::EXPERIMENT];
+
+/// An experiment.
+pub struct Experiment {
+    /// Its name: the paper's, and its own.
+    pub name: &'static str,
+    /// Where the paper has it.
+    pub source: &'static str,
+    /// What it measures.
+    pub measures: &'static str,
+    /// What the paper states.
+    pub stated: &'static [&'static str],
+    /// What can be set.
+    pub settings: &'static [Setting],
+    run: fn(&Values, &mut Lab) -> Result<Outcome>,
+}
+
+/// Something about an experiment that can be set.
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, and in which unit.
+    pub help: &'static str,
+    /// Its value unless set.
+    pub full: &'static str,
+    /// Its value in a quick run, unless set.
+    pub quick: &'static str,
+}
+
+/// What is to be run.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Small and short, to see that it works.
+    pub quick: bool,
+    /// Where random numbers begin.
+    pub seed: u64,
+    /// Settings that are not to have their own values: name and value.
+    pub set: Vec<(String, String)>,
+    /// Where the databases are made (and removed); none takes the system's temporary directory.
+    pub dir: Option<PathBuf>,
+}
+
+/// The values of an experiment's settings, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Values(BTreeMap<&'static str, String>);
+
+impl Values {
+    fn new(experiment: &Experiment, request: &Request) -> Result<Values> {
+        let own = |setting: &Setting| if request.quick { setting.quick } else { setting.full };
+        let mut values: BTreeMap<&'static str, String> =
+            experiment.settings.iter().map(|setting| (setting.name, own(setting).to_owned())).collect();
+        for (name, value) in &request.set {
+            let Some(known) = values.get_mut(name.as_str()) else {
+                let names: Vec<_> = experiment.settings.iter().map(|setting| setting.name).collect();
+                return Err(StoreError::unexpected(format!(
+                    "{} has no setting '{name}': it has {}",
+                    experiment.name,
+                    names.join(", ")
+                )));
+            };
+            value.clone_into(known);
+        }
+        Ok(Values(values))
+    }
+
+    fn text(&self, name: &str) -> Result<&str> {
+        self.0
+            .get(name)
+            .map(String::as_str)
+            .ok_or_else(|| StoreError::unexpected(format!("there is no setting '{name}'")))
+    }
+
+    /// A number within bounds.
+    fn number<T: FromStr + PartialOrd + fmt::Display>(&self, name: &str, min: T, max: T) -> Result<T> {
+        self.list(name, min, max)?.pop().ok_or_else(|| StoreError::unexpected(format!("'{name}' is empty")))
+    }
+
+    /// Numbers within bounds, separated by commas.
+    fn list<T: FromStr + PartialOrd + fmt::Display>(&self, name: &str, min: T, max: T) -> Result<Vec<T>> {
+        let part = |part: &str| match part.trim().parse::<T>() {
+            Ok(number) if number >= min && number <= max => Ok(number),
+            _ => Err(StoreError::unexpected(format!("{name}: '{part}' is not a number from {min} to {max}"))),
+        };
+        self.text(name)?.split(',').map(part).collect()
+    }
+}
+
+/// What an experiment works with.
+pub struct Lab {
+    progress: Progress,
+    cancel: Arc<AtomicBool>,
+    seed: u64,
+    directory: TempDir,
+    databases: usize,
+}
+
+impl Lab {
+    /// A path for a new database.
+    fn new_path(&mut self) -> PathBuf {
+        self.databases += 1;
+        self.directory.path().join(format!("database-{}", self.databases))
+    }
+
+    /// Copies a closed database.
+    fn copy(&mut self, database: &Path) -> Result<PathBuf> {
+        let path = self.new_path();
+        let copied = (|| {
+            std::fs::create_dir(&path)?;
+            for entry in std::fs::read_dir(database)? {
+                let entry = entry?;
+                std::fs::copy(entry.path(), path.join(entry.file_name()))?;
+            }
+            std::io::Result::Ok(())
+        })();
+        copied.map_err(|error| StoreError::Failed(error.into()))?;
+        Ok(path)
+    }
+
+    /// Removes a closed database, to have its room.
+    fn remove(&self, database: &Path) -> Result<()> {
+        std::fs::remove_dir_all(database).map_err(|error| StoreError::Failed(error.into()))
+    }
+}
+
+/// What an experiment found.
+pub struct Outcome {
+    /// Stated figures beside measured ones.
+    pub claims: Vec<Claim>,
+    /// What differs from the paper's set-up.
+    pub differences: Vec<String>,
+    /// Everything that was measured: a JSON object.
+    pub data: serde_json::Value,
+    /// The same for people.
+    pub tables: Vec<ResultTable>,
+    /// The same drawn.
+    pub figures: Vec<Figure>,
+}
+
+/// Rows of figures below a title and headings.
+#[derive(Clone, Debug)]
+pub struct ResultTable {
+    /// What they are.
+    pub title: String,
+    /// One for each column.
+    pub headings: Vec<&'static str>,
+    /// As many cells each as there are headings.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A stated figure beside the measured one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    /// What the figure is of.
+    pub figure: &'static str,
+    /// What the paper (or, where it says so, this project) states.
+    pub stated: &'static str,
+    /// What was measured.
+    pub measured: String,
+    /// How they compare.
+    pub verdict: Verdict,
+}
+
+/// How a measured figure compares with the stated one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// What is stated was measured.
+    #[serde(rename = "holds")]
+    Holds,
+    /// Something else was measured.
+    #[serde(rename = "does not hold")]
+    DoesNotHold,
+    /// This machine, or this run, cannot tell.
+    #[serde(rename = "not comparable")]
+    NotComparable,
+}
+
+impl Verdict {
+    fn of(holds: bool) -> Verdict {
+        if holds { Verdict::Holds } else { Verdict::DoesNotHold }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Holds => "holds",
+            Verdict::DoesNotHold => "DOES NOT HOLD",
+            Verdict::NotComparable => "not comparable",
+        })
+    }
+}
+
+/// The report of a run.
+#[derive(Serialize)]
+pub struct Report {
+    /// The experiment's name.
+    pub experiment: &'static str,
+    /// Where the paper has it.
+    pub source: &'static str,
+    /// The version of this program.
+    pub version: &'static str,
+    /// Whether it was built with debugging assertions, and so is slow.
+    pub debug_build: bool,
+    /// Whether it was small and short, to see that it works.
+    pub quick: bool,
+    /// Where random numbers began.
+    pub seed: u64,
+    /// How it was set.
+    pub settings: Values,
+    /// Stated figures beside measured ones.
+    pub claims: Vec<Claim>,
+    /// What differs from the paper's set-up.
+    pub differences: Vec<String>,
+    /// Everything that was measured.
+    pub data: serde_json::Value,
+    #[serde(skip)]
+    tables: Vec<ResultTable>,
+    #[serde(skip)]
+    figures: Vec<Figure>,
+}
+
+impl Report {
+    /// One JSON object on one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a report has string keys only")
+    }
+
+    /// Writes the JSON object as `result.json`, the report as `report.txt` and each figure as an SVG file into a
+    /// directory, which is made if absent. Files of these names are replaced. Returns their names.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write_to(&self, directory: &Path) -> std::io::Result<Vec<String>> {
+        let mut files = vec![
+            ("result.json".to_owned(), self.to_json() + "\n"),
+            ("report.txt".to_owned(), format!("{self}\n")),
+        ];
+        files.extend(self.figures.iter().map(|figure| (format!("{}.svg", figure.name), figure.to_svg())));
+        std::fs::create_dir_all(directory)?;
+        for (name, text) in &files {
+            #[expect(clippy::disallowed_methods, reason = "a report is no part of a database")]
+            std::fs::write(directory.join(name), text)?;
+        }
+        Ok(files.into_iter().map(|(name, _)| name).collect())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: {}", self.experiment, self.source)?;
+        let build = if self.debug_build { ", a debug build: its speeds tell nothing" } else { "" };
+        let quick = if self.quick { ", a quick run: its figures show only that it works" } else { "" };
+        writeln!(f, "gnomon {}{build}{quick}", self.version)?;
+        let settings: Vec<_> =
+            self.settings.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        writeln!(f, "settings: {}, seed {}", settings.join(" "), self.seed)?;
+        for ResultTable { title, headings, rows } in &self.tables {
+            writeln!(f, "\n{title}")?;
+            let mut table = Table::new();
+            table.load_style(presets::ASCII_MARKDOWN);
+            table.set_header(headings.clone());
+            for row in rows {
+                table.add_row(row.iter().map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
+            }
+            writeln!(f, "{table}")?;
+        }
+        writeln!(f)?;
+        let mut claims = Table::new();
+        claims.load_style(presets::ASCII_MARKDOWN);
+        claims.set_header(["figure", "stated", "measured", "verdict"]);
+        for claim in &self.claims {
+            claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
+        }
+        writeln!(f, "{claims}")?;
+        write!(f, "\nWhat differs from the paper:")?;
+        for difference in &self.differences {
+            write!(f, "\n- {difference}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The experiment of a name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+}
+
+/// The list of experiments for people: what each measures, what is stated, and what can be set.
+pub fn list() -> String {
+    let mut text = String::new();
+    for experiment in EXPERIMENTS {
+        text += &format!("{}: {}\n  {}\n", experiment.name, experiment.source, experiment.measures);
+        for stated in experiment.stated {
+            text += &format!("  stated: {stated}\n");
+        }
+        for Setting { name, help, full, quick } in experiment.settings {
+            text += &format!("  {name}={full} ({quick} if quick): {help}\n");
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Runs an experiment. `cancel` ends it early, which then fails.
+///
+/// # Errors
+/// Settings that make no sense, failures of the database or the disk, and broken invariants.
+pub fn run(
+    experiment: &'static Experiment,
+    request: &Request,
+    progress: Progress,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Report> {
+    let settings = Values::new(experiment, request)?;
+    let directory = match &request.dir {
+        Some(directory) => {
+            std::fs::create_dir_all(directory).and_then(|()| TempDir::with_prefix_in("lab-", directory))
+        }
+        None => TempDir::with_prefix("gnomon-lab-"),
+    };
+    let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
+    let mut lab = Lab { progress, cancel: cancel.clone(), seed: request.seed, directory, databases: 0 };
+    let outcome = (experiment.run)(&settings, &mut lab)?;
+    Ok(Report {
+        experiment: experiment.name,
+        source: experiment.source,
+        version: env!("CARGO_PKG_VERSION"),
+        debug_build: cfg!(debug_assertions),
+        quick: request.quick,
+        seed: request.seed,
+        settings,
+        claims: outcome.claims,
+        differences: outcome.differences,
+        data: outcome.data,
+        tables: outcome.tables,
+        figures: outcome.figures,
+    })
+}
+
+/// A share as people read it.
+fn percent(share: f64, digits: usize) -> String {
+    format!("{:.digits$} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_as_it_was_reviewed() {
+        assert_eq!(list() + "\n", include_str!("list.txt"), "if the new one is meant: write it to list.txt");
+    }
+
+    #[test]
+    fn names_are_unique_and_stated_figures_are_there() {
+        let mut names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        names.dedup();
+        assert_eq!(names.len(), EXPERIMENTS.len());
+        for experiment in EXPERIMENTS {
+            assert!(find(experiment.name).is_some() && !experiment.stated.is_empty());
+        }
+        assert!(find("shadow/none").is_none());
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused_with_what_would() {
+        let refused = |name: &str, value: &str| {
+            let request =
+                Request { quick: true, set: vec![(name.into(), value.into())], ..Request::default() };
+            let run = run(&EXPERIMENTS[0], &request, Progress::silent(), &Arc::default());
+            run.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert!(refused("colour", "red").contains("it has levels, "), "{}", refused("colour", "red"));
+        assert_eq!(refused("levels", "1,x"), "levels: 'x' is not a number from 1 to 1024");
+        assert_eq!(refused("runs", "0"), "runs: '0' is not a number from 1 to 100");
+        assert_eq!(refused("seconds", ""), "seconds: '' is not a number from 0.01 to 86400");
+    }
+
+    #[test]
+    fn a_canceled_run_fails_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let cancel = Arc::new(AtomicBool::new(true));
+        for experiment in EXPERIMENTS {
+            let request = Request { quick: true, dir: Some(dir.path().into()), ..Request::default() };
+            let error = run(experiment, &request, Progress::silent(), &cancel).err().unwrap();
+            assert_eq!(error.to_string(), "canceled");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
