@@ -7,7 +7,7 @@ use std::{error, fmt, path::Path};
 
 use gnomon::{
     Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
-    TxnOptions,
+    TxnOptions, disk::Disk, sync::Arc,
 };
 
 /// The number of a table, from zero.
@@ -98,6 +98,19 @@ impl GnomonStore {
                 directory.display()
             )));
         }
+        GnomonStore::fill(database, tables)
+    }
+
+    /// Makes a database with so many tables on a disk that holds none.
+    pub fn create_on(disk: Arc<dyn Disk>, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
+        let database = Database::open_on(disk, Options { pool_bytes, ..Options::default() })?;
+        if database.durable_csn().0 != 0 {
+            return Err(StoreError::unexpected("the disk holds a database already"));
+        }
+        GnomonStore::fill(database, tables)
+    }
+
+    fn fill(database: Database, tables: usize) -> Result<GnomonStore> {
         let mut txn = database.begin(TxnOptions::default())?;
         for table in 0..tables {
             if txn.create_tree()? != tree(table) {

@@ -17,7 +17,10 @@ use std::{
 };
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::sync::{Arc, atomic::AtomicBool};
+use gnomon::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -32,7 +35,7 @@ pub mod shadow;
 use plot::Figure;
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[shadow::tpcb::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[shadow::tpcb::EXPERIMENT, shadow::cleaning::EXPERIMENT];
 
 /// An experiment.
 pub struct Experiment {
@@ -118,6 +121,18 @@ impl Values {
         };
         self.text(name)?.split(',').map(part).collect()
     }
+
+    /// Words of a few, separated by commas.
+    fn words<T: Copy>(&self, name: &str, known: &[(&str, T)]) -> Result<Vec<T>> {
+        let word = |word: &str| {
+            let found = known.iter().find(|(known, _)| *known == word.trim());
+            found.map(|(_, meant)| *meant).ok_or_else(|| {
+                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                StoreError::unexpected(format!("{name}: '{word}' is none of {}", names.join(", ")))
+            })
+        };
+        self.text(name)?.split(',').map(word).collect()
+    }
 }
 
 /// What an experiment works with.
@@ -130,6 +145,13 @@ pub struct Lab {
 }
 
 impl Lab {
+    fn check_canceled(&self) -> Result<()> {
+        match self.cancel.load(Ordering::Acquire) {
+            true => Err(StoreError::unexpected("canceled")),
+            false => Ok(()),
+        }
+    }
+
     /// A path for a new database.
     fn new_path(&mut self) -> PathBuf {
         self.databases += 1;

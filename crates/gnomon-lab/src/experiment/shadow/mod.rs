@@ -1,3 +1,5 @@
 //! The experiments of T. Ylönen, "Shadow Paging Is Feasible", 1995.
 
+pub mod cleaning;
+mod limited;
 pub mod tpcb;
