@@ -1,9 +1,10 @@
-//! The program `gnomon`: a database that is served, asked, measured, inspected and verified.
+//! The program `gnomon`: a database that is served, asked, measured, inspected, verified and backed up.
 //!
 //! Exit codes: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2 for arguments
 //! that make no sense; SIGPIPE when nobody reads the results any more. Results go to standard output, everything else
 //! to standard error.
 
+mod backup;
 mod bench;
 mod failure;
 mod hash_password;
@@ -26,7 +27,8 @@ Examples:
   gnomon sql bank.gnomon --file bank.sql  run a script; makes what is not there
   gnomon serve bank.gnomon                then: psql -h 127.0.0.1 -p 5433
   gnomon bench tpcb --clients 32          durable transactions a second
-  gnomon verify bank.gnomon               read everything, say what is damaged";
+  gnomon verify bank.gnomon               read everything, say what is damaged
+  gnomon backup bank.gnomon --to backups  then: gnomon restore backups DIR";
 
 #[derive(Parser)]
 #[command(
@@ -55,6 +57,10 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Read everything that a database has and say what is damaged.
     Verify(verify::Verify),
+    /// Back up a database, while it is served or not.
+    Backup(backup::Backup),
+    /// Make a database of backups.
+    Restore(backup::Restore),
     /// Make a line for the users file of a server.
     HashPassword(hash_password::HashPassword),
 }
@@ -75,6 +81,8 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::HashPassword(arguments) => hash_password::run(&arguments),
     };
     done.unwrap_or_else(|Failure(message)| {
@@ -95,7 +103,7 @@ mod tests {
         command.clone().debug_assert();
         assert!(EXAMPLES.lines().all(|line| line.chars().count() < 80));
         let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
-        assert_eq!(commands.len(), 7);
+        assert_eq!(commands.len(), 9);
         while let Some(command) = commands.pop() {
             if command.has_subcommands() {
                 commands.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help"));

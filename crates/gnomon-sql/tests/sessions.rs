@@ -747,3 +747,37 @@ fn two_phase_commit_by_the_extended_protocol() {
     assert_eq!(error.state(), SqlState::UNDEFINED_OBJECT);
     assert_eq!(value(&mut s, "SELECT a FROM t"), "1");
 }
+
+/// BACKUP has the form of COPY's output; what it sends restores to the same tables.
+#[test]
+fn backups_are_streams() {
+    let restored = |chain: &[&[u8]]| {
+        let disk = Arc::new(MemDisk::new());
+        gnomon::restore(chain.iter().copied(), &*disk, None, &mut |_, _, _| ()).unwrap();
+        SqlDatabase::open(Database::open_on(disk, Options::default()).unwrap()).unwrap()
+    };
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'one')");
+    let full = ok(&mut s, "BACKUP TO STDOUT");
+    assert_eq!(full.tags, ["BACKUP"]);
+    let full = full.copied.unwrap();
+    let id = gnomon::read_backup_header(full.as_slice()).unwrap().id;
+    ok(&mut s, "INSERT INTO t VALUES (2, 'two')");
+    let changes = ok(&mut s, &format!("backup to stdout since '{id}'")).copied.unwrap();
+    assert_eq!(value(&mut session(&restored(&[&full])), "SELECT string_agg(b, ' ') FROM t"), "one");
+    let copy = restored(&[&full, &changes]);
+    let mut other = session(&copy);
+    assert_eq!(value(&mut other, "SELECT string_agg(b, ' ' ORDER BY a) FROM t"), "one two");
+    ok(&mut other, "INSERT INTO t VALUES (3, 'three')");
+
+    assert_eq!(
+        state(&mut other, &format!("BACKUP TO STDOUT SINCE '{id}'")),
+        SqlState::INVALID_PARAMETER_VALUE
+    );
+    assert_eq!(state(&mut s, "BACKUP TO STDOUT SINCE 'yesterday'"), SqlState::INVALID_PARAMETER_VALUE);
+    assert_eq!(state(&mut s, "BACKUP TO '/tmp/file'"), SqlState::INSUFFICIENT_PRIVILEGE);
+    assert_eq!(state(&mut s, "BACKUP TO STDIN"), SqlState::SYNTAX_ERROR);
+    assert_eq!(state(&mut s, "BEGIN; BACKUP TO STDOUT"), SqlState::ACTIVE_SQL_TRANSACTION);
+    ok(&mut s, "ROLLBACK");
+}

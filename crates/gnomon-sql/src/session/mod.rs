@@ -8,6 +8,7 @@
 //!   prepared statements and portals as the extended protocol has them;
 //! - [`Rows`]: a sink that collects rows.
 
+mod backup;
 mod collect;
 mod connection;
 mod copy;

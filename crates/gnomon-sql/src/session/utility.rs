@@ -120,6 +120,10 @@ impl Session {
                 tag("ANALYZE")
             }
             Command::Checkpoint => tag("CHECKPOINT"),
+            Command::Backup(since) => {
+                self.refuse_in_transaction("BACKUP", alone)?;
+                self.backup(since.as_deref(), sink)
+            }
             Command::Lock { names, mode, nowait } => self.lock_command(names, mode, *nowait),
             Command::Explain { analyze, body } => self.explain(*analyze, body, sink),
             Command::Unsupported(what) => {

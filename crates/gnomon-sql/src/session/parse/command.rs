@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Analyze(Vec<ObjectName>),
     /// CHECKPOINT.
     Checkpoint,
+    /// BACKUP TO STDOUT; of what has changed since another backup, if its name is given.
+    Backup(Option<String>),
     /// LOCK TABLE.
     Lock { names: Vec<ObjectName>, mode: String, nowait: bool },
     /// DECLARE name CURSOR FOR query.

@@ -164,6 +164,7 @@ impl<'d> Reader<'_, 'd, '_> {
                 self.skip();
                 Ok(Command::Checkpoint)
             }
+            ("backup", "to") => self.backup(),
             ("lock", _) => self.lock(),
             ("declare", _) => self.declare(),
             ("fetch" | "move", _) => self.fetch(),
@@ -326,6 +327,22 @@ impl<'d> Reader<'_, 'd, '_> {
             let _ = self.word("verbose");
         }
         Ok(Command::Explain { analyze, body: self.body()? })
+    }
+
+    fn backup(&mut self) -> Result<Command> {
+        self.skip_n(2);
+        if self.string().is_ok() {
+            return Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                "BACKUP to a file of the server is not supported",
+            )
+            .hint("Use BACKUP TO STDOUT, or `gnomon backup`, which keeps backups in a directory."));
+        }
+        if !self.word("stdout") {
+            return Err(self.unexpected());
+        }
+        let since = if self.word("since") { Some(self.string()?) } else { None };
+        Ok(Command::Backup(since))
     }
 
     fn copy(&mut self) -> Result<Command> {

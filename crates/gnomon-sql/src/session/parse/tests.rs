@@ -51,6 +51,8 @@ fn commands_have_their_own_grammar() {
         ("MOVE 5 c", r#"Fetch { name: "c", count: Forward(5), discard: true }"#),
         ("CLOSE ALL", "Close(None)"),
         ("VACUUM FULL VERBOSE", "Vacuum([])"),
+        ("backup to stdout", "Backup(None)"),
+        ("BACKUP TO STDOUT SINCE 'x-1'", r#"Backup(Some("x-1"))"#),
         ("DISCARD SEQUENCES", "Discard(Sequences)"),
         ("ROLLBACK WORK TO SAVEPOINT s", r#"RollbackTo("s")"#),
         ("rollback to savepoint", r#"RollbackTo("savepoint")"#),

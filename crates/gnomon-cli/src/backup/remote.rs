@@ -1,0 +1,82 @@
+//! Backups of a database that is served: BACKUP TO STDOUT over the PostgreSQL protocol. What arrives is checked before
+//! it counts.
+
+use std::io::{self, Read, Write};
+
+use gnomon::{Backup, BackupId, Error, check_backup};
+use postgres::{Client, Config, NoTls};
+
+use crate::Failure;
+
+/// Whether a source names a server rather than a directory.
+pub fn is_server(source: &str) -> bool {
+    source.starts_with("postgres://") || source.starts_with("postgresql://")
+}
+
+/// What a server or its connection says.
+fn text_of(error: &postgres::Error) -> String {
+    let Some(reported) = error.as_db_error() else {
+        let cause = std::error::Error::source(error);
+        return cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+    };
+    match reported.hint() {
+        Some(hint) => format!("{} ({hint})", reported.message()),
+        None => reported.message().to_owned(),
+    }
+}
+
+/// A connection to the server that a URL names; a password that is not in it comes from PGPASSWORD.
+pub fn connect(url: &str) -> Result<Client, Failure> {
+    let mut config: Config = url.parse().map_err(|error: postgres::Error| {
+        Failure(format!(
+            "the URL is not understood ({}): write postgres://USER@HOST:PORT/gnomon",
+            text_of(&error)
+        ))
+    })?;
+    if config.get_password().is_none()
+        && let Ok(password) = std::env::var("PGPASSWORD")
+    {
+        config.password(password);
+    }
+    if config.get_user().is_none() {
+        config.user("gnomon");
+    }
+    config.application_name("gnomon backup");
+    config.connect(NoTls).map_err(|error| Failure::new("cannot connect to the server", text_of(&error)))
+}
+
+/// Has the server write a backup to `out`.
+pub fn backup(
+    client: &mut Client,
+    since: Option<BackupId>,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Backup, Failure> {
+    let statement = match since {
+        // A name has hexadecimal digits, a dash and digits.
+        Some(since) => format!("BACKUP TO STDOUT SINCE '{since}'"),
+        None => "BACKUP TO STDOUT".into(),
+    };
+    let input = client.copy_out(&statement).map_err(|error| Failure(text_of(&error)))?;
+    check_backup(Tee { input, out }, progress).map_err(|error| match &error {
+        Error::BackupStream(cause) => {
+            let inner = cause.get_ref().and_then(|inner| inner.downcast_ref::<postgres::Error>());
+            Failure(inner.map_or_else(|| error.to_string(), text_of))
+        }
+        error => Failure::new("what the server sends", super::explain(error, |_| "it".into())),
+    })
+}
+
+/// Passes on what is read.
+struct Tee<'a, R> {
+    input: R,
+    out: &'a mut dyn Write,
+}
+
+impl<R: Read> Read for Tee<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buf)?;
+        self.out.write_all(&buf[..count])?;
+        Ok(count)
+    }
+}
