@@ -1,5 +1,5 @@
 //! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees, mends
-//! free space after a crash, confirms the last commit batch when the database is idle.
+//! free space after a crash, cleans, confirms the last commit batch when the database is idle.
 //! Started when there is first something to do.
 
 use std::time::Duration;
@@ -48,22 +48,27 @@ struct Shared {
     changed: Condvar,
     /// The root is to be confirmed when the database is idle. Seen by every commit, without the mutex.
     confirm: AtomicBool,
+    /// There is something to clean. Seen like that.
+    clean: AtomicBool,
 }
 
 pub(super) struct Background {
     shared: Arc<Shared>,
     inner: Arc<Inner>,
+    /// Whether it cleans.
+    cleaner: bool,
 }
 
 impl Background {
-    pub fn new(inner: &Arc<Inner>) -> Background {
+    pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Background {
         let work = Work { durable: Csn(0), reclaim: Reclaim::No, mend: None, stop: false, thread: None };
         let shared = Arc::new(Shared {
             work: Mutex::new(work),
             changed: Condvar::new(),
             confirm: AtomicBool::new(false),
+            clean: AtomicBool::new(false),
         });
-        Background { shared, inner: inner.clone() }
+        Background { shared, inner: inner.clone(), cleaner }
     }
 
     /// Has a commit made durable soon.
@@ -81,14 +86,19 @@ impl Background {
         self.ask(|work| work.mend = Some(0));
     }
 
-    /// Has the last batch confirmed when no other follows for a moment.
-    pub fn confirm(&self) {
-        let confirm = &self.shared.confirm;
-        if !self.inner.store.is_confirmed()
-            && !confirm.load(Ordering::Acquire)
-            && !confirm.swap(true, Ordering::AcqRel)
-        {
-            self.ask(|_| ());
+    /// To be called when a commit is durable: has its batch confirmed when no other follows for a moment, and space
+    /// cleaned if there is too little of it in long runs.
+    pub fn tidy(&self) {
+        let ask_once = |asked: &AtomicBool| {
+            if !asked.load(Ordering::Acquire) && !asked.swap(true, Ordering::AcqRel) {
+                self.ask(|_| ());
+            }
+        };
+        if !self.inner.store.is_confirmed() {
+            ask_once(&self.shared.confirm);
+        }
+        if self.cleaner && self.inner.store.wants_cleaning() {
+            ask_once(&self.shared.clean);
         }
     }
 
@@ -154,6 +164,13 @@ fn run(shared: &Shared, inner: &Inner) {
                 inner.store.poison(&error);
                 None
             });
+        } else if shared.clean.load(Ordering::Acquire) {
+            drop(work);
+            // An error other than of the disk, which stops the database, is damage: others will find it.
+            let more = inner.store.clean_some().unwrap_or(false);
+            shared.confirm.store(true, Ordering::Release);
+            shared.clean.store(more, Ordering::Release);
+            work = shared.work.lock();
         } else if shared.confirm.load(Ordering::Acquire) {
             let last = inner.store.last_csn();
             let idle = shared.changed.wait_for(&mut work, IDLE).timed_out() && inner.store.last_csn() == last;

@@ -38,7 +38,7 @@ impl Ticket {
     pub fn wait(self) -> Result<Csn> {
         let inner = &self.handle.inner;
         inner.store.wait_durable(self.csn)?;
-        self.handle.background.confirm();
+        self.handle.background.tidy();
         inner.prune();
         Ok(self.csn)
     }
@@ -63,7 +63,7 @@ impl Ticket {
         if self.handle.inner.store.durable_csn() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
-            self.handle.background.confirm();
+            self.handle.background.tidy();
         }
     }
 }

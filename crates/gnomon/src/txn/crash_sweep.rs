@@ -161,6 +161,12 @@ fn work(
             }
             (current, last) = (next, expected);
         }
+        match rng.below(8) {
+            // Moves join the batch of whatever commits next, which may change what they move.
+            0 => drop(db.0.inner.store.move_some()?),
+            1 => drop(db.0.inner.store.clean_some()?),
+            _ => {}
+        }
         let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
         // Nobody else is running: what is locked is locked by a prepared transaction.
         let options = TxnOptions { isolation, lock_timeout: Some(Duration::ZERO), ..TxnOptions::default() };
@@ -448,6 +454,7 @@ fn planted_bugs_are_caught() {
         PlantedBug::SyncNotWaitedFor,
         PlantedBug::OverwriteInPlace,
         PlantedBug::EntryRemovedFirst,
+        PlantedBug::MoveUnsynced,
     ] {
         let caught = (1..10).find_map(|seed| sweep(seed, Some(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));

@@ -48,6 +48,11 @@ pub struct Options {
     /// How many transactions may be prepared at a time; none if zero. Those that are there when the database is opened
     /// stay, even if they are more.
     pub prepared_max: usize,
+    /// The share of the file that may be in use before it grows, from 0.3 to 0.95. The fuller it is, the more the
+    /// cleaner has to move.
+    pub fill_max: f64,
+    /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
+    pub cleaner: bool,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -61,6 +66,8 @@ impl Default for Options {
             lock_timeout: None,
             write_bytes_max: 1 << 30,
             version_bytes_max: 256 << 20,
+            fill_max: 0.7,
+            cleaner: true,
             prepared_max: 64,
             seed: None,
         }
@@ -82,6 +89,10 @@ pub struct Stats {
     pub file_pages: u64,
     /// Of these, pages that the durable state uses.
     pub used_pages: u64,
+    /// Segments (runs of 512 KiB) of the file.
+    pub segments: u64,
+    /// Of these, segments known to be empty: what was not looked at since opening does not count.
+    pub segments_empty: u64,
     /// Pages that are kept for backups under way only.
     pub held_pages: u64,
     /// Logical page numbers handed out so far.
@@ -109,6 +120,8 @@ impl Stats {
             durable_csn: stats.durable_csn,
             file_pages: stats.file_pages,
             used_pages: stats.used_pages,
+            segments: stats.segments.0,
+            segments_empty: stats.segments.1,
             held_pages: stats.held_pages,
             logical_pages: stats.logical_pages,
             table_depth: stats.table_depth,
@@ -269,10 +282,15 @@ impl Database {
                 options.pool_bytes
             )));
         }
+        if !(0.3..=0.95).contains(&options.fill_max) {
+            let detail = format!("fill_max is {}: give it a share from 0.3 to 0.95", options.fill_max);
+            return Err(Error::BadOption(detail));
+        }
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let read_only = access == Access::Read;
         let identity = (options.create && !read_only).then(|| rng.next_u64());
         let mut store = ShadowStore::open(&*disk, identity, options.pool_bytes, read_only)?;
+        store.set_fill_max(options.fill_max);
         prepare(&mut store);
         let directory = if store.is_new() {
             if read_only {
@@ -310,7 +328,7 @@ impl Database {
             _disk: disk,
         });
         prepared::restore(&inner)?;
-        let background = Background::new(&inner);
+        let background = Background::new(&inner, options.cleaner);
         if !read_only {
             if inner.directory.dropped(&*inner.store)?.is_some() {
                 background.reclaim();
@@ -339,7 +357,7 @@ impl Database {
     /// Waits until a commit is durable.
     pub fn wait_durable(&self, csn: Csn) -> Result<()> {
         self.0.inner.store.wait_durable(csn.min(self.0.inner.store.last_csn()))?;
-        self.0.background.confirm();
+        self.0.background.tidy();
         Ok(())
     }
 

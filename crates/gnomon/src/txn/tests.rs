@@ -546,7 +546,8 @@ fn free_space_is_mended_after_a_crash() {
     let open = |disk: &SimDisk| Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
     let db = open(&disk);
     let tree = tree_with(&db, &[("a", "1")]);
-    disk.crash_at(disk.events() + 1);
+    // In the writing of its pages, after the file has grown.
+    disk.crash_at(disk.events() + 3);
     let mut txn = begin(&db);
     for key in 0..100u8 {
         txn.put(tree, &[key], &[key; 1000]).unwrap();
@@ -868,7 +869,7 @@ fn what_a_database_does_is_counted() {
     let done = db.stats().activity.since(&before);
     assert_eq!((done.bytes_changed, done.batches), (1000 * 100 + 4, 2), "{done:?}");
     assert_eq!(done.bytes_written, done.pages_written() * 4096, "{done:?}");
-    assert!(done.write_amplification().is_some_and(|ratio| ratio > 1.0 && ratio < 10.0), "{done:?}");
+    assert!(done.write_amplification().is_some_and(|ratio| ratio > 1.0 && ratio < 20.0), "{done:?}");
     assert!(done.syncs >= 2 && done.translation_hits > 0, "{done:?}");
     let stats = db.stats();
     db.close().unwrap();

@@ -203,6 +203,8 @@ mod tests {
         write_bytes_max: 1 << 20,
         version_bytes_max: 1 << 20,
         prepared_max: 4,
+        fill_max: 0.7,
+        cleaner: true,
         seed: Some(1),
     };
 

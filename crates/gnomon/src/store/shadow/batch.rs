@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::PlantedRace;
 use super::{
     PlantedBug, ShadowStore, When,
+    clean::Move,
     root::{LISTED_PAGES_MAX, RUNS_MAX, Root},
-    space::{CHUNK_PAGES, Run},
+    space::{CHUNK_PAGES, Life, Run},
     table::{self, PageEntry},
 };
 use crate::{
@@ -31,6 +32,9 @@ struct Closed {
     /// Early places of pages that changed again.
     early_outdated: Vec<u64>,
     freed: BTreeSet<u64>,
+    /// What the cleaner moves.
+    moved: Vec<Move>,
+    rewritten: Vec<PoolKey>,
     /// Whether pages were written early, and so perhaps twice under this batch's number.
     wrote_early: bool,
     reserved: u64,
@@ -47,8 +51,8 @@ struct Building {
     pins: Vec<Pin>,
     /// Where the objects of this batch go: data pages, bitmaps, nodes.
     places: HashMap<PoolKey, u64>,
-    /// Objects that have no place yet.
-    unplaced: Vec<PoolKey>,
+    /// Objects that have no place yet, and how long they are expected to stay as they are.
+    unplaced: Vec<(PoolKey, Life)>,
     /// Chunks whose bitmap changes.
     chunks: BTreeSet<u64>,
     /// The new entries of data pages, for the translation cache.
@@ -100,6 +104,8 @@ impl ShadowStore {
         if accumulating.dirty.is_empty()
             && accumulating.early.is_empty()
             && accumulating.freed.is_empty()
+            && accumulating.moved.is_empty()
+            && accumulating.rewritten.is_empty()
             && csn == self.root.lock().csn
         {
             let reserved = std::mem::take(&mut accumulating.reserved);
@@ -112,6 +118,8 @@ impl ShadowStore {
         let dirty = std::mem::take(&mut accumulating.dirty);
         let mut early = std::mem::take(&mut accumulating.early);
         let freed = std::mem::take(&mut accumulating.freed);
+        let moved = std::mem::take(&mut accumulating.moved);
+        let rewritten = std::mem::take(&mut accumulating.rewritten);
         let reserved = std::mem::take(&mut accumulating.reserved);
         let wrote_early = std::mem::take(&mut accumulating.wrote_early);
         let early_outdated =
@@ -138,6 +146,8 @@ impl ShadowStore {
             early,
             early_outdated,
             freed,
+            moved,
+            rewritten,
             wrote_early,
             reserved,
         }))
@@ -154,7 +164,7 @@ impl ShadowStore {
         let table = building.places.get(&PoolKey { level: building.depth, index: 0 }).copied();
         let (physical_end, used, cursor) = {
             let space = self.space.lock();
-            (space.end(), space.reachable(), space.cursor())
+            (space.file_end(), space.reachable(), space.cursor())
         };
         let root = Root {
             batch,
@@ -227,6 +237,7 @@ impl ShadowStore {
             space.release(physical);
         }
         space.unreserve(closed.reserved);
+        self.cleaning_wanted.store(space.wants_cleaning(), Ordering::Release);
         Ok(())
     }
 
@@ -248,16 +259,34 @@ impl ShadowStore {
             self.touch(&mut building, old, PoolKey { level: 0, index: logical })?;
         }
         for (&logical, &entry) in &closed.early {
-            self.abandon(&mut building, old, PoolKey { level: 0, index: logical })?;
-            self.touch_node(&mut building, old, 1, table::node_base(1, logical))?;
-            self.set(&mut building, PoolKey { level: 0, index: logical }, entry);
-            let chunk = self.space_of(entry.physical, |space, page| space.reach(page))?;
-            building.chunks.insert(chunk);
+            self.point(&mut building, old, logical, entry)?;
         }
         for &logical in &closed.freed {
-            self.abandon(&mut building, old, PoolKey { level: 0, index: logical })?;
-            self.touch_node(&mut building, old, 1, table::node_base(1, logical))?;
-            self.set(&mut building, PoolKey { level: 0, index: logical }, PageEntry::default());
+            self.point(&mut building, old, logical, PageEntry::default())?;
+        }
+        for &Move { logical, from, to } in &closed.moved {
+            // What changed after it was copied has moved by itself.
+            let changed = closed.images.contains_key(&logical)
+                || closed.early.contains_key(&logical)
+                || closed.freed.contains(&logical)
+                || self.entry(0, logical)? != Some(from);
+            if changed {
+                self.space.lock().release(to.physical);
+            } else {
+                self.point(&mut building, old, logical, to)?;
+            }
+        }
+        for &key in &closed.rewritten {
+            if self.entry(key.level, key.index)?.is_none() {
+                continue;
+            }
+            match key.level {
+                0 => {
+                    self.load_chunk(key.index / CHUNK_PAGES)?;
+                    building.chunks.insert(key.index / CHUNK_PAGES);
+                }
+                level => self.touch_node(&mut building, old, level, key.index)?,
+            }
         }
         // Placing changes bitmaps, and a bitmap is an object to place: until nothing is left.
         loop {
@@ -267,7 +296,8 @@ impl ShadowStore {
                 .map(|chunk| chunk * CHUNK_PAGES)
                 .filter(|&index| {
                     let key = PoolKey { level: 0, index };
-                    !building.places.contains_key(&key) && !building.unplaced.contains(&key)
+                    !building.places.contains_key(&key)
+                        && !building.unplaced.iter().any(|(other, _)| *other == key)
                 })
                 .collect();
             for index in bitmaps {
@@ -278,14 +308,18 @@ impl ShadowStore {
             if unplaced.is_empty() {
                 return Ok(building);
             }
-            let places = self.take_space(unplaced.len() as u64, &mut closed.reserved)?;
-            for (key, physical) in unplaced.into_iter().zip(places) {
-                #[cfg(test)]
-                let physical = self.planted_place(&mut building, key, old, physical)?;
-                let chunk = self.space_of(physical, |space, page| space.reach(page))?;
-                building.chunks.insert(chunk);
-                building.places.insert(key, physical);
-                self.set(&mut building, key, PageEntry { physical, batch: closed.batch });
+            for life in [Life::Short, Life::Long] {
+                let keys = unplaced.iter().filter(|(_, expected)| *expected == life).map(|(key, _)| *key);
+                let keys: Vec<PoolKey> = keys.collect();
+                let places = self.take_space(keys.len() as u64, life, &mut closed.reserved)?;
+                for (key, physical) in keys.into_iter().zip(places) {
+                    #[cfg(test)]
+                    let physical = self.planted_place(&mut building, key, old, physical)?;
+                    let chunk = self.space_of(physical, |space, page| space.reach(page))?;
+                    building.chunks.insert(chunk);
+                    building.places.insert(key, physical);
+                    self.set(&mut building, key, PageEntry { physical, batch: closed.batch });
+                }
             }
         }
     }
@@ -307,10 +341,29 @@ impl ShadowStore {
 
     /// Notes that an object is written by this batch, and with it every node above it.
     fn touch(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<()> {
-        building.unplaced.push(key);
-        self.abandon(building, old, key)?;
+        let before = self.abandon(building, old, key)?;
+        let life = match before {
+            Some(before) if key.level == 0 && !key.index.is_multiple_of(CHUNK_PAGES) => {
+                self.space.lock().life(building.batch - before.batch)
+            }
+            _ => Life::Short,
+        };
+        building.unplaced.push((key, life));
         if key.level < building.depth {
             self.touch_node(building, old, key.level + 1, table::node_base(key.level + 1, key.index))?;
+        }
+        Ok(())
+    }
+
+    /// Has the page table point to a page that is already where it is to be, or to none.
+    fn point(&self, building: &mut Building, old: &Root, logical: u64, entry: PageEntry) -> Result<()> {
+        let key = PoolKey { level: 0, index: logical };
+        self.abandon(building, old, key)?;
+        self.touch_node(building, old, 1, table::node_base(1, logical))?;
+        self.set(building, key, entry);
+        if entry.present().is_some() {
+            let chunk = self.space_of(entry.physical, |space, page| space.reach(page))?;
+            building.chunks.insert(chunk);
         }
         Ok(())
     }
@@ -333,17 +386,18 @@ impl ShadowStore {
     }
 
     /// Notes that the old place of an object, if it has one, is given up.
-    fn abandon(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<()> {
+    fn abandon(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<Option<PageEntry>> {
         // Beyond the old depth there are new nodes only.
         if key.level > old.depth {
-            return Ok(());
+            return Ok(None);
         }
-        if let Some(entry) = self.entry(key.level, key.index)? {
+        let entry = self.entry(key.level, key.index)?;
+        if let Some(entry) = entry {
             let chunk = self.space_of(entry.physical, |space, page| space.abandon(page))?;
             building.chunks.insert(chunk);
             building.abandoned.push(entry);
         }
-        Ok(())
+        Ok(entry)
     }
 
     /// Sets an object's entry in the new copy of the node above it.
@@ -372,7 +426,7 @@ impl ShadowStore {
     }
 
     #[cfg(not(test))]
-    fn has_planted(&self, _: PlantedBug) -> bool {
+    pub(super) fn has_planted(&self, _: PlantedBug) -> bool {
         false
     }
 

@@ -38,6 +38,8 @@ pub struct Activity {
     pub data_pages: u64,
     /// Data pages written before their batch was closed, for want of memory.
     pub early_pages: u64,
+    /// Data pages that the cleaner copied elsewhere.
+    pub moved_pages: u64,
     /// Nodes of the page table written.
     pub table_pages: u64,
     /// Bitmaps of space written.
@@ -62,6 +64,7 @@ impl Activity {
             bytes_written: self.bytes_written - before.bytes_written,
             data_pages: self.data_pages - before.data_pages,
             early_pages: self.early_pages - before.early_pages,
+            moved_pages: self.moved_pages - before.moved_pages,
             table_pages: self.table_pages - before.table_pages,
             bitmap_pages: self.bitmap_pages - before.bitmap_pages,
             root_pages: self.root_pages - before.root_pages,
@@ -74,6 +77,7 @@ impl Activity {
     pub fn pages_written(&self) -> u64 {
         self.data_pages
             + self.early_pages
+            + self.moved_pages
             + self.table_pages
             + self.bitmap_pages
             + self.root_pages
@@ -119,7 +123,7 @@ pub(super) struct Counters {
     pub root_pages: Counter,
     pub zeroed_pages: Counter,
     pub bytes_changed: Counter,
-    // Of the cleaner, from here on.
+    pub moved_pages: Counter,
 }
 
 impl Counters {
@@ -135,6 +139,7 @@ impl Counters {
             bytes_written: self.bytes_written.get(),
             data_pages: self.data_pages.get(),
             early_pages: self.early_pages.get(),
+            moved_pages: self.moved_pages.get(),
             table_pages: self.table_pages.get(),
             bitmap_pages: self.bitmap_pages.get(),
             root_pages: self.root_pages.get(),

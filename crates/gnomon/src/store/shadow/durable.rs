@@ -144,6 +144,11 @@ impl ShadowStore {
 
     /// Makes everything durable that was changed by now, with or without a commit.
     pub fn flush(&self) -> Result<()> {
+        self.lead_next(Self::write_batch)
+    }
+
+    /// Waits until nobody writes a batch or a root, and then does, by `write`.
+    pub(super) fn lead_next(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
         loop {
             let mut state = self.durability.state.lock();
             self.check()?;
@@ -156,7 +161,7 @@ impl ShadowStore {
             } else {
                 state.leading = true;
                 drop(state);
-                return self.lead(Self::write_batch);
+                return self.lead(write);
             }
         }
     }

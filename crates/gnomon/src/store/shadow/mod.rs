@@ -35,10 +35,13 @@
 //! like a crash. So when nobody has written for a moment, and when the database is closed, the root is written once
 //! more without the list ([`ShadowStore::confirm`]).
 //!
-//! Not done here: a cleaner, mirrors, several page sizes.
+//! *Cleaning.* [`clean`] keeps long free runs available, and the file short.
+//!
+//! Not done here: mirrors, several page sizes.
 
 mod backup;
 mod batch;
+mod clean;
 mod counters;
 mod durable;
 mod mend;
@@ -59,7 +62,7 @@ use self::{
     counters::{Counted, Counters},
     durable::Durability,
     root::{ROOT_PAGES, Root},
-    space::{CHUNK_PAGES, Space},
+    space::{CHUNK_PAGES, Life, Search, Space},
     table::PageEntry,
     translate::Translations,
 };
@@ -125,6 +128,8 @@ pub struct ShadowStore {
     read_only: bool,
     /// Whether free pages were whole when the store was opened, and whether it has written since.
     free_pages: Mutex<FreePages>,
+    /// Whether the cleaner has something to do, as far as the last batch could tell.
+    cleaning_wanted: AtomicBool,
     /// Whether the root in the file has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
     #[cfg(test)]
@@ -146,10 +151,33 @@ struct Accumulating {
     early_in_flight: BTreeMap<u64, PageEntry>,
     /// Logical pages given back.
     freed: BTreeSet<u64>,
+    /// Pages that the cleaner copied elsewhere.
+    moved: Vec<clean::Move>,
+    /// Nodes and bitmaps that the cleaner wants elsewhere.
+    rewritten: Vec<PoolKey>,
     /// Whether pages were written under its number before it was closed.
     wrote_early: bool,
-    /// Space reserved by its page transactions.
+    /// Space reserved for it.
     reserved: u64,
+    /// Of that, what page transactions reserved that have not ended.
+    reserved_open: u64,
+}
+
+impl Accumulating {
+    /// Pages that the batch will need if nothing is added, in a page table with so many nodes of level 1. Nodes above
+    /// and bitmaps have a reservation of their own, see [`standing_pages`].
+    fn needed(&self, nodes: u64) -> u64 {
+        let written = self.dirty.len() + self.rewritten.len();
+        let changed = written + self.early.len() + self.freed.len() + self.moved.len();
+        written as u64 + nodes.min(changed as u64)
+    }
+
+    /// What was reserved and will not be needed.
+    fn take_excess(&mut self, nodes: u64) -> u64 {
+        let excess = self.reserved.saturating_sub(self.reserved_open + self.needed(nodes));
+        self.reserved -= excess;
+        excess
+    }
 }
 
 /// The allocator of logical page numbers.
@@ -208,6 +236,10 @@ pub(crate) enum PlantedBug {
     ChecksumUnchecked,
     /// The entry of a prepared transaction is gone before its changes are there.
     EntryRemovedFirst,
+    /// A batch points to copies of moved pages that were not synced.
+    MoveUnsynced,
+    /// The file is cut before the root knows.
+    CutBeforeRoot,
 }
 
 /// Races that the seeded schedules must catch.
@@ -251,6 +283,8 @@ pub struct StoreStats {
     pub used_pages: u64,
     /// Pages that only pinned states use.
     pub held_pages: u64,
+    /// Segments of the file, and how many of them are known to be empty.
+    pub segments: (u64, u64),
     /// Logical page numbers handed out so far.
     pub logical_pages: u64,
     /// Levels of the page table.
@@ -346,6 +380,7 @@ impl ShadowStore {
             poison: OnceLock::new(),
             read_only,
             free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
+            cleaning_wanted: AtomicBool::new(false),
             confirmed: AtomicBool::new(true),
             #[cfg(test)]
             planted: None,
@@ -401,6 +436,11 @@ impl ShadowStore {
     /// The first page that a new store allocates: where the owner of the store finds what it keeps.
     pub const FIRST_PAGE: PageId = PageId(1);
 
+    /// Sets the share of the file in use beyond which it grows.
+    pub fn set_fill_max(&mut self, fill_max: f64) {
+        self.space.lock().extent.fill_max = fill_max;
+    }
+
     /// Whether it was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
@@ -437,10 +477,12 @@ impl ShadowStore {
         }
         let logical_end = self.logical.lock().end;
         let mut space = self.space.lock();
-        let reserved = pages_written(pages, logical_end, space.end()).saturating_sub(held);
+        let reserved = pages_written(pages, logical_end).saturating_sub(held);
+        let standing = standing_pages(logical_end, space.end());
+        space.set_standing(standing);
         let needs_growth = space.reserve(reserved);
         drop(space);
-        if needs_growth && let Err(error) = self.grow(pages) {
+        if needs_growth && let Err(error) = self.grow() {
             let mut space = self.space.lock();
             // A full disk is no matter as long as the file as it is has room.
             let kept = match purpose {
@@ -462,28 +504,37 @@ impl ShadowStore {
     fn enter(&self, reserved: u64) -> Result<PageTxn<'_>> {
         let gate = self.gate.read();
         // From inside the gate: it belongs to the batch that closes next, and goes with it.
-        self.accumulating.lock().reserved += reserved;
+        let mut accumulating = self.accumulating.lock();
+        accumulating.reserved += reserved;
+        accumulating.reserved_open += reserved;
+        drop(accumulating);
+        let pages = PageTxn::new(self, gate, reserved);
         self.check()?;
-        Ok(PageTxn::new(self, gate))
+        Ok(pages)
     }
 
-    /// Grows the file for the sake of a reservation of `pages`, unless somebody else just did.
-    fn grow(&self, pages: u64) -> std::io::Result<()> {
+    /// Grows the file for the sake of a reservation, unless somebody else just did.
+    fn grow(&self) -> std::io::Result<()> {
         // One at a time: what one zeroes another must not have handed out.
         let _growing = self.growing.lock();
         let (old_end, end) = {
             let space = self.space.lock();
-            (space.end(), space.end_wanted(pages))
+            let end = space.end_wanted();
+            if end <= space.end() {
+                return Ok(());
+            }
+            // Where the file has not been cut yet there is nothing to be done.
+            (space.file_end(), end)
         };
-        if end <= old_end {
-            return Ok(());
-        }
-        self.file.allocate(end * PAGE_BYTES as u64)?;
-        let pages = (end - old_end) as usize;
-        if pages <= ZEROED_PAGES_MAX {
-            // Blocks that were written once are overwritten without a journal entry of the file system at each sync.
-            self.file.write_at(old_end * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
-            self.counters.zeroed_pages.add(pages as u64);
+        if end > old_end {
+            self.file.allocate(end * PAGE_BYTES as u64)?;
+            let pages = (end - old_end) as usize;
+            if pages <= ZEROED_PAGES_MAX {
+                // Blocks that were written once are overwritten without a journal entry of the file system at each
+                // sync.
+                self.file.write_at(old_end * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
+                self.counters.zeroed_pages.add(pages as u64);
+            }
         }
         self.space.lock().grown(end);
         Ok(())
@@ -515,7 +566,11 @@ impl ShadowStore {
     /// How much of the store is in use.
     pub fn stats(&self) -> StoreStats {
         let root = *self.root.lock();
-        let file_pages = self.space.lock().end();
+        let held_pages = self.held_pages();
+        let (file_pages, segments) = {
+            let space = self.space.lock();
+            (space.file_end(), space.segments())
+        };
         StoreStats {
             format_version: root::FORMAT_VERSION,
             identity: root.database,
@@ -523,7 +578,8 @@ impl ShadowStore {
             durable_csn: root.csn,
             file_pages,
             used_pages: root.used,
-            held_pages: self.held_pages(),
+            held_pages,
+            segments,
             logical_pages: self.logical.lock().end,
             table_depth: root.depth,
             table_pages: table_pages(&root, file_pages),
@@ -626,14 +682,23 @@ impl ShadowStore {
                     let accumulating = self.accumulating.lock();
                     accumulating.early.get(&id.0).or_else(|| accumulating.early_in_flight.get(&id.0)).copied()
                 };
-                let entry = match early {
-                    Some(entry) => Some(entry),
-                    None => self.entry(0, id.0)?,
-                };
-                Ok(match entry {
-                    Some(entry) => Some(self.read_page(0, id.0, entry)?),
-                    None => None,
-                })
+                if let Some(entry) = early {
+                    return self.read_page(0, id.0, entry).map(Some);
+                }
+                let mut entry = self.entry(0, id.0)?;
+                loop {
+                    let Some(at) = entry else { return Ok(None) };
+                    match self.read_page(0, id.0, at) {
+                        Err(error @ Error::Corrupt { .. }) => {
+                            // The cleaner may have moved it meanwhile, and its old place may have been used again.
+                            entry = self.entry(0, id.0)?;
+                            if entry == Some(at) {
+                                return Err(error);
+                            }
+                        }
+                        page => return page.map(Some),
+                    }
+                }
             })?
             .ok_or_else(|| self.corrupt(0, format!("logical page {id} is pointed to, but does not exist")))
     }
@@ -665,29 +730,14 @@ impl ShadowStore {
 
     /// Takes `pages` physical pages in as few runs as there are, from what is left of `reserved`, a reservation that
     /// covers them.
-    fn take_space(&self, mut pages: u64, reserved: &mut u64) -> Result<Vec<u64>> {
+    fn take_space(&self, mut pages: u64, life: Life, reserved: &mut u64) -> Result<Vec<u64>> {
         let mut taken: Vec<u64> = Vec::with_capacity(pages as usize);
-        let mut visited = 0;
         // What of the reservation was used up.
         let mut covered = 0;
         while pages > 0 {
-            let chunk = self.space.lock().next_chunk();
-            self.load_chunk(chunk)?;
             let mut space = self.space.lock();
-            if space.next_chunk() != chunk {
-                continue;
-            }
-            let rounds = visited / (space.chunk_count() + 1);
-            if rounds > 2 {
-                for page in taken {
-                    space.release(page);
-                }
-                space.reserve(covered);
-                *reserved += covered;
-                return Err(Error::DiskFull);
-            }
-            match space.take_run(pages, rounds > 0) {
-                Some(run) => {
+            match space.take_run(pages, life) {
+                Search::Found(run) => {
                     taken.extend(run.start..run.start + run.len);
                     pages -= run.len;
                     let used = run.len.min(*reserved);
@@ -695,7 +745,18 @@ impl ShadowStore {
                     covered += used;
                     space.unreserve(used);
                 }
-                None => visited += 1,
+                Search::Load(chunk) => {
+                    drop(space);
+                    self.load_chunk(chunk)?;
+                }
+                Search::Nothing => {
+                    for page in taken {
+                        space.release(page);
+                    }
+                    space.reserve(covered);
+                    *reserved += covered;
+                    return Err(Error::DiskFull);
+                }
             }
         }
         Ok(taken)
@@ -750,19 +811,37 @@ impl ShadowStore {
     }
 
     /// Writes pages to the places given, in long writes.
-    fn write_pages(&self, batch: u64, when: When, mut pages: Vec<(u64, PoolKey, Arc<Page>)>) -> Result<()> {
-        const WRITE_PAGES: usize = 256;
+    fn write_pages(&self, batch: u64, when: When, pages: Vec<(u64, PoolKey, Arc<Page>)>) -> Result<()> {
         self.before_writing()?;
-        pages.sort_unstable_by_key(|(physical, ..)| *physical);
         let (mut data_pages, mut table_pages, mut bitmap_pages) = (0, 0, 0);
-        let mut buffer = Vec::with_capacity(pages.len().min(WRITE_PAGES) * PAGE_BYTES);
-        let mut start = 0;
-        for (physical, key, page) in pages {
+        for (_, key, _) in &pages {
             match key.level {
                 0 if key.index.is_multiple_of(CHUNK_PAGES) => bitmap_pages += 1,
                 0 => data_pages += 1,
                 _ => table_pages += 1,
             }
+        }
+        self.write_blocks(pages.into_iter().map(|(physical, key, page)| {
+            let identity = Identity { database: self.database, level: key.level, logical: key.index, batch };
+            (physical, move |block: &mut [u8]| page.seal(identity, block))
+        }))?;
+        match when {
+            When::Early => self.counters.early_pages.add(data_pages),
+            When::WithBatch => self.counters.data_pages.add(data_pages),
+        }
+        self.counters.table_pages.add(table_pages);
+        self.counters.bitmap_pages.add(bitmap_pages);
+        Ok(())
+    }
+
+    /// Writes blocks, each of which is made where it is needed, to the places given, in long writes.
+    fn write_blocks<F: FnOnce(&mut [u8])>(&self, blocks: impl Iterator<Item = (u64, F)>) -> Result<()> {
+        const WRITE_PAGES: usize = 256;
+        let mut blocks: Vec<(u64, F)> = blocks.collect();
+        blocks.sort_unstable_by_key(|(physical, _)| *physical);
+        let mut buffer = Vec::with_capacity(blocks.len().min(WRITE_PAGES) * PAGE_BYTES);
+        let mut start = 0;
+        for (physical, make) in blocks {
             let full = buffer.len() == WRITE_PAGES * PAGE_BYTES;
             if !buffer.is_empty() && (full || start + (buffer.len() / PAGE_BYTES) as u64 != physical) {
                 self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
@@ -773,18 +852,11 @@ impl ShadowStore {
             }
             let at = buffer.len();
             buffer.resize(at + PAGE_BYTES, 0);
-            let identity = Identity { database: self.database, level: key.level, logical: key.index, batch };
-            page.seal(identity, &mut buffer[at..]);
+            make(&mut buffer[at..]);
         }
         if !buffer.is_empty() {
             self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
         }
-        match when {
-            When::Early => self.counters.early_pages.add(data_pages),
-            When::WithBatch => self.counters.data_pages.add(data_pages),
-        }
-        self.counters.table_pages.add(table_pages);
-        self.counters.bitmap_pages.add(bitmap_pages);
         Ok(())
     }
 
@@ -808,7 +880,7 @@ impl ShadowStore {
             accumulating.wrote_early |= !chosen.is_empty();
             (accumulating.batch, covered)
         };
-        let places = self.take_space(chosen.len() as u64, &mut reserved);
+        let places = self.take_space(chosen.len() as u64, Life::Long, &mut reserved);
         self.accumulating.lock().reserved += reserved;
         let places = match places {
             // The batch itself has its reservation: only memory is short, for a while.
@@ -856,18 +928,30 @@ fn table_pages(root: &Root, file_pages: u64) -> u64 {
         .sum()
 }
 
-/// At most so many physical pages are written for a page transaction that changes `pages` logical ones, in a store of
-/// `logical_end` logical and `end` physical pages: with the nodes above them, and the bitmaps.
-fn pages_written(pages: u64, logical_end: u64, end: u64) -> u64 {
-    let chunks = (end + 2 * pages) / CHUNK_PAGES + 2;
-    let (mut written, mut level, mut total) = (pages + chunks, pages + chunks, logical_end + pages + chunks);
-    for _ in 0..table::DEPTH_MAX {
-        // New pages have new numbers, and so new nodes.
-        total = total / table::FANOUT + 2;
-        level = level.min(total);
-        written += level;
-    }
-    written + 8
+/// At most so many physical pages are written for a page transaction that changes `pages` logical ones in a store of
+/// `logical_end`, beside the [`standing_pages`].
+fn pages_written(pages: u64, logical_end: u64) -> u64 {
+    // The last are nodes above and bitmaps that there are not yet.
+    pages + pages.min(nodes(logical_end + pages)) + pages / table::FANOUT
+}
+
+/// Nodes of level 1 that map `logical_end` pages.
+fn nodes(logical_end: u64) -> u64 {
+    logical_end / table::FANOUT + 1
+}
+
+/// At most so many nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it changes.
+/// Those that they replace are free when it is durable, so this is always reserved, and used once for every batch.
+fn standing_pages(logical_end: u64, end: u64) -> u64 {
+    let bitmaps = end / CHUNK_PAGES + 2;
+    let mut level = nodes(logical_end);
+    let upper: u64 = (2..=table::DEPTH_MAX)
+        .map(|_| {
+            level = level / table::FANOUT + 2;
+            level
+        })
+        .sum();
+    2 * bitmaps + upper
 }
 
 impl PageRead for ShadowStore {
@@ -897,7 +981,7 @@ mod tests {
                     level = level.div_ceil(table::FANOUT);
                     needed += level.min(new);
                 }
-                let reserved = pages_written(new, old, old);
+                let reserved = pages_written(new, old) + standing_pages(old, old);
                 assert!(reserved >= needed + new / CHUNK_PAGES, "{old} + {new}: {reserved} < {needed}");
                 assert!(reserved < needed + needed / 50 + 64, "{old} + {new}: {reserved}, not {needed}");
             }

@@ -15,12 +15,14 @@ use crate::{
 /// next commit batch as a whole.
 pub struct PageTxn<'a> {
     store: &'a ShadowStore,
+    /// Pages reserved for it.
+    reserved: u64,
     _gate: RwLockReadGuard<'a, ()>,
 }
 
 impl<'a> PageTxn<'a> {
-    pub(super) fn new(store: &'a ShadowStore, gate: RwLockReadGuard<'a, ()>) -> PageTxn<'a> {
-        PageTxn { store, _gate: gate }
+    pub(super) fn new(store: &'a ShadowStore, gate: RwLockReadGuard<'a, ()>, reserved: u64) -> PageTxn<'a> {
+        PageTxn { store, reserved, _gate: gate }
     }
 
     /// Takes the next CSN. Everything that this page transaction changes belongs to it.
@@ -37,8 +39,16 @@ impl<'a> PageTxn<'a> {
 }
 
 impl Drop for PageTxn<'_> {
-    /// Still inside the gate: no batch holds the half of what a panic cut short.
+    /// Still inside the gate: what was reserved goes with its batch, but for what was not needed; and no batch holds
+    /// the half of what a panic cut short.
     fn drop(&mut self) {
+        let nodes = super::nodes(self.store.logical.lock().end);
+        let excess = {
+            let mut accumulating = self.store.accumulating.lock();
+            accumulating.reserved_open -= self.reserved;
+            accumulating.take_excess(nodes)
+        };
+        self.store.space.lock().unreserve(excess);
         if std::thread::panicking() {
             self.store.poison(&Error::Poisoned("a panic while pages were changed".into()));
         }

@@ -17,7 +17,7 @@ use crate::{
     Csn, Result,
     page::{Page, PageId},
     store::PageRead,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 /// Pages that a pinned state keeps in memory at most, nodes of the page table among them (4 MiB).
@@ -55,6 +55,10 @@ impl Pins {
             }
         }
         free
+    }
+
+    pub fn is_pinned(&self) -> bool {
+        !self.states.is_empty()
     }
 
     fn pin(&mut self, batch: u64) {
@@ -148,6 +152,7 @@ impl Drop for PinnedRoot {
         for physical in free {
             space.release(physical);
         }
+        self.store.cleaning_wanted.store(space.wants_cleaning(), Ordering::Release);
     }
 }
 

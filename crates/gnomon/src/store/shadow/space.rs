@@ -9,23 +9,50 @@
 //! flight gives up but the durable root still reaches (invariant 4). A page given up becomes free when the batch that
 //! gives it up is durable.
 //!
-//! Allocation is next-fit in runs, so that a batch is written in few long writes: first only holes that are worth a
-//! write of their own, then any. The file grows when less than a third of it would be free otherwise.
+//! Chunks are divided into segments of [`SEGMENT_PAGES`] pages (Shadows, section 2.1). Pages are written to segments
+//! that were empty, from the beginning on, so that a batch is one long write; pages with a short life expectancy
+//! ([`Life`]) and pages with a long one go to different segments, because those of the first kind soon become empty by
+//! themselves, and those of the second stay full. The cleaner ([`clean`](super::clean)) empties segments by moving what
+//! lives in them. When there is no empty segment, pages go into holes, long ones first: whatever is free can be used,
+//! always.
+//!
+//! The file grows when more than a given share of it would be in use otherwise. When it is far larger than that, its
+//! end is lowered: nothing is handed out from there on, the cleaner moves what is there, and the file is cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::page::{BODY_BYTES, Page, PageKind};
 
 /// How many pages one bitmap covers.
 pub(crate) const CHUNK_PAGES: u64 = BODY_BYTES as u64 * 8;
-/// The file grows by at least this many pages (1 MiB).
-const GROWTH_PAGES_MIN: u64 = 256;
-/// The file grows by at most this many pages (4 MiB) beyond what is needed.
-const GROWTH_PAGES_MAX: u64 = 1024;
+/// How many pages a segment has (512 KiB).
+pub(crate) const SEGMENT_PAGES: u64 = 128;
+/// The file grows by a sixteenth at least, within these bounds (1 to 4 MiB).
+const GROWTH_PAGES: std::ops::RangeInclusive<u64> = 256..=1024;
 /// So much of a full file is kept for page transactions that give pages back: they, too, write before they free.
 const KEPT_PAGES: std::ops::RangeInclusive<u64> = 64..=4096;
-/// A shorter hole is passed over in the allocator's first round.
+/// A shorter hole is passed over as long as there are others.
 const RUN_PAGES_MIN: u64 = 16;
+/// A segment with more pages in use than this is not worth cleaning.
+const VICTIM_PAGES_MAX: u64 = SEGMENT_PAGES * 9 / 10;
+/// So many segments are kept empty by the cleaner: a sixteenth of all, within these bounds.
+const EMPTY_SEGMENTS: std::ops::RangeInclusive<u64> = 2..=32;
+
+/// How long the file may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// The share of the file in use beyond which it grows.
+    pub fill_max: f64,
+    /// The file is cut when it has this many pages more than half as much again as are in use.
+    pub spare_pages_max: u64,
+}
+
+impl Default for Extent {
+    fn default() -> Extent {
+        // 16 MiB.
+        Extent { fill_max: 0.7, spare_pages_max: 4096 }
+    }
+}
 
 /// A sequence of physical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +61,39 @@ pub(crate) struct Run {
     pub len: u64,
 }
 
+/// How long a page is expected to stay as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Short,
+    Long,
+}
+
+/// What the search for a run comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    Found(Run),
+    /// The bitmap of this chunk is to be loaded first.
+    Load(u64),
+    /// Every page is taken.
+    Nothing,
+}
+
 struct Chunk {
     reachable: Box<[u64]>,
     taken: Box<[u64]>,
-    taken_pages: u64,
+    /// For each segment, what [`Space::handed_out`] was when a page of it was last handed out.
+    filled: Box<[u64]>,
 }
 
 const CHUNK_WORDS: usize = (CHUNK_PAGES / 64) as usize;
+const CHUNK_SEGMENTS: usize = (CHUNK_PAGES / SEGMENT_PAGES) as usize;
+const SEGMENT_WORDS: usize = (SEGMENT_PAGES / 64) as usize;
+
+const _: () = assert!(CHUNK_PAGES.is_multiple_of(SEGMENT_PAGES) && SEGMENT_PAGES.is_multiple_of(64));
+
+fn ones(words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
 
 impl Chunk {
     fn new(stored: Option<&Page>) -> Chunk {
@@ -52,8 +105,7 @@ impl Chunk {
                 .collect(),
             None => vec![0; CHUNK_WORDS].into(),
         };
-        let taken_pages = reachable.iter().map(|word| u64::from(word.count_ones())).sum();
-        Chunk { taken: reachable.clone(), reachable, taken_pages }
+        Chunk { taken: reachable.clone(), reachable, filled: vec![0; CHUNK_SEGMENTS].into() }
     }
 
     fn is_taken(&self, offset: u64) -> bool {
@@ -63,13 +115,17 @@ impl Chunk {
     fn take(&mut self, offset: u64) {
         debug_assert!(!self.is_taken(offset), "page {offset} of a chunk is handed out twice");
         self.taken[(offset / 64) as usize] |= 1 << (offset % 64);
-        self.taken_pages += 1;
     }
 
     fn give_back(&mut self, offset: u64) {
         debug_assert!(self.is_taken(offset), "page {offset} of a chunk is given back twice");
         self.taken[(offset / 64) as usize] &= !(1 << (offset % 64));
-        self.taken_pages -= 1;
+    }
+
+    /// The words of a segment's taken and reachable pages.
+    fn segment(&self, index: usize) -> (&[u64], &[u64]) {
+        let words = index * SEGMENT_WORDS..(index + 1) * SEGMENT_WORDS;
+        (&self.taken[words.clone()], &self.reachable[words])
     }
 
     /// The first page at or after `offset` that is free (or taken, if `taken`).
@@ -91,9 +147,18 @@ impl Chunk {
 pub(crate) struct Space {
     /// Chunks as they are loaded, by number.
     chunks: BTreeMap<u64, Chunk>,
-    /// Pages of the file.
+    /// Segments below the end without a taken page, of loaded chunks, but for those being filled.
+    empty: BTreeSet<u64>,
+    /// The segments being filled, by life expectancy: where each goes on.
+    filling: [Option<u64>; 2],
+    /// Segments with a damaged page: not to be cleaned.
+    damaged: BTreeSet<u64>,
+    /// Pages of the file that may be handed out are below this.
     end: u64,
-    /// Where the next search begins.
+    /// Pages of the file.
+    file_end: u64,
+    pub(super) extent: Extent,
+    /// Where the next search for a hole begins.
     cursor: u64,
     /// Pages taken, over all chunks, loaded or not.
     taken: u64,
@@ -101,15 +166,42 @@ pub(crate) struct Space {
     reachable: u64,
     /// Pages promised to page transactions and not yet allocated.
     reserved: u64,
+    /// Pages promised to every batch.
+    standing: u64,
+    /// Pages handed out since it was opened: the clock by which the age of a segment is told.
+    handed_out: u64,
+    /// After how many batches a page that is written was written before, on average.
+    life_batches: f64,
 }
 
 impl Space {
     pub fn new(end: u64, used: u64, cursor: u64) -> Space {
-        Space { chunks: BTreeMap::new(), end, cursor, taken: used, reachable: used, reserved: 0 }
+        Space {
+            chunks: BTreeMap::new(),
+            empty: BTreeSet::new(),
+            filling: [None; 2],
+            damaged: BTreeSet::new(),
+            end,
+            file_end: end,
+            extent: Extent::default(),
+            cursor,
+            taken: used,
+            reachable: used,
+            reserved: 0,
+            standing: 0,
+            handed_out: 0,
+            life_batches: 0.0,
+        }
     }
 
+    /// Pages of the file that may be handed out are below this.
     pub fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Pages of the file.
+    pub fn file_end(&self) -> u64 {
+        self.file_end
     }
 
     pub fn cursor(&self) -> u64 {
@@ -127,8 +219,13 @@ impl Space {
         self.taken
     }
 
-    pub fn chunk_count(&self) -> u64 {
+    fn chunk_count(&self) -> u64 {
         self.end.div_ceil(CHUNK_PAGES)
+    }
+
+    /// Segments of the file, and how many of them are known to be empty.
+    pub fn segments(&self) -> (u64, u64) {
+        (self.file_end / SEGMENT_PAGES, self.empty.len() as u64)
     }
 
     /// Whether the bitmap of a chunk is in memory.
@@ -136,9 +233,21 @@ impl Space {
         self.chunks.contains_key(&chunk)
     }
 
+    /// A chunk whose bitmap is not in memory, if there is one: that in which searching goes on, or one after it.
+    pub fn unloaded_chunk(&self) -> Option<u64> {
+        let count = self.chunk_count();
+        if self.chunks.len() as u64 >= count && self.end == self.file_end {
+            return None;
+        }
+        let from = self.cursor / CHUNK_PAGES;
+        (from..count).chain(0..from.min(count)).find(|chunk| !self.is_loaded(*chunk))
+    }
+
     /// Adds the bitmap of a chunk as stored; none if none was ever stored.
     pub fn load(&mut self, chunk: u64, stored: Option<&Page>) {
         self.chunks.insert(chunk, Chunk::new(stored));
+        let first = chunk * CHUNK_SEGMENTS as u64;
+        self.find_empty(first, first + CHUNK_SEGMENTS as u64);
     }
 
     fn loaded(&mut self, page: u64) -> (&mut Chunk, u64) {
@@ -147,31 +256,75 @@ impl Space {
         (chunk, page % CHUNK_PAGES)
     }
 
+    fn is_empty(&self, segment: u64) -> bool {
+        let (chunk, index) = (segment / CHUNK_SEGMENTS as u64, segment % CHUNK_SEGMENTS as u64);
+        (segment + 1) * SEGMENT_PAGES <= self.end
+            && self.chunks.get(&chunk).is_some_and(|chunk| ones(chunk.segment(index as usize).0) == 0)
+    }
+
+    fn is_filling(&self, segment: u64) -> bool {
+        self.filling.iter().flatten().any(|at| *at / SEGMENT_PAGES == segment)
+    }
+
+    /// Notes which segments from `first` up to `end` are empty.
+    fn find_empty(&mut self, first: u64, end: u64) {
+        let end = end.min(self.end / SEGMENT_PAGES);
+        let found: Vec<u64> =
+            (first..end).filter(|&segment| self.is_empty(segment) && !self.is_filling(segment)).collect();
+        self.empty.extend(found);
+    }
+
+    /// Promises `pages` pages to every batch, beside what its page transactions reserve.
+    pub fn set_standing(&mut self, pages: u64) {
+        self.standing = pages;
+    }
+
+    /// Pages taken or promised.
+    fn needed(&self) -> u64 {
+        self.taken + self.reserved + self.standing
+    }
+
     /// Promises `pages` pages. True if the file should grow for that: the caller sees to it, and if that fails and
     /// [`Space::has_spare`] does not hold for the pages kept, calls [`Space::unreserve`].
     pub fn reserve(&mut self, pages: u64) -> bool {
         self.reserved += pages;
-        self.end_wanted(pages) > self.end
+        self.end_wanted() > self.end
     }
 
-    /// How long the file should be, in pages, after a reservation of `pages`.
-    pub fn end_wanted(&self, pages: u64) -> u64 {
-        let needed = self.taken + self.reserved;
-        // A third of the file stays free, for long runs.
-        if self.end >= needed && (self.end - needed) * 2 >= needed {
+    /// Promises `pages` pages if that needs no growth and leaves what is kept.
+    pub fn reserve_spare(&mut self, pages: u64) -> bool {
+        let spare = self.has_spare(pages + self.kept());
+        self.reserved += if spare { pages } else { 0 };
+        spare
+    }
+
+    /// How long the file should be at least for what is in use and promised.
+    fn end_needed(&self) -> u64 {
+        let needed = (self.needed() as f64 / self.extent.fill_max) as u64;
+        (needed + 2 * SEGMENT_PAGES).next_multiple_of(SEGMENT_PAGES)
+    }
+
+    /// How long the file should be, in pages.
+    pub fn end_wanted(&self) -> u64 {
+        let needed = self.end_needed();
+        if self.end >= needed {
             return self.end;
         }
-        let growth = pages.max((self.end / 4).clamp(GROWTH_PAGES_MIN, GROWTH_PAGES_MAX));
-        (self.end + growth).max(needed + GROWTH_PAGES_MIN)
+        let growth = (self.end / 16).clamp(*GROWTH_PAGES.start(), *GROWTH_PAGES.end());
+        needed.max(self.end + growth).next_multiple_of(SEGMENT_PAGES)
     }
 
+    /// The file has `end` pages at least, all of which may be handed out.
     pub fn grown(&mut self, end: u64) {
-        self.end = self.end.max(end);
+        let before = self.end;
+        self.end = before.max(end);
+        self.file_end = self.file_end.max(end);
+        self.find_empty(before / SEGMENT_PAGES, self.end / SEGMENT_PAGES);
     }
 
     /// Whether so many pages can be out of reach for a moment without breaking a promise.
     pub fn has_spare(&self, pages: u64) -> bool {
-        self.taken + self.reserved + pages <= self.end
+        self.needed() + pages <= self.end
     }
 
     /// Pages of a file that cannot grow which only a page transaction that gives pages back may use.
@@ -189,37 +342,104 @@ impl Space {
         self.reserved += 1;
     }
 
-    /// The chunk in which the search for a run goes on, so that the caller can load it first.
-    pub fn next_chunk(&self) -> u64 {
-        if self.cursor >= self.end { 0 } else { self.cursor / CHUNK_PAGES }
+    /// The life expectancy of a page that was written before `batches` batches, from how long others lasted.
+    pub fn life(&mut self, batches: u64) -> Life {
+        /// A page that lasted so many times longer than the average lives long.
+        const LONG: f64 = 4.0;
+        /// So many pages back the average reaches.
+        const WINDOW_PAGES: f64 = 1024.0;
+        let batches = batches as f64;
+        let life = if batches > LONG * self.life_batches { Life::Long } else { Life::Short };
+        self.life_batches += (batches - self.life_batches) / WINDOW_PAGES;
+        life
     }
 
-    /// Takes at most `pages` pages in one run from the chunk [`Space::next_chunk`], which must be loaded. None if the
-    /// rest of that chunk has no fitting run; the cursor has moved on then. In the first rounds of a search pass
-    /// `any` as false to skip short holes.
-    pub fn take_run(&mut self, pages: u64, any: bool) -> Option<Run> {
-        let number = self.next_chunk();
-        let end = self.end;
-        let base = number * CHUNK_PAGES;
-        let limit = (end - base).min(CHUNK_PAGES);
-        let from = if self.cursor >= end { 0 } else { self.cursor - base };
-        let wanted = if any { 1 } else { pages.min(RUN_PAGES_MIN) };
-        let chunk = self.chunks.get_mut(&number).expect("the caller loaded it");
-        let mut at = chunk.find(from, false);
-        while at < limit {
-            let len = (chunk.find(at, true).min(limit) - at).min(pages);
-            if len >= wanted {
-                for offset in at..at + len {
-                    chunk.take(offset);
-                }
-                self.taken += len;
-                self.cursor = base + at + len;
-                return Some(Run { start: base + at, len });
+    /// Takes at most `pages` pages in one run.
+    pub fn take_run(&mut self, pages: u64, life: Life) -> Search {
+        loop {
+            if let Some(run) = self.take_from_filling(pages, life) {
+                return Search::Found(run);
             }
-            at = chunk.find(at + len, false);
+            match self.empty.pop_first() {
+                Some(segment) => self.filling[life as usize] = Some(segment * SEGMENT_PAGES),
+                None => break,
+            }
         }
-        self.cursor = base + limit;
+        match self.unloaded_chunk() {
+            Some(chunk) => Search::Load(chunk),
+            None => self.take_hole(pages).map_or(Search::Nothing, Search::Found),
+        }
+    }
+
+    /// Takes a run from the segment that is being filled, if it has one left.
+    fn take_from_filling(&mut self, pages: u64, life: Life) -> Option<Run> {
+        let from = self.filling[life as usize]?;
+        let segment = from / SEGMENT_PAGES;
+        let (chunk, offset) = self.loaded(from);
+        let base = from - offset;
+        let limit = offset - offset % SEGMENT_PAGES + SEGMENT_PAGES;
+        let at = chunk.find(offset, false);
+        if at >= limit {
+            self.filling[life as usize] = None;
+            // What was taken of it may be free again.
+            self.find_empty(segment, segment + 1);
+            return None;
+        }
+        let len = (chunk.find(at, true).min(limit) - at).min(pages);
+        let run = Run { start: base + at, len };
+        let next = run.start + len;
+        // The last page's place: the segment is known by it, and found to be full from there.
+        self.filling[life as usize] = Some(next.min((segment + 1) * SEGMENT_PAGES - 1));
+        self.take_all(run);
+        Some(run)
+    }
+
+    /// Takes a run wherever there is one, all chunks being loaded: a long one, or else any.
+    fn take_hole(&mut self, pages: u64) -> Option<Run> {
+        for wanted in [pages.min(RUN_PAGES_MIN), 1] {
+            // The chunk in which it begins is looked at twice: from there, and up to there.
+            for _ in 0..=self.chunk_count() {
+                if self.cursor >= self.end {
+                    self.cursor = 0;
+                }
+                let from = self.cursor % CHUNK_PAGES;
+                let base = self.cursor - from;
+                let limit = (self.end - base).min(CHUNK_PAGES);
+                let (chunk, _) = self.loaded(base);
+                let mut at = chunk.find(from, false);
+                while at < limit {
+                    let len = (chunk.find(at, true).min(limit) - at).min(pages);
+                    if len >= wanted {
+                        let run = Run { start: base + at, len };
+                        self.cursor = run.start + len;
+                        self.take_all(run);
+                        return Some(run);
+                    }
+                    at = chunk.find(at + len, false);
+                }
+                self.cursor = base + limit;
+            }
+        }
         None
+    }
+
+    /// Takes a run within a chunk.
+    fn take_all(&mut self, run: Run) {
+        self.handed_out += run.len;
+        let now = self.handed_out;
+        let (chunk, offset) = self.loaded(run.start);
+        for offset in offset..offset + run.len {
+            chunk.take(offset);
+        }
+        let segments = offset / SEGMENT_PAGES..(offset + run.len).div_ceil(SEGMENT_PAGES);
+        for index in segments.clone() {
+            chunk.filled[index as usize] = now;
+        }
+        let first = (run.start - offset) / SEGMENT_PAGES;
+        for index in segments {
+            self.empty.remove(&(first + index));
+        }
+        self.taken += run.len;
     }
 
     /// Notes that a taken page is reachable from the root of the batch being built; gives its chunk.
@@ -253,6 +473,8 @@ impl Space {
         );
         chunk.give_back(offset);
         self.taken -= 1;
+        let segment = page / SEGMENT_PAGES;
+        self.find_empty(segment, segment + 1);
     }
 
     /// Takes one given page, of a loaded chunk, if it is free.
@@ -263,6 +485,7 @@ impl Space {
         }
         chunk.take(offset);
         self.taken += 1;
+        self.empty.remove(&(page / SEGMENT_PAGES));
         true
     }
 
@@ -276,6 +499,108 @@ impl Space {
     }
 }
 
+/// What the cleaner needs to know.
+impl Space {
+    fn empty_wanted(&self) -> u64 {
+        (self.end / SEGMENT_PAGES / 16).clamp(*EMPTY_SEGMENTS.start(), *EMPTY_SEGMENTS.end())
+    }
+
+    /// Whether there are so few empty segments that some should be made, or the file is to be cut.
+    pub fn wants_cleaning(&self) -> bool {
+        (self.empty.len() as u64) < self.empty_wanted() || self.end < self.file_end || self.is_too_long()
+    }
+
+    /// Whether the cleaner, once at work, should make more segments empty.
+    pub fn wants_more_cleaning(&self) -> bool {
+        (self.empty.len() as u64) < 2 * self.empty_wanted() || self.end < self.file_end
+    }
+
+    fn is_too_long(&self) -> bool {
+        let needed = self.needed();
+        self.end == self.file_end && self.end > needed + needed / 2 + self.extent.spare_pages_max
+    }
+
+    /// Lowers the end if the file is much longer than it should be.
+    pub fn begin_shrinking(&mut self) {
+        if self.is_too_long() {
+            self.end = self.end_needed().min(self.end);
+            let end = self.end;
+            self.empty.split_off(&(end / SEGMENT_PAGES));
+            for filling in &mut self.filling {
+                filling.take_if(|at| *at >= end);
+            }
+        }
+    }
+
+    /// Whether nothing is in use from the end on, so that the file can be cut there.
+    pub fn can_be_cut(&self) -> bool {
+        let above = self.end / CHUNK_PAGES;
+        self.end < self.file_end
+            && self.chunks.range(above..).all(|(number, chunk)| {
+                let from = self.end.saturating_sub(number * CHUNK_PAGES).min(CHUNK_PAGES);
+                chunk.find(from, true) == CHUNK_PAGES
+            })
+    }
+
+    /// The file was cut at its end.
+    pub fn cut(&mut self) {
+        self.file_end = self.end;
+        let count = self.chunk_count();
+        self.chunks.retain(|chunk, _| *chunk < count);
+    }
+
+    /// A segment that cannot be cleaned.
+    pub fn leave(&mut self, segment: u64) {
+        self.damaged.insert(segment);
+    }
+
+    /// The segments that are best to clean, until `pages_max` pages are to be moved: those beyond the end, then by the
+    /// free space that is gained, its age and the cost of reading the segment and writing what lives (Rosenblum and
+    /// Ousterhout 1992, section 3.5). Only such whose pages are all durable and nobody's but the newest root's.
+    pub fn victims(&self, pages_max: u64) -> Vec<u64> {
+        let mut candidates: Vec<(f64, u64, u64)> = Vec::new();
+        for (number, chunk) in &self.chunks {
+            for index in 0..CHUNK_SEGMENTS {
+                let (taken, reachable) = chunk.segment(index);
+                let live = ones(reachable);
+                let segment = number * CHUNK_SEGMENTS as u64 + index as u64;
+                if live == 0
+                    || taken != reachable
+                    || self.is_filling(segment)
+                    || self.damaged.contains(&segment)
+                {
+                    continue;
+                }
+                if segment * SEGMENT_PAGES >= self.end {
+                    candidates.push((f64::INFINITY, segment, live));
+                } else if live <= VICTIM_PAGES_MAX {
+                    let age = self.handed_out - chunk.filled[index] + 1;
+                    let gain = (SEGMENT_PAGES - live) as f64 / (SEGMENT_PAGES + live) as f64;
+                    candidates.push((gain * age as f64, segment, live));
+                }
+            }
+        }
+        candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let mut pages = 0;
+        let fits = |(_, segment, live): (f64, u64, u64)| {
+            pages += live;
+            (pages <= pages_max).then_some(segment)
+        };
+        candidates.into_iter().map_while(fits).collect()
+    }
+
+    /// The pages of a segment that the newest root reaches.
+    pub fn live(&self, segment: u64) -> Vec<u64> {
+        let first = segment * SEGMENT_PAGES;
+        let Some(chunk) = self.chunks.get(&(first / CHUNK_PAGES)) else { return Vec::new() };
+        let is_live = |page: &u64| {
+            let offset = page % CHUNK_PAGES;
+            chunk.reachable[(offset / 64) as usize] >> (offset % 64) & 1 == 1
+        };
+        (first..first + SEGMENT_PAGES).filter(is_live).collect()
+    }
+}
+
 /// The pages marked in a stored bitmap, as offsets within its chunk.
 pub(crate) fn marked(bitmap: &Page) -> impl Iterator<Item = u64> + '_ {
     (0..CHUNK_PAGES).filter(|&offset| bitmap.body()[(offset / 8) as usize] >> (offset % 8) & 1 == 1)
@@ -284,54 +609,189 @@ pub(crate) fn marked(bitmap: &Page) -> impl Iterator<Item = u64> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::Rng;
 
-    #[test]
-    fn a_page_given_up_is_free_only_when_its_batch_is_durable() {
-        let mut space = Space::new(100, 0, 0);
-        space.load(0, None);
-        let run = space.take_run(100, true).unwrap();
-        assert_eq!(run, Run { start: 0, len: 100 });
-        for page in 0..100 {
-            space.reach(page);
+    fn loaded(end: u64) -> Space {
+        let mut space = Space::new(end, 0, 0);
+        for chunk in 0..end.div_ceil(CHUNK_PAGES) {
+            space.load(chunk, None);
         }
-        space.abandon(42);
-        assert!(space.take_run(1, true).is_none(), "the durable root still reaches page 42");
-        space.release(42);
-        space.take_run(1, true);
-        assert_eq!(
-            space.take_run(1, true).or_else(|| space.take_run(1, true)),
-            None,
-            "it was handed out once"
-        );
+        space
+    }
+
+    fn take(space: &mut Space, pages: u64, life: Life) -> Option<Run> {
+        match space.take_run(pages, life) {
+            Search::Found(run) => Some(run),
+            Search::Nothing => None,
+            Search::Load(chunk) => panic!("chunk {chunk} is not loaded"),
+        }
+    }
+
+    fn take_everything(space: &mut Space) {
+        while take(space, u64::MAX, Life::Short).is_some() {}
     }
 
     #[test]
-    fn the_first_round_passes_over_short_holes() {
-        let mut space = Space::new(200, 0, 0);
-        space.load(0, None);
-        space.take_run(200, true).unwrap();
+    fn a_page_given_up_is_free_only_when_its_batch_is_durable() {
+        let mut space = loaded(2 * SEGMENT_PAGES);
+        take_everything(&mut space);
+        for page in 0..2 * SEGMENT_PAGES {
+            space.reach(page);
+        }
+        space.abandon(42);
+        assert_eq!(take(&mut space, 1, Life::Short), None, "the durable root still reaches page 42");
+        space.release(42);
+        assert_eq!(take(&mut space, 1, Life::Long), Some(Run { start: 42, len: 1 }));
+        assert_eq!(take(&mut space, 1, Life::Long), None, "it was handed out once");
+    }
+
+    #[test]
+    fn pages_go_to_empty_segments_by_their_life_expectancy() {
+        let mut space = loaded(4 * SEGMENT_PAGES + 9);
+        for page in 0..4 {
+            space.take(page);
+        }
+        let runs = [
+            (100, Life::Short),
+            (20, Life::Long),
+            (100, Life::Short),
+            (72, Life::Short),
+            (200, Life::Long),
+            (5, Life::Short),
+        ]
+        .map(|(pages, life)| take(&mut space, pages, life).map(|run| (run.start, run.len)));
+        let places = [
+            Some((128, 100)),
+            Some((256, 20)),
+            Some((228, 28)),
+            Some((384, 72)),
+            Some((276, 108)),
+            Some((456, 5)),
+        ];
+        assert_eq!(runs, places, "each fills a segment of its own from the beginning");
+        // No segment is empty any more: holes, and the end of the file.
+        assert_eq!(take(&mut space, 500, Life::Long), Some(Run { start: 4, len: 124 }));
+        assert_eq!(take(&mut space, 500, Life::Short), Some(Run { start: 461, len: 51 }));
+        assert_eq!(take(&mut space, 500, Life::Short), Some(Run { start: 512, len: 9 }));
+        assert_eq!(take(&mut space, 1, Life::Short), None);
+    }
+
+    #[test]
+    fn long_holes_come_before_short_ones() {
+        let mut space = loaded(3 * SEGMENT_PAGES);
+        take_everything(&mut space);
         for page in (0..20).chain(50..55).chain(100..164) {
             space.release(page);
         }
         space.cursor = 30;
-        assert_eq!(space.take_run(40, false), Some(Run { start: 100, len: 40 }));
-        assert_eq!(space.take_run(40, false), Some(Run { start: 140, len: 24 }));
-        space.cursor = 30;
-        assert_eq!(space.take_run(40, true), Some(Run { start: 50, len: 5 }));
+        assert_eq!(take(&mut space, 40, Life::Short), Some(Run { start: 100, len: 40 }));
+        assert_eq!(take(&mut space, 40, Life::Long), Some(Run { start: 140, len: 24 }));
+        assert_eq!(take(&mut space, 40, Life::Long), Some(Run { start: 0, len: 20 }));
+        assert_eq!(take(&mut space, 40, Life::Long), Some(Run { start: 50, len: 5 }));
+        assert_eq!(take(&mut space, 40, Life::Long), None);
+    }
+
+    #[test]
+    fn old_and_nearly_empty_segments_are_cleaned_first() {
+        let mut space = loaded(5 * SEGMENT_PAGES);
+        take_everything(&mut space);
+        for page in 0..5 * SEGMENT_PAGES {
+            space.reach(page);
+        }
+        let free = |space: &mut Space, pages: std::ops::Range<u64>| {
+            for page in pages {
+                space.abandon(page);
+                space.release(page);
+            }
+        };
+        // Segments 0 to 4: a little, none, half, half, three quarters are free.
+        free(&mut space, 0..8);
+        free(&mut space, 256..320);
+        free(&mut space, 384..448);
+        free(&mut space, 512..608);
+        assert_eq!(space.victims(1000), [2, 3, 4], "the first two are too full, the last is young");
+        assert_eq!(space.victims(100), [2]);
+        space.abandon(640 - 1);
+        assert_eq!(space.victims(1000), [2, 3], "the durable root still needs a page of segment 4");
+        space.leave(2);
+        assert_eq!(space.victims(1000), [3]);
+        assert_eq!(space.live(2), (320..384).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_long_file_is_emptied_from_its_end() {
+        let segments = 60;
+        let mut space = loaded(segments * SEGMENT_PAGES);
+        take_everything(&mut space);
+        for page in 0..segments * SEGMENT_PAGES {
+            space.reach(page);
+            if page >= 1000 && page != segments * SEGMENT_PAGES - 5 {
+                space.abandon(page);
+                space.release(page);
+            }
+        }
+        space.begin_shrinking();
+        let end = space.end();
+        assert!(end < 2000 && end.is_multiple_of(SEGMENT_PAGES), "{end}");
+        assert!(space.wants_cleaning() && !space.can_be_cut());
+        assert_eq!(space.victims(1000)[0], segments - 1);
+        space.abandon(segments * SEGMENT_PAGES - 5);
+        space.release(segments * SEGMENT_PAGES - 5);
+        assert!(space.can_be_cut());
+        take_everything(&mut space);
+        assert_eq!(space.taken(), end, "nothing is handed out beyond the end");
+        space.cut();
+        assert_eq!(space.segments(), (end / SEGMENT_PAGES, 0));
+    }
+
+    /// Every free page is handed out once, whatever happened before; what is known of empty segments is right.
+    #[test]
+    fn whatever_is_free_can_be_taken() {
+        let mut rng = Rng::from_seed(11);
+        for _ in 0..20 {
+            let end = 600 + rng.below(1000);
+            let mut space = loaded(end);
+            let mut taken = BTreeSet::new();
+            for _ in 0..200 {
+                let life = if rng.chance(1, 2) { Life::Short } else { Life::Long };
+                if rng.chance(1, 2) {
+                    if let Some(run) = take(&mut space, 1 + rng.below(100), life) {
+                        assert!((run.start..run.start + run.len).all(|page| taken.insert(page)));
+                    }
+                } else {
+                    let from = rng.below(end);
+                    for page in from..from + rng.below(200) {
+                        if taken.remove(&page) {
+                            space.release(page);
+                        }
+                    }
+                }
+                let empty = |segment: &u64| {
+                    !space.is_filling(*segment)
+                        && taken
+                            .range(segment * SEGMENT_PAGES..(segment + 1) * SEGMENT_PAGES)
+                            .next()
+                            .is_none()
+                };
+                assert_eq!(space.empty, (0..end / SEGMENT_PAGES).filter(empty).collect());
+            }
+            take_everything(&mut space);
+            assert_eq!(space.taken(), end);
+        }
     }
 
     #[test]
     fn bitmaps_round_trip() {
-        let mut space = Space::new(CHUNK_PAGES, 0, 0);
-        space.load(0, None);
-        space.take_run(70, true);
+        let mut space = loaded(CHUNK_PAGES);
+        take(&mut space, 70, Life::Short);
         for page in [0, 1, 63, 64, 69] {
             space.reach(page);
         }
         let bitmap = space.bitmap(0);
         assert_eq!(marked(&bitmap).collect::<Vec<_>>(), [0, 1, 63, 64, 69]);
         let mut again = Space::new(CHUNK_PAGES, 5, 0);
+        assert_eq!(again.take_run(2, Life::Short), Search::Load(0));
         again.load(0, Some(&bitmap));
-        assert_eq!(again.take_run(2, true), Some(Run { start: 2, len: 2 }));
+        assert_eq!(take(&mut again, 2, Life::Short), Some(Run { start: 128, len: 2 }));
     }
 }

@@ -166,6 +166,9 @@ fn a_backup_beside_writers_is_the_state_of_its_commit() {
         let mut stream = Slow(Vec::new());
         let since = chain.last().map(|(backup, _)| backup.header.id);
         let backup = db.backup(since, &mut stream, &mut |_, _| ()).unwrap();
+        while db.durable_csn() == backup.header.csn {
+            thread::yield_now();
+        }
         chain.push((backup, stream.0));
     }
     stop.store(true, Ordering::Release);
@@ -178,7 +181,6 @@ fn a_backup_beside_writers_is_the_state_of_its_commit() {
         let (copy, _) = restored(&streams[..=number]);
         assert_eq!(contents(&copy, expected.keys().copied()), *expected);
     }
-    assert!(chain[5].0.header.csn > chain[0].0.header.csn, "nothing was written meanwhile");
 }
 
 #[test]

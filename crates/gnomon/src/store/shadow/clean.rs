@@ -1,0 +1,410 @@
+//! The cleaner: keeps segments empty, and the file short, by moving the pages that live in them (Shadows, section 2.1).
+//!
+//! A step takes the segments that gain most ([`Space::victims`](super::space::Space::victims)), reads them, and copies
+//! their data pages unchanged, with the batch number that they carry, to segments for long-lived pages; nodes of the
+//! page table and bitmaps are written anew by any batch, and need no copy. The copies are synced. Only then the moves
+//! join the next commit batch: it points the page table to the copies, and what was moved is free when that batch is
+//! durable. A page that was changed or freed meanwhile has moved by itself, and its copy is free space again.
+//!
+//! So a commit waits for no copy, a crash finds each page at its old place or its new one, and a page's batch number
+//! stays the time of its last change.
+//!
+//! While a state is pinned ([`pin`](super::pin)) nothing is moved: it would take twice the space until the state is let go.
+
+use super::{
+    PlantedBug, ShadowStore,
+    space::{CHUNK_PAGES, Life, SEGMENT_PAGES},
+    table::PageEntry,
+};
+use crate::{
+    Csn, Result,
+    page::{PAGE_BYTES, Page, pool::PoolKey},
+    sync::atomic::Ordering,
+};
+
+/// So many pages are moved in a step (2 MiB), at most: the batch that they join takes longer by that.
+const STEP_PAGES: u64 = 512;
+
+/// A data page with a copy elsewhere.
+#[derive(Clone, Copy)]
+pub(super) struct Move {
+    pub logical: u64,
+    pub from: PageEntry,
+    pub to: PageEntry,
+}
+
+/// What lives in a segment.
+struct Found {
+    /// Data pages and their blocks.
+    data: Vec<(u64, PageEntry, Vec<u8>)>,
+    /// What is to be written anew: nodes, and bitmaps as their logical pages.
+    rewritten: Vec<PoolKey>,
+}
+
+impl ShadowStore {
+    /// Whether the cleaner has something to do.
+    pub fn wants_cleaning(&self) -> bool {
+        self.cleaning_wanted.load(Ordering::Acquire)
+    }
+
+    /// Does one step of cleaning, and makes it durable. True if there is more to do.
+    pub fn clean_some(&self) -> Result<bool> {
+        if self.cut_file()? {
+            return Ok(true);
+        }
+        let moved = self.move_some()?;
+        if moved {
+            self.flush()?;
+        }
+        let wanted = moved && self.space.lock().wants_more_cleaning();
+        self.cleaning_wanted.store(wanted, Ordering::Release);
+        Ok(wanted)
+    }
+
+    /// Copies what lives in some segments and has it moved with the next batch; false if nothing can be moved.
+    pub(crate) fn move_some(&self) -> Result<bool> {
+        self.check()?;
+        if !self.accumulating.lock().moved.is_empty() {
+            return Ok(true);
+        }
+        if self.pins.lock().is_pinned() {
+            // What is moved would be held where it was, too.
+            return Ok(false);
+        }
+        loop {
+            let unloaded = self.space.lock().unloaded_chunk();
+            match unloaded {
+                Some(chunk) => self.load_chunk(chunk)?,
+                None => break,
+            }
+        }
+        let victims = {
+            let mut space = self.space.lock();
+            space.begin_shrinking();
+            // In a small file copies count, too.
+            let pages_max = (space.reachable() / 16).clamp(SEGMENT_PAGES, STEP_PAGES);
+            space.victims(pages_max)
+        };
+        let mut found = Found { data: Vec::new(), rewritten: Vec::new() };
+        for segment in victims {
+            self.find_live(segment, &mut found)?;
+        }
+        let objects = (found.data.len() + found.rewritten.len()) as u64;
+        if objects == 0 {
+            return Ok(false);
+        }
+        let mut reserved = {
+            let logical_end = self.logical.lock().end;
+            let mut space = self.space.lock();
+            let reserved = super::pages_written(objects, logical_end);
+            if !space.reserve_spare(reserved) {
+                return Ok(false);
+            }
+            reserved
+        };
+        let places = self.take_space(found.data.len() as u64, Life::Long, &mut reserved);
+        let moves = places.and_then(|places| self.copy(&found.data, &places));
+        let moves = match moves {
+            Ok(moves) => moves,
+            Err(error) => {
+                self.space.lock().unreserve(reserved);
+                return Err(error);
+            }
+        };
+        // From inside the gate: what is reserved belongs to the batch that closes next, and goes with it.
+        let gate = self.gate.read();
+        let mut accumulating = self.accumulating.lock();
+        accumulating.reserved += reserved;
+        accumulating.moved.extend(moves);
+        accumulating.rewritten.extend(found.rewritten);
+        drop(accumulating);
+        drop(gate);
+        Ok(true)
+    }
+
+    /// Reads a segment and finds what the newest root reaches of it.
+    fn find_live(&self, segment: u64, found: &mut Found) -> Result<()> {
+        let live = self.space.lock().live(segment);
+        let first = segment * SEGMENT_PAGES;
+        let mut blocks = vec![0; SEGMENT_PAGES as usize * PAGE_BYTES];
+        self.file.read_at(first * PAGE_BYTES as u64, &mut blocks)?;
+        for physical in live {
+            let block = &blocks[(physical - first) as usize * PAGE_BYTES..][..PAGE_BYTES];
+            let owner = Page::unseal(block).ok().map(|(_, identity)| identity);
+            let Some(owner) = owner.filter(|owner| owner.database == self.database) else {
+                let mut space = self.space.lock();
+                // Otherwise it was given up since, and is being written over.
+                if space.live(segment).contains(&physical) {
+                    // Whoever needs it will tell that it is damaged.
+                    space.leave(segment);
+                }
+                continue;
+            };
+            let entry = PageEntry { physical, batch: owner.batch };
+            if self.entry(owner.level, owner.logical)? != Some(entry) {
+                continue;
+            }
+            match owner.level {
+                0 if !owner.logical.is_multiple_of(CHUNK_PAGES) => {
+                    found.data.push((owner.logical, entry, block.to_vec()));
+                }
+                level => found.rewritten.push(PoolKey { level, index: owner.logical }),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes blocks to the places given, durably.
+    fn copy(&self, data: &[(u64, PageEntry, Vec<u8>)], places: &[u64]) -> Result<Vec<Move>> {
+        self.before_writing().map_err(|error| self.poison(&error))?;
+        let blocks = data
+            .iter()
+            .zip(places)
+            .map(|((.., block), &place)| (place, move |target: &mut [u8]| target.copy_from_slice(block)));
+        let written =
+            self.write_blocks(blocks).and_then(|()| match self.has_planted(PlantedBug::MoveUnsynced) {
+                true => Ok(()),
+                false => Ok(self.file.sync()?),
+            });
+        written.map_err(|error| self.poison(&error))?;
+        self.counters.moved_pages.add(data.len() as u64);
+        let moves = data.iter().zip(places).map(|(&(logical, from, _), &physical)| Move {
+            logical,
+            from,
+            to: PageEntry { physical, ..from },
+        });
+        Ok(moves.collect())
+    }
+
+    /// Cuts the file if its end was lowered and nothing is left beyond.
+    fn cut_file(&self) -> Result<bool> {
+        if !self.space.lock().can_be_cut() {
+            return Ok(false);
+        }
+        self.flush()?;
+        self.lead_next(Self::write_root_and_cut)?;
+        let space = self.space.lock();
+        Ok(space.end() == space.file_end())
+    }
+
+    /// The root first: the file must never be shorter than the newest root says.
+    fn write_root_and_cut(&self) -> Result<Csn> {
+        let _growing = self.growing.lock();
+        let end = {
+            let space = self.space.lock();
+            // It may have grown again meanwhile.
+            if !space.can_be_cut() {
+                return Ok(self.root.lock().csn);
+            }
+            space.end()
+        };
+        {
+            let mut accumulating = self.accumulating.lock();
+            // As in `confirm_root`: no root may have the number of pages that are not durable.
+            if accumulating.wrote_early {
+                return Ok(self.root.lock().csn);
+            }
+            accumulating.batch += 1;
+        }
+        let root = *self.root.lock();
+        if self.has_planted(PlantedBug::CutBeforeRoot) {
+            self.file.truncate(end * PAGE_BYTES as u64)?;
+        }
+        self.write_root_alone(super::Root { batch: root.batch + 1, physical_end: end, ..root })
+            .and_then(|()| Ok(self.file.truncate(end * PAGE_BYTES as u64)?))
+            .map_err(|error| self.poison(&error))?;
+        self.space.lock().cut();
+        Ok(root.csn)
+    }
+}
+
+const _: () = assert!(STEP_PAGES >= SEGMENT_PAGES);
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        disk::{Disk, MemDisk, SimDisk},
+        env::Rng,
+        page::{PageId, PageKind},
+        store::{PageGuard, PageRead, PageWrite, shadow::FILE},
+        sync::Arc,
+    };
+
+    /// A store and what its pages should hold.
+    struct World {
+        store: Arc<ShadowStore>,
+        pages: BTreeMap<PageId, u64>,
+    }
+
+    impl World {
+        fn new(disk: &dyn Disk, planted: Option<PlantedBug>) -> Result<World> {
+            let mut store = ShadowStore::open(disk, Some(7), 1 << 20, false)?;
+            store.planted = planted;
+            store.space.lock().extent.spare_pages_max = 256;
+            Ok(World { store: Arc::new(store), pages: BTreeMap::new() })
+        }
+
+        fn add(&mut self, value: u64) -> Result<()> {
+            let pages = self.store.begin(1)?;
+            let mut page = pages.allocate(PageKind::TreeLeaf)?;
+            page.body_mut()[..8].copy_from_slice(&value.to_le_bytes());
+            self.pages.insert(page.id(), value);
+            Ok(())
+        }
+
+        fn change(&mut self, id: PageId, value: u64) -> Result<()> {
+            let pages = self.store.begin(1)?;
+            pages.write(id)?.body_mut()[..8].copy_from_slice(&value.to_le_bytes());
+            self.pages.insert(id, value);
+            Ok(())
+        }
+
+        fn free(&mut self, id: PageId) -> Result<()> {
+            let pages = self.store.begin(1)?;
+            let page = pages.write(id)?;
+            pages.free(page)?;
+            self.pages.remove(&id);
+            Ok(())
+        }
+
+        fn any(&self, rng: &mut Rng) -> PageId {
+            *self.pages.keys().nth(rng.below(self.pages.len() as u64) as usize).expect("some are left")
+        }
+    }
+
+    fn check(store: &impl PageRead, pages: &BTreeMap<PageId, u64>) -> Result<(), String> {
+        for (id, value) in pages {
+            let page = store.read(*id).map_err(|error| format!("page {id}: {error}"))?;
+            if page.body()[..8] != value.to_le_bytes() {
+                return Err(format!("page {id} is not {value}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a crash left every page.
+    fn check_image(image: &SimDisk, pages: &BTreeMap<PageId, u64>) -> Result<(), String> {
+        let store =
+            ShadowStore::open(image, None, 1 << 20, false).map_err(|error| format!("not opened: {error}"))?;
+        check(&store, pages)?;
+        let found = store.verify(&mut |_, _| ()).map_err(|error| format!("not verified: {error}"))?.findings;
+        match found.iter().find(|found| found.severity != super::super::Severity::Trace) {
+            Some(found) => Err(format!("{found:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Pages come, change and go at random while the cleaner works and states are pinned: all stay as they are, runs
+    /// stay long, and the file stays short.
+    #[test]
+    fn cleaning_changes_nothing_and_bounds_the_file() {
+        let disk = MemDisk::new();
+        let mut rng = Rng::from_seed(5);
+        let mut world = World::new(&disk, None).unwrap();
+        let mut pinned = None;
+        for number in 0..6000 {
+            world.add(number).unwrap();
+        }
+        world.store.flush().unwrap();
+        let mut cleaned = 0;
+        for round in 0..800 {
+            for _ in 0..rng.below(25) {
+                let id = world.any(&mut rng);
+                match rng.below(20) {
+                    0 => world.add(round).unwrap(),
+                    1 => world.free(id).unwrap(),
+                    _ => world.change(id, round).unwrap(),
+                }
+            }
+            // Half of the moves meet changes of the same batch.
+            match rng.below(4) {
+                0 => cleaned += u64::from(world.store.move_some().unwrap()),
+                1 => world.store.flush().unwrap(),
+                _ => {
+                    while world.store.wants_cleaning() && world.store.clean_some().unwrap() {
+                        cleaned += 1;
+                    }
+                }
+            }
+            if round % 50 == 49 {
+                world.store.flush().unwrap();
+                check(&*world.store, &world.pages).unwrap();
+                // What is under way takes space, too.
+                let stats = world.store.stats();
+                let needed = stats.used_pages + stats.held_pages;
+                assert!(stats.file_pages <= needed * 3 / 2 + 2048, "{stats:?}");
+                let now = (round % 100 == 99).then(|| (world.store.pin(), world.pages.clone()));
+                if let Some((root, pages)) = std::mem::replace(&mut pinned, now) {
+                    check(&root, &pages).unwrap();
+                }
+            }
+        }
+        assert!(cleaned > 100, "{cleaned}");
+        drop(pinned);
+        // Most of it goes.
+        while world.pages.len() > 300 {
+            let id = world.any(&mut rng);
+            world.free(id).unwrap();
+        }
+        world.store.flush().unwrap();
+        while world.store.clean_some().unwrap() {}
+        let stats = world.store.stats();
+        assert!(stats.file_pages <= stats.used_pages * 3 / 2 + 256 + SEGMENT_PAGES, "{stats:?}");
+        world.store.close().unwrap();
+        let len = disk.open(FILE, false).unwrap().len().unwrap();
+        assert_eq!(len, stats.file_pages * PAGE_BYTES as u64);
+        let store = ShadowStore::open(&disk, None, 1 << 20, true).unwrap();
+        check(&store, &world.pages).unwrap();
+        assert_eq!(store.verify(&mut |_, _| ()).unwrap().findings, []);
+    }
+
+    /// Runs until the file has been cut, or the disk crashes. Returns what is durable for sure.
+    fn shrink(disk: &SimDisk, planted: Option<PlantedBug>) -> Option<BTreeMap<PageId, u64>> {
+        let mut world = World::new(disk, planted).ok()?;
+        for number in 0..1000 {
+            world.add(number).ok()?;
+        }
+        world.store.flush().ok()?;
+        let all: Vec<PageId> = world.pages.keys().copied().collect();
+        for id in all.into_iter().filter(|id| id.0 % 10 != 0) {
+            world.free(id).ok()?;
+        }
+        world.store.flush().ok()?;
+        let _ = (|| {
+            while world.store.clean_some()? {}
+            world.store.close()
+        })();
+        Some(world.pages)
+    }
+
+    /// The first crash image of shrinking that is not what it should be.
+    fn first_bad_image(planted: Option<PlantedBug>) -> Option<String> {
+        let whole = SimDisk::new(1);
+        let pages = shrink(&whole, planted).expect("nothing fails");
+        let events = whole.events();
+        let len = whole.open(FILE, false).unwrap().len().unwrap();
+        assert!(len < 600 * PAGE_BYTES as u64, "the file was cut: {len}");
+        for event in 0..events {
+            let disk = SimDisk::new(1);
+            disk.crash_at(event);
+            let Some(acknowledged) = shrink(&disk, planted) else { continue };
+            assert_eq!(acknowledged, pages);
+            for image in disk.crash_images(3) {
+                if let Err(wrong) = check_image(&image, &pages) {
+                    return Some(format!("crash at event {event} of {events}: {wrong}"));
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_crash_while_the_file_is_cut_loses_nothing() {
+        assert_eq!(first_bad_image(None), None);
+        let caught = first_bad_image(Some(PlantedBug::CutBeforeRoot)).expect("a planted bug is caught");
+        println!("{caught}");
+    }
+}
