@@ -232,6 +232,8 @@ impl ShadowStore {
             frame.in_flight.store(false, Ordering::Release);
         }
         drop(building.pins);
+        #[cfg(all(test, shuttle))]
+        self.scribble(&free)?;
         let mut space = self.space.lock();
         for physical in free {
             space.release(physical);
@@ -270,6 +272,8 @@ impl ShadowStore {
                 || closed.early.contains_key(&logical)
                 || closed.freed.contains(&logical)
                 || self.entry(0, logical)? != Some(from);
+            #[cfg(all(test, shuttle))]
+            let changed = changed && self.race != Some(PlantedRace::MovedOutdated);
             if changed {
                 self.space.lock().release(to.physical);
             } else {
@@ -418,6 +422,16 @@ impl ShadowStore {
     fn space_of<T>(&self, page: u64, f: impl FnOnce(&mut super::Space, u64) -> T) -> Result<T> {
         self.load_chunk(page / CHUNK_PAGES)?;
         Ok(f(&mut self.space.lock(), page))
+    }
+
+    /// Whoever still reads a place that is free shall notice.
+    #[cfg(all(test, shuttle))]
+    fn scribble(&self, free: &[u64]) -> Result<()> {
+        use crate::page::PAGE_BYTES;
+        for physical in free.iter().filter(|_| self.scribbles) {
+            self.file.write_at(physical * PAGE_BYTES as u64, &[0xff; PAGE_BYTES])?;
+        }
+        Ok(())
     }
 
     #[cfg(test)]

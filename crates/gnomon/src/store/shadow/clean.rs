@@ -126,7 +126,8 @@ impl ShadowStore {
     fn find_live(&self, segment: u64, found: &mut Found) -> Result<()> {
         let live = self.space.lock().live(segment);
         let first = segment * SEGMENT_PAGES;
-        let mut blocks = vec![0; SEGMENT_PAGES as usize * PAGE_BYTES];
+        let Some(last) = live.last() else { return Ok(()) };
+        let mut blocks = vec![0; (last - first + 1) as usize * PAGE_BYTES];
         self.file.read_at(first * PAGE_BYTES as u64, &mut blocks)?;
         for physical in live {
             let block = &blocks[(physical - first) as usize * PAGE_BYTES..][..PAGE_BYTES];

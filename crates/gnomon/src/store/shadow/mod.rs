@@ -136,6 +136,9 @@ pub struct ShadowStore {
     pub(crate) planted: Option<PlantedBug>,
     #[cfg(all(test, shuttle))]
     pub(crate) race: Option<PlantedRace>,
+    /// Whether places that become free are filled with nonsense.
+    #[cfg(all(test, shuttle))]
+    scribbles: bool,
 }
 
 /// What goes into the next commit batch.
@@ -264,6 +267,10 @@ pub(crate) enum PlantedRace {
     PendingAfterTree,
     /// A transaction notes what it saw of others before it waits for their locks.
     SeenBeforeLock,
+    /// A page that cannot be read where it was is not looked for where it may be now.
+    MovedUnseen,
+    /// A page is moved although it has changed.
+    MovedOutdated,
 }
 
 /// How much of the store is in use.
@@ -386,6 +393,8 @@ impl ShadowStore {
             planted: None,
             #[cfg(all(test, shuttle))]
             race: None,
+            #[cfg(all(test, shuttle))]
+            scribbles: false,
         })
     }
 
@@ -692,7 +701,10 @@ impl ShadowStore {
                         Err(error @ Error::Corrupt { .. }) => {
                             // The cleaner may have moved it meanwhile, and its old place may have been used again.
                             entry = self.entry(0, id.0)?;
-                            if entry == Some(at) {
+                            let is_there = entry == Some(at);
+                            #[cfg(all(test, shuttle))]
+                            let is_there = is_there || self.race == Some(PlantedRace::MovedUnseen);
+                            if is_there {
                                 return Err(error);
                             }
                         }

@@ -244,6 +244,73 @@ fn shuttle_finds_an_outdated_translation_and_repeats_it() {
     catch_in(Arc::new(|| random_translations(Some(PlantedRace::TranslationOutdated))));
 }
 
+/// A world whose pages lie in a segment that is worth cleaning, and of which nothing is in memory.
+fn aged_world(race: Option<PlantedRace>) -> Arc<World> {
+    let young = World::new(None);
+    while young.store.space.lock().victims(u64::MAX).is_empty() {
+        young.transfer(false).unwrap();
+        young.store.flush().unwrap();
+    }
+    young.store.close().unwrap();
+    let mut store = ShadowStore::open(&young.disk, None, POOL_BYTES, false).unwrap();
+    store.race = race;
+    store.scribbles = true;
+    let moves = Mutex::new(young.moves.lock().clone());
+    Arc::new(World { disk: young.disk.clone(), store: Arc::new(store), ids: young.ids.clone(), moves })
+}
+
+/// The cleaner moves pages while others read them from the disk, change them, and use the places that become free.
+fn random_cleaning(race: Option<PlantedRace>) {
+    let world = aged_world(race);
+    let cleaner = thread::spawn({
+        let world = world.clone();
+        move || {
+            for _ in 0..2 {
+                match thread_rng().gen_bool(0.5) {
+                    true => drop(world.store.move_some().unwrap()),
+                    false => drop(world.store.clean_some().unwrap()),
+                }
+            }
+        }
+    });
+    let writer = thread::spawn({
+        let world = world.clone();
+        move || {
+            for _ in 0..2 {
+                let csn = world.transfer(false).unwrap();
+                world.store.wait_durable(csn).unwrap();
+                world.check_image(&world.disk.crash_image(thread_rng().gen_range(0..100)), csn);
+            }
+        }
+    });
+    let reader = thread::spawn({
+        let world = world.clone();
+        move || world.look().unwrap()
+    });
+    for thread in [cleaner, writer, reader] {
+        thread.join().unwrap();
+    }
+    world.store.flush().unwrap();
+    world.check_image(&world.disk.crash_image_synced(), world.store.last_csn());
+    let space = world.store.space.lock();
+    assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+}
+
+#[test]
+fn shuttle_the_cleaner_moves_pages_that_others_use() {
+    check_random("cleaning", SEEDS / 4, || random_cleaning(None));
+}
+
+#[test]
+fn shuttle_finds_a_page_that_was_moved_under_its_reader_and_repeats_it() {
+    catch_in(Arc::new(|| random_cleaning(Some(PlantedRace::MovedUnseen))));
+}
+
+#[test]
+fn shuttle_finds_a_move_of_a_changed_page_and_repeats_it() {
+    catch_in(Arc::new(|| random_cleaning(Some(PlantedRace::MovedOutdated))));
+}
+
 /// Some seed finds the race, and finds it each time.
 fn catch(race: PlantedRace, failing: bool) {
     catch_in(Arc::new(move || random_commits(failing, Some(race))));

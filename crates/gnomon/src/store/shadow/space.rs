@@ -25,8 +25,8 @@ use crate::page::{BODY_BYTES, Page, PageKind};
 
 /// How many pages one bitmap covers.
 pub(crate) const CHUNK_PAGES: u64 = BODY_BYTES as u64 * 8;
-/// How many pages a segment has (512 KiB).
-pub(crate) const SEGMENT_PAGES: u64 = 128;
+/// How many pages a segment has (512 KiB). Schedules are short, and have smaller ones.
+pub(crate) const SEGMENT_PAGES: u64 = if cfg!(shuttle) { 64 } else { 128 };
 /// The file grows by a sixteenth at least, within these bounds (1 to 4 MiB).
 const GROWTH_PAGES: std::ops::RangeInclusive<u64> = 256..=1024;
 /// So much of a full file is kept for page transactions that give pages back: they, too, write before they free.
