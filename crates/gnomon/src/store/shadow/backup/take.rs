@@ -1,4 +1,5 @@
-//! Taking a backup: the pinned page table is walked in order, and pages are read in the order of their places.
+//! Taking a backup: the pinned page table is walked in order, and pages are read in the order of their places, some at a
+//! time. While some are read and checked, those before are written.
 
 use std::{io::Write, time::Duration};
 
@@ -15,6 +16,7 @@ use crate::{
         space::CHUNK_PAGES,
         table::{self, FANOUT, PageEntry},
     },
+    sync::thread,
 };
 
 /// Pages are gathered until there are so many (8 MiB), then read in the order of their places.
@@ -68,9 +70,9 @@ impl PinnedRoot {
             since: since.map_or(0, |since| since.batch),
             is_full: since.is_none(),
             output: Output { out, bytes: 0, sum: 0 },
-            window: Vec::new(),
-            window_pages: 0,
-            buffer: Vec::new(),
+            window: Window::default(),
+            read: Window::default(),
+            spare: Vec::new(),
             groups: 0,
             pages: 0,
             progress,
@@ -79,7 +81,8 @@ impl PinnedRoot {
         if let Some(entry) = self.root.table.present().filter(|_| self.root.depth > 0) {
             taking.walk(self.root.depth, 0, entry)?;
         }
-        taking.write_window()?;
+        taking.next_window()?;
+        taking.next_window()?;
         let Taking { mut output, groups, pages, .. } = taking;
         output.write(&encode_trailer(groups, pages, output.sum))?;
         output.out.flush().map_err(stream_failed)?;
@@ -107,14 +110,26 @@ struct Taking<'a> {
     since: u64,
     is_full: bool,
     output: Output<'a>,
-    /// Nodes of level 1 whose pages are to be read, with what they map.
-    window: Vec<(u64, Vec<PageEntry>)>,
-    window_pages: usize,
-    /// Their pages, one node's after the other's.
-    buffer: Vec<u8>,
+    /// What is to be read next.
+    window: Window,
+    /// What was read last.
+    read: Window,
+    /// Memory for blocks.
+    spare: Vec<u8>,
     groups: u64,
     pages: u64,
     progress: &'a mut dyn FnMut(u64, u64),
+}
+
+/// Nodes of level 1 whose pages are read together.
+#[derive(Default)]
+struct Window {
+    /// Their first pages, and what they map.
+    nodes: Vec<(u64, Vec<PageEntry>)>,
+    /// How many pages are to be read.
+    pages: usize,
+    /// These, one node's after the other's.
+    blocks: Vec<u8>,
 }
 
 impl Taking<'_> {
@@ -144,23 +159,35 @@ impl Taking<'_> {
         if self.is_full && entries.iter().all(|entry| entry.present().is_none()) {
             return Ok(());
         }
-        let pages = entries.iter().filter(|entry| self.takes(entry)).count();
-        if self.window_pages + pages > WINDOW_PAGES {
-            self.write_window()?;
+        let pages = entries.iter().filter(|entry| is_taken(entry, self.since)).count();
+        if self.window.pages + pages > WINDOW_PAGES {
+            self.next_window()?;
         }
-        self.window_pages += pages;
-        self.window.push((base, entries));
+        self.window.pages += pages;
+        self.window.nodes.push((base, entries));
         Ok(())
     }
 
-    fn takes(&self, entry: &PageEntry) -> bool {
-        entry.present().is_some() && entry.batch > self.since
+    /// Reads the window, while what was read before is written.
+    fn next_window(&mut self) -> Result<()> {
+        let (state, since) = (self.state, self.since);
+        let mut window = std::mem::take(&mut self.window);
+        window.blocks = std::mem::take(&mut self.spare);
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || window.read(state, since).map(|()| window));
+            let written = self.write_read();
+            let read = reader.join().expect("reading a window does not panic");
+            written?;
+            self.read = read?;
+            Ok(())
+        })
     }
 
-    fn write_window(&mut self) -> Result<()> {
-        self.read_window()?;
-        let mut rest = self.buffer.as_slice();
-        for (base, entries) in &self.window {
+    /// Writes what was read.
+    fn write_read(&mut self) -> Result<()> {
+        let Window { nodes, blocks, .. } = std::mem::take(&mut self.read);
+        let mut rest = blocks.as_slice();
+        for (base, entries) in &nodes {
             let map: Map = std::array::from_fn(|slot| entries[slot].present().map_or(0, |entry| entry.batch));
             let pages = map.iter().filter(|&&batch| batch > self.since).count();
             self.output.write(&encode_group(*base, &map))?;
@@ -172,22 +199,28 @@ impl Taking<'_> {
             let logical_end = self.state.root.logical_end;
             (self.progress)((base + FANOUT).min(logical_end), logical_end);
         }
-        self.window.clear();
-        self.window_pages = 0;
+        self.spare = blocks;
         Ok(())
     }
+}
 
-    /// Reads the pages of the window into the buffer, in long runs, and checks each.
-    fn read_window(&mut self) -> Result<()> {
-        let mut wanted: Vec<(PageEntry, u64)> = Vec::with_capacity(self.window_pages);
-        for (base, entries) in &self.window {
-            let taken = entries.iter().enumerate().filter(|(_, entry)| self.takes(entry));
+/// Whether a page is in the backup.
+fn is_taken(entry: &PageEntry, since: u64) -> bool {
+    entry.present().is_some() && entry.batch > since
+}
+
+impl Window {
+    /// Reads the pages, in long runs, and checks each.
+    fn read(&mut self, state: &PinnedRoot, since: u64) -> Result<()> {
+        let mut wanted: Vec<(PageEntry, u64)> = Vec::with_capacity(self.pages);
+        for (base, entries) in &self.nodes {
+            let taken = entries.iter().enumerate().filter(|(_, entry)| is_taken(entry, since));
             wanted.extend(taken.map(|(slot, entry)| (*entry, base + slot as u64)));
         }
         let mut places: Vec<usize> = (0..wanted.len()).collect();
         places.sort_unstable_by_key(|&place| wanted[place].0.physical);
-        self.buffer.resize(wanted.len() * PAGE_BYTES, 0);
-        let store = &self.state.store;
+        self.blocks.resize(wanted.len() * PAGE_BYTES, 0);
+        let store = &state.store;
         let mut scratch = Vec::new();
         let mut places = places.as_slice();
         while let Some(&first) = places.first() {
@@ -219,7 +252,7 @@ impl Taking<'_> {
                 Page::check_expected(block, identity).map_err(|detail| {
                     store.corrupt(entry.physical, format!("logical page {logical}, level 0: {detail}"))
                 })?;
-                self.buffer[place * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(block);
+                self.blocks[place * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(block);
             }
             places = others;
         }
