@@ -10,7 +10,7 @@ use gnomon::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use gnomon_lab::{progress::Progress, tpcb};
+use gnomon_lab::{progress::Progress, store::Recovery, tpcb};
 
 use crate::{Failure, signals};
 
@@ -44,6 +44,11 @@ struct Tpcb {
     /// than clients they seldom meet.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     branches: u32,
+    /// How the database survives a crash: shadow (shadow paging, without a log).
+    ///
+    /// It is the only method as yet.
+    #[arg(long, value_name = "METHOD", default_value_t)]
+    recovery: Recovery,
     /// Clients, a thread each.
     ///
     /// Each runs one transaction after another and waits for each until it is durable; commits of several clients share
@@ -111,6 +116,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
     let settings = tpcb::Settings {
         branches: arguments.branches.into(),
         accounts_per_branch: arguments.accounts_per_branch,
+        recovery: arguments.recovery,
         clients: arguments.clients.into(),
         warm_up_seconds: arguments.warm_up,
         measured_seconds: arguments.seconds,

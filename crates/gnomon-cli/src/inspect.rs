@@ -114,6 +114,8 @@ fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) 
         "file_pages": stats.file_pages,
         "used_pages": stats.used_pages,
         "free_pages": report.free_pages,
+        "segments": stats.segments,
+        "segments_empty": report.segments_empty,
         "table_pages": report.table_pages,
         "table_depth": stats.table_depth,
         "logical_pages": stats.logical_pages,
@@ -130,6 +132,7 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
         "pages of 4 KiB: {} in the file, {} used, {} free; page table of {} pages, {} levels",
         stats.file_pages, stats.used_pages, report.free_pages, report.table_pages, stats.table_depth
     );
+    println!("segments of 512 KiB: {}, of which {} are empty", stats.segments, report.segments_empty);
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["tree", "holds", "entries", "pages", "height", "leaf fill"]);

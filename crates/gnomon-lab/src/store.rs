@@ -3,12 +3,13 @@
 //! Promises: a workload that is written against [`Store`] issues the same operations to every store. The trait is as
 //! small as the workloads allow and leaves to each store how it isolates and how it makes commits durable.
 
-use std::{error, fmt, path::Path};
+use std::{error, fmt, path::Path, str::FromStr};
 
 use gnomon::{
     Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
     TxnOptions, disk::Disk, sync::Arc,
 };
+use serde::Serialize;
 
 /// The number of a table, from zero.
 pub type Table = usize;
@@ -83,13 +84,52 @@ pub trait Operations {
     fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
 }
 
+/// How a database of Gnomon's survives a crash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Recovery {
+    /// Shadow paging: a page is never written over while the durable state needs it; there is no log.
+    #[default]
+    Shadow,
+}
+
+impl Recovery {
+    /// Those that there are.
+    pub const ALL: [Recovery; 1] = [Recovery::Shadow];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recovery::Shadow => "shadow",
+        }
+    }
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Recovery {
+    type Err = String;
+
+    /// The method of a name; if there is none, the error lists those that there are.
+    fn from_str(text: &str) -> std::result::Result<Recovery, String> {
+        Recovery::ALL.into_iter().find(|recovery| recovery.name() == text).ok_or_else(|| {
+            let names = Recovery::ALL.map(Recovery::name).join(", ");
+            format!("no recovery method of this program; there is: {names}")
+        })
+    }
+}
+
 /// Gnomon, in this process, without SQL: a tree a table.
 pub struct GnomonStore {
     database: Database,
 }
 
 impl GnomonStore {
-    /// Makes a database with so many tables in a directory that holds none.
+    /// Makes a database with so many tables in a directory that holds none, with the engine's own settings.
     pub fn create(directory: &Path, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
         let database = Database::open(directory, Options { pool_bytes, ..Options::default() })?;
         if database.durable_csn().0 != 0 {
@@ -102,8 +142,8 @@ impl GnomonStore {
     }
 
     /// Makes a database with so many tables on a disk that holds none.
-    pub fn create_on(disk: Arc<dyn Disk>, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
-        let database = Database::open_on(disk, Options { pool_bytes, ..Options::default() })?;
+    pub fn create_on(disk: Arc<dyn Disk>, tables: usize, options: Options) -> Result<GnomonStore> {
+        let database = Database::open_on(disk, options)?;
         if database.durable_csn().0 != 0 {
             return Err(StoreError::unexpected("the disk holds a database already"));
         }

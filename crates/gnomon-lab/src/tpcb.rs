@@ -29,7 +29,7 @@ use crate::{
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::{Invariant, Report},
-    store::{GnomonStore, Operations, Result, Row, Store, StoreError, Table},
+    store::{GnomonStore, Operations, Recovery, Result, Row, Store, StoreError, Table},
 };
 
 /// Accounts.
@@ -240,6 +240,8 @@ pub struct Settings {
     pub branches: u64,
     /// Accounts of each.
     pub accounts_per_branch: u64,
+    /// How the database survives a crash.
+    pub recovery: Recovery,
     /// Clients, a thread each.
     pub clients: usize,
     /// How long to run before measuring, in seconds.
@@ -270,7 +272,9 @@ pub fn bench(
     };
     let scale = Scale { branches: settings.branches, accounts_per_branch: settings.accounts_per_branch };
     let pool_bytes = settings.pool_mib << 20;
-    let store = GnomonStore::create(directory, TABLES, pool_bytes)?;
+    let store = match settings.recovery {
+        Recovery::Shadow => GnomonStore::create(directory, TABLES, pool_bytes)?,
+    };
     load(&store, &scale, progress, cancel)?;
     let measured = run(
         &store,
@@ -305,6 +309,7 @@ mod tests {
         Settings {
             branches: SCALE.branches,
             accounts_per_branch: SCALE.accounts_per_branch,
+            recovery: Recovery::Shadow,
             clients: 4,
             warm_up_seconds: 0.05,
             measured_seconds: 0.2,
@@ -319,6 +324,8 @@ mod tests {
         assert!(report.invariant.holds, "{report}");
         assert!(report.invariant.detail.ends_with("also after reopening"));
         assert!(report.committed > 0 && report.latency_us.p50 > 0);
+        assert_eq!(report.settings["recovery"], "shadow");
+        assert!(report.to_string().contains("recovery \"shadow\""), "{report}");
     }
 
     #[test]
@@ -339,6 +346,16 @@ mod tests {
         store.run(&mut |operations| add(operations, TELLERS, 7, 1).map(|_| ())).unwrap();
         let broken = check(&store, &SCALE, rows).unwrap();
         assert!(!broken.holds && broken.detail.contains("instead of"), "{broken:?}");
+    }
+
+    #[test]
+    fn recovery_methods_have_names_and_others_are_refused_with_those_there_are() {
+        for recovery in Recovery::ALL {
+            assert_eq!(recovery.to_string().parse(), Ok(recovery));
+            assert_eq!(serde_json::to_value(recovery).unwrap(), recovery.name());
+        }
+        let refused = "log".parse::<Recovery>().unwrap_err();
+        assert!(refused.ends_with("there is: shadow"), "{refused}");
     }
 
     #[test]

@@ -55,6 +55,10 @@ fn arguments_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(run(arguments).code, Some(2), "{arguments:?}");
     }
+    let ran = run(&["bench", "tpcb", "--recovery", "log"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("'log' for '--recovery <METHOD>'"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("there is: shadow\n"), "{}", ran.stderr);
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("db");
     let ran = run(&["serve", text(&database), "--listen", "0.0.0.0:0"]);
@@ -144,6 +148,7 @@ fn inspecting_changes_nothing_and_shows_what_is_left_of_a_damaged_database() {
     let whole = std::fs::read(&file).unwrap();
     let ran = run(&["inspect", text(&database)]);
     assert!(ran.code == Some(0) && ran.stdout.contains("table public.t"), "{ran:?}");
+    assert!(ran.stdout.contains("\nsegments of 512 KiB: "), "{ran:?}");
     assert!(std::fs::read(&file).unwrap() == whole);
     // The copies of the root are mended by whoever writes; a page in the middle by nobody.
     for offset in [100, whole.len() / 2 + 100] {

@@ -23,6 +23,10 @@ fn the_bank_of_the_examples_runs_again_and_again() {
     assert_eq!(report["sound"], true);
     let inspected = run(&["inspect", text(&database), "--json"]);
     let report: serde_json::Value = serde_json::from_str(&inspected.stdout).unwrap();
+    let count = |field: &str| report[field].as_u64().unwrap();
+    assert_eq!(count("segments"), count("file_pages") / 128, "{report}");
+    assert!(count("segments_empty") < count("segments"), "{report}");
+    assert!(count("segments_empty") * 128 <= count("free_pages"), "{report}");
     let names: Vec<&str> =
         report["trees"].as_array().unwrap().iter().filter_map(|tree| tree["name"].as_str()).collect();
     for name in [

@@ -17,7 +17,7 @@ use gnomon_lab::{
     drive::Load,
     progress::Progress,
     report::{Report, SPEED_HEADINGS},
-    store::{GnomonStore, Result, Store, StoreError},
+    store::{GnomonStore, Recovery, Result, Store, StoreError},
     tpcb,
 };
 use serde_json::json;
@@ -43,6 +43,9 @@ struct Tpcb {
     /// Accounts of each branch.
     #[arg(long, default_value_t = tpcb::ACCOUNTS_PER_BRANCH, value_parser = clap::value_parser!(u64).range(1..))]
     accounts_per_branch: u64,
+    /// How Gnomon survives a crash: shadow (shadow paging, without a log).
+    #[arg(long, value_name = "METHOD", default_value_t)]
+    recovery: Recovery,
     /// Numbers of clients, each a run of its own.
     #[arg(long, default_value = "1,8,32", value_delimiter = ',')]
     clients: Vec<usize>,
@@ -84,9 +87,11 @@ enum Kind {
 }
 
 impl Kind {
-    fn create(self, directory: &Path, pool_bytes: usize) -> Result<Box<dyn Store>> {
+    fn create(self, directory: &Path, pool_bytes: usize, recovery: Recovery) -> Result<Box<dyn Store>> {
         Ok(match self {
-            Kind::Gnomon => Box::new(GnomonStore::create(directory, tpcb::TABLES, pool_bytes)?),
+            Kind::Gnomon => match recovery {
+                Recovery::Shadow => Box::new(GnomonStore::create(directory, tpcb::TABLES, pool_bytes)?),
+            },
             Kind::Fjall => Box::new(fjall_store::SingleWriter::create(directory, tpcb::TABLES, pool_bytes)?),
             Kind::FjallOptimistic => {
                 Box::new(fjall_store::Optimistic::create(directory, tpcb::TABLES, pool_bytes)?)
@@ -100,6 +105,8 @@ impl Kind {
 /// A loaded store and what was done to it.
 struct Bank {
     store: Box<dyn Store>,
+    /// Gnomon's; the others have their own, which is not set here.
+    recovery: Option<Recovery>,
     runs: u64,
     committed: u64,
     _directory: tempfile::TempDir,
@@ -126,10 +133,11 @@ fn compare(arguments: &Tpcb) -> Result<bool> {
     let mut banks = Vec::new();
     for kind in &arguments.stores {
         let directory = tempfile::tempdir().map_err(failed)?;
-        let store = kind.create(directory.path(), arguments.pool_mib << 20)?;
+        let store = kind.create(directory.path(), arguments.pool_mib << 20, arguments.recovery)?;
         let mut progress = Progress::on_stderr(&format!("loading {}", store.name()));
         tpcb::load(&*store, &scale, &mut progress, &AtomicBool::new(false))?;
-        banks.push(Bank { store, runs: 0, committed: 0, _directory: directory });
+        let recovery = (*kind == Kind::Gnomon).then_some(arguments.recovery);
+        banks.push(Bank { store, recovery, runs: 0, committed: 0, _directory: directory });
     }
     let mut sound = true;
     let mut groups = Vec::new();
@@ -172,6 +180,7 @@ fn run(bank: &mut Bank, scale: &tpcb::Scale, arguments: &Tpcb, clients: usize, r
     let settings = json!({
         "branches": scale.branches,
         "accounts_per_branch": scale.accounts_per_branch,
+        "recovery": bank.recovery,
         "clients": clients,
         "warm_up_seconds": arguments.warm_up,
         "measured_seconds": arguments.seconds,

@@ -56,12 +56,12 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 820.0;
 const PANEL_HEIGHT: f64 = 280.0;
 const TOP: f64 = 44.0;
 const LEFT: f64 = 86.0;
 /// Room for the names of the curves.
-const RIGHT: f64 = 190.0;
+const RIGHT: f64 = 250.0;
 const BOTTOM: f64 = 52.0;
 /// Colours that colour-blind people can tell apart (Okabe and Ito).
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];

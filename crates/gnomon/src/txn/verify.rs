@@ -45,6 +45,8 @@ pub struct VerifyReport {
     pub pages_read: u64,
     /// Pages of the file that are not in use.
     pub free_pages: u64,
+    /// Segments of the file without a page in use: all of them, unlike in `stats`.
+    pub segments_empty: u64,
     /// Pages of the page table.
     pub table_pages: u64,
     /// The trees.
@@ -116,6 +118,7 @@ pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Ver
         stats: Stats::new(store.stats(), 0),
         pages_read: found.pages_read,
         free_pages: found.free_pages,
+        segments_empty: found.segments_empty,
         table_pages: found.table_pages,
         trees: check.trees,
         findings: check.findings,
@@ -240,6 +243,38 @@ mod tests {
         assert_eq!(report.trees[0].tree, tree);
         assert!(report.trees[0].entries > 400 / 37);
         assert!(report.free_pages > 0);
+    }
+
+    #[test]
+    fn segments_are_empty_when_none_of_their_pages_is_in_use() {
+        let (disk, tree) = filled();
+        let open = || {
+            let options = Options { cleaner: false, ..OPTIONS };
+            Database::open_on(Arc::new(disk.clone()), options).unwrap()
+        };
+        let db = open();
+        for (delete, key) in [(false, 1u8), (false, 2), (false, 3), (true, 1), (true, 2), (true, 3)] {
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            match delete {
+                false => txn.put(tree, &[key], &vec![1; 900 << 10]).unwrap(),
+                true => assert!(txn.delete(tree, &[key]).unwrap()),
+            }
+            txn.commit().unwrap();
+        }
+        db.close().unwrap();
+        let report = run(&disk).unwrap();
+        let (segments, empty) = (report.stats.segments, report.segments_empty);
+        // Each value filled one segment at least.
+        assert!(3 <= empty && empty < segments && empty * 128 <= report.free_pages, "{report:?}");
+        // The allocator comes to know the same when it has read the bitmaps; it begins to fill two.
+        let db = open();
+        assert_eq!(db.stats().segments_empty, 0);
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.put(tree, b"small", b"1").unwrap();
+        txn.commit().unwrap();
+        let stats = db.stats();
+        assert_eq!(stats.segments, segments);
+        assert!((empty - 2..=empty).contains(&stats.segments_empty), "{stats:?} {report:?}");
     }
 
     /// Every byte of every page in turn would take minutes: a stride that is prime to the page size meets every offset.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     FILE, ShadowStore,
     root::{self, RootFault},
-    space::{self, CHUNK_PAGES},
+    space::{self, CHUNK_PAGES, SEGMENT_PAGES},
     table::{self, FANOUT, PageEntry},
 };
 use crate::{
@@ -50,6 +50,8 @@ pub struct StoreReport {
     pub table_pages: u64,
     /// Pages of the file that are not in use.
     pub free_pages: u64,
+    /// Segments of the file without a page in use.
+    pub segments_empty: u64,
 }
 
 impl ShadowStore {
@@ -207,6 +209,9 @@ impl Walk<'_> {
                 self.find(page, detail, Severity::Data);
             }
         }
+        let occupied: BTreeSet<u64> = reached.union(&marked).map(|page| page / SEGMENT_PAGES).collect();
+        let is_empty = |segment: &u64| !occupied.contains(segment);
+        self.report.segments_empty = (0..end / SEGMENT_PAGES).filter(is_empty).count() as u64;
         let file_end = self.store.file.len()? / PAGE_BYTES as u64;
         let mut block = vec![0; PAGE_BYTES];
         for page in (0..file_end).filter(|page| !reached.contains(page) && !marked.contains(page)) {
