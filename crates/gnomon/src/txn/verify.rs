@@ -245,38 +245,6 @@ mod tests {
         assert!(report.free_pages > 0);
     }
 
-    #[test]
-    fn segments_are_empty_when_none_of_their_pages_is_in_use() {
-        let (disk, tree) = filled();
-        let open = || {
-            let options = Options { cleaner: false, ..OPTIONS };
-            Database::open_on(Arc::new(disk.clone()), options).unwrap()
-        };
-        let db = open();
-        for (delete, key) in [(false, 1u8), (false, 2), (false, 3), (true, 1), (true, 2), (true, 3)] {
-            let mut txn = db.begin(TxnOptions::default()).unwrap();
-            match delete {
-                false => txn.put(tree, &[key], &vec![1; 900 << 10]).unwrap(),
-                true => assert!(txn.delete(tree, &[key]).unwrap()),
-            }
-            txn.commit().unwrap();
-        }
-        db.close().unwrap();
-        let report = run(&disk).unwrap();
-        let (segments, empty) = (report.stats.segments, report.segments_empty);
-        // Each value filled one segment at least.
-        assert!(3 <= empty && empty < segments && empty * 128 <= report.free_pages, "{report:?}");
-        // The allocator comes to know the same when it has read the bitmaps; it begins to fill two.
-        let db = open();
-        assert_eq!(db.stats().segments_empty, 0);
-        let mut txn = db.begin(TxnOptions::default()).unwrap();
-        txn.put(tree, b"small", b"1").unwrap();
-        txn.commit().unwrap();
-        let stats = db.stats();
-        assert_eq!(stats.segments, segments);
-        assert!((empty - 2..=empty).contains(&stats.segments_empty), "{stats:?} {report:?}");
-    }
-
     /// Every byte of every page in turn would take minutes: a stride that is prime to the page size meets every offset.
     #[test]
     fn every_flipped_byte_is_found_and_no_wrong_value_is_read() {

@@ -359,7 +359,11 @@ mod tests {
         assert_eq!(len, stats.file_pages * PAGE_BYTES as u64);
         let store = ShadowStore::open(&disk, None, 1 << 20, true).unwrap();
         check(&store, &world.pages).unwrap();
-        assert_eq!(store.verify(&mut |_, _| ()).unwrap().findings, []);
+        let report = store.verify(&mut |_, _| ()).unwrap();
+        assert_eq!(report.findings, []);
+        store.load_chunk(0).unwrap();
+        assert_eq!((stats.segments.0, report.segments_empty), store.space.lock().segments());
+        assert!(report.segments_empty > 0);
     }
 
     /// Runs until the file has been cut, or the disk crashes. Returns what is durable for sure.
