@@ -68,9 +68,8 @@ enum Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     // Clients matter to a server, not who reads its messages.
-    if !matches!(command, Command::Serve(_))
-        && let Err(error) = signals::end_on_closed_pipe()
-    {
+    let pipe = if matches!(command, Command::Serve(_)) { Ok(()) } else { signals::end_on_closed_pipe() };
+    if let Err(error) = pipe.and_then(|()| signals::survive_long_files()) {
         eprintln!("gnomon: cannot listen to signals: {error}");
         return ExitCode::FAILURE;
     }

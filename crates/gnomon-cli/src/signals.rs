@@ -1,11 +1,12 @@
 //! Ctrl-C and SIGTERM: the first one asks, the second one ends the program at once (which a database survives).
-//! SIGPIPE: nobody reads what is printed, which ends the program silently.
+//! SIGPIPE: nobody reads what is printed, which ends the program silently. SIGXFSZ: a file may not become longer, which
+//! whoever writes it is told.
 
 use std::io;
 
 use gnomon::sync::{Arc, atomic::AtomicBool, thread};
 use signal_hook::{
-    consts::{SIGINT, SIGPIPE, SIGTERM},
+    consts::{SIGINT, SIGPIPE, SIGTERM, signal::SIGXFSZ},
     flag,
     iterator::Signals,
 };
@@ -30,6 +31,12 @@ pub fn on_stop(f: impl FnOnce() + Send + 'static) -> io::Result<()> {
 /// and each print fails.
 pub fn end_on_closed_pipe() -> io::Result<()> {
     flag::register_conditional_default(SIGPIPE, Arc::new(AtomicBool::new(true)))?;
+    Ok(())
+}
+
+/// Has a write beyond the largest length of a file fail instead of ending the program: it is a full disk to the engine.
+pub fn survive_long_files() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }
 

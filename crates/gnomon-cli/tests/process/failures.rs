@@ -305,3 +305,20 @@ fn a_terminal_shows_what_is_typed_again_after_ctrl_c() {
     assert_eq!(program.wait().unwrap().code(), Some(130));
     assert!(shows());
 }
+
+/// As a full disk is: an error of the statement that needs more, after which others go on.
+#[test]
+fn a_limit_of_the_length_of_files_is_a_full_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("limited.gnomon");
+    let kept = "CREATE TABLE kept (id int); INSERT INTO kept VALUES (1)";
+    let large = "CREATE TABLE large AS SELECT g, repeat('x', 900) FROM generate_series(1, 20000) g";
+    let script = r#"ulimit -f 8192; "$0" sql "$1" -c "$2" -c "$3"; "$0" sql "$1" -c 'SELECT id FROM kept'"#;
+    let ran = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_gnomon"), text(&database), kept, large])
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(stderr.contains("53100") || stderr.contains("disk"), "{stderr}");
+    assert!(ran.status.success() && stdout.contains("(1 row)"), "{stdout} {stderr}");
+}

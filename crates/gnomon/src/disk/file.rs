@@ -193,9 +193,9 @@ impl Disk for FileDisk {
     }
 }
 
-/// A quota that is used up is a full disk to us.
+/// A quota that is used up is a full disk to us, and so is a limit of a file's length.
 fn full_disk(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::QuotaExceeded {
+    if matches!(error.kind(), io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge) {
         io::Error::new(io::ErrorKind::StorageFull, error)
     } else {
         error
@@ -410,7 +410,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = open_file(&directory);
         file.write_at(0, b"begins").unwrap();
-        for errno in [Errno::NOSPC, Errno::DQUOT] {
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
             let result = file.allocate_by(1 << 20, |file| {
                 file.set_len(4096).unwrap();
                 Err(errno)

@@ -336,6 +336,7 @@ impl Database {
             if inner.store.needs_mending() {
                 background.mend();
             }
+            background.tidy();
         }
         Ok(Database(Arc::new(Handle { inner, background, closing: Mutex::default() })))
     }

@@ -195,8 +195,10 @@ impl Directory {
                 break;
             }
             let (state, id) = decode_key(&key)?;
-            let root = self.0.get(pages, &key)?;
-            found.push((id, Tree::open(decode_root(root.as_deref().unwrap_or_default())?), state == LIVE));
+            // A dropped tree whose last pages are given back at this moment may be gone by now.
+            if let Some(root) = self.0.get(pages, &key)? {
+                found.push((id, Tree::open(decode_root(&root)?), state == LIVE));
+            }
             last = Some(key);
         }
         Ok(found)

@@ -69,13 +69,7 @@ impl ShadowStore {
             // What is moved would be held where it was, too.
             return Ok(false);
         }
-        loop {
-            let unloaded = self.space.lock().unloaded_chunk();
-            match unloaded {
-                Some(chunk) => self.load_chunk(chunk)?,
-                None => break,
-            }
-        }
+        self.load_chunks()?;
         let victims = {
             let mut space = self.space.lock();
             space.begin_shrinking();
@@ -118,6 +112,27 @@ impl ShadowStore {
         drop(accumulating);
         drop(gate);
         Ok(true)
+    }
+
+    fn load_chunks(&self) -> Result<()> {
+        loop {
+            let unloaded = self.space.lock().unloaded_chunk();
+            match unloaded {
+                Some(chunk) => self.load_chunk(chunk)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Cuts the file if it is much too long and that needs no moving. For closing: a program that loads much and ends
+    /// leaves no time for the cleaner.
+    pub(super) fn trim(&self) -> Result<()> {
+        if self.space.lock().is_too_long() {
+            self.load_chunks()?;
+            self.space.lock().begin_shrinking();
+            self.cut_file()?;
+        }
+        Ok(())
     }
 
     /// Reads a segment and finds what the newest root reaches of it.
@@ -377,6 +392,15 @@ mod tests {
         world.store.clean_some().unwrap();
         let after = world.store.stats();
         assert!(after.file_pages < 600 && after.activity.moved_pages == 0, "{before} {after:?}");
+        // Closing does the same, and opening sees what is left to be done.
+        drop(world.store.begin(5000).unwrap());
+        world.add(1).unwrap();
+        world.store.close().unwrap();
+        assert!(world.store.stats().file_pages < 600);
+        drop(world.store.begin(5000).unwrap());
+        drop(world);
+        let store = ShadowStore::open(&disk, None, 1 << 20, false).unwrap();
+        assert!(store.wants_cleaning());
     }
 
     /// Runs until the file has been cut, or the disk crashes. Returns what is durable for sure.

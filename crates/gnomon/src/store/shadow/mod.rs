@@ -371,6 +371,7 @@ impl ShadowStore {
             }),
             early: Mutex::new(()),
             growing: Mutex::new(()),
+            cleaning_wanted: AtomicBool::new(space.is_too_long()),
             space: Mutex::new(space),
             logical: Mutex::new(Logical {
                 free: Vec::new(),
@@ -387,7 +388,6 @@ impl ShadowStore {
             poison: OnceLock::new(),
             read_only,
             free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
-            cleaning_wanted: AtomicBool::new(false),
             confirmed: AtomicBool::new(true),
             #[cfg(test)]
             planted: None,
@@ -804,6 +804,9 @@ impl ShadowStore {
             return Ok(());
         }
         self.flush()?;
+        // Damage that it meets is no reason not to close; a disk that fails stops the store.
+        let _ = self.trim();
+        self.check()?;
         let free_pages = self.free_pages.lock();
         let root = *self.root.lock();
         if free_pages.written || !root.closed {

@@ -515,15 +515,24 @@ impl Space {
         (self.empty.len() as u64) < 2 * self.empty_wanted() || self.end < self.file_end
     }
 
-    fn is_too_long(&self) -> bool {
+    /// Whether the file is much longer than it should be.
+    pub fn is_too_long(&self) -> bool {
         let needed = self.needed();
-        self.end == self.file_end && self.end > needed + needed / 2 + self.extent.spare_pages_max
+        self.end == self.file_end
+            && self.end > needed + needed / 2 + self.extent.spare_pages_max
+            && self.end > self.end_least()
+    }
+
+    /// How short the file can be made: what cannot be moved stays.
+    fn end_least(&self) -> u64 {
+        let immovable = self.damaged.last().map_or(0, |segment| (segment + 1) * SEGMENT_PAGES);
+        self.end_needed().max(immovable)
     }
 
     /// Lowers the end if the file is much longer than it should be.
     pub fn begin_shrinking(&mut self) {
         if self.is_too_long() {
-            self.end = self.end_needed().min(self.end);
+            self.end = self.end_least();
             let end = self.end;
             self.empty.split_off(&(end / SEGMENT_PAGES));
             for filling in &mut self.filling {
@@ -552,6 +561,11 @@ impl Space {
     /// A segment that cannot be cleaned.
     pub fn leave(&mut self, segment: u64) {
         self.damaged.insert(segment);
+        let after = (segment + 1) * SEGMENT_PAGES;
+        if after > self.end {
+            // The file cannot be cut below it.
+            self.grown(after.min(self.file_end));
+        }
     }
 
     /// The segments that are best to clean, until `pages_max` pages are to be moved: those beyond the end, then by the
@@ -730,6 +744,15 @@ mod tests {
                 space.release(page);
             }
         }
+        // The last page is damaged: the file stays as it is.
+        space.leave(segments - 1);
+        assert!(!space.is_too_long());
+        space.damaged.clear();
+        space.begin_shrinking();
+        space.leave(20);
+        assert_eq!(space.end(), 21 * SEGMENT_PAGES, "it cannot be cut below a damaged page");
+        space.damaged.clear();
+        space.end = space.file_end;
         space.begin_shrinking();
         let end = space.end();
         assert!(end < 2000 && end.is_multiple_of(SEGMENT_PAGES), "{end}");

@@ -52,7 +52,10 @@ impl Database {
                 "the database was not closed, and is open for reading only: open it for writing once, which recovers it, then back it up".into(),
             ));
         }
-        inner.store.pin().backup(since, SystemClock::new().unix_time(), out, progress)
+        let backup = inner.store.pin().backup(since, SystemClock::new().unix_time(), out, progress);
+        // What was held for it is free now.
+        self.0.background.tidy();
+        backup
     }
 }
 
