@@ -229,7 +229,7 @@ impl Session {
         for table in &plan.tables {
             let lock = match plan.writes_to(table) {
                 true => TreeLock::IntentionExclusive,
-                false => TreeLock::IntentionShared,
+                false => TreeLock::Access,
             };
             engine.lock_tree(table.tree, lock)?;
         }
@@ -240,7 +240,7 @@ impl Session {
     pub(super) fn lock_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
         let engine = self.engine()?;
         for table in tables {
-            engine.lock_tree(table.tree, TreeLock::IntentionShared)?;
+            engine.lock_tree(table.tree, TreeLock::Access)?;
         }
         Ok(engine.start_statement()?)
     }

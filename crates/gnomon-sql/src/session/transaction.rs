@@ -204,6 +204,8 @@ impl Session {
                 None => engine.commit()?,
                 Some(ddl) => {
                     store::write_changes(&mut engine, &ddl.base, &ddl.now, self.shared.next_oid())?;
+                    // Nobody can look the catalog up while it is held.
+                    engine.settle()?;
                     let mut published = self.shared.catalog.write();
                     let ticket = engine.commit_ticket()?;
                     let mut catalog = (*ddl.now).clone();

@@ -271,8 +271,8 @@ impl Session {
         names.iter().try_for_each(|name| view.table(&self.name(name)?).map(drop))
     }
 
-    /// LOCK TABLE. PostgreSQL's modes fall onto the four of the engine: those that only readers of single rows
-    /// and writers of single rows take, those that keep writers away, and the exclusive ones.
+    /// LOCK TABLE. PostgreSQL's modes fall onto the six of the engine: those that readers, lockers and writers of single
+    /// rows take, those that keep writers away, those that admit plain readers only, and the exclusive one.
     fn lock_command(&mut self, names: &[ObjectName], mode: &str, nowait: bool) -> Result<Tag> {
         if !self.in_block() {
             return Err(SqlError::new(
@@ -281,10 +281,12 @@ impl Session {
             ));
         }
         let lock = match mode {
-            "access share" | "row share" => TreeLock::IntentionShared,
+            "access share" => TreeLock::Access,
+            "row share" => TreeLock::IntentionShared,
             "row exclusive" => TreeLock::IntentionExclusive,
             "share update exclusive" | "share" => TreeLock::Shared,
-            "share row exclusive" | "exclusive" | "access exclusive" => TreeLock::Exclusive,
+            "share row exclusive" | "exclusive" => TreeLock::Escalated,
+            "access exclusive" => TreeLock::Exclusive,
             other => {
                 return Err(SqlError::new(
                     SqlState::SYNTAX_ERROR,

@@ -107,6 +107,7 @@ impl LockManager {
             manager: self.clone(),
             txn,
             log: Vec::new(),
+            kept: Vec::new(),
             held_count: 0,
             mark_max: 0,
             weight: 0,
@@ -186,6 +187,8 @@ pub struct LockOwner {
     /// Acquisitions and conversions in their order.
     log: Vec<Acquired>,
     held_count: u64,
+    /// Locks that are not in the log, since they stay whatever is gone back to: see [`LockOwner::keep`].
+    kept: Vec<(u16, u32)>,
     /// No mark that is still of use is beyond this place of the log.
     mark_max: usize,
     weight: u64,
@@ -268,11 +271,57 @@ impl LockOwner {
     /// Calls `visit` with every lock that it holds, in the order in which they were first taken. `visit` must not use
     /// the lock manager.
     pub fn visit_held(&self, mut visit: impl FnMut(LockName<'_>, Mode)) {
-        for step in self.log.iter().filter(|step| step.slot != RELEASED && step.before.is_none()) {
-            let shard = self.manager.shard(usize::from(step.shard)).lock();
-            if let Some((name, mode)) = shard.name_at(step.slot, self.txn) {
+        let logged = self.log.iter().filter(|step| step.slot != RELEASED && step.before.is_none());
+        let logged = logged.map(|step| (step.shard, step.slot));
+        for (shard, slot) in self.kept.iter().copied().chain(logged) {
+            let shard = self.manager.shard(usize::from(shard)).lock();
+            if let Some((name, mode)) = shard.name_at(slot, self.txn) {
                 visit(name, mode);
             }
+        }
+    }
+
+    /// Has a lock that it holds stay as it is now until everything is released, whatever marks say that were made
+    /// before: since what it covers was changed before them.
+    pub fn keep(&mut self, name: LockName<'_>) {
+        let hash = name.hash();
+        let index = shard_index(hash);
+        let Some((slot, _)) = self.manager.shard(index).lock().held(&name, hash, self.txn) else { return };
+        let lock = (index as u16, slot);
+        for step in self.log.iter_mut().filter(|step| (step.shard, step.slot) == lock) {
+            step.slot = RELEASED;
+        }
+        if !self.kept.contains(&lock) {
+            self.kept.push(lock);
+        }
+    }
+
+    /// Releases the locks of which `which` says so, whatever their modes: another lock covers them.
+    pub fn release_where(&mut self, which: impl Fn(LockName<'_>) -> bool) {
+        let mut covered = HashSet::new();
+        for step in self.log.iter().filter(|step| step.slot != RELEASED) {
+            let shard = self.manager.shard(usize::from(step.shard)).lock();
+            if shard.name_at(step.slot, self.txn).is_some_and(|(name, _)| which(name)) {
+                covered.insert((step.shard, step.slot));
+            }
+        }
+        let mut woken = Vec::new();
+        for &(shard, slot) in &covered {
+            let mut shard = self.manager.shard(usize::from(shard)).lock();
+            shard.set_back(&self.manager.tables, slot, self.txn, None, &mut woken);
+        }
+        for step in self.log.iter_mut().filter(|step| covered.contains(&(step.shard, step.slot))) {
+            step.slot = RELEASED;
+        }
+        self.held_count -= covered.len() as u64;
+        self.forget_released();
+        wake(woken);
+    }
+
+    /// Shortens the log by released locks at its end, as far as no mark needs its length.
+    fn forget_released(&mut self) {
+        while self.log.len() > self.mark_max && self.log.last().is_some_and(|s| s.slot == RELEASED) {
+            self.log.pop();
         }
     }
 
@@ -291,9 +340,8 @@ impl LockOwner {
                 break;
             }
         }
-        while self.log.len() > self.mark_max && self.log.last().is_some_and(|s| s.slot == RELEASED) {
-            self.log.pop();
-        }
+        self.kept.retain(|lock| *lock != (index as u16, slot));
+        self.forget_released();
         self.held_count -= 1;
         true
     }
@@ -350,6 +398,9 @@ impl LockOwner {
             if step.before.is_none() {
                 self.undo(step, None, &mut woken);
             }
+        }
+        for (shard, slot) in std::mem::take(&mut self.kept) {
+            self.undo(Acquired { slot, shard, before: None }, None, &mut woken);
         }
         self.mark_max = 0;
         if std::mem::take(&mut self.wait_count) > 0 {

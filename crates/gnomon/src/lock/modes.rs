@@ -262,10 +262,15 @@ pub mod tree_mode {
     pub const SIX: Mode = Mode::new(4);
     /// Exclusive.
     pub const X: Mode = Mode::new(5);
+    /// Access: keys will be read at a snapshot, without locks.
+    pub const A: Mode = Mode::new(6);
+    /// Escalated: exclusive to all but those who read at a snapshot.
+    pub const E: Mode = Mode::new(7);
 }
 
 /// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a
-/// shared lock, and of which with the shared mode only the held share admits the request.
+/// shared lock, and of which with the shared mode only the held share admits the request; and two for readers at
+/// snapshots, whom only a tree's end concerns. The places are stored with prepared transactions, so new modes come last.
 pub const TREE_MODES: Modes = {
     const IS: usize = 0;
     const IX: usize = 1;
@@ -273,24 +278,30 @@ pub const TREE_MODES: Modes = {
     const U: usize = 3;
     const SIX: usize = 4;
     const X: usize = 5;
+    const A: usize = 6;
+    const E: usize = 7;
     checked(Modes::new(ModesSpec {
-        names: ["IS", "IX", "S", "U", "SIX", "X"],
+        names: ["IS", "IX", "S", "U", "SIX", "X", "A", "E"],
         admits: drawn([
-            // IS IX S  U SIX X  requested; held:
-            [1, 1, 1, 1, 1, 0], // IS
-            [1, 1, 0, 0, 0, 0], // IX
-            [1, 0, 1, 1, 0, 0], // S
-            [1, 0, 0, 0, 0, 0], // U
-            [1, 0, 0, 0, 0, 0], // SIX
-            [0, 0, 0, 0, 0, 0], // X
+            // IS IX S  U SIX X  A  E  requested; held:
+            [1, 1, 1, 1, 1, 0, 1, 0], // IS
+            [1, 1, 0, 0, 0, 0, 1, 0], // IX
+            [1, 0, 1, 1, 0, 0, 1, 0], // S
+            [1, 0, 0, 0, 0, 0, 1, 0], // U
+            [1, 0, 0, 0, 0, 0, 1, 0], // SIX
+            [0, 0, 0, 0, 0, 0, 0, 0], // X
+            [1, 1, 1, 1, 1, 0, 1, 1], // A
+            [0, 0, 0, 0, 0, 0, 1, 0], // E
         ]),
         supremum: [
-            [IS, IX, S, U, SIX, X],
-            [IX, IX, SIX, SIX, SIX, X],
-            [S, SIX, S, U, SIX, X],
-            [U, SIX, U, U, SIX, X],
-            [SIX, SIX, SIX, SIX, SIX, X],
-            [X, X, X, X, X, X],
+            [IS, IX, S, U, SIX, X, IS, E],
+            [IX, IX, SIX, SIX, SIX, X, IX, E],
+            [S, SIX, S, U, SIX, X, S, E],
+            [U, SIX, U, U, SIX, X, U, E],
+            [SIX, SIX, SIX, SIX, SIX, X, SIX, E],
+            [X, X, X, X, X, X, X, X],
+            [IS, IX, S, U, SIX, X, A, E],
+            [E, E, E, E, E, X, E, E],
         ],
         one_sided: &[(S, U)],
         instant: &[],

@@ -12,9 +12,9 @@
 //! | 4 | format version, [`FORMAT_VERSION`] |
 //! | 5 | [`PageKind`] |
 //! | 6 | level: 0 for data, 1 and up for nodes of the page table |
-//! | 7 | zero |
+//! | 7 | flags: bit 0, it was written before its batch was known ([`Identity::early`]) |
 //! | 8..16 | logical page number; for a node of the page table the first that it maps |
-//! | 16..24 | the commit batch that wrote it |
+//! | 16..24 | the commit batch that wrote it; if that was not known, the one that was next then |
 //! | 24..32 | the database's identity |
 //! | 32..4096 | body |
 //!
@@ -74,6 +74,18 @@ pub struct Identity {
     pub logical: u64,
     /// The commit batch that wrote it.
     pub batch: u64,
+    /// Whether it was written before its batch was known. Then `batch` is the one that was next at the time, and its
+    /// own is that or a later one.
+    pub early: bool,
+}
+
+impl Identity {
+    /// Whether a page that says this of itself is the one that is expected.
+    pub(crate) fn fits(&self, expected: &Identity) -> bool {
+        let batch_fits =
+            if expected.early { self.batch <= expected.batch } else { self.batch == expected.batch };
+        batch_fits && Identity { batch: expected.batch, ..*self } == *expected
+    }
 }
 
 /// The image of a page in memory.
@@ -114,13 +126,12 @@ impl Page {
         block[4] = FORMAT_VERSION;
         block[5] = self.kind as u8;
         block[6] = identity.level;
-        block[7] = 0;
+        block[7] = u8::from(identity.early);
         block[8..16].copy_from_slice(&identity.logical.to_le_bytes());
         block[16..24].copy_from_slice(&identity.batch.to_le_bytes());
         block[24..32].copy_from_slice(&identity.database.to_le_bytes());
         block[HEADER_BYTES..PAGE_BYTES].copy_from_slice(&self.body[..]);
-        let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
-        block[..4].copy_from_slice(&sum.to_le_bytes());
+        Page::set_sum(block);
     }
 
     /// Reads a block of [`PAGE_BYTES`], checking its checksum; the text tells what is wrong with it.
@@ -147,6 +158,7 @@ impl Page {
             level: block[6],
             logical: u64::from_le_bytes(field(block, 8)),
             batch: u64::from_le_bytes(field(block, 16)),
+            early: block[7] & 1 == 1,
         };
         Ok((kind, identity))
     }
@@ -154,7 +166,7 @@ impl Page {
     /// As [`Page::check`], of a block that must have this identity.
     pub(crate) fn check_expected(block: &[u8], expected: Identity) -> Result<PageKind, String> {
         let (kind, found) = Page::check(block)?;
-        if found != expected {
+        if !found.fits(&expected) {
             return Err(format!("it says that it is {found:?}, expected is {expected:?}"));
         }
         Ok(kind)
@@ -163,6 +175,17 @@ impl Page {
     /// Makes a whole block that of another database.
     pub(crate) fn move_to(block: &mut [u8], database: u64) {
         block[24..32].copy_from_slice(&database.to_le_bytes());
+        Page::set_sum(block);
+    }
+
+    /// Notes in a whole block the batch that its page belongs to, now that it is known.
+    pub(crate) fn set_batch(block: &mut [u8], batch: u64) {
+        block[7] = 0;
+        block[16..24].copy_from_slice(&batch.to_le_bytes());
+        Page::set_sum(block);
+    }
+
+    fn set_sum(block: &mut [u8]) {
         let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
         block[..4].copy_from_slice(&sum.to_le_bytes());
     }
@@ -170,7 +193,7 @@ impl Page {
     /// Reads a block that must be the page with this identity.
     pub(crate) fn unseal_expected(block: &[u8], expected: Identity) -> Result<Page, String> {
         let (page, found) = Page::unseal(block)?;
-        if found != expected {
+        if !found.fits(&expected) {
             return Err(format!("it says that it is {found:?}, expected is {expected:?}"));
         }
         Ok(page)
@@ -191,7 +214,7 @@ mod tests {
         for (at, byte) in page.body_mut().iter_mut().enumerate() {
             *byte = (at * 7) as u8;
         }
-        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9 };
+        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9, early: false };
         let mut block = vec![0; PAGE_BYTES];
         page.seal(identity, &mut block);
         assert_eq!(Page::unseal_expected(&block, identity).unwrap().body(), page.body());
@@ -206,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_page_in_the_wrong_place_is_detected() {
-        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9 };
+        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9, early: false };
         let mut block = vec![0; PAGE_BYTES];
         Page::new(PageKind::TreeLeaf).seal(identity, &mut block);
         for wrong in [
@@ -214,8 +237,29 @@ mod tests {
             Identity { level: 1, ..identity },
             Identity { logical: 6, ..identity },
             Identity { batch: 8, ..identity },
+            Identity { early: true, ..identity },
         ] {
             assert!(Page::unseal_expected(&block, wrong).is_err());
         }
+    }
+
+    #[test]
+    fn a_page_that_was_written_early_may_belong_to_a_later_batch() {
+        let written = Identity { database: 77, level: 0, logical: 5, batch: 9, early: true };
+        let mut block = vec![0; PAGE_BYTES];
+        Page::new(PageKind::TreeLeaf).seal(written, &mut block);
+        for batch in 9..12 {
+            assert!(Page::unseal_expected(&block, Identity { batch, ..written }).is_ok());
+        }
+        for wrong in [
+            Identity { batch: 8, ..written },
+            Identity { early: false, ..written },
+            Identity { logical: 6, batch: 10, ..written },
+            Identity { database: 78, batch: 10, ..written },
+        ] {
+            assert!(Page::unseal_expected(&block, wrong).is_err());
+        }
+        Page::set_batch(&mut block, 11);
+        assert!(Page::unseal_expected(&block, Identity { batch: 11, early: false, ..written }).is_ok());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     database::{Handle, Inner},
+    large::Finished,
     transaction::Transaction,
     tree::TreeState,
     versions::ChangedKey,
@@ -74,20 +75,24 @@ impl Transaction {
         let handle = self.handle.clone();
         self.release_snapshot();
         self.check_committable()?;
-        if self.writes.is_empty() {
+        let mut large = self.finish_large()?;
+        if self.writes.is_empty() && large.is_none() {
             return Ok(Ticket { handle, csn: self.seen });
         }
         let writes = std::mem::take(&mut self.writes);
         let inner = &handle.inner;
-        let pages = begin(inner, &writes)?;
+        let pages = begin(inner, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
-        let csn = patch_in_order(inner, pages, writes, |_pages, _csn| {
+        let csn = patch_in_order(inner, pages, writes, |pages, csn| {
+            if let Some(large) = large.take() {
+                large.publish(inner, pages, csn);
+            }
             #[cfg(all(test, shuttle))]
             match inner.store.race {
                 Some(PlantedRace::LocksBeforePatch) => self.release(),
-                Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(_csn),
+                Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
                 _ => {}
             }
             Ok(())
@@ -108,9 +113,13 @@ impl Transaction {
 }
 
 /// Begins the page transaction of a commit.
-fn begin<'a>(inner: &'a Inner, writes: &WriteSet) -> Result<PageTxn<'a>> {
+fn begin<'a>(inner: &'a Inner, writes: &WriteSet, large: Option<&Finished>) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
-    inner.store.begin_for(purpose, pages_changed(inner, writes)?)
+    let pages = pages_changed(inner, writes)?;
+    match large {
+        Some(large) => inner.store.begin_publishing(Purpose::Use, pages, large.pages()),
+        None => inner.store.begin_for(purpose, pages),
+    }
 }
 
 /// Takes the CSN of a page transaction, and patches `writes` and what `first` changes, which is called before. A failure
@@ -192,7 +201,10 @@ fn patch(
 
 /// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not read it.
 fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: TreeWrites) -> Result<()> {
-    let tree = Tree::create(pages)?;
+    let tree = match writes.made {
+        Some(made) => made,
+        None => Tree::create(pages)?,
+    };
     for (key, value) in writes.keys {
         if let Some(value) = value {
             tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;

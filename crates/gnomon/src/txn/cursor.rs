@@ -9,6 +9,7 @@ use super::{
     range::{Direction, KeyRange},
     transaction::{ReadAt, Transaction},
     tree::TreeState,
+    versions::Before,
 };
 use crate::{
     Result, TreeId,
@@ -37,6 +38,8 @@ pub struct Cursor {
     edge_locked: bool,
     /// It reads the newest values and locks nothing.
     newest: bool,
+    /// [`Transaction::applied`] when it read ahead.
+    applied: u64,
 }
 
 enum Ahead {
@@ -47,13 +50,14 @@ enum Ahead {
 
 impl Cursor {
     pub(super) fn new(
+        txn: &Transaction,
         tree: TreeId,
         state: Option<Arc<TreeState>>,
         range: KeyRange,
         direction: Direction,
         newest: bool,
     ) -> Cursor {
-        let unread = (state.is_some() && !range.is_empty()).then(|| range.clone());
+        let unread = (!range.is_empty()).then(|| range.clone());
         let (step, edge_locked) = (LOCKED_AT_ONCE.0, direction == Direction::Forward);
         Cursor {
             tree,
@@ -65,6 +69,7 @@ impl Cursor {
             step,
             edge_locked,
             newest,
+            applied: txn.applied(),
         }
     }
 
@@ -74,8 +79,10 @@ impl Cursor {
             return Ok(None);
         }
         loop {
+            self.follow(txn);
             while self.ahead.is_empty() && self.unread.is_some() {
                 self.read_ahead(txn)?;
+                self.follow(txn);
             }
             let last = self.direction == Direction::Backward;
             let own = txn.writes.edge(self.tree, self.rest.as_bounds(), last);
@@ -110,6 +117,16 @@ impl Cursor {
         }
     }
 
+    /// Forgets what was read ahead if own changes were applied to pages since: they are not in the write set any more.
+    fn follow(&mut self, txn: &Transaction) {
+        let applied = txn.applied();
+        if self.applied != applied {
+            self.applied = applied;
+            self.ahead.clear();
+            self.unread = (!self.rest.is_empty()).then(|| self.rest.clone());
+        }
+    }
+
     /// Shortens the rest to what is beyond `key`. Reuses the bound's buffer: this runs for every entry.
     fn pass(&mut self, key: &[u8]) {
         let bound = match self.direction {
@@ -134,30 +151,57 @@ impl Cursor {
 
     fn large(&self, txn: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (at, _) = self.at(txn)?;
-        match &self.state {
-            Some(state) => txn.stored(state, key, at),
-            None => Ok(None),
-        }
+        txn.stored(self.tree, self.state.as_deref(), key, at)
     }
 
     /// Reads the next leaf, or part of it, into `ahead`.
     fn read_ahead(&mut self, txn: &mut Transaction) -> Result<()> {
-        let (Some(state), Some(unread)) = (self.state.clone(), self.unread.clone()) else { return Ok(()) };
+        let Some(unread) = self.unread.clone() else { return Ok(()) };
         let (at, locked) = self.at(txn)?;
-        if locked && !self.edge_locked {
-            self.lock_above(txn, &state, &unread)?;
+        if let (true, Some(state)) = (locked, self.state.clone()) {
+            return self.read_locked(txn, &state, &unread);
+        }
+        let state = self.state.as_deref();
+        let read = txn.read_stored(self.tree, state, at, |tree, pages, end| {
+            let view = tree.leaf(pages, self.seek(&unread))?;
+            let part = Part::of(&view, &unread, self.direction);
+            // Looked up after the leaf was read: see the version store.
+            let mut changed = match (at, state) {
+                (ReadAt::Snapshot(snapshot), Some(state)) => {
+                    state.versions.changed(part.range.as_bounds(), snapshot, end)
+                }
+                _ => BTreeMap::new(),
+            };
+            changed.retain(|key, _| !txn.is_own(self.tree, key));
+            Ok((view, part, changed))
+        });
+        if let ReadAt::Snapshot(snapshot) = at {
+            txn.inner().timeline.check_snapshot(snapshot)?;
+        }
+        match read? {
+            Some((view, part, changed)) => self.take(&view, part, changed),
+            None => self.unread = None,
+        }
+        Ok(())
+    }
+
+    /// The same under locks, which are taken on the way.
+    fn read_locked(
+        &mut self,
+        txn: &mut Transaction,
+        state: &Arc<TreeState>,
+        unread: &KeyRange,
+    ) -> Result<()> {
+        if !self.edge_locked {
+            self.lock_above(txn, state, unread)?;
             self.edge_locked = true;
         }
         loop {
-            let view = state.tree.leaf(&*txn.inner().store, self.seek(&unread))?;
-            let mut part = Part::of(&view, &unread, self.direction);
-            if !locked {
-                self.take(&view, part, at, &state);
-                return match at {
-                    ReadAt::Snapshot(snapshot) => txn.inner().timeline.check_snapshot(snapshot),
-                    ReadAt::Newest => Ok(()),
-                };
+            if txn.applied() != self.applied {
+                return Ok(());
             }
+            let view = state.tree.leaf(&*txn.inner().store, self.seek(unread))?;
+            let mut part = Part::of(&view, unread, self.direction);
             let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()));
             if self.direction == Direction::Backward {
                 keys.reverse();
@@ -170,12 +214,15 @@ impl Cursor {
                 txn.lock_scanned(self.tree, Some(key))?;
             }
             if part.is_last && self.direction == Direction::Forward {
-                self.lock_above(txn, &state, &unread)?;
+                self.lock_above(txn, state, unread)?;
+            }
+            if txn.applied() != self.applied {
+                return Ok(());
             }
             // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
             // pending after it is in the tree.
             let pending = state.pending(part.range.as_bounds());
-            let again = state.tree.leaf(&*txn.inner().store, self.seek(&unread))?;
+            let again = state.tree.leaf(&*txn.inner().store, self.seek(unread))?;
             #[cfg(all(test, shuttle))]
             let pending =
                 if txn.inner().store.race == Some(crate::store::shadow::PlantedRace::PendingAfterTree) {
@@ -188,15 +235,15 @@ impl Cursor {
             if self.direction == Direction::Backward {
                 now.reverse();
             }
-            if now == keys && Part::of(&again, &unread, self.direction).covers(&part) {
+            if now == keys && Part::of(&again, unread, self.direction).covers(&part) {
                 self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
                 #[cfg(all(test, shuttle))]
                 if txn.inner().store.race == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
-                    self.take(&again, part, at, &state);
+                    self.take(&again, part, BTreeMap::new());
                     return Ok(());
                 }
-                let at = txn.newest();
-                self.take(&again, part, at, &state);
+                txn.newest();
+                self.take(&again, part, BTreeMap::new());
                 return Ok(());
             }
         }
@@ -232,13 +279,9 @@ impl Cursor {
         }
     }
 
-    /// Puts the entries of the part, as they are at `at`, into `ahead`, and notes what is unread after it.
-    fn take(&mut self, view: &LeafView, part: Part, at: ReadAt, state: &TreeState) {
-        // Looked up after the leaf was read: see the version store.
-        let mut changed = match at {
-            ReadAt::Snapshot(snapshot) => state.versions.changed(part.range.as_bounds(), snapshot),
-            ReadAt::Newest => BTreeMap::new(),
-        };
+    /// Puts the entries of the part into `ahead`, with what those keys held that have `changed` since, and notes what is
+    /// unread after it.
+    fn take(&mut self, view: &LeafView, part: Part, mut changed: BTreeMap<Box<[u8]>, Before>) {
         let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
         for (key, value) in entries_in(view, &part.range) {
             while let Some(first) = changed.first_entry()

@@ -40,7 +40,13 @@ pub struct Options {
     pub pool_bytes: usize,
     /// How long a transaction waits for a lock unless it says otherwise; none waits for ever.
     pub lock_timeout: Option<Duration>,
-    /// How many bytes of memory the changes of one transaction may take, about ([`Error::TransactionTooLarge`]).
+    /// How many bytes of memory the changes and locks of one transaction take, about, before it locks whole trees and
+    /// changes pages of its own. These pages take as much again; the rest is on the disk, whatever the transaction's
+    /// size. It may be twice as many where the transaction would have to wait for the lock.
+    pub escalate_bytes: usize,
+    /// How many bytes of memory one transaction may take beside its pages, about ([`Error::TransactionTooLarge`]): more
+    /// than twice `escalate_bytes`, for it has to remember where each changed page is (11 bytes for each of 4 KiB, where
+    /// neighbours are changed).
     pub write_bytes_max: usize,
     /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are
     /// ended ([`Error::SnapshotTooOld`]).
@@ -64,7 +70,8 @@ impl Default for Options {
             create: true,
             pool_bytes: 64 << 20,
             lock_timeout: None,
-            write_bytes_max: 1 << 30,
+            escalate_bytes: 16 << 20,
+            write_bytes_max: 256 << 20,
             version_bytes_max: 256 << 20,
             fill_max: 0.7,
             cleaner: true,
@@ -162,6 +169,7 @@ pub(super) struct Inner {
     next_txn: AtomicU64,
     next_tree: AtomicU64,
     pub lock_timeout: Option<Duration>,
+    pub escalate_bytes: usize,
     pub write_bytes_max: usize,
     closed: AtomicBool,
     /// Held open, so that nobody else opens it.
@@ -323,6 +331,7 @@ impl Database {
             next_txn: AtomicU64::new(1),
             next_tree: AtomicU64::new(last_tree.0 + 1),
             lock_timeout: options.lock_timeout,
+            escalate_bytes: options.escalate_bytes,
             write_bytes_max: options.write_bytes_max,
             closed: AtomicBool::new(false),
             _disk: disk,

@@ -32,8 +32,10 @@
 //! keeps what is needed to end the transaction: its locks, its pending keys, space. Opening takes them again. COMMIT
 //! PREPARED patches the write set and removes the entry in one commit.
 //!
-//! Not done here: transactions larger than memory (their pages may be; their write
-//! set may not), immediate updates.
+//! *Large transactions* ([`large`]). A transaction whose changes and locks take much memory locks whole trees, and changes
+//! copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before ([`epoch`]).
+//!
+//! Not done here: immediate updates.
 
 mod background;
 mod backup;
@@ -43,6 +45,8 @@ mod crash_sweep;
 mod cursor;
 mod database;
 mod entry;
+mod epoch;
+mod large;
 mod prepared;
 mod range;
 #[cfg(all(test, shuttle))]

@@ -159,7 +159,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::GidInUse`], [`Error::GidTooLong`], [`Error::TooManyPrepared`]; [`Error::CannotPrepare`] if it has made
-    /// or dropped trees; [`Error::BadOption`] if the note is longer than [`NOTE_BYTES_MAX`]; and those of
+    /// or dropped trees, or is [too large](crate::Options::escalate_bytes); [`Error::BadOption`] if the note is longer than [`NOTE_BYTES_MAX`]; and those of
     /// [`Transaction::commit`]. The transaction is rolled back then.
     pub fn prepare(mut self, gid: &str, note: &[u8]) -> Result<Csn> {
         if gid.len() > GID_BYTES_MAX {
@@ -170,6 +170,11 @@ impl Transaction {
         }
         if self.writes.trees().any(|(_, tree)| tree.created || tree.dropped) {
             return Err(Error::CannotPrepare("has made or dropped trees"));
+        }
+        if self.has_pages() {
+            return Err(Error::CannotPrepare(
+                "is so large that it has changed whole trees on pages of its own",
+            ));
         }
         let handle = self.handle.clone();
         let inner = &handle.inner;

@@ -353,9 +353,14 @@ fn new_trees_do_not_make_the_file_much_larger_than_what_it_holds() {
 
 #[test]
 fn a_transaction_has_so_much_memory() {
-    let options = Options { write_bytes_max: 100_000, seed: Some(1), ..Options::default() };
+    let bytes = 100_000;
+    let options =
+        Options { escalate_bytes: bytes, write_bytes_max: bytes, seed: Some(1), ..Options::default() };
     let db = Database::in_memory(options).unwrap();
     let tree = tree_with(&db, &[]);
+    // While others have locked keys of the tree, it cannot be locked as a whole.
+    let mut other = begin(&db);
+    other.put(tree, b"other", b"1").unwrap();
     let mut txn = begin(&db);
     let error = (0..200_u8).find_map(|key| txn.put(tree, &[key], &[key; 1000]).err());
     assert!(matches!(error, Some(Error::TransactionTooLarge)), "{error:?}");
@@ -756,9 +761,14 @@ proptest! {
 
     /// One transaction after another does what a map does, in every isolation, over reopening.
     #[test]
-    fn behaves_as_a_map(steps in prop::collection::vec(step(), 1..200), isolation in isolation()) {
+    fn behaves_as_a_map(
+        steps in prop::collection::vec(step(), 1..200),
+        isolation in isolation(),
+        escalate_bytes in prop_oneof![Just(500_usize), Just(5000), Just(1 << 20)],
+    ) {
         let disk = Arc::new(MemDisk::new());
-        let open = || Database::open_on(disk.clone(), Options { pool_bytes: 512 << 10, seed: Some(1), ..Options::default() }).unwrap();
+        let options = Options { pool_bytes: 512 << 10, escalate_bytes, seed: Some(1), ..Options::default() };
+        let open = || Database::open_on(disk.clone(), options.clone()).unwrap();
         let begin = |db: &Database| db.begin(TxnOptions { isolation, ..TxnOptions::default() }).unwrap();
         let mut db = open();
         let tree = tree_with(&db, &[]);

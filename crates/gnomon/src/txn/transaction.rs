@@ -6,12 +6,15 @@ use super::{
     commit::Ticket,
     cursor::Cursor,
     database::{GAPS, Handle, Inner, KEYS, TREES},
+    epoch::{NO_END, Pages},
+    large::Large,
     range::{Direction, KeyRange},
     tree::TreeState,
     writes::WriteSet,
 };
 use crate::{
     Csn, Error, Interrupt, KEY_BYTES_MAX, Result, TreeId, TxnId, VALUE_BYTES_MAX,
+    access::{Seek, Tree},
     lock::{LockName, LockOwner, Mark, Mode, TableId, WaitOptions, gap_mode, key_mode, tree_mode},
     sync::Arc,
 };
@@ -70,12 +73,17 @@ impl RowLock {
 /// The strength of a lock on a whole tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeLock {
-    /// Intention to read or lock single keys shared. Taken by every read, until EOT.
+    /// Reading at a snapshot, without locks. Taken by every read, until EOT; under SERIALIZABLE, where reading locks
+    /// keys, it is the next one.
+    Access,
+    /// Intention to read or lock single keys shared.
     IntentionShared,
     /// Intention to write single keys. Taken by every write, until EOT.
     IntentionExclusive,
     /// Nobody writes.
     Shared,
+    /// Nobody else does more than to read at a snapshot.
+    Escalated,
     /// Nobody else does anything (DROP, TRUNCATE, index build).
     Exclusive,
 }
@@ -83,9 +91,11 @@ pub enum TreeLock {
 impl TreeLock {
     fn mode(self) -> Mode {
         match self {
+            TreeLock::Access => tree_mode::A,
             TreeLock::IntentionShared => tree_mode::IS,
             TreeLock::IntentionExclusive => tree_mode::IX,
             TreeLock::Shared => tree_mode::S,
+            TreeLock::Escalated => tree_mode::E,
             TreeLock::Exclusive => tree_mode::X,
         }
     }
@@ -93,29 +103,29 @@ impl TreeLock {
 
 /// What a lock on the whole tree makes of locks on its keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Covered {
+pub(super) enum Covered {
     /// Keys are to be locked.
     Nothing,
     /// Nobody writes.
     Reads,
-    /// Nobody reads.
+    /// Nobody reads, but at a snapshot.
     Writes,
 }
 
 /// A tree that the transaction has used.
 #[derive(Clone)]
-struct Used {
-    id: TreeId,
+pub(super) struct Used {
+    pub id: TreeId,
     /// None if this transaction created it: it has no pages yet, and nobody else can know it.
-    state: Option<Arc<TreeState>>,
-    mode: Mode,
+    pub state: Option<Arc<TreeState>>,
+    pub mode: Mode,
 }
 
 impl Used {
-    fn covered(&self) -> Covered {
+    pub fn covered(&self) -> Covered {
         match self.mode {
             _ if self.state.is_none() => Covered::Writes,
-            tree_mode::X => Covered::Writes,
+            tree_mode::X | tree_mode::E => Covered::Writes,
             tree_mode::S | tree_mode::U | tree_mode::SIX => Covered::Reads,
             _ => Covered::Nothing,
         }
@@ -130,17 +140,21 @@ impl Used {
 pub struct Transaction {
     pub(super) handle: Arc<Handle>,
     id: TxnId,
-    options: TxnOptions,
+    pub(super) options: TxnOptions,
     pub(super) locks: LockOwner,
     pub(super) writes: WriteSet,
-    used: Vec<Used>,
+    pub(super) used: Vec<Used>,
+    /// What it changes on pages of its own.
+    pub(super) large: Option<Box<Large>>,
+    /// The bytes of its changes and locks from which on there are to be less.
+    pub(super) relieve_at: usize,
     /// The snapshot of the statement under way, or of the transaction under SNAPSHOT; the timeline knows of it.
     snapshot: Option<Csn>,
     /// The newest commit that it may have seen.
     pub(super) seen: Csn,
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
-    savepoints: Vec<SavepointState>,
+    pub(super) savepoints: Vec<SavepointState>,
     /// How many savepoints there were so far.
     savepoint_count: u64,
 }
@@ -149,11 +163,11 @@ pub struct Transaction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u64);
 
-struct SavepointState {
-    number: u64,
-    writes: usize,
+pub(super) struct SavepointState {
+    pub number: u64,
+    pub writes: usize,
     locks: Mark,
-    pending: usize,
+    pub pending: usize,
 }
 
 /// Where a read stands in time.
@@ -168,6 +182,7 @@ pub(super) enum ReadAt {
 impl Transaction {
     pub(super) fn new(handle: Arc<Handle>, id: TxnId, options: TxnOptions) -> Transaction {
         let locks = handle.inner.locks.owner(id);
+        let relieve_at = handle.inner.escalate_bytes;
         Transaction {
             handle,
             id,
@@ -175,6 +190,8 @@ impl Transaction {
             locks,
             writes: WriteSet::default(),
             used: Vec::new(),
+            large: None,
+            relieve_at,
             snapshot: None,
             seen: Csn(0),
             pending: Vec::new(),
@@ -231,6 +248,19 @@ impl Transaction {
         if self.options.isolation != Isolation::Snapshot {
             self.release_snapshot();
         }
+        if let Some(large) = &mut self.large {
+            large.end_statement();
+        }
+    }
+
+    /// The snapshot of the statement under way, or of the transaction.
+    pub(super) fn snapshot(&self) -> Option<Csn> {
+        self.snapshot
+    }
+
+    /// The mode in which a tree is locked that is read.
+    fn read_mode(&self) -> Mode {
+        if self.reads_snapshots() { tree_mode::A } else { tree_mode::IS }
     }
 
     /// Whether plain reads stand at a snapshot, and lock nothing.
@@ -337,13 +367,15 @@ impl Transaction {
     pub fn drop_tree(&mut self, tree: TreeId) -> Result<()> {
         self.check_write(&[], &[])?;
         self.use_tree(tree, tree_mode::X)?;
+        self.drop_private(tree)?;
         self.writes.drop_tree(tree);
         Ok(())
     }
 
     /// Locks a whole tree until the transaction ends.
     pub fn lock_tree(&mut self, tree: TreeId, lock: TreeLock) -> Result<()> {
-        self.use_tree(tree, lock.mode()).map(|_| ())
+        let mode = if lock == TreeLock::Access { self.read_mode() } else { lock.mode() };
+        self.use_tree(tree, mode).map(|_| ())
     }
 
     /// Where a plain read stands, after taking the lock that its isolation asks for. Under READ COMMITTED, whoever has
@@ -364,7 +396,13 @@ impl Transaction {
         match self.options.isolation {
             Isolation::Snapshot => Ok((ReadAt::Snapshot(self.tree_snapshot(used)?), false)),
             Isolation::ReadCommitted if !covered => Ok((ReadAt::Snapshot(self.statement_snapshot()?), false)),
-            _ => Ok((self.newest(), !covered)),
+            isolation => match self.statement_of(used.id) {
+                // That it has locked the tree for want of memory does not change what the statement sees.
+                Some(snapshot) if isolation == Isolation::ReadCommitted => {
+                    Ok((ReadAt::Snapshot(snapshot), false))
+                }
+                _ => Ok((self.newest(), !covered)),
+            },
         }
     }
 
@@ -383,7 +421,7 @@ impl Transaction {
             && let Some(state) = &used.state
         {
             let snapshot = self.tree_snapshot(used)?;
-            if state.versions.before(key, snapshot).is_some() {
+            if state.epochs.last() > snapshot || state.versions.before(key, snapshot, NO_END).is_some() {
                 return Err(Error::Serialization);
             }
             self.inner().timeline.check_snapshot(snapshot)?;
@@ -398,29 +436,61 @@ impl Transaction {
         ReadAt::Newest
     }
 
-    /// What the tree holds, without the own writes.
-    pub(super) fn stored(&self, tree: &TreeState, key: &[u8], at: ReadAt) -> Result<Option<Vec<u8>>> {
-        let newest = tree.tree.get(&*self.inner().store, key)?;
-        let ReadAt::Snapshot(snapshot) = at else { return Ok(newest) };
-        let before = tree.versions.before(key, snapshot);
-        self.inner().timeline.check_snapshot(snapshot)?;
-        Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
+    /// Reads a tree, without the write set, by `read`: it is given the tree, where its pages are, and the commit from
+    /// which on versions do not count. None if the transaction makes the tree and nothing is stored of it.
+    pub(super) fn read_stored<T>(
+        &self,
+        id: TreeId,
+        state: Option<&TreeState>,
+        at: ReadAt,
+        read: impl Fn(&Tree, &Pages<'_>, Csn) -> Result<T>,
+    ) -> Result<Option<T>> {
+        match (self.private(id), state) {
+            (Some((pages, tree)), _) => {
+                tree.map(|tree| read(&tree, &Pages::Private(pages), NO_END)).transpose()
+            }
+            (None, Some(state)) => {
+                let store = &self.inner().store;
+                state.epochs.read(store, at, |pages, end| read(&state.tree, pages, end)).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// What the tree holds, without the write set.
+    pub(super) fn stored(
+        &self,
+        id: TreeId,
+        state: Option<&TreeState>,
+        key: &[u8],
+        at: ReadAt,
+    ) -> Result<Option<Vec<u8>>> {
+        let stored = self.read_stored(id, state, at, |tree, pages, end| {
+            let newest = tree.get(pages, key)?;
+            let (ReadAt::Snapshot(snapshot), Some(state)) = (at, state) else { return Ok(newest) };
+            let before = state.versions.before(key, snapshot, end).filter(|_| !self.is_own(id, key));
+            Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
+        });
+        if let ReadAt::Snapshot(snapshot) = at {
+            self.inner().timeline.check_snapshot(snapshot)?;
+        }
+        Ok(stored?.flatten())
     }
 
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let used = self.use_tree(tree, tree_mode::IS)?;
+        let used = self.use_tree(tree, self.read_mode())?;
         if let Some(own) = self.writes.get(tree, key) {
             return Ok(own.map(<[u8]>::to_vec));
         }
-        let Some(state) = &used.state else { return Ok(None) };
         let at = self.read_at(&used, key)?;
-        self.stored(state, key, at)
+        self.stored(tree, used.state.as_deref(), key, at)
     }
 
     /// Locks a key until the transaction ends, then returns its own write or the newest committed value (which may
     /// be newer than the statement's snapshot). A key that is absent is locked too: nobody inserts it.
     pub fn get_locked(&mut self, tree: TreeId, key: &[u8], lock: RowLock) -> Result<Option<Vec<u8>>> {
+        self.relieve()?;
         let intention = if lock == RowLock::Share { tree_mode::IS } else { tree_mode::IX };
         let used = self.use_tree(tree, intention)?;
         if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
@@ -430,9 +500,8 @@ impl Transaction {
             return Ok(own.map(<[u8]>::to_vec));
         }
         self.check_first_committer(&used, key)?;
-        let Some(state) = &used.state else { return Ok(None) };
         let at = self.newest();
-        self.stored(state, key, at)
+        self.stored(tree, used.state.as_deref(), key, at)
     }
 
     /// Writes a key that must be absent; [`Error::KeyExists`] otherwise, and then nothing is written and the
@@ -465,20 +534,22 @@ impl Transaction {
         value: Option<&[u8]>,
         must_be_absent: bool,
     ) -> Result<bool> {
+        self.relieve()?;
         let used = self.use_tree(tree, tree_mode::IX)?;
         if used.covered() < Covered::Writes {
             self.lock(LockName::key(KEYS, tree.0, key), key_mode::X)?;
         }
         let own = self.writes.get(tree, key).map(|own| own.is_some());
-        let present = match (own, &used.state) {
-            (Some(present), _) => present,
-            (None, None) => false,
-            (None, Some(state)) => {
-                let stored = self.is_stored(state, key)?;
-                self.newest();
-                // A key of its own that becomes visible to others: where scans must notice it.
-                if !stored && value.is_some() && used.covered() < Covered::Writes {
-                    self.make_pending(tree, state, key)?;
+        let present = match own {
+            Some(present) => present,
+            None => {
+                let stored = self.is_stored(&used, key)?;
+                if let Some(state) = &used.state {
+                    self.newest();
+                    // A key of its own that becomes visible to others: where scans must notice it.
+                    if !stored && value.is_some() && used.covered() < Covered::Writes {
+                        self.make_pending(tree, state, key)?;
+                    }
                 }
                 stored
             }
@@ -491,17 +562,16 @@ impl Transaction {
         }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
-            if self.writes.bytes() > self.inner().write_bytes_max {
-                return Err(Error::TransactionTooLarge);
-            }
             self.writes.put(tree, key, value);
         }
         Ok(present)
     }
 
-    fn is_stored(&self, state: &TreeState, key: &[u8]) -> Result<bool> {
-        let view = state.tree.leaf(&*self.inner().store, crate::access::Seek::At(key))?;
-        Ok(view.search(key).is_ok())
+    fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
+        let found = self.read_stored(used.id, used.state.as_deref(), ReadAt::Newest, |tree, pages, _| {
+            Ok(tree.leaf(pages, Seek::At(key))?.search(key).is_ok())
+        });
+        Ok(found?.unwrap_or(false))
     }
 
     /// Makes a new key known to scans, waiting for those whose range it falls into.
@@ -532,24 +602,24 @@ impl Transaction {
     /// Begins a scan; entries come by [`Cursor::next`], which borrows the transaction only for the call, so that
     /// it can write between two entries. The scan sees the transaction's own writes.
     pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
-        let used = self.use_tree(tree, tree_mode::IS)?;
+        let used = self.use_tree(tree, self.read_mode())?;
         if self.reads_snapshots() && self.snapshot.is_none() {
             self.take_snapshot()?;
         }
-        Ok(Cursor::new(tree, used.state, range, direction, false))
+        Ok(Cursor::new(self, tree, used.state, range, direction, false))
     }
 
     /// Begins a scan of the newest committed entries, whatever the isolation, together with the transaction's own. It
     /// locks no keys: what it passes can change unless the whole tree is locked.
     pub fn scan_newest(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
-        let used = self.use_tree(tree, tree_mode::IS)?;
-        Ok(Cursor::new(tree, used.state, range, direction, true))
+        let used = self.use_tree(tree, self.read_mode())?;
+        Ok(Cursor::new(self, tree, used.state, range, direction, true))
     }
 
     /// The last key of a tree, whatever the isolation: committed, of this transaction, or about to be inserted by
     /// another one that is running or prepared. It locks no key.
     pub fn last_key(&mut self, tree: TreeId) -> Result<Option<Vec<u8>>> {
-        let used = self.use_tree(tree, tree_mode::IS)?;
+        let used = self.use_tree(tree, self.read_mode())?;
         // The tree last: a key stops to be pending after it is in the tree.
         let pending = used.state.and_then(|state| state.last_pending()).map(<[u8]>::into_vec);
         let stored = self.scan_newest(tree, KeyRange::all(), Direction::Backward)?.next(self)?;
@@ -559,12 +629,13 @@ impl Transaction {
     /// Where a scan's next step reads: a snapshot, or the newest values, with whether their keys are to be locked.
     pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
         self.check()?;
-        let used = self.use_tree(tree, tree_mode::IS)?;
+        let used = self.use_tree(tree, self.read_mode())?;
         self.plain_read(&used)
     }
 
     /// Locks an existing key and the gap before it against others' writes; with none, what is after the last key.
     pub(super) fn lock_scanned(&mut self, tree: TreeId, key: Option<&[u8]>) -> Result<()> {
+        self.relieve()?;
         if let Some(key) = key {
             self.lock(LockName::key(KEYS, tree.0, key), key_mode::S)?;
         }
@@ -592,13 +663,16 @@ impl Transaction {
     }
 
     /// Undoes what was written since the savepoint, which stays; later ones are gone. The locks taken since then are
-    /// released; under SERIALIZABLE they stay, as read locks: what was seen must stay as it is. May be called after an
+    /// released, but for those on whole trees that were taken for want of memory; under SERIALIZABLE they stay, as read locks: what was seen must stay as it is. May be called after an
     /// error, whichever it was, and the transaction can go on then.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.savepoint_at(savepoint)?;
         self.savepoints.truncate(at + 1);
         let state = &self.savepoints[at];
         self.writes.go_back(state.writes);
+        if let Some(large) = &mut self.large {
+            large.go_back(state.number);
+        }
         for (tree, key) in self.pending.drain(state.pending..) {
             tree.remove_pending(&key);
         }
@@ -624,6 +698,9 @@ impl Transaction {
     pub fn release_savepoint(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.savepoint_at(savepoint)?;
         self.savepoints.truncate(at);
+        if let Some(large) = &mut self.large {
+            large.release(savepoint.0, self.savepoints.last().map(|before| before.number));
+        }
         if at == 0 {
             self.writes.forget_marks();
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ops::Bound};
 
-use super::versions::Versions;
+use super::{epoch::Epochs, versions::Versions};
 use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::{Change, Seek, Tree},
@@ -14,6 +14,7 @@ use crate::{
 pub(super) struct TreeState {
     pub tree: Tree,
     pub versions: Versions,
+    pub epochs: Epochs,
     /// The commit that made it; zero if that was before the database was opened.
     pub created: Csn,
     /// Keys that running transactions are about to insert and that are not in the tree.
@@ -22,7 +23,13 @@ pub(super) struct TreeState {
 
 impl TreeState {
     pub fn new(tree: Tree, created: Csn) -> TreeState {
-        TreeState { tree, versions: Versions::default(), created, pending: Mutex::default() }
+        TreeState {
+            tree,
+            versions: Versions::default(),
+            epochs: Epochs::default(),
+            created,
+            pending: Mutex::default(),
+        }
     }
 
     pub fn add_pending(&self, key: &[u8]) {

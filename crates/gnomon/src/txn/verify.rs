@@ -203,6 +203,7 @@ mod tests {
         create: true,
         pool_bytes: 1 << 20,
         lock_timeout: None,
+        escalate_bytes: 1 << 20,
         write_bytes_max: 1 << 20,
         version_bytes_max: 1 << 20,
         prepared_max: 4,

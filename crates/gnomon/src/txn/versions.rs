@@ -22,7 +22,8 @@ use crate::{
     },
 };
 
-type Before = Option<Arc<[u8]>>;
+/// What a key held, if it was there.
+pub(super) type Before = Option<Arc<[u8]>>;
 /// Each changed key's versions, in the order of CSNs.
 type ByKey = BTreeMap<Box<[u8]>, Vec<(Csn, Before)>>;
 /// A changed key.
@@ -54,26 +55,27 @@ impl Versions {
         version_bytes(key, before)
     }
 
-    /// What `key` held at `snapshot`, if it has changed since. Look at the tree first, here after.
-    pub fn before(&self, key: &[u8], snapshot: Csn) -> Option<Before> {
+    /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here after.
+    pub fn before(&self, key: &[u8], snapshot: Csn, end: Csn) -> Option<Before> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.keys.lock().get(key).and_then(|versions| at(versions, snapshot))
+        self.keys.lock().get(key).and_then(|versions| at(versions, snapshot, end))
     }
 
-    /// The keys within bounds that have changed since `snapshot`, each with what it held then.
+    /// The keys within bounds that commits before `end` have changed since `snapshot`, each with what it held then.
     pub fn changed(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         snapshot: Csn,
+        end: Csn,
     ) -> BTreeMap<Box<[u8]>, Before> {
         if self.len.load(Ordering::Acquire) == 0 {
             return BTreeMap::new();
         }
         let keys = self.keys.lock();
         keys.range::<[u8], _>(bounds)
-            .filter_map(|(key, versions)| Some((key.clone(), at(versions, snapshot)?)))
+            .filter_map(|(key, versions)| Some((key.clone(), at(versions, snapshot, end)?)))
             .collect()
     }
 
@@ -102,9 +104,9 @@ fn version_bytes(key: &[u8], before: Option<&[u8]>) -> usize {
     key.len() + before.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
 }
 
-fn at(versions: &[(Csn, Before)], snapshot: Csn) -> Option<Before> {
+fn at(versions: &[(Csn, Before)], snapshot: Csn, end: Csn) -> Option<Before> {
     let first_after = versions.partition_point(|(csn, _)| *csn <= snapshot);
-    versions.get(first_after).map(|(_, before)| before.clone())
+    versions.get(first_after).filter(|(csn, _)| *csn < end).map(|(_, before)| before.clone())
 }
 
 /// A version, to be forgotten when no snapshot needs it.
@@ -121,6 +123,10 @@ pub(super) struct Timeline {
     ended: AtomicU64,
     /// Versions that are to be looked at, in the order of CSNs but for those that a snapshot needed until now.
     outdated: Mutex<VecDeque<Outdated>>,
+    /// Commits that replaced the pages of whole trees, in their order, while a snapshot is older.
+    replaced: Mutex<Vec<(Csn, Vec<Arc<TreeState>>)>>,
+    /// How many of them there are.
+    replaced_len: AtomicUsize,
     /// What all versions take.
     bytes: AtomicUsize,
     bytes_max: usize,
@@ -144,6 +150,8 @@ impl Timeline {
             snapshots: Mutex::default(),
             ended: AtomicU64::new(0),
             outdated: Mutex::default(),
+            replaced: Mutex::default(),
+            replaced_len: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             bytes_max,
         }
@@ -218,7 +226,7 @@ impl Timeline {
         }
         let needed = snapshots.remove(&snapshot).map(|state| state.needed).unwrap_or_default();
         drop(snapshots);
-        let any = !needed.is_empty();
+        let any = !needed.is_empty() || self.replaced_len.load(Ordering::Acquire) > 0;
         self.look_again(needed);
         any
     }
@@ -235,14 +243,43 @@ impl Timeline {
         if snapshot.0 < self.ended.load(Ordering::Acquire) { Err(Error::SnapshotTooOld) } else { Ok(()) }
     }
 
+    /// Notes that a commit is about to replace the pages of trees.
+    pub fn replaced(&self, csn: Csn, trees: Vec<Arc<TreeState>>) {
+        let mut replaced = self.replaced.lock();
+        let at = replaced.partition_point(|(other, _)| *other < csn);
+        replaced.insert(at, (csn, trees));
+        self.replaced_len.store(replaced.len(), Ordering::Release);
+    }
+
+    /// Lets go of the states from before commits that no snapshot is older than, nor will be: `durable` is the oldest
+    /// that can still be taken.
+    fn forget_replaced(&self, durable: Csn) {
+        let mut ended = Vec::new();
+        {
+            let snapshots = self.snapshots.lock();
+            let oldest = snapshots.keys().next().map_or(durable, |oldest| durable.min(*oldest));
+            let mut replaced = self.replaced.lock();
+            let count = replaced.partition_point(|(csn, _)| *csn <= oldest);
+            ended.extend(replaced.drain(..count));
+            self.replaced_len.store(replaced.len(), Ordering::Release);
+        }
+        for (csn, trees) in ended {
+            trees.iter().for_each(|tree| drop(tree.epochs.end(csn)));
+        }
+    }
+
     /// Forgets versions that no snapshot needs, and ends snapshots that need too many. `durable` is the oldest
     /// snapshot that can still be taken.
     pub fn prune(&self, durable: impl FnOnce() -> Csn) {
         // Readers come by here too, and mostly find nothing to do.
-        if self.outdated.try_lock().is_none_or(|outdated| outdated.is_empty()) {
+        let any_replaced = self.replaced_len.load(Ordering::Acquire) > 0;
+        if !any_replaced && self.outdated.try_lock().is_none_or(|outdated| outdated.is_empty()) {
             return;
         }
         let durable = durable();
+        if any_replaced {
+            self.forget_replaced(durable);
+        }
         loop {
             self.forget_outdated(durable);
             if self.version_bytes() <= self.bytes_max {
@@ -307,7 +344,9 @@ mod tests {
         let versions = Versions::default();
         versions.publish(b"k", Csn(5), None);
         versions.publish(b"k", Csn(8), Some(b"five"));
-        let seen = |snapshot| versions.before(b"k", Csn(snapshot)).map(|before| before.map(|b| b.to_vec()));
+        let seen = |snapshot| {
+            versions.before(b"k", Csn(snapshot), Csn(u64::MAX)).map(|before| before.map(|b| b.to_vec()))
+        };
         assert_eq!(seen(4), Some(None));
         assert_eq!(seen(5), Some(Some(b"five".to_vec())));
         assert_eq!(seen(7), Some(Some(b"five".to_vec())));
@@ -328,7 +367,8 @@ mod tests {
         let mut rng = crate::env::Rng::from_seed(7);
         let mut now = BTreeMap::<Vec<u8>, Vec<u8>>::new();
         let mut held = Vec::new();
-        let before = |key: &[u8], at| tree.versions.before(key, at).map(|b| b.map(|b| b.to_vec()));
+        let before =
+            |key: &[u8], at| tree.versions.before(key, at, Csn(u64::MAX)).map(|b| b.map(|b| b.to_vec()));
         for csn in 1..2000 {
             let key = vec![rng.below(8) as u8];
             let bytes = tree.versions.publish(&key, Csn(csn), now.get(&key).map(Vec::as_slice));

@@ -1,9 +1,13 @@
 //! The write set: what a transaction will change, in the order of trees and keys. Once there is a savepoint it
-//! remembers what each write replaced, to go back to that.
+//! remembers what each write replaced, to go back to that. What was applied to private pages is taken out of it, one tree
+//! at a time: see `large`.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
-use crate::TreeId;
+use crate::{TreeId, access::Tree};
 
 /// A transaction that deletes may put so many bytes besides and still be one that gives space back.
 const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
@@ -19,6 +23,9 @@ pub(super) struct WriteSet {
     /// What was put and deleted so far, replaced or not, in bytes.
     bytes: usize,
 }
+
+/// The changes of one tree between two savepoints.
+pub(super) type Delta<'a> = BTreeMap<&'a [u8], Option<&'a [u8]>>;
 
 enum Replaced {
     /// What the write set said of a key.
@@ -36,6 +43,16 @@ pub(super) struct TreeWrites {
     pub created: bool,
     /// The tree ends with this transaction.
     pub dropped: bool,
+    /// Where the tree is, if this transaction made it and it was begun on private pages.
+    pub made: Option<Tree>,
+    /// What was put and deleted so far, replaced or not, in bytes.
+    pub bytes: usize,
+}
+
+/// What a write takes in memory, about, in bytes.
+fn bytes_of(key: &[u8], value: Option<&[u8]>) -> usize {
+    const OVERHEAD_BYTES: usize = 64;
+    key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
 }
 
 impl WriteSet {
@@ -73,6 +90,9 @@ impl WriteSet {
     pub fn drop_tree(&mut self, tree: TreeId) {
         let before = self.trees.remove(&tree);
         let created = before.as_ref().is_some_and(|before| before.created);
+        if self.replaced.is_none() {
+            self.bytes -= before.as_ref().map_or(0, |before| before.bytes).min(self.bytes);
+        }
         self.trees.insert(tree, TreeWrites { created, dropped: true, ..TreeWrites::default() });
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Tree(tree, before));
@@ -91,6 +111,9 @@ impl WriteSet {
             match replaced {
                 Replaced::Key(tree, key, before) => {
                     let writes = self.trees.entry(tree).or_default();
+                    let bytes = writes.keys.get(&key).map_or(0, |now| bytes_of(&key, now.as_deref()));
+                    writes.bytes -= bytes.min(writes.bytes);
+                    self.bytes -= bytes.min(self.bytes);
                     match before {
                         Some(before) => writes.keys.insert(key, before),
                         None => writes.keys.remove(&key),
@@ -140,12 +163,84 @@ impl WriteSet {
     }
 
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
-        const OVERHEAD_BYTES: usize = 64;
-        self.bytes += key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD_BYTES;
-        let keys = &mut self.trees.entry(tree).or_default().keys;
-        let before = keys.insert(key.into(), value.map(Box::from));
+        let bytes = bytes_of(key, value);
+        self.bytes += bytes;
+        let writes = self.trees.entry(tree).or_default();
+        writes.bytes += bytes;
+        let before = writes.keys.insert(key.into(), value.map(Box::from));
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Key(tree, key.into(), before));
+        }
+    }
+
+    /// What is written of a tree, in the order in which it came about: first what was written before the first of
+    /// `marks`, which are in their order, then what was between each two of them, then the rest. Each with the values
+    /// that held at its end.
+    pub fn deltas(&self, tree: TreeId, marks: &[usize]) -> Vec<Delta<'_>> {
+        let Some(writes) = self.trees.get(&tree) else { return vec![Delta::new(); marks.len() + 1] };
+        let log = self.replaced.as_deref().unwrap_or_default();
+        // What keys held before what was looked at of the log, where that is something else than now.
+        let mut before: BTreeMap<&[u8], Option<Option<&[u8]>>> = BTreeMap::new();
+        let mut deltas = Vec::with_capacity(marks.len() + 1);
+        let mut end = log.len();
+        for &mark in marks.iter().rev() {
+            let since = &log[mark.min(end)..end];
+            end = mark.min(end);
+            let of_tree = |replaced| match replaced {
+                &Replaced::Key(of, ref key, ref value) if of == tree => Some((&**key, value)),
+                _ => None,
+            };
+            let changed: BTreeSet<&[u8]> = since.iter().filter_map(of_tree).map(|(key, _)| key).collect();
+            let value_of = |key: &[u8]| match before.get(key) {
+                Some(value) => *value,
+                None => writes.keys.get(key).map(Option::as_deref),
+            };
+            deltas.push(changed.into_iter().filter_map(|key| Some((key, value_of(key)?))).collect());
+            for (key, value) in since.iter().rev().filter_map(of_tree) {
+                before.insert(key, value.as_ref().map(Option::as_deref));
+            }
+        }
+        let mut first: Delta<'_> = writes
+            .keys
+            .iter()
+            .filter(|(key, _)| !before.contains_key(&***key))
+            .map(|(key, value)| (&**key, value.as_deref()))
+            .collect();
+        first.extend(before.into_iter().filter_map(|(key, value)| Some((key, value?))));
+        deltas.push(first);
+        deltas.reverse();
+        deltas
+    }
+
+    /// Takes out what is written of a tree's keys, and has `marks` stay what they are.
+    pub fn take_out<'m>(&mut self, tree: TreeId, marks: impl Iterator<Item = &'m mut usize>) {
+        if let Some(writes) = self.trees.get_mut(&tree) {
+            writes.keys.clear();
+            self.bytes -= std::mem::take(&mut writes.bytes).min(self.bytes);
+            if !writes.created && !writes.dropped {
+                self.trees.remove(&tree);
+            }
+        }
+        let Some(replaced) = &mut self.replaced else { return };
+        let is_other = |replaced: &Replaced| !matches!(replaced, Replaced::Key(of, ..) if *of == tree);
+        // How many entries stay up to each place.
+        let mut stay = Vec::with_capacity(replaced.len() + 1);
+        let mut count = 0;
+        for entry in replaced.iter() {
+            stay.push(count);
+            count += usize::from(is_other(entry));
+        }
+        stay.push(count);
+        for mark in marks {
+            *mark = stay[(*mark).min(replaced.len())];
+        }
+        replaced.retain(is_other);
+    }
+
+    /// Notes where a tree is that this transaction makes.
+    pub fn set_made(&mut self, tree: TreeId, made: Tree) {
+        if let Some(writes) = self.trees.get_mut(&tree).filter(|writes| writes.created) {
+            writes.made = Some(made);
         }
     }
 

@@ -207,7 +207,7 @@ impl Session {
     fn lock_for_copy(&mut self, tables: &[Arc<Table>], version: u64, locks_rows: bool) -> Result<bool> {
         self.engine_transaction(!locks_rows, self.catalog().csn)?;
         for table in tables {
-            match self.engine()?.lock_tree(table.tree, TreeLock::IntentionShared) {
+            match self.engine()?.lock_tree(table.tree, TreeLock::Access) {
                 Err(Error::NoSuchTree(_)) if self.catalog().version != version => return Ok(false),
                 locked => locked?,
             }

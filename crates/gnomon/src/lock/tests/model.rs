@@ -25,7 +25,7 @@ fn locks() -> [LockName<'static>; 5] {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (owner, lock, mode) = (0..OWNERS, 0..locks().len(), 0..6_usize);
+    let (owner, lock, mode) = (0..OWNERS, 0..locks().len(), 0..8_usize);
     prop_oneof![
         12 => (owner.clone(), lock.clone(), mode.clone())
             .prop_map(|(owner, lock, mode)| Step::Ask { owner, lock, mode }),

@@ -69,6 +69,52 @@ fn locks_are_held_in_the_supremum_and_released() {
 }
 
 #[test]
+fn readers_at_a_snapshot_mind_nobody_but_the_end_of_a_tree() {
+    let manager = manager();
+    let tree = LockName::whole(TREES, 7);
+    let (mut reader, mut other) = (manager.owner(TxnId(1)), manager.owner(TxnId(2)));
+    assert!(reader.try_lock(tree, tree_mode::A));
+    for mode in [tree_mode::IS, tree_mode::IX, tree_mode::S, tree_mode::U, tree_mode::SIX, tree_mode::E] {
+        assert!(other.try_lock(tree, mode), "{}", TREE_MODES.name(mode));
+        other.release_all();
+        assert_eq!(TREE_MODES.supremum(tree_mode::A, mode), mode);
+    }
+    assert!(!other.try_lock(tree, tree_mode::X));
+    assert!(other.try_lock(tree, tree_mode::E));
+    let mut third = manager.owner(TxnId(3));
+    for mode in [tree_mode::IS, tree_mode::IX, tree_mode::S, tree_mode::E, tree_mode::X] {
+        assert!(!third.try_lock(tree, mode), "{}", TREE_MODES.name(mode));
+    }
+    assert!(third.try_lock(tree, tree_mode::A));
+}
+
+#[test]
+fn a_lock_that_is_kept_outlives_what_is_gone_back_to() {
+    let manager = manager();
+    let tree = LockName::whole(TREES, 7);
+    let mut owner = manager.owner(TxnId(1));
+    assert!(owner.try_lock(tree, tree_mode::IX) && owner.try_lock(key(b"a"), key_mode::X));
+    let mark = owner.mark();
+    assert!(owner.try_lock(key(b"b"), key_mode::S) && owner.try_lock(key(b"b"), key_mode::X));
+    assert!(owner.try_lock(LockName::key(KEYS, 2, b"c"), key_mode::X));
+    assert!(owner.try_lock(tree, tree_mode::E));
+    owner.keep(tree);
+    owner.release_where(|name| name.table == KEYS && name.space == 1);
+    assert_eq!(owner.held_count(), 2);
+    let mut held = Vec::new();
+    owner.visit_held(|name, mode| held.push((name.table, name.space, mode)));
+    assert_eq!(held, [(TREES, 7, tree_mode::E), (KEYS, 2, key_mode::X)]);
+    owner.release_since(mark);
+    assert_eq!((owner.held_count(), owner.held_mode(tree)), (1, Some(tree_mode::E)));
+    let mark = owner.mark();
+    assert!(owner.try_lock(tree, tree_mode::X));
+    owner.release_since(mark);
+    assert_eq!(owner.held_mode(tree), Some(tree_mode::E));
+    owner.release_all();
+    assert!(manager.snapshot().is_empty());
+}
+
+#[test]
 fn names_that_look_alike_are_different_locks() {
     let manager = manager();
     let mut owners: Vec<_> = (0..9).map(|txn| manager.owner(TxnId(txn))).collect();

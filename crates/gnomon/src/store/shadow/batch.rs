@@ -7,6 +7,7 @@ use super::PlantedRace;
 use super::{
     PlantedBug, ShadowStore, When,
     clean::Move,
+    early::EarlyPages,
     root::{LISTED_PAGES_MAX, RUNS_MAX, Root},
     space::{CHUNK_PAGES, Life, Run},
     table::{self, PageEntry},
@@ -28,7 +29,7 @@ struct Closed {
     /// Changed pages: their frames, and their images as they were at closing.
     images: BTreeMap<u64, (Arc<Frame>, Arc<Page>)>,
     /// Pages written early and unchanged since.
-    early: BTreeMap<u64, PageEntry>,
+    early: Arc<EarlyPages>,
     /// Early places of pages that changed again.
     early_outdated: Vec<u64>,
     freed: BTreeSet<u64>,
@@ -55,7 +56,7 @@ struct Building {
     unplaced: Vec<(PoolKey, Life)>,
     /// Chunks whose bitmap changes.
     chunks: BTreeSet<u64>,
-    /// The new entries of data pages, for the translation cache.
+    /// The new entries of data pages that were not written early, for the translation cache.
     translations: BTreeMap<u64, PageEntry>,
     /// Places that the new root does not reach any more.
     abandoned: Vec<PageEntry>,
@@ -122,9 +123,9 @@ impl ShadowStore {
         let rewritten = std::mem::take(&mut accumulating.rewritten);
         let reserved = std::mem::take(&mut accumulating.reserved);
         let wrote_early = std::mem::take(&mut accumulating.wrote_early);
-        let early_outdated =
-            dirty.keys().filter_map(|logical| early.remove(logical)).map(|e| e.physical).collect();
-        accumulating.early_in_flight = early.clone();
+        let early_outdated = dirty.keys().filter_map(|logical| early.remove(*logical)).collect();
+        let early = Arc::new(early);
+        accumulating.early_in_flight = (batch, early.clone());
         drop(accumulating);
         let images = dirty
             .into_iter()
@@ -176,7 +177,7 @@ impl ShadowStore {
             depth: building.depth,
             free_pages_whole: false,
             closed: false,
-            table: table.map_or(old.table, |physical| PageEntry { physical, batch }),
+            table: table.map_or(old.table, |physical| PageEntry { physical, batch, early: false }),
             ..old
         };
         let nodes: Vec<(PoolKey, Arc<Page>)> = std::mem::take(&mut building.nodes)
@@ -221,13 +222,16 @@ impl ShadowStore {
             for (&logical, entry) in &building.translations {
                 self.translations.publish(logical, entry.present());
             }
+            for (logical, entry) in closed.early.iter(batch) {
+                self.translations.publish(logical, Some(entry));
+            }
             if self.has_planted(PlantedBug::PinsIgnored) {
                 building.abandoned.iter().map(|entry| entry.physical).collect()
             } else {
                 pins.give_up(building.abandoned, batch)
             }
         };
-        self.accumulating.lock().early_in_flight.clear();
+        self.accumulating.lock().early_in_flight = Default::default();
         for (frame, _) in closed.images.values() {
             frame.in_flight.store(false, Ordering::Release);
         }
@@ -260,16 +264,17 @@ impl ShadowStore {
         for &logical in closed.images.keys() {
             self.touch(&mut building, old, PoolKey { level: 0, index: logical })?;
         }
-        for (&logical, &entry) in &closed.early {
+        for (logical, entry) in closed.early.iter(closed.batch) {
             self.point(&mut building, old, logical, entry)?;
         }
         for &logical in &closed.freed {
+            building.translations.insert(logical, PageEntry::default());
             self.point(&mut building, old, logical, PageEntry::default())?;
         }
         for &Move { logical, from, to } in &closed.moved {
             // What changed after it was copied has moved by itself.
             let changed = closed.images.contains_key(&logical)
-                || closed.early.contains_key(&logical)
+                || closed.early.contains(logical)
                 || closed.freed.contains(&logical)
                 || self.entry(0, logical)? != Some(from);
             #[cfg(all(test, shuttle))]
@@ -277,6 +282,7 @@ impl ShadowStore {
             if changed {
                 self.space.lock().release(to.physical);
             } else {
+                building.translations.insert(logical, to);
                 self.point(&mut building, old, logical, to)?;
             }
         }
@@ -322,7 +328,11 @@ impl ShadowStore {
                     let chunk = self.space_of(physical, |space, page| space.reach(page))?;
                     building.chunks.insert(chunk);
                     building.places.insert(key, physical);
-                    self.set(&mut building, key, PageEntry { physical, batch: closed.batch });
+                    let entry = PageEntry { physical, batch: closed.batch, early: false };
+                    if key.level == 0 {
+                        building.translations.insert(key.index, entry);
+                    }
+                    self.set(&mut building, key, entry);
                 }
             }
         }
@@ -335,7 +345,7 @@ impl ShadowStore {
             building.depth += 1;
             self.touch_node(building, old, building.depth, 0)?;
             if let Some(&physical) = building.places.get(&below) {
-                self.set(building, below, PageEntry { physical, batch: building.batch });
+                self.set(building, below, PageEntry { physical, batch: building.batch, early: false });
             } else if below.level == old.depth {
                 self.set(building, below, old.table);
             }
@@ -408,9 +418,6 @@ impl ShadowStore {
     fn set(&self, building: &mut Building, key: PoolKey, entry: PageEntry) {
         if key.level == building.depth {
             return;
-        }
-        if key.level == 0 {
-            building.translations.insert(key.index, entry);
         }
         let level = key.level + 1;
         let above = PoolKey { level, index: table::node_base(level, key.index) };

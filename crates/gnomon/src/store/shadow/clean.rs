@@ -154,10 +154,10 @@ impl ShadowStore {
                 }
                 continue;
             };
-            let entry = PageEntry { physical, batch: owner.batch };
-            if self.entry(owner.level, owner.logical)? != Some(entry) {
-                continue;
-            }
+            let entry = self.entry(owner.level, owner.logical)?.filter(|entry| entry.physical == physical);
+            // A page of an earlier time, which was here before the one that belongs here.
+            let fits = |entry: &PageEntry| owner.fits(&self.identity_of(owner.level, owner.logical, *entry));
+            let Some(entry) = entry.filter(fits) else { continue };
             match owner.level {
                 0 if !owner.logical.is_multiple_of(CHUNK_PAGES) => {
                     found.data.push((owner.logical, entry, block.to_vec()));

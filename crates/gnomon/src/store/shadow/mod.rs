@@ -24,7 +24,8 @@
 //!
 //! *Early writes.* When more than an eighth of the pool is changed, a page transaction writes some changed pages to
 //! free space before their batch is closed, and remembers the places. No root reaches them, so a crash forgets them.
-//! A page transaction can thus be larger than the pool.
+//! A page transaction can thus be larger than the pool. A transaction that has locked whole trees changes and writes
+//! pages of its own before it enters the gate ([`private`]).
 //!
 //! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
 //! method has its order among data pages; then a loader's, upward through the levels of the page table); `early` or
@@ -44,9 +45,11 @@ mod batch;
 mod clean;
 mod counters;
 mod durable;
+mod early;
 mod mend;
 mod pages;
 mod pin;
+mod private;
 mod reservation;
 mod root;
 #[cfg(all(test, shuttle))]
@@ -55,12 +58,14 @@ mod space;
 mod table;
 mod translate;
 mod verify;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::{
     counters::{Counted, Counters},
     durable::Durability,
+    early::EarlyPages,
     root::{ROOT_PAGES, Root},
     space::{CHUNK_PAGES, Life, Search, Space},
     table::PageEntry,
@@ -83,8 +88,8 @@ use crate::{
 pub use backup::{Backup, BackupHeader, BackupId, RestorePhase, check_backup, read_header, restore};
 pub use counters::Activity;
 pub use pages::PageTxn;
-#[cfg(all(test, not(shuttle)))]
 pub(crate) use pin::PinnedRoot;
+pub use private::PrivatePages;
 pub use reservation::Reservation;
 pub use verify::{Finding, Severity};
 
@@ -149,9 +154,9 @@ struct Accumulating {
     /// Changed pages, by logical number.
     dirty: BTreeMap<u64, Arc<Frame>>,
     /// Changed pages that were written early: where.
-    early: BTreeMap<u64, PageEntry>,
-    /// Those of the batch in flight, until the page table knows them.
-    early_in_flight: BTreeMap<u64, PageEntry>,
+    early: EarlyPages,
+    /// Those of the batch in flight, and its number, until the page table knows them.
+    early_in_flight: (u64, Arc<EarlyPages>),
     /// Logical pages given back.
     freed: BTreeSet<u64>,
     /// Pages that the cleaner copied elsewhere.
@@ -208,6 +213,8 @@ enum When {
     Early,
     /// As part of their batch.
     WithBatch,
+    /// Before it is known which batch that will be.
+    BeforeBatch,
 }
 
 /// What a page transaction will do on the whole.
@@ -243,6 +250,8 @@ pub(crate) enum PlantedBug {
     MoveUnsynced,
     /// The file is cut before the root knows.
     CutBeforeRoot,
+    /// A batch points to private pages without syncing them first.
+    PublishedUnsynced,
 }
 
 /// Races that the seeded schedules must catch.
@@ -271,6 +280,8 @@ pub(crate) enum PlantedRace {
     MovedUnseen,
     /// A page is moved although it has changed.
     MovedOutdated,
+    /// A reader does not notice that pages were replaced while it read them.
+    ReplacedUnseen,
 }
 
 /// How much of the store is in use.
@@ -489,6 +500,13 @@ impl ShadowStore {
         let reserved = pages_written(pages, logical_end).saturating_sub(held);
         let standing = standing_pages(logical_end, space.end());
         space.set_standing(standing);
+        drop(space);
+        self.reserve_space(purpose, reserved)
+    }
+
+    /// Reserves so many physical pages, and returns how many that is.
+    fn reserve_space(&self, purpose: Purpose, reserved: u64) -> Result<u64> {
+        let mut space = self.space.lock();
         let needs_growth = space.reserve(reserved);
         drop(space);
         if needs_growth && let Err(error) = self.grow() {
@@ -602,6 +620,13 @@ impl ShadowStore {
         self.counters.bytes_changed.add(bytes as u64);
     }
 
+    /// Physical pages that may not be handed out, and those of them that the newest root reaches.
+    #[cfg(test)]
+    pub(crate) fn taken_and_reachable(&self) -> (u64, u64) {
+        let space = self.space.lock();
+        (space.taken(), space.reachable())
+    }
+
     /// The number of the next batch.
     #[cfg(test)]
     pub(crate) fn next_batch(&self) -> u64 {
@@ -611,6 +636,11 @@ impl ShadowStore {
     /// The physical page of a logical one, as far as the page table can be read.
     pub fn place_of(&self, page: PageId) -> Option<u64> {
         Some(self.entry(0, page.0).ok()??.physical)
+    }
+
+    /// What the page at `entry` must say of itself.
+    fn identity_of(&self, level: u8, logical: u64, entry: PageEntry) -> Identity {
+        Identity { database: self.database, level, logical, batch: entry.batch, early: entry.early }
     }
 
     fn corrupt(&self, physical: u64, detail: impl Into<String>) -> Error {
@@ -625,7 +655,7 @@ impl ShadowStore {
             std::io::ErrorKind::UnexpectedEof => self.corrupt(at, "it lies past the end of the file"),
             _ => error.into(),
         })?;
-        let expected = Identity { database: self.database, level, logical, batch: entry.batch };
+        let expected = self.identity_of(level, logical, entry);
         #[cfg(test)]
         if self.planted == Some(PlantedBug::ChecksumUnchecked) {
             let sum = crc32c::crc32c(&block[4..]);
@@ -689,7 +719,9 @@ impl ShadowStore {
             .fetch(PoolKey { level: 0, index: id.0 }, || {
                 let early = {
                     let accumulating = self.accumulating.lock();
-                    accumulating.early.get(&id.0).or_else(|| accumulating.early_in_flight.get(&id.0)).copied()
+                    let (in_flight, early) = &accumulating.early_in_flight;
+                    let entry = accumulating.early.get(id.0, accumulating.batch);
+                    entry.or_else(|| early.get(id.0, *in_flight))
                 };
                 if let Some(entry) = early {
                     return self.read_page(0, id.0, entry).map(Some);
@@ -837,11 +869,13 @@ impl ShadowStore {
             }
         }
         self.write_blocks(pages.into_iter().map(|(physical, key, page)| {
-            let identity = Identity { database: self.database, level: key.level, logical: key.index, batch };
+            let early = when == When::BeforeBatch;
+            let entry = PageEntry { physical, batch, early };
+            let identity = self.identity_of(key.level, key.index, entry);
             (physical, move |block: &mut [u8]| page.seal(identity, block))
         }))?;
         match when {
-            When::Early => self.counters.early_pages.add(data_pages),
+            When::Early | When::BeforeBatch => self.counters.early_pages.add(data_pages),
             When::WithBatch => self.counters.data_pages.add(data_pages),
         }
         self.counters.table_pages.add(table_pages);
@@ -910,7 +944,7 @@ impl ShadowStore {
         self.write_pages(batch, When::Early, pages)?;
         for ((frame, latch), physical) in chosen.into_iter().zip(places) {
             let mut accumulating = self.accumulating.lock();
-            let before = accumulating.early.insert(frame.key.index, PageEntry { physical, batch });
+            let before = accumulating.early.insert(frame.key.index, physical, false);
             accumulating.dirty.remove(&frame.key.index);
             drop(accumulating);
             frame.dirty.store(false, Ordering::Release);
@@ -923,9 +957,9 @@ impl ShadowStore {
     }
 
     /// Gives up the place of an early write, and gives the batch back what it took of its reservation.
-    fn release_early(&self, place: PageEntry) {
+    fn release_early(&self, physical: u64) {
         // In this order: what the batch has must have been promised.
-        self.space.lock().release_for_reservation(place.physical);
+        self.space.lock().release_for_reservation(physical);
         self.accumulating.lock().reserved += 1;
     }
 }

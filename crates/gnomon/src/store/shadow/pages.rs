@@ -30,6 +30,10 @@ impl<'a> PageTxn<'a> {
         Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
+    pub(super) fn store(&self) -> &'a ShadowStore {
+        self.store
+    }
+
     fn make_room(&self) -> Result<()> {
         self.store.check()?;
         // An estimate read without waiting for anybody is good enough here.
@@ -93,7 +97,7 @@ impl<'a> PageWrite for PageTxn<'a> {
             let mut accumulating = self.store.accumulating.lock();
             accumulating.dirty.remove(&index);
             accumulating.freed.insert(index);
-            accumulating.early.remove(&index)
+            accumulating.early.remove(index)
         };
         frame.dirty.store(false, Ordering::Release);
         if let Some(early) = early {
@@ -134,7 +138,7 @@ impl PageGuard for PageMut<'_> {
 impl ShadowStore {
     /// A logical page number that is not in use: one given back, else one that the page table shows unused (each node
     /// is looked through once after opening), else a new one.
-    fn allocate_logical(&self) -> Result<u64> {
+    pub(super) fn allocate_logical(&self) -> Result<u64> {
         loop {
             let scan = {
                 let mut logical = self.logical.lock();
@@ -163,7 +167,7 @@ impl ShadowStore {
         }
     }
 
-    fn free_logical(&self, number: u64) {
+    pub(super) fn free_logical(&self, number: u64) {
         let mut logical = self.logical.lock();
         // A node still to be looked through will show it.
         if number < logical.scanned || number >= logical.scan_end {

@@ -47,7 +47,7 @@ impl Pins {
     /// Of the pages that batch `given_up` gave up, those that are free now. The others are held.
     pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<u64> {
         let mut free = Vec::with_capacity(pages.len());
-        for PageEntry { physical, batch: written } in pages {
+        for PageEntry { physical, batch: written, .. } in pages {
             if self.is_needed(written, given_up) {
                 self.held.push(Held { physical, written, given_up });
             } else {

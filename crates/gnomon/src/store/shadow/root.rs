@@ -314,7 +314,7 @@ mod tests {
             depth: 2,
             free_pages_whole: true,
             closed: false,
-            table: PageEntry { physical: 9, batch },
+            table: PageEntry { physical: 9, batch, ..PageEntry::default() },
         }
     }
 
@@ -355,7 +355,7 @@ mod tests {
         let runs = [Run { start: 7, len: 2 }, Run { start: 199, len: 1 }];
         let write = |physical: u64, batch| {
             let mut block = [0; PAGE_BYTES];
-            let identity = Identity { database: 7, level: 0, logical: physical, batch };
+            let identity = Identity { database: 7, level: 0, logical: physical, batch, early: false };
             Page::new(PageKind::TreeLeaf).seal(identity, &mut block);
             file.write_at(physical * PAGE_BYTES as u64, &block).unwrap();
         };

@@ -5,8 +5,8 @@
 //! (Shadows, section 2: "a tree structure with a fixed number N of slots in each node".)
 //!
 //! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second, of a mirror, is zero as yet),
-//! the 40-bit number of the commit batch that wrote the page, 4 bits of size (log2 of bytes, less 9), 4 bits of flags
-//! (zero as yet). Zero is "no such page".
+//! the 40-bit number of the commit batch that wrote the page, 4 bits of size (log2 of bytes, less 9), 4 bits of flags: bit
+//! 0, the page was written before its batch was known (and may carry a smaller number). Zero is "no such page".
 
 use crate::page::{BODY_BYTES, PAGE_BYTES, Page};
 
@@ -17,6 +17,9 @@ pub(crate) const FANOUT: u64 = (BODY_BYTES / ENTRY_BYTES) as u64;
 /// The deepest page table: `FANOUT` to this power exceeds 2^39 pages, 2 PiB.
 pub(crate) const DEPTH_MAX: u8 = 5;
 const FIELD_BITS: u32 = 40;
+/// Where the flags begin.
+const FLAGS_AT: u32 = 3 * FIELD_BITS + 4;
+const EARLY: u128 = 1 << FLAGS_AT;
 const SIZE_CODE: u128 = PAGE_BYTES.trailing_zeros() as u128 - 9;
 
 /// Where a page is, and which batch wrote it.
@@ -24,6 +27,8 @@ const SIZE_CODE: u128 = PAGE_BYTES.trailing_zeros() as u128 - 9;
 pub(crate) struct PageEntry {
     pub physical: u64,
     pub batch: u64,
+    /// Whether the page was written before its batch was known, and so may carry a smaller number.
+    pub early: bool,
 }
 
 impl PageEntry {
@@ -31,14 +36,15 @@ impl PageEntry {
         debug_assert!(self.physical < 1 << FIELD_BITS && self.batch < 1 << FIELD_BITS);
         let word = u128::from(self.physical)
             | u128::from(self.batch) << (2 * FIELD_BITS)
-            | if self.physical == 0 { 0 } else { SIZE_CODE << (3 * FIELD_BITS) };
+            | if self.physical == 0 { 0 } else { SIZE_CODE << (3 * FIELD_BITS) }
+            | if self.early { EARLY } else { 0 };
         word.to_le_bytes()
     }
 
     pub fn decode(bytes: &[u8]) -> PageEntry {
         let word = u128::from_le_bytes(bytes.try_into().expect("16 bytes"));
         let field = |index: u32| (word >> (index * FIELD_BITS)) as u64 & ((1 << FIELD_BITS) - 1);
-        PageEntry { physical: field(0), batch: field(2) }
+        PageEntry { physical: field(0), batch: field(2), early: word & EARLY != 0 }
     }
 
     /// The entry, unless it says that there is no page.
@@ -80,8 +86,10 @@ mod tests {
 
     #[test]
     fn entries_round_trip() {
-        let far = PageEntry { physical: (1 << 40) - 1, batch: (1 << 40) - 2 };
+        let far = PageEntry { physical: (1 << 40) - 1, batch: (1 << 40) - 2, early: false };
         assert_eq!(PageEntry::decode(&far.encode()), far);
+        let early = PageEntry { early: true, ..far };
+        assert_eq!(PageEntry::decode(&early.encode()), early);
         assert_eq!(PageEntry::default().encode(), [0; ENTRY_BYTES]);
     }
 

@@ -118,7 +118,10 @@ impl Translations {
     pub fn fill(&self, miss: &Miss, entry: PageEntry) {
         #[cfg(all(test, shuttle))]
         if self.fills_late {
-            crate::sync::thread::yield_now();
+            // Long enough for a batch.
+            use shuttle::rand::Rng;
+            let steps = shuttle::rand::thread_rng().gen_range(0..1000);
+            (0..steps).for_each(|_| crate::sync::thread::yield_now());
         }
         let (group, set) = place(miss.logical);
         let mut group = self.groups[group].lock();
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
 
     fn entry(physical: u64) -> PageEntry {
-        PageEntry { physical, batch: physical + 1 }
+        PageEntry { physical, batch: physical + 1, early: physical.is_multiple_of(2) }
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn merge<R: Read>(sources: &[Source<R>], base: u64, layout: &mut Layout) -> Resu
             return Err(from.damaged(0, detail));
         };
         let physical = layout.copy(block)?;
-        layout.set(1, logical, PageEntry { physical, batch: map[slot] })?;
+        layout.set(1, logical, PageEntry { physical, batch: map[slot], ..PageEntry::default() })?;
     }
     Ok(())
 }
@@ -225,9 +225,10 @@ impl Layout {
 
     fn write_node(&mut self, level: u8) -> Result<Option<(u64, PageEntry)>> {
         let Some(Open { base, node }) = self.open[usize::from(level)].take() else { return Ok(None) };
-        let identity = Identity { database: self.database, level, logical: base, batch: self.batch };
+        let identity =
+            Identity { database: self.database, level, logical: base, batch: self.batch, early: false };
         let physical = self.append(|place| node.seal(identity, place))?;
-        Ok(Some((base, PageEntry { physical, batch: self.batch })))
+        Ok(Some((base, PageEntry { physical, batch: self.batch, ..PageEntry::default() })))
     }
 
     /// Takes places for the bitmaps whose logical numbers come up to `logical`: there may be so many chunks.
@@ -239,7 +240,7 @@ impl Layout {
             }
             let physical = self.append(|_| ())?;
             self.bitmaps.push(physical);
-            self.set(1, number, PageEntry { physical, batch: self.batch })?;
+            self.set(1, number, PageEntry { physical, batch: self.batch, ..PageEntry::default() })?;
         }
     }
 
@@ -270,7 +271,13 @@ impl Layout {
                 page.body_mut()[(offset / 8) as usize] |= 1 << (offset % 8);
             }
             let mut block = [0; PAGE_BYTES];
-            let identity = Identity { database: self.database, level: 0, logical: number, batch: self.batch };
+            let identity = Identity {
+                database: self.database,
+                level: 0,
+                logical: number,
+                batch: self.batch,
+                early: false,
+            };
             page.seal(identity, &mut block);
             self.file.write_at(physical * PAGE_BYTES as u64, &block)?;
         }

@@ -301,7 +301,8 @@ impl<R: Read> Source<R> {
         for (place, (slot, &batch)) in here.enumerate() {
             let block = &blocks[place * PAGE_BYTES..][..PAGE_BYTES];
             let logical = base + slot as u64;
-            let identity = Identity { database: self.header.id.database, level: 0, logical, batch };
+            let identity =
+                Identity { database: self.header.id.database, level: 0, logical, batch, early: false };
             let checked = Page::check_expected(block, identity).and_then(|kind| match kind {
                 PageKind::PageTable | PageKind::SpaceMap => Err(format!("its kind is {kind:?}")),
                 _ => Ok(()),

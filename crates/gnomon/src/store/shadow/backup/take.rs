@@ -248,11 +248,16 @@ impl Window {
             for &place in run {
                 let (entry, logical) = wanted[place];
                 let block = &scratch[(entry.physical - start) as usize * PAGE_BYTES..][..PAGE_BYTES];
-                let identity = Identity { database: store.database, level: 0, logical, batch: entry.batch };
+                let PageEntry { batch, early, .. } = entry;
+                let identity = Identity { database: store.database, level: 0, logical, batch, early };
                 Page::check_expected(block, identity).map_err(|detail| {
                     store.corrupt(entry.physical, format!("logical page {logical}, level 0: {detail}"))
                 })?;
-                self.blocks[place * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(block);
+                let taken = &mut self.blocks[place * PAGE_BYTES..][..PAGE_BYTES];
+                taken.copy_from_slice(block);
+                if early {
+                    Page::set_batch(taken, batch);
+                }
             }
             places = others;
         }

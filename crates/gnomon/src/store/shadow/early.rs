@@ -1,0 +1,49 @@
+//! The pages of a batch that were written before it was closed: where they are.
+
+use super::{table::PageEntry, words::Words};
+
+/// Set in the word of a page that was written by a transaction of its own, before its batch was known.
+const BEFORE_BATCH: u64 = 1;
+
+/// Where pages are that were written before their batch was closed.
+#[derive(Clone, Default)]
+pub(super) struct EarlyPages(Words);
+
+fn entry(word: u64, batch: u64) -> PageEntry {
+    PageEntry { physical: word >> 1, batch, early: word & BEFORE_BATCH != 0 }
+}
+
+impl EarlyPages {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn contains(&self, logical: u64) -> bool {
+        self.0.contains(logical)
+    }
+
+    /// The entry that a page will have in the page table when it is published with this batch.
+    pub fn get(&self, logical: u64, batch: u64) -> Option<PageEntry> {
+        self.0.get(logical).map(|word| entry(word, batch))
+    }
+
+    /// Notes where a page was written, and whether its batch was not known then. Returns where it was before.
+    pub fn insert(&mut self, logical: u64, physical: u64, before_batch: bool) -> Option<u64> {
+        let before = self.0.insert(logical, physical << 1 | if before_batch { BEFORE_BATCH } else { 0 });
+        before.map(|word| word >> 1)
+    }
+
+    /// Forgets a page. Returns where it was.
+    pub fn remove(&mut self, logical: u64) -> Option<u64> {
+        self.0.remove(logical).map(|word| word >> 1)
+    }
+
+    /// All entries, for this batch, in the order of logical pages.
+    pub fn iter(&self, batch: u64) -> impl Iterator<Item = (u64, PageEntry)> {
+        self.0.iter().map(move |(logical, word)| (logical, entry(word, batch)))
+    }
+}

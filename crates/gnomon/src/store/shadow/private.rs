@@ -1,0 +1,543 @@
+//! Private pages: what one transaction changes on pages that nobody else changes meanwhile (Shadows, section 4.2: "it is
+//! free to use page-level updates for those pages covered by the lock").
+//!
+//! A transaction that has locked trees as a whole changes copies of their pages. It has a map of its own from logical
+//! pages to these, in front of the page table, and a bounded cache; what does not fit is written to free space early.
+//! Nobody else sees any of it: the page table does not change, a crash forgets them since no root reaches them, and
+//! dropping [`PrivatePages`] gives their space and their numbers back. When the transaction commits, its map joins the
+//! batch that is next ([`PageTxn::publish`]), whole, within one passage through the commit gate.
+//!
+//! *Layers.* What is changed after a savepoint goes to a layer of its own, over those below, and can be dropped or merged
+//! into one below. A tree's changes come in the order of layers; another tree may be changed in lower ones later.
+//!
+//! *Memory.* The cache has as many pages as it is given; the map takes about 11 bytes a page where neighbours are
+//! changed, and 170 where they are not.
+//!
+//! *Space* is reserved when pages are written, not before. There is no promise for what will be written later: a full
+//! disk is an error of this transaction, which can give everything back.
+//!
+//! Whoever uses it must be alone with the trees whose pages it reads and changes, from the first read until the end. It
+//! is for one thread at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    PageTxn, PlantedBug, Purpose, ShadowStore, When,
+    space::Life,
+    table::{self, PageEntry},
+    words::Words,
+};
+use crate::{
+    Error, Result,
+    page::{Page, PageId, PageKind, pool::PoolKey},
+    store::{PageGuard, PageRead, PageWrite},
+    sync::{Arc, Mutex, atomic::Ordering},
+};
+
+/// The fewest pages that a cache has.
+const CACHED_PAGES_MIN: usize = 8;
+/// Pages that are published between two looks at whether others wait for the mutexes.
+const SPACE_AT_ONCE: usize = 256;
+
+/// What a layer says of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// Where it was written; none if it is in the cache only, or freed.
+    physical: Option<u64>,
+    /// The layer took its number from the store.
+    is_new: bool,
+    is_freed: bool,
+}
+
+impl Place {
+    const PRESENT: u64 = 1;
+    const NEW: u64 = 2;
+    const FREED: u64 = 4;
+    const PHYSICAL_AT: u32 = 3;
+
+    fn word(self) -> u64 {
+        self.physical.unwrap_or_default() << Place::PHYSICAL_AT
+            | Place::PRESENT
+            | if self.is_new { Place::NEW } else { 0 }
+            | if self.is_freed { Place::FREED } else { 0 }
+    }
+
+    fn of(word: u64) -> Place {
+        let physical = word >> Place::PHYSICAL_AT;
+        Place {
+            physical: (physical != 0).then_some(physical),
+            is_new: word & Place::NEW != 0,
+            is_freed: word & Place::FREED != 0,
+        }
+    }
+}
+
+/// The changes since a savepoint.
+#[derive(Default)]
+struct Layer(Words);
+
+impl Layer {
+    fn get(&self, logical: u64) -> Option<Place> {
+        self.0.get(logical).map(Place::of)
+    }
+
+    fn set(&mut self, logical: u64, place: Place) {
+        self.0.insert(logical, place.word());
+    }
+
+    fn places(&self) -> impl Iterator<Item = (u64, Place)> {
+        self.0.iter().map(|(logical, word)| (logical, Place::of(word)))
+    }
+}
+
+struct Cached {
+    /// None while it is latched exclusively.
+    page: Option<Arc<Page>>,
+    /// It is nowhere else.
+    dirty: bool,
+    recent: bool,
+}
+
+struct State {
+    /// By their numbers; the lowest is zero. Layers are made when they are written to.
+    layers: BTreeMap<u64, Layer>,
+    /// The layer that is changed.
+    current: u64,
+    /// By layer and logical number.
+    cached: BTreeMap<(u64, u64), Cached>,
+    /// Where looking for pages to evict goes on.
+    hand: (u64, u64),
+}
+
+impl State {
+    fn current(&mut self) -> &mut Layer {
+        self.layers.entry(self.current).or_default()
+    }
+
+    /// The uppermost layer that says something of a page, and what.
+    fn find(&self, logical: u64) -> Option<(u64, Place)> {
+        let layers = self.layers.iter().rev();
+        layers.filter_map(|(number, layer)| Some((*number, layer.get(logical)?))).next()
+    }
+}
+
+/// The pages that a transaction has changed, and a view of the store as they make it.
+pub struct PrivatePages {
+    store: Arc<ShadowStore>,
+    cached_max: usize,
+    state: Mutex<State>,
+}
+
+impl PrivatePages {
+    /// A view in which nothing is changed yet, with about so many pages in memory at most.
+    pub fn new(store: &Arc<ShadowStore>, cached_max: usize) -> PrivatePages {
+        PrivatePages {
+            store: store.clone(),
+            cached_max: cached_max.max(CACHED_PAGES_MIN),
+            state: Mutex::new(State {
+                layers: BTreeMap::new(),
+                current: 0,
+                cached: BTreeMap::new(),
+                hand: (0, 0),
+            }),
+        }
+    }
+
+    /// Pages that it has changed, at most, and pages that it has in memory.
+    pub fn len(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.layers.values().map(|layer| layer.0.len()).sum(), state.cached.len())
+    }
+
+    /// What its map takes in memory, about, in bytes.
+    pub fn map_bytes(&self) -> usize {
+        self.state.lock().layers.values().map(|layer| layer.0.bytes()).sum()
+    }
+
+    /// The number of the uppermost layer that something was changed in; zero for the lowest.
+    pub fn uppermost(&self) -> u64 {
+        self.state.lock().layers.keys().next_back().copied().unwrap_or_default()
+    }
+
+    /// From now on changes go to the layer `number`. No layer above it may have pages of the trees that are changed.
+    pub fn change_in(&self, number: u64) {
+        self.state.lock().current = number;
+    }
+
+    /// Undoes all changes in layers from `number` on.
+    pub fn drop_layers(&self, number: u64) {
+        let mut state = self.state.lock();
+        state.cached.split_off(&(number, 0));
+        for layer in state.layers.split_off(&number).into_values() {
+            self.give_back(layer);
+        }
+    }
+
+    /// Makes the changes in layers from `number` on changes of the layer `into`, which is below.
+    pub fn merge_layers(&self, number: u64, into: u64) {
+        let mut state = self.state.lock();
+        let upper = state.layers.split_off(&number);
+        let mut below = state.layers.remove(&into).unwrap_or_default();
+        for (number, layer) in upper {
+            self.merge(&mut state, &mut below, into, number, layer);
+        }
+        state.layers.insert(into, below);
+    }
+
+    /// Merges layer `number` into the one below it.
+    fn merge(&self, state: &mut State, below: &mut Layer, into: u64, number: u64, layer: Layer) {
+        let (mut released, mut numbers) = (Vec::new(), Vec::new());
+        for (logical, place) in layer.places() {
+            let before = below.get(logical).filter(|before| !before.is_freed);
+            if let Some(before) = before {
+                released.extend(before.physical);
+                state.cached.remove(&(into, logical));
+            }
+            let is_new = before.map_or(place.is_new, |before| before.is_new);
+            if place.is_freed && is_new {
+                below.0.remove(logical);
+                numbers.push(logical);
+            } else {
+                below.set(logical, Place { is_new, ..place });
+            }
+            if let Some(cached) = state.cached.remove(&(number, logical)) {
+                state.cached.insert((into, logical), cached);
+            }
+        }
+        self.release(&released);
+        numbers.into_iter().for_each(|number| self.store.free_logical(number));
+    }
+
+    /// Writes everything that is only in memory, so that it may be published. Makes one layer of all.
+    pub fn finish(&self) -> Result<()> {
+        self.merge_layers(1, 0);
+        let mut state = self.state.lock();
+        let dirty = state.cached.iter().filter(|(_, cached)| cached.dirty);
+        let dirty: Vec<(u64, u64)> = dirty.map(|(key, _)| *key).collect();
+        // As many at a time as fit well into one reservation.
+        dirty.chunks(SPACE_AT_ONCE).try_for_each(|some| self.write_out(&mut state, some))
+    }
+
+    /// Physical pages that are to be reserved for the batch that publishes it: nodes of the page table and bitmaps, at
+    /// most. The pages themselves have their places.
+    fn standing(&self) -> u64 {
+        let pages = self.len().0 as u64;
+        let logical_end = self.store.logical.lock().end;
+        pages.min(super::nodes(logical_end)) + pages / table::FANOUT
+    }
+
+    /// Gives back the space and the numbers of a layer that nobody will use.
+    fn give_back(&self, layer: Layer) {
+        let released: Vec<u64> = layer.places().filter_map(|(_, place)| place.physical).collect();
+        self.release(&released);
+        layer
+            .places()
+            .filter(|(_, place)| place.is_new)
+            .for_each(|(logical, _)| self.store.free_logical(logical));
+    }
+
+    fn release(&self, pages: &[u64]) {
+        for some in pages.chunks(SPACE_AT_ONCE) {
+            let mut space = self.store.space.lock();
+            some.iter().for_each(|physical| space.release(*physical));
+        }
+        if !pages.is_empty() {
+            let wanted = self.store.space.lock().wants_cleaning();
+            self.store.cleaning_wanted.store(wanted, Ordering::Release);
+        }
+    }
+
+    /// Evicts pages if there are too many in memory.
+    fn make_room(&self, state: &mut State) -> Result<()> {
+        self.store.check()?;
+        if state.cached.len() < self.cached_max {
+            return Ok(());
+        }
+        let wanted = (self.cached_max / 4).max(1);
+        let mut chosen = BTreeSet::new();
+        // Twice round at most: once to take second chances away.
+        for _ in 0..2 * state.cached.len() {
+            let next = state.cached.range_mut(state.hand..).next();
+            let Some((&key, cached)) = next else {
+                state.hand = (0, 0);
+                continue;
+            };
+            state.hand = (key.0, key.1 + 1);
+            if cached.page.is_none() || std::mem::take(&mut cached.recent) {
+                continue;
+            }
+            if !chosen.insert(key) || chosen.len() == wanted {
+                break;
+            }
+        }
+        let (dirty, clean): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|key| state.cached[key].dirty);
+        for key in clean {
+            state.cached.remove(&key);
+        }
+        self.write_out(state, &dirty)?;
+        for key in dirty {
+            state.cached.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Writes cached pages to free space.
+    fn write_out(&self, state: &mut State, keys: &[(u64, u64)]) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let store = &self.store;
+        let mut reserved = store.reserve_space(Purpose::Use, keys.len() as u64)?;
+        let places = store.take_space(keys.len() as u64, Life::Long, &mut reserved);
+        store.space.lock().unreserve(reserved);
+        let places = places?;
+        let batch = store.accumulating.lock().batch;
+        let pages = keys.iter().zip(&places).filter_map(|(key, physical)| {
+            let page = state.cached.get(key)?.page.clone()?;
+            Some((*physical, PoolKey { level: 0, index: key.1 }, page))
+        });
+        let pages = pages.collect();
+        store.write_pages(batch, When::BeforeBatch, pages).map_err(|error| store.poison(&error))?;
+        for (key, physical) in keys.iter().zip(places) {
+            let layer = state.layers.entry(key.0).or_default();
+            let is_new = layer.get(key.1).is_some_and(|place| place.is_new);
+            layer.set(key.1, Place { physical: Some(physical), is_new, is_freed: false });
+            if let Some(cached) = state.cached.get_mut(key) {
+                cached.dirty = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// The image of a page as this view has it, and whether the layer that is changed has it in memory.
+    fn image(&self, state: &mut State, id: PageId) -> Result<(Arc<Page>, bool)> {
+        let Some((layer, place)) = state.find(id.0) else {
+            return Ok((Arc::clone(&*self.store.read(id)?), false));
+        };
+        let is_current = layer == state.current;
+        if let Some(cached) = state.cached.get_mut(&(layer, id.0)) {
+            cached.recent = true;
+            let page = cached.page.clone();
+            return Ok((page.ok_or_else(|| self.damaged(id, "is reached twice"))?, is_current));
+        }
+        let Some(physical) = place.physical.filter(|_| !place.is_freed) else {
+            return Err(self.damaged(id, "is pointed to, but was freed"));
+        };
+        match self.make_room(state) {
+            // To read needs no space.
+            Ok(()) | Err(Error::DiskFull) => {}
+            Err(error) => return Err(error),
+        }
+        let batch = self.store.accumulating.lock().batch;
+        let page = Arc::new(self.store.read_page(0, id.0, PageEntry { physical, batch, early: true })?);
+        state.cached.insert((layer, id.0), Cached { page: Some(page.clone()), dirty: false, recent: true });
+        Ok((page, is_current))
+    }
+
+    fn damaged(&self, id: PageId, what: &str) -> Error {
+        self.store.corrupt(0, format!("logical page {id} {what}"))
+    }
+
+    /// Takes a page back from whoever had it latched exclusively.
+    fn put_back(&self, id: u64, page: Arc<Page>, changed: bool) {
+        let mut state = self.state.lock();
+        let current = state.current;
+        if !changed {
+            if let Some(cached) = state.cached.get_mut(&(current, id)) {
+                cached.page = Some(page);
+            }
+            return;
+        }
+        let before = state.current().get(id);
+        self.release(before.and_then(|place| place.physical).as_slice());
+        let is_new = before.is_some_and(|place| place.is_new);
+        state.current().set(id, Place { physical: None, is_new, is_freed: false });
+        state.cached.insert((current, id), Cached { page: Some(page), dirty: true, recent: true });
+    }
+
+    fn free_page(&self, id: u64) {
+        let mut state = self.state.lock();
+        let current = state.current;
+        let before = state.current().get(id);
+        state.cached.remove(&(current, id));
+        self.release(before.and_then(|place| place.physical).as_slice());
+        if before.is_some_and(|place| place.is_new) {
+            state.current().0.remove(id);
+            self.store.free_logical(id);
+        } else {
+            state.current().set(id, Place { physical: None, is_new: false, is_freed: true });
+        }
+    }
+}
+
+impl Drop for PrivatePages {
+    fn drop(&mut self) {
+        let layers = std::mem::take(&mut self.state.lock().layers);
+        layers.into_values().for_each(|layer| self.give_back(layer));
+    }
+}
+
+/// An image of a page of a private view.
+pub struct PrivatePage(Arc<Page>);
+
+impl std::ops::Deref for PrivatePage {
+    type Target = Arc<Page>;
+    fn deref(&self) -> &Arc<Page> {
+        &self.0
+    }
+}
+
+/// A page of a private view, latched exclusively.
+pub struct PrivateMut<'a> {
+    pages: &'a PrivatePages,
+    id: u64,
+    /// None if it was given back.
+    page: Option<Arc<Page>>,
+    changed: bool,
+}
+
+impl std::ops::Deref for PrivateMut<'_> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        self.page.as_ref().expect("it is there until the guard goes")
+    }
+}
+
+impl std::ops::DerefMut for PrivateMut<'_> {
+    fn deref_mut(&mut self) -> &mut Page {
+        self.changed = true;
+        Arc::make_mut(self.page.as_mut().expect("it is there until the guard goes"))
+    }
+}
+
+impl PageGuard for PrivateMut<'_> {
+    fn id(&self) -> PageId {
+        PageId(self.id)
+    }
+}
+
+impl Drop for PrivateMut<'_> {
+    fn drop(&mut self) {
+        if let Some(page) = self.page.take() {
+            self.pages.put_back(self.id, page, self.changed);
+        }
+    }
+}
+
+impl PageRead for PrivatePages {
+    type ReadGuard = PrivatePage;
+
+    fn read(&self, id: PageId) -> Result<PrivatePage> {
+        Ok(PrivatePage(self.image(&mut self.state.lock(), id)?.0))
+    }
+}
+
+impl<'a> PageWrite for &'a PrivatePages {
+    type WriteGuard = PrivateMut<'a>;
+
+    fn write(&self, id: PageId) -> Result<PrivateMut<'a>> {
+        let mut state = self.state.lock();
+        self.make_room(&mut state)?;
+        let (page, is_current) = self.image(&mut state, id)?;
+        if is_current {
+            // Taken out, so that it is changed and not a copy of it.
+            let current = state.current;
+            if let Some(cached) = state.cached.get_mut(&(current, id.0)) {
+                cached.page = None;
+            }
+        }
+        Ok(PrivateMut { pages: self, id: id.0, page: Some(page), changed: false })
+    }
+
+    fn allocate(&self, kind: PageKind) -> Result<PrivateMut<'a>> {
+        let mut state = self.state.lock();
+        self.make_room(&mut state)?;
+        let id = self.store.allocate_logical()?;
+        state.current().set(id, Place { physical: None, is_new: true, is_freed: false });
+        Ok(PrivateMut { pages: self, id, page: Some(Arc::new(Page::new(kind))), changed: true })
+    }
+
+    fn free(&self, mut guard: PrivateMut<'a>) -> Result<()> {
+        guard.page = None;
+        self.free_page(guard.id);
+        Ok(())
+    }
+}
+
+impl PageRead for &PrivatePages {
+    type ReadGuard = PrivatePage;
+
+    fn read(&self, id: PageId) -> Result<PrivatePage> {
+        (*self).read(id)
+    }
+}
+
+impl ShadowStore {
+    /// Begins a page transaction that will change at most `pages` pages and publish private ones.
+    ///
+    /// # Errors
+    /// As [`ShadowStore::begin`].
+    pub fn begin_publishing(
+        &self,
+        purpose: Purpose,
+        pages: u64,
+        private: &PrivatePages,
+    ) -> Result<PageTxn<'_>> {
+        let standing = self.reserve_space(purpose, private.standing())?;
+        match self.reserve(purpose, pages, 0) {
+            Ok(reserved) => self.enter(reserved + standing),
+            Err(error) => {
+                self.space.lock().unreserve(standing);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl PageTxn<'_> {
+    /// Makes private pages, which were [finished](PrivatePages::finish), part of this page transaction: in place of the
+    /// pages of the same numbers, which nobody may change meanwhile.
+    ///
+    /// Whoever reads these pages at the same time may find some of before and some of after.
+    pub fn publish(&self, private: PrivatePages) {
+        let layers = std::mem::take(&mut private.state.lock().layers);
+        let store = self.store();
+        for (logical, place) in layers.values().flat_map(Layer::places) {
+            let key = PoolKey { level: 0, index: logical };
+            // A changed page that is being written early is waited for: what it was is outdated now.
+            let is_dirty = store.accumulating.lock().dirty.contains_key(&logical);
+            let latch = if is_dirty { store.pool.get(key).and_then(|pin| pin.write()) } else { None };
+            let mut accumulating = store.accumulating.lock();
+            if let Some(frame) = accumulating.dirty.remove(&logical) {
+                frame.dirty.store(false, Ordering::Release);
+            }
+            let outdated = match place.physical {
+                Some(physical) => {
+                    accumulating.wrote_early |= !store.has_planted(PlantedBug::PublishedUnsynced);
+                    accumulating.freed.remove(&logical);
+                    accumulating.early.insert(logical, physical, true)
+                }
+                None => {
+                    accumulating.freed.insert(logical);
+                    accumulating.early.remove(logical)
+                }
+            };
+            drop(accumulating);
+            // After that: whoever loads the page from now on finds the new one, and who has begun to before has put
+            // a frame there.
+            if let Some(pin) = store.pool.get(key) {
+                store.pool.remove(pin.frame());
+            }
+            drop(latch);
+            if let Some(physical) = outdated {
+                store.release_early(physical);
+            }
+            if place.is_freed {
+                store.free_logical(logical);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
