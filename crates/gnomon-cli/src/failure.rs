@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use gnomon::{Database, Error, Options, Reaction};
+use gnomon::{Error, Reaction};
 
 /// One line that says what failed and what to do.
 #[derive(Debug)]
@@ -49,13 +49,4 @@ impl Failure {
             _ => Failure::of_engine(directory, error),
         }
     }
-}
-
-/// Opens the database in a directory, or makes one there.
-pub fn open(directory: &Path, pool_mib: usize) -> Result<Database, Failure> {
-    let pool_bytes = pool_mib.checked_mul(1 << 20).ok_or_else(|| {
-        Failure(format!("a buffer pool of {pool_mib} MiB is more than this machine can address"))
-    })?;
-    Database::open(directory, Options { pool_bytes, ..Options::default() })
-        .map_err(|error| Failure::of_engine(directory, &error))
 }

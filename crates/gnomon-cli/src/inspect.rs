@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{Database, Error, Options, TreeId, VerifyReport, disk::FileDisk};
+use gnomon::{Database, Error, Options, TreeId, VerifyReport, disk::DiskSet};
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{
     SqlState,
@@ -41,8 +41,8 @@ pub struct Inspect {
 pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let mut progress = Progress::on_stderr("reading pages");
-    let report = FileDisk::open_read_only(directory)
-        .and_then(|disk| gnomon::verify(&disk, &mut |done, total| progress.set(done, total)))
+    let report = DiskSet::open_read_only(directory)
+        .and_then(|disks| gnomon::verify(disks, &mut |done, total| progress.set(done, total)))
         .map_err(|error| Failure::of_reading(directory, &error))?;
     drop(progress);
     let names = read_catalog(directory)?.map(|catalog| names(&catalog)).unwrap_or_default();

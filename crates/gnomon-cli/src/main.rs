@@ -6,13 +6,16 @@
 
 mod backup;
 mod bench;
+mod disk;
 mod failure;
 mod hash_password;
 mod inspect;
 mod lab;
+mod scrub;
 mod serve;
 mod shell;
 mod signals;
+mod storage;
 mod verify;
 
 use std::process::ExitCode;
@@ -57,6 +60,10 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Read everything that a database has and say what is damaged.
     Verify(verify::Verify),
+    /// Show the disks of a database, or add one.
+    Disk(disk::Disk),
+    /// Read every copy of everything, and repair what is damaged.
+    Scrub(scrub::Scrub),
     /// Back up a database, while it is served or not.
     Backup(backup::Backup),
     /// Make a database of backups.
@@ -80,6 +87,8 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Disk(arguments) => disk::run(&arguments),
+        Command::Scrub(arguments) => scrub::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::HashPassword(arguments) => hash_password::run(&arguments),
@@ -102,7 +111,7 @@ mod tests {
         command.clone().debug_assert();
         assert!(EXAMPLES.lines().all(|line| line.chars().count() < 80));
         let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
-        assert_eq!(commands.len(), 9);
+        assert_eq!(commands.len(), 11);
         while let Some(command) = commands.pop() {
             if command.has_subcommands() {
                 commands.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help"));

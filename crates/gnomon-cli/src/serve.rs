@@ -9,10 +9,18 @@ use std::{
 };
 
 use clap::Args;
+use gnomon::{
+    Database,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
+};
 use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::SqlDatabase;
 
-use crate::{Failure, failure, signals};
+use crate::{Failure, signals, storage::Storage};
 
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
 /// statements end and close the database. A second Ctrl-C ends at once; nothing acknowledged is lost.
@@ -103,6 +111,8 @@ pub struct Serve {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 /// An address, a host's name with a port, or a port.
@@ -146,7 +156,8 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
-    let engine = failure::open(&arguments.directory, arguments.pool_mib as usize)?;
+    let engine = arguments.storage.open(&arguments.directory, arguments.pool_mib)?;
+    let reports = Reports::begin(engine.clone());
     let database =
         SqlDatabase::open(engine).map_err(|error| Failure::new(arguments.directory.display(), error))?;
     let options = ServerOptions {
@@ -174,9 +185,41 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let address = server.local_addr();
     tell(&mut stdout(), &format!("serving {} on {address}", arguments.directory.display()));
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
-    server.run().map_err(|error| Failure(error.to_string()))?;
+    let ran = server.run();
+    reports.end();
+    ran.map_err(|error| Failure(error.to_string()))?;
     tell(&mut stderr(), "closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells on standard error what the database reports of its disks.
+struct Reports {
+    ended: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Reports {
+    fn begin(engine: Database) -> Reports {
+        const INTERVAL: Duration = Duration::from_millis(500);
+        let ended = Arc::new(AtomicBool::new(false));
+        let flag = ended.clone();
+        let thread = thread::spawn(move || {
+            while !flag.load(Ordering::Acquire) {
+                for report in engine.take_reports() {
+                    tell(&mut stderr(), &report);
+                }
+                thread::park_timeout(INTERVAL);
+            }
+        });
+        Reports { ended, thread }
+    }
+
+    /// Lets go of the database.
+    fn end(self) {
+        self.ended.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join().expect("telling does not panic");
+    }
 }
 
 /// Prints a line, if anybody still reads: a server goes on without.

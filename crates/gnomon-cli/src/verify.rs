@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use gnomon::{Error, Finding, Severity, VerifyReport, disk::FileDisk};
+use gnomon::{Error, Finding, Severity, VerifyReport, disk::DiskSet};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
@@ -34,8 +34,8 @@ pub struct Verify {
 pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let mut progress = Progress::on_stderr("verifying pages");
-    let verified = FileDisk::open_read_only(directory)
-        .and_then(|disk| gnomon::verify(&disk, &mut |done, total| progress.set(done, total)));
+    let verified = DiskSet::open_read_only(directory)
+        .and_then(|disks| gnomon::verify(disks, &mut |done, total| progress.set(done, total)));
     drop(progress);
     let (report, findings) = match verified {
         Ok(report) => {

@@ -62,6 +62,13 @@ pub enum Error {
         /// What was found, and what to do.
         detail: String,
     },
+    /// A disk of the database is not among those that were opened, or its file is not there.
+    DiskMissing {
+        /// The number of the disk in the database.
+        disk: usize,
+        /// Whether its pages have copies on others.
+        mirrored: bool,
+    },
     /// Another process (or another handle of this one) has the database open.
     InUse {
         /// The path as it was given.
@@ -151,6 +158,7 @@ impl Error {
             | Error::CannotPrepare(_)
             | Error::BadOption(_)
             | Error::NotADatabase { .. }
+            | Error::DiskMissing { .. }
             | Error::InUse { .. }
             | Error::TooNew { .. }
             | Error::BackupStream(_)
@@ -185,6 +193,14 @@ impl fmt::Display for Error {
             Error::ReadOnly => f.write_str("a read-only transaction cannot write"),
             Error::BadOption(detail) => f.write_str(detail),
             Error::NotADatabase { path, detail } => write!(f, "{path} is not a Gnomon database: {detail}"),
+            Error::DiskMissing { disk, mirrored: true } => write!(
+                f,
+                "disk {disk} of the database is missing: bring it back; or, if it is lost for good and was not used without the others, open the database degraded, from the copies on these"
+            ),
+            Error::DiskMissing { disk, mirrored: false } => write!(
+                f,
+                "disk {disk} of the database is missing, and what is on it has no copies: bring it back, or restore a backup"
+            ),
             Error::InUse { path } => {
                 write!(
                     f,

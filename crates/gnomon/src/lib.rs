@@ -34,8 +34,8 @@ pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
 pub use store::shadow::{
-    Activity, Backup, BackupHeader, BackupId, Finding, RestorePhase, Severity, check_backup,
-    read_header as read_backup_header,
+    Activity, Backup, BackupHeader, BackupId, DiskInfo, Finding, RestorePhase, ScrubReport, Severity,
+    check_backup, read_header as read_backup_header,
 };
 pub use txn::{
     Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options, PreparedInfo,

@@ -35,7 +35,7 @@ use self::{
     output::{CopyFile, Format, Printer, Style},
     split::{Item, Splitter},
 };
-use crate::{Failure, failure, signals};
+use crate::{Failure, signals, storage::Storage};
 
 const COMMANDS: &str = "  \\copy T FROM 'FILE' [WITH ...]
                 read rows of a table from a file; T may have columns: t (a, b)
@@ -108,6 +108,8 @@ pub struct Sql {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
+    #[command(flatten)]
+    storage: Storage,
 }
 
 /// Why a script does not go on. What there is to say has been said.
@@ -139,7 +141,7 @@ const DEPTH_MAX: usize = 32;
 
 pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
-    let engine = failure::open(directory, arguments.pool_mib as usize)?;
+    let engine = arguments.storage.open(directory, arguments.pool_mib)?;
     let of_sql = |error| Failure::new(directory.display(), error);
     let database = SqlDatabase::open(engine.clone()).map_err(of_sql)?;
     let session = database.session(SessionOptions::default()).map_err(of_sql)?;

@@ -10,6 +10,7 @@
 
 mod file;
 mod memory;
+mod set;
 mod sim;
 mod sparse;
 #[cfg(all(test, not(shuttle)))]
@@ -17,6 +18,8 @@ mod tests;
 
 pub use file::FileDisk;
 pub use memory::MemDisk;
+pub use set::DiskSet;
+pub(crate) use set::LIST_FILE;
 pub use sim::{Event, EventKind, Outcome, SimDisk};
 
 use crate::sync::Arc;

@@ -1,5 +1,5 @@
 //! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees, mends
-//! free space after a crash, cleans, confirms the last commit batch when the database is idle.
+//! free space after a crash, repairs copies, cleans, confirms the last commit batch when the database is idle.
 //! Started when there is first something to do.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::database::Inner;
 use crate::{
     Csn, Error, Result,
-    store::shadow::Purpose,
+    store::shadow::{Purpose, Repair},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -50,6 +50,8 @@ struct Shared {
     confirm: AtomicBool,
     /// There is something to clean. Seen like that.
     clean: AtomicBool,
+    /// Copies are damaged or missing. Seen like that.
+    repair: AtomicBool,
 }
 
 pub(super) struct Background {
@@ -67,6 +69,7 @@ impl Background {
             changed: Condvar::new(),
             confirm: AtomicBool::new(false),
             clean: AtomicBool::new(false),
+            repair: AtomicBool::new(false),
         });
         Background { shared, inner: inner.clone(), cleaner }
     }
@@ -96,6 +99,9 @@ impl Background {
         };
         if !self.inner.store.is_confirmed() {
             ask_once(&self.shared.confirm);
+        }
+        if self.inner.store.wants_repair() {
+            ask_once(&self.shared.repair);
         }
         if self.cleaner && self.inner.store.wants_cleaning() {
             ask_once(&self.shared.clean);
@@ -164,6 +170,13 @@ fn run(shared: &Shared, inner: &Inner) {
                 inner.store.poison(&error);
                 None
             });
+        } else if shared.repair.load(Ordering::Acquire) {
+            drop(work);
+            // As below; what could not be repaired now is when there is something to do again.
+            let more = inner.store.repair_some().is_ok_and(|repair| repair == Repair::More);
+            shared.confirm.store(true, Ordering::Release);
+            shared.repair.store(more, Ordering::Release);
+            work = shared.work.lock();
         } else if shared.clean.load(Ordering::Acquire) {
             drop(work);
             // An error other than of the disk, which stops the database, is damage: others will find it.

@@ -89,13 +89,15 @@ fn open(disk: &SimDisk, planted: Option<PlantedBug>, seed: u64) -> Result<Databa
         pool_bytes: 512 << 10,
         escalate_bytes: ESCALATE_BYTES,
         seed: Some(7),
+        degraded: disk.lacks_parts(),
         ..Options::default()
     };
-    let db =
-        Database::open_store(Arc::new(disk.open_exclusive()?), options, database::Access::Write, |store| {
-            store.dirty_max = DIRTY_PAGES[seed as usize % 2];
-            store.planted = planted;
-        })?;
+    let set = if disk.parts() == 0 { (&disk.open_exclusive()?).into() } else { disk.set() };
+    let db = Database::open_store(set, options, database::Access::Write, |store| {
+        store.dirty_max = DIRTY_PAGES[seed as usize % 2];
+        store.planted = planted;
+        store.write_in_order();
+    })?;
     // What it does is done by the workload, at moments that the seed decides.
     db.0.background.stop();
     Ok(db)
@@ -299,17 +301,21 @@ fn contents(db: &Database) -> Result<Contents> {
 
 /// The largest batch number in the header of any page: a later page of that number could be taken for one of these.
 fn newest_page(image: &SimDisk) -> u64 {
-    let Ok(file) = image.open(FILE, false) else { return 0 };
-    let mut blocks = vec![0; file.len().expect("it can be read") as usize];
-    file.read_at(0, &mut blocks).expect("it can be read");
-    let pages = blocks.chunks_exact(PAGE_BYTES).filter_map(|block| Page::unseal(block).ok());
-    pages.map(|(_, identity)| identity.batch).max().unwrap_or_default()
+    let files = image.list().expect("it can be read").into_iter().filter(|name| name.ends_with(FILE));
+    let newest = files.map(|name| {
+        let file = image.open(&name, false).expect("it can be read");
+        let mut blocks = vec![0; file.len().expect("it can be read") as usize];
+        file.read_at(0, &mut blocks).expect("it can be read");
+        let pages = blocks.chunks_exact(PAGE_BYTES).filter_map(|block| Page::unseal(block).ok());
+        pages.map(|(_, identity)| identity.batch).max().unwrap_or_default()
+    });
+    newest.max().unwrap_or_default()
 }
 
 /// Opens what a crash left and compares it with what may be there. The text says what is wrong.
 fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<State, String> {
     let newest_page = newest_page(image);
-    let copy = image.crash_image_everything();
+    let copy = same(image);
     let (csn, found) = {
         let db = open(image, planted, 0).map_err(|error| format!("cannot be opened: {error}"))?;
         if db.0.inner.store.next_batch() <= newest_page {
@@ -337,11 +343,19 @@ fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Res
         return Err(format!("does not hold the state of commit {csn}"));
     }
     check_prepared(&copy, state, csn).map_err(|wrong| format!("after commit {csn}: {wrong}"))?;
-    let report = verify(image, &mut |_, _| ()).map_err(|error| format!("cannot be verified: {error}"))?;
+    let report =
+        verify(image.set(), &mut |_, _| ()).map_err(|error| format!("cannot be verified: {error}"))?;
     if !report.is_sound() {
         return Err(format!("has findings: {:?}", report.findings));
     }
     Ok(state.clone())
+}
+
+/// Another disk with the same contents.
+fn same(image: &SimDisk) -> SimDisk {
+    let copy = image.crash_image_everything();
+    (0..image.parts()).filter(|&part| !image.has_part(part)).for_each(|part| copy.remove_part(part));
+    copy
 }
 
 /// Whether exactly those transactions are prepared that should be, hold their locks, and can be ended.
@@ -410,21 +424,32 @@ fn check_backups(history: &History) -> Result<(), String> {
 
 /// Sweeps one workload; returns how many images it checked, in how many of them transactions were prepared, and how many
 /// transactions were large, or what was wrong with one.
-fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<(u64, u64, u64), String> {
-    let whole = SimDisk::new(seed);
+fn sweep(seed: u64, parts: usize, planted: Option<PlantedBug>) -> Result<(u64, u64, u64), String> {
+    let whole = SimDisk::of_parts(seed, parts);
     let history = run(&whole, seed, TRANSACTIONS, &State::default(), planted);
     if let Some(error) = history.error {
         return Err(format!("seed {seed}: without a crash: {error}"));
     }
     check_backups(&history).map_err(|wrong| format!("seed {seed}: without a crash: {wrong}"))?;
     let (mut images, mut prepared, large) = (0, 0, history.large);
-    for event in 0..whole.events() {
-        let disk = SimDisk::new(seed);
+    // With several disks there is more to each.
+    let step = if parts > 0 && seeds() < 10 { 4 } else { 1 };
+    for event in (0..whole.events()).step_by(step) {
+        let disk = SimDisk::of_parts(seed, parts);
         disk.crash_at(event);
         let history = run(&disk, seed, TRANSACTIONS, &State::default(), planted);
         for (number, image) in disk.crash_images(3).enumerate() {
             images += 1;
             let place = || format!("seed {seed}, crash at event {event}, image {number}");
+            // Any disk may be lost in the crash. What was never made on all need not be there.
+            let part = (event as usize + number) % parts.max(1);
+            if parts > 0 && history.acknowledged > Csn(0) {
+                let rest = same(&image);
+                rest.remove_part(part);
+                check(&rest, &history, planted).map_err(|wrong| {
+                    format!("{}, without disk {part}: {wrong}\n{}", place(), disk.history())
+                })?;
+            }
             let found = check(&image, &history, planted)
                 .map_err(|wrong| format!("{}: {wrong}\n{}", place(), disk.history()))?;
             prepared += u64::from(!found.prepared.is_empty());
@@ -451,13 +476,74 @@ fn seeds() -> u64 {
 fn every_crash_leaves_a_state_that_is_allowed() {
     let (mut images, mut prepared, mut large) = (0, 0, 0);
     for seed in 1..=seeds() {
-        let counts = sweep(seed, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let counts = sweep(seed, 0, None).unwrap_or_else(|wrong| panic!("{wrong}"));
         (images, prepared, large) = (images + counts.0, prepared + counts.1, large + counts.2);
     }
     println!(
         "{images} crash images were opened and compared, {prepared} with prepared transactions; {large} transactions were large"
     );
     assert!(images > 300 * seeds() && prepared > 50 * seeds() && large > 2 * seeds());
+}
+
+/// With two copies of everything on two disks or three, of which one may be lost in the crash.
+#[test]
+fn every_crash_of_mirrored_disks_leaves_a_state_that_is_allowed() {
+    for seed in 1..=seeds() {
+        let parts = 2 + seed as usize % 2;
+        sweep(seed, parts, None).unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
+    }
+    let caught = sweep(2, 2, Some(PlantedBug::SecondCopyUnwritten)).expect_err("a planted bug is caught");
+    println!("{}", caught.lines().next().unwrap_or_default());
+}
+
+/// A disk fails once, or is gone, at some event of a run.
+fn lose_disks(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
+    let parts = 2 + seed as usize % 2;
+    let whole = SimDisk::of_parts(seed, parts);
+    drop(open(&whole, planted, seed).unwrap());
+    let opened = whole.events();
+    let whole = SimDisk::of_parts(seed, parts);
+    run(&whole, seed, TRANSACTIONS, &State::default(), planted);
+    for event in (opened..whole.events()).step_by(if seeds() < 10 { 9 } else { 1 }) {
+        for part in 0..=parts {
+            let disk = SimDisk::of_parts(seed, parts);
+            match part {
+                part if part == parts => disk.fail_event(event),
+                part => disk.remove_part_at(event, part),
+            }
+            let history = run(&disk, seed, TRANSACTIONS, &State::default(), planted);
+            let wrong = |wrong: String| {
+                format!("seed {seed}, event {event}, part {part} of {parts}: {wrong}\n{}", disk.history())
+            };
+            if let Some(error) = &history.error {
+                return Err(wrong(error.to_string()));
+            }
+            check_backups(&history).map_err(wrong)?;
+            for image in [disk.crash_image_synced(), disk.crash_image(event)] {
+                if part < parts && event % 2 == 0 {
+                    image.remove_part(part);
+                }
+                check(&image, &history, planted).map_err(wrong)?;
+                let db = open(&image, planted, 0).map_err(|error| wrong(error.to_string()))?;
+                let there = db.disks().iter().filter(|(info, _)| info.given.is_some()).count();
+                // Near the end nothing may have been asked of it any more.
+                if there != parts - 1 && event + 4 * (parts as u64) < whole.events() {
+                    return Err(wrong(format!("{there} disks are taken for whole")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The others go on, and have everything, with it and without it.
+#[test]
+fn a_lost_disk_is_survived_without_a_stop() {
+    for seed in 1..=seeds() {
+        lose_disks(seed, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    let caught = lose_disks(1, Some(PlantedBug::LossUnrecorded)).expect_err("a planted bug is caught");
+    println!("{}", caught.lines().next().unwrap_or_default());
 }
 
 #[test]
@@ -471,7 +557,7 @@ fn planted_bugs_are_caught() {
         PlantedBug::MoveUnsynced,
         PlantedBug::PublishedUnsynced,
     ] {
-        let caught = (1..10).find_map(|seed| sweep(seed, Some(bug)).err());
+        let caught = (1..10).find_map(|seed| sweep(seed, 0, Some(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
         println!("{bug:?}: {}", caught.lines().next().unwrap_or_default());
     }

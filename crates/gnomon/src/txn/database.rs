@@ -1,6 +1,10 @@
 //! An open database: what its transactions share, opening and closing.
 
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     background::Background,
@@ -11,10 +15,10 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
-    disk::{Disk, FileDisk, MemDisk},
+    disk::{Disk, DiskSet, MemDisk},
     env::{Rng, SystemClock},
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
-    store::shadow::{Activity, ShadowStore, StoreStats},
+    store::shadow::{Activity, Opening, ShadowStore, StoreStats},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -36,6 +40,13 @@ const POOL_BYTES_MIN: usize = 512 << 10;
 pub struct Options {
     /// Make the database if there is none at the path.
     pub create: bool,
+    /// Directories on further disks, over which a database that is made is spread. One that is there knows its own.
+    pub disks: Vec<PathBuf>,
+    /// Whether a database that is made has two copies of each page, on different disks.
+    pub mirrored: bool,
+    /// Whether a mirrored database is opened without disks that are missing: for good, they are not used again. What was
+    /// committed while one of them alone was there is not in it.
+    pub degraded: bool,
     /// The buffer pool's size in bytes, at least 512 KiB.
     pub pool_bytes: usize,
     /// How long a transaction waits for a lock unless it says otherwise; none waits for ever.
@@ -68,6 +79,9 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             create: true,
+            disks: Vec::new(),
+            mirrored: false,
+            degraded: false,
             pool_bytes: 64 << 20,
             lock_timeout: None,
             escalate_bytes: 16 << 20,
@@ -92,7 +106,7 @@ pub struct Stats {
     pub batches: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,
-    /// The file's length in pages of 4 KiB.
+    /// The length of all files in pages of 4 KiB.
     pub file_pages: u64,
     /// Of these, pages that the durable state uses.
     pub used_pages: u64,
@@ -172,8 +186,8 @@ pub(super) struct Inner {
     pub escalate_bytes: usize,
     pub write_bytes_max: usize,
     closed: AtomicBool,
-    /// Held open, so that nobody else opens it.
-    _disk: Arc<dyn Disk>,
+    /// Held open, so that nobody else opens them.
+    pub disks: Mutex<DiskSet>,
 }
 
 impl Inner {
@@ -250,11 +264,11 @@ impl Drop for Handle {
 pub struct Database(pub(super) Arc<Handle>);
 
 impl Database {
-    /// Opens the database in the directory `path`, recovering it if need be. No other process, and no other handle
-    /// that is not a clone of this one, can have it open ([`Error::InUse`]).
+    /// Opens the database in the directory `path`, or of several disks in any of its directories, recovering it if need
+    /// be. No other process, and no other handle that is not a clone of this one, can have it open ([`Error::InUse`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let disk = FileDisk::open(&path, options.create)?;
-        Database::open_on(Arc::new(disk), options).map_err(|error| with_path(error, path.as_ref()))
+        let disks = DiskSet::open(&path, &options.disks, options.mirrored, options.create)?;
+        Database::open_on(disks, options).map_err(|error| with_path(error, path.as_ref()))
     }
 
     /// Opens the database in the directory `path` to look at it, beside others who do the same: changes no byte of it
@@ -263,23 +277,23 @@ impl Database {
     /// # Errors
     /// As [`Database::open`]; [`Error::NotADatabase`] also if nothing was ever committed to it.
     pub fn open_read_only(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let disk = FileDisk::open_read_only(&path)?;
-        Database::open_store(Arc::new(disk), options, Access::Read, |_| ())
+        let disks = DiskSet::open_read_only(&path)?;
+        Database::open_store(disks, options, Access::Read, |_| ())
             .map_err(|error| with_path(error, path.as_ref()))
     }
 
     /// A database that lives in memory and ends with its last handle.
     pub fn in_memory(options: Options) -> Result<Database> {
-        Database::open_on(Arc::new(MemDisk::new()), Options { create: true, ..options })
+        Database::open_on(&MemDisk::new(), Options { create: true, ..options })
     }
 
-    /// Opens the database on a disk.
-    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Database> {
-        Database::open_store(disk, options, Access::Write, |_| ())
+    /// Opens the database on its disks.
+    pub fn open_on(disks: impl Into<DiskSet>, options: Options) -> Result<Database> {
+        Database::open_store(disks.into(), options, Access::Write, |_| ())
     }
 
     pub(crate) fn open_store(
-        disk: Arc<dyn Disk>,
+        disks: DiskSet,
         options: Options,
         access: Access,
         prepare: impl FnOnce(&mut ShadowStore),
@@ -297,7 +311,15 @@ impl Database {
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let read_only = access == Access::Read;
         let identity = (options.create && !read_only).then(|| rng.next_u64());
-        let mut store = ShadowStore::open(&*disk, identity, options.pool_bytes, read_only)?;
+        let how = Opening {
+            create: identity,
+            mirrored: disks.is_mirrored(),
+            degraded: options.degraded,
+            pool_bytes: options.pool_bytes,
+            read_only,
+        };
+        let members: Vec<&dyn Disk> = disks.disks().map(|disk| &**disk).collect();
+        let mut store = ShadowStore::open_on(&members, how)?;
         store.set_fill_max(options.fill_max);
         prepare(&mut store);
         let directory = if store.is_new() {
@@ -334,7 +356,7 @@ impl Database {
             escalate_bytes: options.escalate_bytes,
             write_bytes_max: options.write_bytes_max,
             closed: AtomicBool::new(false),
-            _disk: disk,
+            disks: Mutex::new(disks),
         });
         prepared::restore(&inner)?;
         let background = Background::new(&inner, options.cleaner);
@@ -354,6 +376,9 @@ impl Database {
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction> {
         self.0.inner.check_open()?;
         self.0.inner.store.check()?;
+        if self.0.inner.store.wants_repair() {
+            self.0.background.tidy();
+        }
         let id = self.0.inner.new_txn_id();
         let read_only = options.read_only || self.0.inner.store.is_read_only();
         Ok(Transaction::new(self.0.clone(), id, TxnOptions { read_only, ..options }))

@@ -44,6 +44,7 @@ mod commit;
 mod crash_sweep;
 mod cursor;
 mod database;
+mod disks;
 mod entry;
 mod epoch;
 mod large;

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::Tree,
-    disk::Disk,
-    store::shadow::{FILE, Finding, Severity, ShadowStore},
+    disk::{Disk, DiskSet},
+    store::shadow::{FILE, Finding, Opening, Severity, ShadowStore},
 };
 
 /// Frames for reading: verification reads each page about twice.
@@ -67,15 +67,23 @@ impl VerifyReport {
     }
 }
 
-/// Reads everything on the disk and checks it: each page's checksum, version and identity, the page table, the map of
+/// Reads everything on the disks and checks it: each page's checksum, version and identity, the page table, the map of
 /// space, and every tree's structure. Changes nothing. Nobody else may have the database open.
 ///
 /// `progress` is called with the pages read and, as far as it is known, the pages to read.
 ///
 /// # Errors
 /// Of opening and reading. Damage is no error but a finding, unless there is no state of the database to check.
-pub fn verify(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
-    let store = ShadowStore::open(disk, None, POOL_BYTES, true)?;
+pub fn verify(disks: impl Into<DiskSet>, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+    let disks: DiskSet = disks.into();
+    verify_disks(&disks.disks().map(|disk| &**disk).collect::<Vec<_>>(), progress)
+}
+
+/// As [`verify`] does.
+pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+    let how =
+        Opening { create: None, mirrored: false, degraded: true, pool_bytes: POOL_BYTES, read_only: true };
+    let store = ShadowStore::open_on(disks, how)?;
     let found = store.verify(progress)?;
     let mut check =
         Check { store: &store, owned: BTreeSet::new(), findings: found.findings, trees: Vec::new() };
@@ -136,28 +144,32 @@ struct Check<'a> {
 impl Check<'_> {
     /// Notes that a logical page is wrong; `tree` is the one that it was found in.
     fn find(&mut self, page: PageId, detail: &str, tree: Option<TreeId>) {
-        let physical = self.store.place_of(page).unwrap_or_default();
-        self.find_at(physical, format!("logical page {page}: {detail}"), tree);
+        let (file, physical) = self.store.place_of(page).unwrap_or_else(|| (FILE.into(), 0));
+        self.find_at(file, physical, format!("logical page {page}: {detail}"), tree);
     }
 
     /// Notes that a physical page is wrong, once.
-    fn find_at(&mut self, page: u64, detail: String, tree: Option<TreeId>) {
+    fn find_at(&mut self, file: String, page: u64, detail: String, tree: Option<TreeId>) {
         let of_tree = tree.map(|tree| format!(" (of tree {tree})")).unwrap_or_default();
         // The page was found damaged already, and that is why nothing can be read from it.
-        if let Some(finding) = self.findings.iter_mut().find(|finding| finding.page == page) {
+        if let Some(finding) =
+            self.findings.iter_mut().find(|finding| finding.page == page && finding.file == file)
+        {
             if !finding.detail.ends_with(&of_tree) {
                 finding.detail += &of_tree;
             }
             return;
         }
         let detail = detail + &of_tree;
-        self.findings.push(Finding { file: FILE.into(), page, detail, severity: Severity::Data });
+        self.findings.push(Finding { file, page, detail, severity: Severity::Data });
     }
 
     fn damage(&mut self, error: Error, tree: Option<TreeId>) -> Result<()> {
         match error {
-            Error::Corrupt { file, page, detail } if file == FILE => self.find_at(page, detail, tree),
-            Error::Corrupt { page, detail, .. } => self.find(PageId(page), &detail, tree),
+            Error::Corrupt { file, page, detail } if file == crate::LOGICAL_PAGES => {
+                self.find(PageId(page), &detail, tree);
+            }
+            Error::Corrupt { file, page, detail } => self.find_at(file, page, detail, tree),
             error => return Err(error),
         }
         Ok(())
@@ -201,6 +213,9 @@ mod tests {
 
     const OPTIONS: Options = Options {
         create: true,
+        disks: Vec::new(),
+        mirrored: false,
+        degraded: false,
         pool_bytes: 1 << 20,
         lock_timeout: None,
         escalate_bytes: 1 << 20,

@@ -16,10 +16,13 @@
 //! A name is durable when [`Disk::open`], [`Disk::rename`] or [`Disk::remove`] returns; in flight it may be there or
 //! not. Whether the contents of a renamed file are durable is up to its own syncs.
 //!
+//! Several disks that crash together are parts of one ([`SimDisk::of_parts`]).
+//!
 //! Not simulated: reads that fail only at certain places (see [`SimDisk::flip_bit`] for damage), and time. Files are at most 4 GiB long.
 
 mod event;
 mod file;
+mod part;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -89,6 +92,8 @@ struct State {
     events: u64,
     history: VecDeque<Event>,
     history_events_max: usize,
+    /// Which of its parts are there; empty if it is one disk.
+    parts: Vec<bool>,
 }
 
 /// What will go wrong.
@@ -99,6 +104,8 @@ struct Plan {
     /// How many more calls of each kind succeed before one fails.
     writes_before_failure: Option<u64>,
     syncs_before_failure: Option<u64>,
+    /// At which event which part goes.
+    remove_part: Option<(u64, usize)>,
     reads_before_failure: Option<u64>,
 }
 
@@ -140,6 +147,7 @@ impl SimDisk {
             events: 0,
             history: VecDeque::new(),
             history_events_max: HISTORY_EVENTS,
+            parts: Vec::new(),
         })
     }
 
@@ -291,9 +299,11 @@ impl SimDisk {
                 files.push(SimFile::from_durable(name.clone(), bytes));
             }
         }
+        let parts = vec![true; state.parts.len()];
         drop(state);
         let image = SimDisk::new(rng.next_u64());
         let mut state = image.state.lock();
+        state.parts = parts;
         state.files = files;
         state.durable_names = image_names.clone();
         state.names = image_names;
@@ -356,6 +366,9 @@ impl State {
                 _ => false,
             };
         self.crashed = self.plan.crash_at.is_some_and(|at| at <= number);
+        if let Some((_, part)) = self.plan.remove_part.filter(|(at, _)| *at <= number) {
+            self.parts[part] = false;
+        }
         let outcome = match () {
             () if self.crashed => Outcome::Crashed,
             () if failed => Outcome::Failed,

@@ -7,13 +7,16 @@ use super::PlantedRace;
 use super::{
     PlantedBug, ShadowStore, When,
     clean::Move,
+    disks::StateOf,
     early::EarlyPages,
-    root::{LISTED_PAGES_MAX, RUNS_MAX, Root},
-    space::{CHUNK_PAGES, Life, Run},
+    place::{self, Place, is_bitmap},
+    root::{LISTED_PAGES_MAX, ListedRun, RUNS_MAX, Root},
+    space::Life,
     table::{self, PageEntry},
 };
 use crate::{
     Csn, Result,
+    disk::File,
     page::{
         Page, PageKind,
         pool::{Frame, Pin, PoolKey},
@@ -31,7 +34,7 @@ struct Closed {
     /// Pages written early and unchanged since.
     early: Arc<EarlyPages>,
     /// Early places of pages that changed again.
-    early_outdated: Vec<u64>,
+    early_outdated: Vec<Place>,
     freed: BTreeSet<u64>,
     /// What the cleaner moves.
     moved: Vec<Move>,
@@ -51,14 +54,14 @@ struct Building {
     /// Keeps the old copies in the pool until the new ones are published, so that no reader goes to the disk for them.
     pins: Vec<Pin>,
     /// Where the objects of this batch go: data pages, bitmaps, nodes.
-    places: HashMap<PoolKey, u64>,
+    places: HashMap<PoolKey, Place>,
     /// Objects that have no place yet, and how long they are expected to stay as they are.
     unplaced: Vec<(PoolKey, Life)>,
-    /// Chunks whose bitmap changes.
-    chunks: BTreeSet<u64>,
+    /// Bitmaps that change, by their logical numbers.
+    bitmaps: BTreeSet<u64>,
     /// The new entries of data pages that were not written early, for the translation cache.
     translations: BTreeMap<u64, PageEntry>,
-    /// Places that the new root does not reach any more.
+    /// Copies that the new root does not reach any more.
     abandoned: Vec<PageEntry>,
 }
 
@@ -71,8 +74,21 @@ impl ShadowStore {
             return Ok(self.root.lock().csn);
         };
         let csn = closed.csn;
-        self.build_and_write(closed).map_err(|error| self.poison(&error))?;
+        self.build_and_write(closed)
+            .and_then(|()| self.record_losses())
+            .map_err(|error| self.poison(&error))?;
         Ok(csn)
+    }
+
+    /// Writes the root once more if a disk was lost since the last that says which are there: otherwise the lost one,
+    /// should it come back, could be taken for one that has everything.
+    pub(super) fn record_losses(&self) -> Result<()> {
+        while self.disks.has_unrecorded_loss() && !self.has_planted(PlantedBug::LossUnrecorded) {
+            self.accumulating.lock().batch += 1;
+            let root = *self.root.lock();
+            self.write_root_alone(Root { batch: root.batch + 1, ..root })?;
+        }
+        Ok(())
     }
 
     /// Writes the root of the last batch once more, without a list. The caller is the only one to write roots.
@@ -87,7 +103,9 @@ impl ShadowStore {
             accumulating.batch += 1;
         }
         let root = *self.root.lock();
-        self.write_root_alone(Root { batch: root.batch + 1, ..root }).map_err(|error| self.poison(&error))?;
+        self.write_root_alone(Root { batch: root.batch + 1, ..root })
+            .and_then(|()| self.record_losses())
+            .map_err(|error| self.poison(&error))?;
         Ok(root.csn)
     }
 
@@ -157,60 +175,47 @@ impl ShadowStore {
     fn build_and_write(&self, mut closed: Closed) -> Result<()> {
         let old = *self.root.lock();
         let batch = closed.batch;
-        for &physical in &closed.early_outdated {
-            self.space.lock().release_for_reservation(physical);
+        for &place in &closed.early_outdated {
+            self.space.lock().release_for_reservation(place);
             closed.reserved += 1;
         }
         let mut building = self.build(&mut closed, &old)?;
         let table = building.places.get(&PoolKey { level: building.depth, index: 0 }).copied();
-        let (physical_end, used, cursor) = {
-            let space = self.space.lock();
-            (space.file_end(), space.reachable(), space.cursor())
-        };
         let root = Root {
             batch,
             csn: closed.csn,
             logical_end: closed.logical_end,
-            physical_end,
-            used,
-            cursor,
+            used: self.space.lock().reachable(),
             depth: building.depth,
             free_pages_whole: false,
             closed: false,
-            table: table.map_or(old.table, |physical| PageEntry { physical, batch, early: false }),
+            copies_whole: self.copies_whole.load(Ordering::Acquire),
+            table: table.map_or(old.table, |place| PageEntry::new(place, batch)),
             ..old
         };
         let nodes: Vec<(PoolKey, Arc<Page>)> = std::mem::take(&mut building.nodes)
             .into_iter()
             .map(|(key, page)| (key, Arc::new(page)))
             .collect();
-        let mut pages: Vec<(u64, PoolKey, Arc<Page>)> =
+        let mut pages: Vec<(Place, PoolKey, Arc<Page>)> =
             nodes.iter().map(|(key, page)| (building.places[key], *key, page.clone())).collect();
         for (&index, (_, image)) in &closed.images {
             let key = PoolKey { level: 0, index };
             pages.push((building.places[&key], key, image.clone()));
         }
-        for &chunk in &building.chunks {
-            let key = PoolKey { level: 0, index: chunk * CHUNK_PAGES };
-            let bitmap = self.space.lock().bitmap(chunk);
+        for &index in &building.bitmaps {
+            let key = PoolKey { level: 0, index };
+            // That of a disk that was lost just now says nothing any more.
+            let bitmap = self.space.lock().bitmap(index).unwrap_or_else(|| Page::new(PageKind::SpaceMap));
             pages.push((building.places[&key], key, Arc::new(bitmap)));
         }
 
         let listed = match closed.wrote_early {
             // The list would have to name these too, and could not tell an earlier writing of a page from the last.
             true => None,
-            false => list(pages.iter().map(|(physical, ..)| *physical).collect()),
+            false => list(pages.iter().map(|(place, ..)| *place).collect()),
         };
-        self.write_pages(batch, When::WithBatch, pages)?;
-        if listed.is_none() && !self.has_planted(PlantedBug::MissingSync) {
-            self.file.sync()?;
-        }
-        self.confirmed.store(listed.is_none(), Ordering::Release);
-        let listed = if self.has_planted(PlantedBug::ListMissing) { None } else { listed };
-        root.write(&*self.file, listed.as_deref().unwrap_or_default())?;
-        if !self.has_planted(PlantedBug::SyncNotWaitedFor) {
-            self.file.sync()?;
-        }
+        self.write_pages_and_root(&root, &pages, listed.as_deref())?;
         self.counters.batches.add(1);
 
         for (key, page) in nodes {
@@ -226,7 +231,7 @@ impl ShadowStore {
                 self.translations.publish(logical, Some(entry));
             }
             if self.has_planted(PlantedBug::PinsIgnored) {
-                building.abandoned.iter().map(|entry| entry.physical).collect()
+                building.abandoned.iter().map(|entry| entry.place).collect()
             } else {
                 pins.give_up(building.abandoned, batch)
             }
@@ -239,11 +244,39 @@ impl ShadowStore {
         #[cfg(all(test, shuttle))]
         self.scribble(&free)?;
         let mut space = self.space.lock();
-        for physical in free {
-            space.release(physical);
+        for place in free {
+            space.release(place);
         }
         space.unreserve(closed.reserved);
         self.cleaning_wanted.store(space.wants_cleaning(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes the pages of a batch and its root, durably. With a list of the pages all is synced at once.
+    fn write_pages_and_root(
+        &self,
+        root: &Root,
+        pages: &[(Place, PoolKey, Arc<Page>)],
+        listed: Option<&[ListedRun]>,
+    ) -> Result<()> {
+        let written = if self.has_planted(PlantedBug::ListMissing) { None } else { listed };
+        let table = self.disk_table(StateOf::Built);
+        let finish = |disk: usize, file: &dyn File| {
+            root.write(file, &table, disk, written.unwrap_or_default())?;
+            if self.has_planted(PlantedBug::SyncNotWaitedFor) { Ok(()) } else { file.sync() }
+        };
+        if listed.is_some() {
+            self.write_pages(root.batch, When::WithBatch, pages, finish)?;
+        } else {
+            let sync = |_: usize, file: &dyn File| match self.has_planted(PlantedBug::MissingSync) {
+                true => Ok(()),
+                false => file.sync(),
+            };
+            self.write_pages(root.batch, When::WithBatch, pages, sync)?;
+            self.on_all(|disk, member| finish(disk, &*member.file))?;
+        }
+        self.root_written(table);
+        self.confirmed.store(listed.is_none(), Ordering::Release);
         Ok(())
     }
 
@@ -256,7 +289,7 @@ impl ShadowStore {
             pins: Vec::new(),
             places: HashMap::new(),
             unplaced: Vec::new(),
-            chunks: BTreeSet::new(),
+            bitmaps: BTreeSet::new(),
             translations: BTreeMap::new(),
             abandoned: Vec::new(),
         };
@@ -276,24 +309,26 @@ impl ShadowStore {
             let changed = closed.images.contains_key(&logical)
                 || closed.early.contains(logical)
                 || closed.freed.contains(&logical)
+                // By another move: the cleaner and whoever repairs do not know of each other.
+                || building.translations.contains_key(&logical)
                 || self.entry(0, logical)? != Some(from);
             #[cfg(all(test, shuttle))]
             let changed = changed && self.race != Some(PlantedRace::MovedOutdated);
             if changed {
-                self.space.lock().release(to.physical);
+                // The copies that stay where they are are not new.
+                let new = Place::of(to.place.copies().filter(|copy| !from.place.has(*copy)));
+                self.space.lock().release(new);
             } else {
                 building.translations.insert(logical, to);
                 self.point(&mut building, old, logical, to)?;
             }
         }
         for &key in &closed.rewritten {
-            if self.entry(key.level, key.index)?.is_none() {
-                continue;
-            }
             match key.level {
+                _ if self.entry(key.level, key.index)?.is_none() => {}
                 0 => {
-                    self.load_chunk(key.index / CHUNK_PAGES)?;
-                    building.chunks.insert(key.index / CHUNK_PAGES);
+                    self.load_bitmap(key.index)?;
+                    building.bitmaps.insert(key.index);
                 }
                 level => self.touch_node(&mut building, old, level, key.index)?,
             }
@@ -301,9 +336,9 @@ impl ShadowStore {
         // Placing changes bitmaps, and a bitmap is an object to place: until nothing is left.
         loop {
             let bitmaps: Vec<u64> = building
-                .chunks
+                .bitmaps
                 .iter()
-                .map(|chunk| chunk * CHUNK_PAGES)
+                .copied()
                 .filter(|&index| {
                     let key = PoolKey { level: 0, index };
                     !building.places.contains_key(&key)
@@ -322,13 +357,12 @@ impl ShadowStore {
                 let keys = unplaced.iter().filter(|(_, expected)| *expected == life).map(|(key, _)| *key);
                 let keys: Vec<PoolKey> = keys.collect();
                 let places = self.take_space(keys.len() as u64, life, &mut closed.reserved)?;
-                for (key, physical) in keys.into_iter().zip(places) {
+                for (key, place) in keys.into_iter().zip(places) {
                     #[cfg(test)]
-                    let physical = self.planted_place(&mut building, key, old, physical)?;
-                    let chunk = self.space_of(physical, |space, page| space.reach(page))?;
-                    building.chunks.insert(chunk);
-                    building.places.insert(key, physical);
-                    let entry = PageEntry { physical, batch: closed.batch, early: false };
+                    let place = self.planted_place(&mut building, key, old, place)?;
+                    self.reach(&mut building, place)?;
+                    building.places.insert(key, place);
+                    let entry = PageEntry::new(place, closed.batch);
                     if key.level == 0 {
                         building.translations.insert(key.index, entry);
                     }
@@ -344,8 +378,8 @@ impl ShadowStore {
             let below = PoolKey { level: building.depth, index: 0 };
             building.depth += 1;
             self.touch_node(building, old, building.depth, 0)?;
-            if let Some(&physical) = building.places.get(&below) {
-                self.set(building, below, PageEntry { physical, batch: building.batch, early: false });
+            if let Some(&place) = building.places.get(&below) {
+                self.set(building, below, PageEntry::new(place, building.batch));
             } else if below.level == old.depth {
                 self.set(building, below, old.table);
             }
@@ -355,9 +389,9 @@ impl ShadowStore {
 
     /// Notes that an object is written by this batch, and with it every node above it.
     fn touch(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<()> {
-        let before = self.abandon(building, old, key)?;
+        let before = self.abandon(building, old, key, Place::default())?;
         let life = match before {
-            Some(before) if key.level == 0 && !key.index.is_multiple_of(CHUNK_PAGES) => {
+            Some(before) if key.level == 0 && !is_bitmap(key.index) => {
                 self.space.lock().life(building.batch - before.batch)
             }
             _ => Life::Short,
@@ -372,12 +406,18 @@ impl ShadowStore {
     /// Has the page table point to a page that is already where it is to be, or to none.
     fn point(&self, building: &mut Building, old: &Root, logical: u64, entry: PageEntry) -> Result<()> {
         let key = PoolKey { level: 0, index: logical };
-        self.abandon(building, old, key)?;
+        let before = self.abandon(building, old, key, entry.place)?.unwrap_or_default();
         self.touch_node(building, old, 1, table::node_base(1, logical))?;
         self.set(building, key, entry);
-        if entry.present().is_some() {
-            let chunk = self.space_of(entry.physical, |space, page| space.reach(page))?;
-            building.chunks.insert(chunk);
+        let new = entry.place.copies().filter(|copy| !before.place.has(*copy));
+        self.reach(building, Place::of(new))
+    }
+
+    /// Marks copies in the bitmaps.
+    fn reach(&self, building: &mut Building, place: Place) -> Result<()> {
+        for copy in place.copies() {
+            let bitmap = self.space_of(copy, |space| space.reach(copy))?;
+            building.bitmaps.extend(bitmap);
         }
         Ok(())
     }
@@ -399,17 +439,28 @@ impl ShadowStore {
         self.touch(building, old, key)
     }
 
-    /// Notes that the old place of an object, if it has one, is given up.
-    fn abandon(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<Option<PageEntry>> {
+    /// Notes that the old copies of an object, but for those that it `keeps`, are given up. Gives its old entry.
+    fn abandon(
+        &self,
+        building: &mut Building,
+        old: &Root,
+        key: PoolKey,
+        keeps: Place,
+    ) -> Result<Option<PageEntry>> {
         // Beyond the old depth there are new nodes only.
         if key.level > old.depth {
             return Ok(None);
         }
         let entry = self.entry(key.level, key.index)?;
         if let Some(entry) = entry {
-            let chunk = self.space_of(entry.physical, |space, page| space.abandon(page))?;
-            building.chunks.insert(chunk);
-            building.abandoned.push(entry);
+            let given_up = Place::of(entry.place.copies().filter(|copy| !keeps.has(*copy)));
+            for copy in given_up.copies() {
+                let bitmap = self.space_of(copy, |space| space.abandon(copy))?;
+                building.bitmaps.extend(bitmap);
+            }
+            if given_up != Place::default() {
+                building.abandoned.push(PageEntry { place: given_up, ..entry });
+            }
         }
         Ok(entry)
     }
@@ -426,19 +477,18 @@ impl ShadowStore {
         table::set_entry(node, table::slot(level, key.index), entry);
     }
 
-    fn space_of<T>(&self, page: u64, f: impl FnOnce(&mut super::Space, u64) -> T) -> Result<T> {
-        self.load_chunk(page / CHUNK_PAGES)?;
-        Ok(f(&mut self.space.lock(), page))
+    fn space_of<T>(&self, copy: u64, f: impl FnOnce(&mut super::Spaces) -> T) -> Result<T> {
+        self.load_bitmap(place::bitmap_of(copy))?;
+        Ok(f(&mut self.space.lock()))
     }
 
     /// Whoever still reads a place that is free shall notice.
     #[cfg(all(test, shuttle))]
-    fn scribble(&self, free: &[u64]) -> Result<()> {
-        use crate::page::PAGE_BYTES;
-        for physical in free.iter().filter(|_| self.scribbles) {
-            self.file.write_at(physical * PAGE_BYTES as u64, &[0xff; PAGE_BYTES])?;
-        }
-        Ok(())
+    fn scribble(&self, free: &[Place]) -> Result<()> {
+        let free: Vec<_> = free.iter().filter(|_| self.scribbles).collect();
+        let nonsense: Vec<_> =
+            free.iter().map(|place| (**place, |block: &mut [u8]| block.fill(0xff))).collect();
+        self.write_blocks(&nonsense, |_, _| Ok(()))
     }
 
     #[cfg(test)]
@@ -452,31 +502,37 @@ impl ShadowStore {
     }
 
     #[cfg(test)]
-    fn planted_place(&self, building: &mut Building, key: PoolKey, old: &Root, physical: u64) -> Result<u64> {
+    fn planted_place(
+        &self,
+        building: &mut Building,
+        key: PoolKey,
+        old: &Root,
+        place: Place,
+    ) -> Result<Place> {
         if self.planted == Some(PlantedBug::OverwriteInPlace)
             && key.level == 0
-            && !key.index.is_multiple_of(CHUNK_PAGES)
+            && !is_bitmap(key.index)
             && old.depth > 0
             && let Some(entry) = self.entry(0, key.index)?
         {
             building.abandoned.retain(|page| *page != entry);
-            return Ok(entry.physical);
+            return Ok(entry.place);
         }
-        Ok(physical)
+        Ok(place)
     }
 }
 
 /// The pages as runs, if there are few enough for a root to list, and for opening to read.
-fn list(mut pages: Vec<u64>) -> Option<Vec<Run>> {
+fn list(mut pages: Vec<Place>) -> Option<Vec<ListedRun>> {
     if pages.len() as u64 > LISTED_PAGES_MAX {
         return None;
     }
     pages.sort_unstable();
-    let mut runs: Vec<Run> = Vec::new();
-    for page in pages {
+    let mut runs: Vec<ListedRun> = Vec::new();
+    for place in pages {
         match runs.last_mut() {
-            Some(run) if run.start + run.len == page => run.len += 1,
-            _ => runs.push(Run { start: page, len: 1 }),
+            Some(run) if run.place.after(run.pages) == place => run.pages += 1,
+            _ => runs.push(ListedRun { place, pages: 1 }),
         }
     }
     (runs.len() <= RUNS_MAX).then_some(runs)

@@ -11,9 +11,12 @@
 //!
 //! While a state is pinned ([`pin`](super::pin)) nothing is moved: it would take twice the space until the state is let go.
 
+use std::collections::BTreeMap;
+
 use super::{
     PlantedBug, ShadowStore,
-    space::{CHUNK_PAGES, Life, SEGMENT_PAGES},
+    place::{self, Place, is_bitmap},
+    space::{Life, SEGMENT_PAGES},
     table::PageEntry,
 };
 use crate::{
@@ -25,7 +28,7 @@ use crate::{
 /// So many pages are moved in a step (2 MiB), at most: the batch that they join takes longer by that.
 const STEP_PAGES: u64 = 512;
 
-/// A data page with a copy elsewhere.
+/// A data page of which copies stand elsewhere, and where all of them are to be.
 #[derive(Clone, Copy)]
 pub(super) struct Move {
     pub logical: u64,
@@ -35,8 +38,8 @@ pub(super) struct Move {
 
 /// What lives in a segment.
 struct Found {
-    /// Data pages and their blocks.
-    data: Vec<(u64, PageEntry, Vec<u8>)>,
+    /// Data pages, which of their copies are there, and their blocks.
+    data: Vec<(u64, PageEntry, u64, Vec<u8>)>,
     /// What is to be written anew: nodes, and bitmaps as their logical pages.
     rewritten: Vec<PoolKey>,
 }
@@ -69,7 +72,7 @@ impl ShadowStore {
             // What is moved would be held where it was, too.
             return Ok(false);
         }
-        self.load_chunks()?;
+        self.load_bitmaps()?;
         let victims = {
             let mut space = self.space.lock();
             space.begin_shrinking();
@@ -78,47 +81,86 @@ impl ShadowStore {
             space.victims(pages_max)
         };
         let mut found = Found { data: Vec::new(), rewritten: Vec::new() };
-        for segment in victims {
-            self.find_live(segment, &mut found)?;
+        for first in victims {
+            self.find_live(first, &mut found)?;
         }
+        // Space that is lost with its disk meanwhile is no matter: these pages are repaired like all others.
         let objects = (found.data.len() + found.rewritten.len()) as u64;
         if objects == 0 {
             return Ok(false);
         }
-        let mut reserved = {
-            let logical_end = self.logical.lock().end;
-            let mut space = self.space.lock();
-            let reserved = super::pages_written(objects, logical_end);
-            if !space.reserve_spare(reserved) {
-                return Ok(false);
-            }
-            reserved
-        };
-        let places = self.take_space(found.data.len() as u64, Life::Long, &mut reserved);
-        let moves = places.and_then(|places| self.copy(&found.data, &places));
-        let moves = match moves {
-            Ok(moves) => moves,
+        let logical_end = self.logical.lock().end;
+        let mut reserved = super::pages_written(objects, logical_end);
+        if !self.space.lock().reserve_spare(reserved) {
+            return Ok(false);
+        }
+        match self.copy_live(&found.data, &mut reserved) {
+            Ok(moves) => self.join(moves, found.rewritten, reserved),
             Err(error) => {
                 self.space.lock().unreserve(reserved);
                 return Err(error);
             }
-        };
+        }
+        Ok(true)
+    }
+
+    /// Counts pages that were taken against what was reserved for them.
+    pub(super) fn use_reserved(&self, pages: u64, reserved: &mut u64) {
+        let used = pages.min(*reserved);
+        *reserved -= used;
+        self.space.lock().unreserve(used);
+    }
+
+    /// Has the next batch point to what was moved, and write nodes and bitmaps anew, with what was reserved for that.
+    pub(super) fn join(&self, moves: Vec<Move>, rewritten: Vec<PoolKey>, reserved: u64) {
         // From inside the gate: what is reserved belongs to the batch that closes next, and goes with it.
         let gate = self.gate.read();
         let mut accumulating = self.accumulating.lock();
         accumulating.reserved += reserved;
         accumulating.moved.extend(moves);
-        accumulating.rewritten.extend(found.rewritten);
+        accumulating.rewritten.extend(rewritten);
         drop(accumulating);
         drop(gate);
-        Ok(true)
     }
 
-    fn load_chunks(&self) -> Result<()> {
+    /// Copies what lives in segments to others of the same disk, durably.
+    fn copy_live(&self, data: &[(u64, PageEntry, u64, Vec<u8>)], reserved: &mut u64) -> Result<Vec<Move>> {
+        let mut moves: BTreeMap<u64, Move> = BTreeMap::new();
+        let mut blocks = Vec::with_capacity(data.len());
+        for run in data.chunk_by(|a, b| place::disk_of(a.2) == place::disk_of(b.2)) {
+            // The pages of a disk follow each other in `data`.
+            let disk = place::disk_of(run[0].2);
+            let places = self.take_on(disk, run.len() as u64, Life::Long)?;
+            self.use_reserved(places.len() as u64, reserved);
+            for ((logical, entry, copy, block), to) in run.iter().zip(places) {
+                let moved =
+                    moves.entry(*logical).or_insert(Move { logical: *logical, from: *entry, to: *entry });
+                moved.to.place = moved.to.place.moved(*copy, to);
+                blocks.push((Place::single(to), |target: &mut [u8]| target.copy_from_slice(block)));
+            }
+        }
+        self.write_copies(&blocks)?;
+        Ok(moves.into_values().collect())
+    }
+
+    /// Writes copies of pages to the places given, durably.
+    pub(super) fn write_copies<F: Fn(&mut [u8]) + Sync>(&self, blocks: &[(Place, F)]) -> Result<()> {
+        let written = self.before_writing().and_then(|()| {
+            self.write_blocks(blocks, |_, file| match self.has_planted(PlantedBug::MoveUnsynced) {
+                true => Ok(()),
+                false => file.sync(),
+            })
+        });
+        written.map_err(|error| self.poison(&error))?;
+        self.counters.moved_pages.add(blocks.len() as u64);
+        Ok(())
+    }
+
+    fn load_bitmaps(&self) -> Result<()> {
         loop {
-            let unloaded = self.space.lock().unloaded_chunk();
+            let unloaded = self.space.lock().unloaded();
             match unloaded {
-                Some(chunk) => self.load_chunk(chunk)?,
+                Some(bitmap) => self.load_bitmap(bitmap)?,
                 None => return Ok(()),
             }
         }
@@ -128,39 +170,44 @@ impl ShadowStore {
     /// leaves no time for the cleaner.
     pub(super) fn trim(&self) -> Result<()> {
         if self.space.lock().is_too_long() {
-            self.load_chunks()?;
+            self.load_bitmaps()?;
             self.space.lock().begin_shrinking();
             self.cut_file()?;
         }
         Ok(())
     }
 
-    /// Reads a segment and finds what the newest root reaches of it.
-    fn find_live(&self, segment: u64, found: &mut Found) -> Result<()> {
-        let live = self.space.lock().live(segment);
-        let first = segment * SEGMENT_PAGES;
+    /// Reads the segment that begins at `first` and finds what the newest root reaches of it.
+    fn find_live(&self, first: u64, found: &mut Found) -> Result<()> {
+        let live = self.space.lock().live(first);
         let Some(last) = live.last() else { return Ok(()) };
         let mut blocks = vec![0; (last - first + 1) as usize * PAGE_BYTES];
-        self.file.read_at(first * PAGE_BYTES as u64, &mut blocks)?;
-        for physical in live {
-            let block = &blocks[(physical - first) as usize * PAGE_BYTES..][..PAGE_BYTES];
-            let owner = Page::unseal(block).ok().map(|(_, identity)| identity);
+        if let Err(error) = self.read_block(first, &mut blocks) {
+            if self.disks.is_mirrored() {
+                self.space.lock().leave(first);
+                return Ok(());
+            }
+            return Err(error);
+        }
+        for copy in live {
+            let block = &blocks[(copy - first) as usize * PAGE_BYTES..][..PAGE_BYTES];
+            let owner = Page::check(block).ok().map(|(_, identity)| identity);
             let Some(owner) = owner.filter(|owner| owner.database == self.database) else {
                 let mut space = self.space.lock();
                 // Otherwise it was given up since, and is being written over.
-                if space.live(segment).contains(&physical) {
+                if space.live(first).contains(&copy) {
                     // Whoever needs it will tell that it is damaged.
-                    space.leave(segment);
+                    space.leave(first);
                 }
                 continue;
             };
-            let entry = self.entry(owner.level, owner.logical)?.filter(|entry| entry.physical == physical);
+            let entry = self.entry(owner.level, owner.logical)?.filter(|entry| entry.place.has(copy));
             // A page of an earlier time, which was here before the one that belongs here.
             let fits = |entry: &PageEntry| owner.fits(&self.identity_of(owner.level, owner.logical, *entry));
             let Some(entry) = entry.filter(fits) else { continue };
             match owner.level {
-                0 if !owner.logical.is_multiple_of(CHUNK_PAGES) => {
-                    found.data.push((owner.logical, entry, block.to_vec()));
+                0 if !is_bitmap(owner.logical) => {
+                    found.data.push((owner.logical, entry, copy, block.to_vec()));
                 }
                 level => found.rewritten.push(PoolKey { level, index: owner.logical }),
             }
@@ -168,66 +215,57 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Writes blocks to the places given, durably.
-    fn copy(&self, data: &[(u64, PageEntry, Vec<u8>)], places: &[u64]) -> Result<Vec<Move>> {
-        self.before_writing().map_err(|error| self.poison(&error))?;
-        let blocks = data
-            .iter()
-            .zip(places)
-            .map(|((.., block), &place)| (place, move |target: &mut [u8]| target.copy_from_slice(block)));
-        let written =
-            self.write_blocks(blocks).and_then(|()| match self.has_planted(PlantedBug::MoveUnsynced) {
-                true => Ok(()),
-                false => Ok(self.file.sync()?),
-            });
-        written.map_err(|error| self.poison(&error))?;
-        self.counters.moved_pages.add(data.len() as u64);
-        let moves = data.iter().zip(places).map(|(&(logical, from, _), &physical)| Move {
-            logical,
-            from,
-            to: PageEntry { physical, ..from },
-        });
-        Ok(moves.collect())
-    }
-
-    /// Cuts the file if its end was lowered and nothing is left beyond.
+    /// Cuts the files whose end was lowered and that have nothing left beyond.
     fn cut_file(&self) -> Result<bool> {
-        if !self.space.lock().can_be_cut() {
+        let disks = self.space.lock().can_be_cut();
+        if disks.is_empty() {
             return Ok(false);
         }
         self.flush()?;
         self.lead_next(Self::write_root_and_cut)?;
-        let space = self.space.lock();
-        Ok(space.end() == space.file_end())
+        let mut space = self.space.lock();
+        Ok(disks.iter().all(|disk| space.disk_mut(*disk).is_none_or(|space| space.end() == space.file_end())))
     }
 
-    /// The root first: the file must never be shorter than the newest root says.
+    /// The root first: a file must never be shorter than the newest root says.
     fn write_root_and_cut(&self) -> Result<Csn> {
         let _growing = self.growing.lock();
-        let end = {
-            let space = self.space.lock();
-            // It may have grown again meanwhile.
-            if !space.can_be_cut() {
-                return Ok(self.root.lock().csn);
-            }
-            space.end()
-        };
+        // They may have grown again meanwhile.
+        let disks = self.space.lock().can_be_cut();
+        let root = *self.root.lock();
+        if disks.is_empty() {
+            return Ok(root.csn);
+        }
         {
             let mut accumulating = self.accumulating.lock();
             // As in `confirm_root`: no root may have the number of pages that are not durable.
             if accumulating.wrote_early {
-                return Ok(self.root.lock().csn);
+                return Ok(root.csn);
             }
             accumulating.batch += 1;
         }
-        let root = *self.root.lock();
-        if self.has_planted(PlantedBug::CutBeforeRoot) {
-            self.file.truncate(end * PAGE_BYTES as u64)?;
+        let mut ends = Vec::new();
+        for &disk in &disks {
+            if let Some(space) = self.space.lock().disk_mut(disk) {
+                ends.push((disk, space.end() * PAGE_BYTES as u64));
+                space.cut();
+            }
         }
-        self.write_root_alone(super::Root { batch: root.batch + 1, physical_end: end, ..root })
-            .and_then(|()| Ok(self.file.truncate(end * PAGE_BYTES as u64)?))
+        let cut = || -> Result<()> {
+            for &(disk, end) in &ends {
+                if let Some(Err(error)) = self.disks.member(disk).map(|member| member.file.truncate(end)) {
+                    self.lose(disk, error)?;
+                }
+            }
+            Ok(())
+        };
+        if self.has_planted(PlantedBug::CutBeforeRoot) {
+            cut()?;
+        }
+        self.write_root_alone(super::Root { batch: root.batch + 1, ..root })
+            .and_then(|()| self.record_losses())
+            .and_then(|()| cut())
             .map_err(|error| self.poison(&error))?;
-        self.space.lock().cut();
         Ok(root.csn)
     }
 }
@@ -257,7 +295,7 @@ mod tests {
         fn new(disk: &dyn Disk, planted: Option<PlantedBug>) -> Result<World> {
             let mut store = ShadowStore::open(disk, Some(7), 1 << 20, false)?;
             store.planted = planted;
-            store.space.lock().extent.spare_pages_max = 256;
+            store.space.lock().set_spare_pages_max(256);
             Ok(World { store: Arc::new(store), pages: BTreeMap::new() })
         }
 
@@ -374,9 +412,29 @@ mod tests {
         check(&store, &world.pages).unwrap();
         let report = store.verify(&mut |_, _| ()).unwrap();
         assert_eq!(report.findings, []);
-        store.load_chunk(0).unwrap();
+        store.load_bitmap(0).unwrap();
         assert_eq!((stats.segments.0, report.segments_empty), store.space.lock().segments());
         assert!(report.segments_empty > 0);
+    }
+
+    /// Whoever repairs may copy a page that the cleaner has copied and no batch has moved yet.
+    #[test]
+    fn a_page_that_is_moved_twice_is_moved_once() {
+        let disk = MemDisk::new();
+        let mut world = World::new(&disk, None).unwrap();
+        (0..300).for_each(|number| world.add(number).unwrap());
+        world.store.flush().unwrap();
+        let mut found = Found { data: Vec::new(), rewritten: Vec::new() };
+        world.store.find_live(SEGMENT_PAGES, &mut found).unwrap();
+        assert!(found.data.len() > 50, "{}", found.data.len());
+        for _ in 0..2 {
+            let moves = world.store.copy_live(&found.data, &mut 0).unwrap();
+            world.store.join(moves, Vec::new(), 0);
+        }
+        world.store.flush().unwrap();
+        check(&*world.store, &world.pages).unwrap();
+        let space = world.store.space.lock();
+        assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
     }
 
     /// What was only reserved leaves nothing to move.

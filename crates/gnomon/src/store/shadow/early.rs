@@ -1,16 +1,16 @@
 //! The pages of a batch that were written before it was closed: where they are.
 
-use super::{table::PageEntry, words::Words};
+use super::{place::Place, table::PageEntry, words::Words};
 
 /// Set in the word of a page that was written by a transaction of its own, before its batch was known.
-const BEFORE_BATCH: u64 = 1;
+const BEFORE_BATCH: u128 = 1 << Place::WORD_BITS;
 
 /// Where pages are that were written before their batch was closed.
 #[derive(Clone, Default)]
 pub(super) struct EarlyPages(Words);
 
-fn entry(word: u64, batch: u64) -> PageEntry {
-    PageEntry { physical: word >> 1, batch, early: word & BEFORE_BATCH != 0 }
+fn entry(word: u128, batch: u64) -> PageEntry {
+    PageEntry { place: Place::of_word(word), batch, early: word & BEFORE_BATCH != 0 }
 }
 
 impl EarlyPages {
@@ -32,14 +32,14 @@ impl EarlyPages {
     }
 
     /// Notes where a page was written, and whether its batch was not known then. Returns where it was before.
-    pub fn insert(&mut self, logical: u64, physical: u64, before_batch: bool) -> Option<u64> {
-        let before = self.0.insert(logical, physical << 1 | if before_batch { BEFORE_BATCH } else { 0 });
-        before.map(|word| word >> 1)
+    pub fn insert(&mut self, logical: u64, place: Place, before_batch: bool) -> Option<Place> {
+        let before = self.0.insert(logical, place.word() | if before_batch { BEFORE_BATCH } else { 0 });
+        before.map(Place::of_word)
     }
 
     /// Forgets a page. Returns where it was.
-    pub fn remove(&mut self, logical: u64) -> Option<u64> {
-        self.0.remove(logical).map(|word| word >> 1)
+    pub fn remove(&mut self, logical: u64) -> Option<Place> {
+        self.0.remove(logical).map(Place::of_word)
     }
 
     /// All entries, for this batch, in the order of logical pages.

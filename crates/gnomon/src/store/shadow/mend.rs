@@ -1,7 +1,7 @@
 //! Mending free space after a crash: torn pages in it are zeroed, so that later damage of free pages can be told from
 //! them again (see [`Root::free_pages_whole`](super::root::Root::free_pages_whole)).
 
-use super::{ShadowStore, space::CHUNK_PAGES};
+use super::{ShadowStore, place, space::CHUNK_PAGES};
 use crate::{
     Result,
     page::{PAGE_BYTES, Page},
@@ -17,42 +17,50 @@ impl ShadowStore {
     }
 
     /// Looks at some pages from physical page `from` on, and zeroes those that are free and torn. Returns where to go
-    /// on; none at the end, when free space is known to be whole.
+    /// on; none at the end of the last disk, when free space is known to be whole.
     pub fn mend_some(&self, from: u64) -> Result<Option<u64>> {
         self.check()?;
-        if from >= self.space.lock().end() {
+        let (disk, page) = (place::disk_of(from), place::page_of(from));
+        let end = self.space.lock().disk_mut(disk).map_or(0, |space| space.end());
+        if page >= end {
+            let next = self.disks.present().iter().map(|(disk, _)| *disk).find(|other| *other > disk);
+            if let Some(next) = next {
+                return Ok(Some(place::physical(next, 0)));
+            }
             // The zeros before the word that there are no torn pages.
-            self.file.sync()?;
+            self.sync()?;
             self.free_pages.lock().whole = true;
             return Ok(None);
         }
         self.before_writing()?;
-        self.load_chunk(from / CHUNK_PAGES)?;
-        let until = (from + STEP_PAGES).min((from / CHUNK_PAGES + 1) * CHUNK_PAGES);
+        self.load_bitmap(place::bitmap_of(from))?;
+        let until = (page + STEP_PAGES).min((page / CHUNK_PAGES + 1) * CHUNK_PAGES).min(end);
         let claimed = {
             let mut space = self.space.lock();
             if !space.has_spare(STEP_PAGES) {
                 // Nearly full: every free page is promised. Leave it as it is until the database is opened again.
                 return Ok(None);
             }
-            let until = until.min(space.end());
-            (from..until).filter(|&page| space.take(page)).collect::<Vec<u64>>()
+            let claimed = (page..until).map(|page| place::physical(disk, page));
+            claimed.filter(|&copy| space.take(copy)).collect::<Vec<u64>>()
         };
-        let mended = claimed.iter().try_for_each(|&page| self.mend(page));
+        let mended =
+            claimed.iter().try_for_each(|&copy| self.mend(copy).or_else(|error| self.lose(disk, error)));
         let mut space = self.space.lock();
-        for page in claimed {
-            space.release(page);
+        for copy in claimed {
+            space.release(place::Place::single(copy));
         }
         drop(space);
-        mended.map(|()| Some(until))
+        mended.map(|()| Some(place::physical(disk, until)))
     }
 
-    fn mend(&self, page: u64) -> Result<()> {
+    fn mend(&self, copy: u64) -> std::io::Result<()> {
         let mut block = [0; PAGE_BYTES];
-        let at = page * PAGE_BYTES as u64;
-        self.file.read_at(at, &mut block)?;
+        let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(()) };
+        let at = place::page_of(copy) * PAGE_BYTES as u64;
+        member.file.read_at(at, &mut block)?;
         if block.iter().any(|&byte| byte != 0) && Page::unseal(&block).is_err() {
-            self.file.write_at(at, &[0; PAGE_BYTES])?;
+            member.file.write_at(at, &[0; PAGE_BYTES])?;
             self.counters.zeroed_pages.add(1);
         }
         Ok(())

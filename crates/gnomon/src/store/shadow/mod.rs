@@ -38,43 +38,54 @@
 //!
 //! *Cleaning.* [`clean`] keeps long free runs available, and the file short.
 //!
-//! Not done here: mirrors, several page sizes.
+//! *Disks.* A store has one or several, each with a file; a mirrored store has two copies of each page, on different
+//! ones ([`disks`], [`copies`]).
+//!
+//! Not done here: several page sizes.
 
 mod backup;
 mod batch;
 mod clean;
+mod copies;
 mod counters;
+mod disks;
 mod durable;
 mod early;
 mod mend;
+mod open;
 mod pages;
 mod pin;
+mod place;
 mod private;
 mod reservation;
 mod root;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod space;
+mod spaces;
 mod table;
 mod translate;
 mod verify;
 mod words;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use self::{
-    counters::{Counted, Counters},
+    counters::Counters,
+    disks::{Disks, StateOf},
     durable::Durability,
     early::EarlyPages,
-    root::{ROOT_PAGES, Root},
-    space::{CHUNK_PAGES, Life, Search, Space},
+    place::{DISKS_MAX, Place, is_bitmap},
+    root::Root,
+    space::{Life, Search},
+    spaces::{Growth, Spaces},
     table::PageEntry,
     translate::Translations,
 };
 use super::PageRead;
 use crate::{
     Csn, Error, Result,
-    disk::{Disk, File},
+    disk::File,
     page::{
         Identity, PAGE_BYTES, Page, PageId,
         pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
@@ -86,14 +97,16 @@ use crate::{
 };
 
 pub use backup::{Backup, BackupHeader, BackupId, RestorePhase, check_backup, read_header, restore};
+pub use copies::{DiskInfo, Repair, ScrubReport};
 pub use counters::Activity;
+pub use open::Opening;
 pub use pages::PageTxn;
 pub(crate) use pin::PinnedRoot;
 pub use private::PrivatePages;
 pub use reservation::Reservation;
 pub use verify::{Finding, Severity};
 
-/// The file that holds all pages.
+/// The file of a disk, which holds all its pages.
 pub const FILE: &str = "pages";
 /// Its name until it is a database.
 pub(crate) const UNFINISHED_FILE: &str = "pages.new";
@@ -105,9 +118,9 @@ const EARLY_PAGES: usize = 64;
 /// Growth up to this is filled with zeros (8 MiB).
 const ZEROED_PAGES_MAX: usize = 2048;
 
-/// A store of pages in one file.
+/// A store of pages in one file on each of its disks.
 pub struct ShadowStore {
-    file: Arc<dyn File>,
+    disks: Disks,
     database: u64,
     pool: Pool,
     /// The changed pages beyond which a page transaction writes some early.
@@ -119,7 +132,7 @@ pub struct ShadowStore {
     early: Mutex<()>,
     /// One thread at a time grows the file.
     growing: Mutex<()>,
-    space: Mutex<Space>,
+    space: Mutex<Spaces>,
     /// The published root: durable, and what the page table in memory stands under.
     root: Mutex<Root>,
     logical: Mutex<Logical>,
@@ -135,7 +148,19 @@ pub struct ShadowStore {
     free_pages: Mutex<FreePages>,
     /// Whether the cleaner has something to do, as far as the last batch could tell.
     cleaning_wanted: AtomicBool,
-    /// Whether the root in the file has no list. Not in `Root`, which every commit copies under its mutex.
+    /// Whether every page has as many copies as it should, as far as is known.
+    copies_whole: AtomicBool,
+    /// How many transactions have pages of their own, on whichever disks.
+    private_views: AtomicU64,
+    /// Whether a page without all its copies was met since making missing copies began from the first page.
+    fill_found: AtomicBool,
+    /// The logical page from which on missing copies are made next; held over I/O.
+    filled: Mutex<u64>,
+    /// Objects of which a copy was found damaged: nodes by their first page.
+    damaged: Mutex<BTreeSet<PoolKey>>,
+    /// What was found wrong with disks and copies and not asked for yet.
+    reports: Mutex<VecDeque<String>>,
+    /// Whether the root in the files has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
@@ -252,6 +277,10 @@ pub(crate) enum PlantedBug {
     CutBeforeRoot,
     /// A batch points to private pages without syncing them first.
     PublishedUnsynced,
+    /// A page's second copy is not written.
+    SecondCopyUnwritten,
+    /// No root says that a disk is lost.
+    LossUnrecorded,
 }
 
 /// Races that the seeded schedules must catch.
@@ -316,149 +345,12 @@ pub struct StoreStats {
 }
 
 impl ShadowStore {
-    /// Opens the store on a disk, or makes one if the disk has none and `database`, the new one's identity, is given.
-    /// Reads the root only, however large the store is.
-    pub fn open(
-        disk: &dyn Disk,
-        create: Option<u64>,
-        pool_bytes: usize,
-        read_only: bool,
-    ) -> Result<ShadowStore> {
-        let names = disk.list()?;
-        let (file, root) = if names.iter().any(|name| name == FILE) {
-            // Not to make it, but for its name to be durable: a crash may have come before that.
-            let file = disk.open(FILE, !read_only)?;
-            let root = Self::recover(&*file, read_only)?;
-            (file, root)
-        } else if let (Some(other), true) =
-            (names.iter().find(|name| *name != UNFINISHED_FILE), create.is_some())
-        {
-            return Err(Error::NotADatabase {
-                path: String::new(),
-                detail: format!(
-                    "it has other files, such as '{other}'; name an empty directory or a new one"
-                ),
-            });
-        } else if let Some(database) = create {
-            Self::create(disk, database)?
-        } else {
-            return Err(Error::NotADatabase {
-                path: String::new(),
-                detail: format!("it has no file '{FILE}'; create a database there first"),
-            });
-        };
-        let file_pages = file.len()? / PAGE_BYTES as u64;
-        if file_pages < root.physical_end {
-            return Err(Error::Corrupt {
-                file: FILE.into(),
-                page: file_pages,
-                detail: format!(
-                    "the file ends here, but should have {} pages: restore a backup",
-                    root.physical_end
-                ),
-            });
-        }
-        let counters = Arc::<Counters>::default();
-        let file: Arc<dyn File> = Arc::new(Counted { file, counters: counters.clone() });
-        let pool = Pool::new(pool_bytes / FRAME_BYTES);
-        // The file can be longer than the root knows, if a crash came after it grew.
-        let mut space = Space::new(file_pages, root.used, root.cursor);
-        if root.depth == 0 {
-            space.load(0, None);
-            for page in 0..ROOT_PAGES {
-                space.take(page);
-                space.reach(page);
-            }
-        }
-        Ok(ShadowStore {
-            file,
-            database: root.database,
-            dirty_max: (pool.capacity() / 8).max(8),
-            pool,
-            gate: RwLock::new(()),
-            accumulating: Mutex::new(Accumulating {
-                batch: root.of_new_run().batch + 1,
-                ..Accumulating::default()
-            }),
-            early: Mutex::new(()),
-            growing: Mutex::new(()),
-            cleaning_wanted: AtomicBool::new(space.is_too_long()),
-            space: Mutex::new(space),
-            logical: Mutex::new(Logical {
-                free: Vec::new(),
-                end: root.logical_end,
-                scanned: 0,
-                scan_end: root.logical_end,
-            }),
-            pins: Mutex::default(),
-            translations: Translations::new(),
-            counters,
-            last_csn: AtomicU64::new(root.csn.0),
-            durability: Durability::new(root.csn),
-            root: Mutex::new(root),
-            poison: OnceLock::new(),
-            read_only,
-            free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
-            confirmed: AtomicBool::new(true),
-            #[cfg(test)]
-            planted: None,
-            #[cfg(all(test, shuttle))]
-            race: None,
-            #[cfg(all(test, shuttle))]
-            scribbles: false,
-        })
-    }
-
-    /// Finds the durable state, and makes sure that it is: after a crash of the process alone, or a sync that failed,
-    /// what can be read may not be on the disk.
-    fn recover(file: &dyn File, read_only: bool) -> Result<Root> {
-        let copies = root::read_copies(file)?;
-        let newest = root::newest(file, &copies)?;
-        let is_clean = newest.root.closed && copies.iter().all(Result::is_ok);
-        if is_clean || read_only {
-            return Ok(newest.root);
-        }
-        newest.write_listed(file)?;
-        file.sync()?;
-        let root = Root { closed: false, ..newest.root }.renew(file, newest.place)?;
-        // And the pair that it stood in.
-        let root = root.of_new_run();
-        root.write(file, &[])?;
-        file.sync()?;
-        Ok(root)
-    }
-
-    fn create(disk: &dyn Disk, database: u64) -> Result<(Arc<dyn File>, Root)> {
-        let root = Root {
-            database,
-            batch: 0,
-            csn: Csn(0),
-            // Number 0 is the first bitmap's.
-            logical_end: 1,
-            physical_end: ROOT_PAGES,
-            used: 0,
-            cursor: ROOT_PAGES,
-            depth: 0,
-            free_pages_whole: true,
-            closed: true,
-            table: PageEntry::default(),
-        };
-        // A crash leaves a file of the other name, which is not a database yet.
-        let file = disk.open(UNFINISHED_FILE, true)?;
-        file.truncate(0)?;
-        file.allocate(ROOT_PAGES * PAGE_BYTES as u64)?;
-        root.write_all(&*file)?;
-        file.sync()?;
-        disk.rename(UNFINISHED_FILE, FILE)?;
-        Ok((file, root))
-    }
-
     /// The first page that a new store allocates: where the owner of the store finds what it keeps.
     pub const FIRST_PAGE: PageId = PageId(1);
 
-    /// Sets the share of the file in use beyond which it grows.
+    /// Sets the share of a file in use beyond which it grows.
     pub fn set_fill_max(&mut self, fill_max: f64) {
-        self.space.lock().extent.fill_max = fill_max;
+        self.space.lock().set_fill_max(fill_max);
     }
 
     /// Whether it was opened for reading only.
@@ -498,7 +390,7 @@ impl ShadowStore {
         let logical_end = self.logical.lock().end;
         let mut space = self.space.lock();
         let reserved = pages_written(pages, logical_end).saturating_sub(held);
-        let standing = standing_pages(logical_end, space.end());
+        let standing = standing_pages(logical_end, space.chunk_count());
         space.set_standing(standing);
         drop(space);
         self.reserve_space(purpose, reserved)
@@ -511,16 +403,15 @@ impl ShadowStore {
         drop(space);
         if needs_growth && let Err(error) = self.grow() {
             let mut space = self.space.lock();
-            // A full disk is no matter as long as the file as it is has room.
+            // A full disk is no matter as long as the files as they are have room.
             let kept = match purpose {
                 Purpose::Use => space.kept(),
                 Purpose::Free => 0,
             };
-            let is_full = error.kind() == std::io::ErrorKind::StorageFull;
+            let is_full = matches!(error, Error::DiskFull);
             if !is_full || !space.has_spare(kept) {
                 space.unreserve(reserved);
                 drop(space);
-                let error = error.into();
                 return Err(if is_full { error } else { self.poison(&error) });
             }
         }
@@ -540,31 +431,59 @@ impl ShadowStore {
         Ok(pages)
     }
 
-    /// Grows the file for the sake of a reservation, unless somebody else just did.
-    fn grow(&self) -> std::io::Result<()> {
+    /// Grows the files for the sake of a reservation, unless somebody else just did.
+    fn grow(&self) -> Result<()> {
         // One at a time: what one zeroes another must not have handed out.
         let _growing = self.growing.lock();
-        let (old_end, end) = {
-            let space = self.space.lock();
-            let end = space.end_wanted();
-            if end <= space.end() {
+        let mut full = Vec::new();
+        let growths = self.space.lock().growths();
+        for growth in growths {
+            if !self.grow_file(growth)? {
+                full.push(growth.disk);
+            }
+        }
+        if full.is_empty() {
+            return Ok(());
+        }
+        // The others may have room for what that disk should have taken.
+        let growths = self.space.lock().growths_instead(&full);
+        for growth in growths {
+            if !self.grow_file(growth)? {
+                full.push(growth.disk);
+            }
+        }
+        match self.space.lock().has_spare(0) && full.len() < self.disks.present().len() {
+            true => Ok(()),
+            false => Err(Error::DiskFull),
+        }
+    }
+
+    /// Grows the file of a disk; false if the disk is full.
+    fn grow_file(&self, Growth { disk, from, to }: Growth) -> Result<bool> {
+        let Some(member) = self.disks.member(disk) else { return Ok(true) };
+        let grow = || -> std::io::Result<()> {
+            if to <= from {
                 return Ok(());
             }
-            // Where the file has not been cut yet there is nothing to be done.
-            (space.file_end(), end)
-        };
-        if end > old_end {
-            self.file.allocate(end * PAGE_BYTES as u64)?;
-            let pages = (end - old_end) as usize;
+            member.file.allocate(to * PAGE_BYTES as u64)?;
+            let pages = (to - from) as usize;
             if pages <= ZEROED_PAGES_MAX {
                 // Blocks that were written once are overwritten without a journal entry of the file system at each
                 // sync.
-                self.file.write_at(old_end * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
+                member.file.write_at(from * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
                 self.counters.zeroed_pages.add(pages as u64);
             }
+            Ok(())
+        };
+        match grow() {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(false),
+            Err(error) => return self.lose(disk, error).map(|()| true),
         }
-        self.space.lock().grown(end);
-        Ok(())
+        if let Some(space) = self.space.lock().disk_mut(disk) {
+            space.grown(to);
+        }
+        Ok(true)
     }
 
     /// Fails if the store is poisoned.
@@ -596,7 +515,7 @@ impl ShadowStore {
         let held_pages = self.held_pages();
         let (file_pages, segments) = {
             let space = self.space.lock();
-            (space.file_end(), space.segments())
+            (space.file_pages(), space.segments())
         };
         StoreStats {
             format_version: root::FORMAT_VERSION,
@@ -609,7 +528,7 @@ impl ShadowStore {
             segments,
             logical_pages: self.logical.lock().end,
             table_depth: root.depth,
-            table_pages: table_pages(&root, file_pages),
+            table_pages: self.table_pages(&root),
             pool_frames: (self.pool.len(), self.pool.capacity()),
             activity: self.counters.activity(self.pool.data_fetches(), self.translations.hits_and_misses()),
         }
@@ -621,21 +540,28 @@ impl ShadowStore {
     }
 
     /// Physical pages that may not be handed out, and those of them that the newest root reaches.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn taken_and_reachable(&self) -> (u64, u64) {
         let space = self.space.lock();
         (space.taken(), space.reachable())
     }
 
+    /// Has several disks be written one after the other, so that events are counted alike in each run.
+    #[cfg(all(test, not(shuttle)))]
+    pub(crate) fn write_in_order(&mut self) {
+        self.disks.parallel = false;
+    }
+
     /// The number of the next batch.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn next_batch(&self) -> u64 {
         self.accumulating.lock().batch
     }
 
-    /// The physical page of a logical one, as far as the page table can be read.
-    pub fn place_of(&self, page: PageId) -> Option<u64> {
-        Some(self.entry(0, page.0).ok()??.physical)
+    /// Where a logical page is, as far as the page table can be read: the name of a file, and which page of it.
+    pub fn place_of(&self, page: PageId) -> Option<(String, u64)> {
+        let first = self.entry(0, page.0).ok()??.place.first;
+        Some((open::file_name(place::disk_of(first)), place::page_of(first)))
     }
 
     /// What the page at `entry` must say of itself.
@@ -644,17 +570,34 @@ impl ShadowStore {
     }
 
     fn corrupt(&self, physical: u64, detail: impl Into<String>) -> Error {
-        Error::Corrupt { file: FILE.into(), page: physical, detail: detail.into() }
+        Error::Corrupt {
+            file: open::file_name(place::disk_of(physical)),
+            page: place::page_of(physical),
+            detail: detail.into(),
+        }
     }
 
-    /// Reads the page at `entry`, which must be the one named.
+    /// Reads the page at `entry`, which must be the one named: the copy whose disk has less to do, or if that is not
+    /// whole, the other, and then has the damaged one repaired.
     fn read_page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Page> {
+        let mut failed = None;
+        for copy in self.disks.readable(entry.place) {
+            match self.read_copy(level, logical, copy, entry) {
+                Ok(page) => {
+                    if failed.is_some() {
+                        self.damaged.lock().insert(PoolKey { level, index: logical });
+                    }
+                    return Ok(page);
+                }
+                Err(error) => _ = failed.get_or_insert(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| self.corrupt(entry.place.first, "the disks that it was on are lost")))
+    }
+
+    fn read_copy(&self, level: u8, logical: u64, copy: u64, entry: PageEntry) -> Result<Page> {
         let mut block = [0; PAGE_BYTES];
-        let at = entry.physical;
-        self.file.read_at(at * PAGE_BYTES as u64, &mut block).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.corrupt(at, "it lies past the end of the file"),
-            _ => error.into(),
-        })?;
+        self.read_block(copy, &mut block)?;
         let expected = self.identity_of(level, logical, entry);
         #[cfg(test)]
         if self.planted == Some(PlantedBug::ChecksumUnchecked) {
@@ -662,7 +605,15 @@ impl ShadowStore {
             block[..4].copy_from_slice(&sum.to_le_bytes());
         }
         Page::unseal_expected(&block, expected)
-            .map_err(|detail| self.corrupt(at, format!("logical page {logical}, level {level}: {detail}")))
+            .map_err(|detail| self.corrupt(copy, format!("logical page {logical}, level {level}: {detail}")))
+    }
+
+    /// Reads pages that follow each other on a disk.
+    fn read_block(&self, physical: u64, blocks: &mut [u8]) -> Result<()> {
+        self.disks.read(physical, blocks).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.corrupt(physical, "it lies past the end of the file"),
+            _ => error.into(),
+        })
     }
 
     /// The page table's entry for the object of `level` over `logical`: a data page (0) or a node.
@@ -753,54 +704,90 @@ impl ShadowStore {
         }
     }
 
-    /// Loads the bitmap of the chunk if it is not in memory.
-    fn load_chunk(&self, chunk: u64) -> Result<()> {
-        if self.space.lock().is_loaded(chunk) {
+    /// Loads a bitmap if it is not in memory.
+    fn load_bitmap(&self, bitmap: u64) -> Result<()> {
+        if self.space.lock().is_loaded(bitmap) {
             return Ok(());
         }
-        let logical = chunk * CHUNK_PAGES;
-        let stored = match self.entry(0, logical)? {
-            Some(entry) => self.read_page(0, logical, entry).map(Some),
+        let stored = match self.entry(0, bitmap)? {
+            Some(entry) => self.read_page(0, bitmap, entry).map(Some),
             None => Ok(None),
         };
         let mut space = self.space.lock();
         // Whoever loaded it meanwhile may have changed it already, and written it elsewhere: what was read counts for
         // nothing then, not even an error.
-        if !space.is_loaded(chunk) {
-            space.load(chunk, stored?.as_ref());
+        if !space.is_loaded(bitmap) {
+            space.load(bitmap, stored?.as_ref());
         }
         Ok(())
     }
 
-    /// Takes `pages` physical pages in as few runs as there are, from what is left of `reserved`, a reservation that
-    /// covers them.
-    fn take_space(&self, mut pages: u64, life: Life, reserved: &mut u64) -> Result<Vec<u64>> {
-        let mut taken: Vec<u64> = Vec::with_capacity(pages as usize);
+    /// Takes places for `pages` pages, in as few runs as there are, from what is left of `reserved`, a reservation that
+    /// covers them. In a mirrored store a page has one copy only if there is room for no other, or no other disk.
+    fn take_space(&self, pages: u64, life: Life, reserved: &mut u64) -> Result<Vec<Place>> {
+        let mut taken: Vec<Place> = Vec::with_capacity(pages as usize);
         // What of the reservation was used up.
         let mut covered = 0;
+        let mut chosen = [0; DISKS_MAX];
+        let mut full: Vec<usize> = Vec::new();
+        while (taken.len() as u64) < pages {
+            let (disks, most) = {
+                let space = self.space.lock();
+                self.disks.choose(&space, space.copies(), &chosen, &full)
+            };
+            let wanted = (pages - taken.len() as u64).min(most);
+            if disks.is_empty() {
+                let mut space = self.space.lock();
+                for place in taken {
+                    space.release(place);
+                }
+                space.reserve(covered);
+                *reserved += covered;
+                return Err(Error::DiskFull);
+            }
+            let mut columns: Vec<Vec<u64>> = Vec::new();
+            for disk in disks {
+                // As many as there are of the copy before.
+                let wanted = columns.last().map_or(wanted, |column| column.len() as u64);
+                let column = self.take_on(disk, wanted, life)?;
+                if (column.len() as u64) < wanted {
+                    full.push(disk);
+                }
+                chosen[disk] += column.len() as u64;
+                if !column.is_empty() {
+                    columns.push(column);
+                }
+            }
+            let found = columns.first().map_or(0, Vec::len);
+            let place = |at: usize| Place::of(columns.iter().filter_map(|column| column.get(at).copied()));
+            let places: Vec<Place> = (0..found).map(place).collect();
+            if self.disks.is_mirrored() && places.iter().any(|place| place.second == 0) {
+                self.note_missing_copies();
+            }
+            taken.extend(places);
+            let used = (found as u64).min(*reserved);
+            *reserved -= used;
+            covered += used;
+            self.space.lock().unreserve(used);
+        }
+        Ok(taken)
+    }
+
+    /// Takes at most `pages` pages of a disk: fewer if it has no more, or is lost.
+    fn take_on(&self, disk: usize, mut pages: u64, life: Life) -> Result<Vec<u64>> {
+        let mut taken = Vec::with_capacity(pages as usize);
         while pages > 0 {
             let mut space = self.space.lock();
-            match space.take_run(pages, life) {
+            match space.take_run(disk, pages, life) {
                 Search::Found(run) => {
                     taken.extend(run.start..run.start + run.len);
                     pages -= run.len;
-                    let used = run.len.min(*reserved);
-                    *reserved -= used;
-                    covered += used;
-                    space.unreserve(used);
                 }
-                Search::Load(chunk) => {
+                Search::Load(bitmap) => {
                     drop(space);
-                    self.load_chunk(chunk)?;
+                    self.load_bitmap(bitmap)?;
                 }
-                Search::Nothing => {
-                    for page in taken {
-                        space.release(page);
-                    }
-                    space.reserve(covered);
-                    *reserved += covered;
-                    return Err(Error::DiskFull);
-                }
+                Search::Nothing => break,
             }
         }
         Ok(taken)
@@ -814,8 +801,20 @@ impl ShadowStore {
         let root = *self.root.lock();
         // Otherwise opening it has just done that.
         if !free_pages.written && (root.closed || root.free_pages_whole) {
-            let root = Root { free_pages_whole: false, closed: false, ..root };
-            *self.root.lock() = root.renew(&*self.file, root.first_place())?;
+            let copies_whole = self.copies_whole.load(Ordering::Acquire);
+            let root = Root { free_pages_whole: false, closed: false, copies_whole, ..root };
+            let table = self.disk_table(StateOf::Published);
+            // One copy after the other, as when it is opened: see `open::renew`.
+            let (first, renewed) = (root.first_place(), root.of_new_run());
+            self.on_all(|disk, member| {
+                member.file.write_at((first + 1) * PAGE_BYTES as u64, &root.encode(&table, disk, &[]))?;
+                member.file.sync()
+            })?;
+            self.on_all(|disk, member| {
+                renewed.write(&*member.file, &table, disk, &[])?;
+                member.file.sync()
+            })?;
+            *self.root.lock() = renewed;
         }
         free_pages.written = true;
         Ok(())
@@ -823,11 +822,44 @@ impl ShadowStore {
 
     /// Writes a root of which everything is durable.
     fn write_root_alone(&self, root: Root) -> Result<()> {
-        root.write(&*self.file, &[])?;
-        self.file.sync()?;
+        let root = Root { copies_whole: self.copies_whole.load(Ordering::Acquire), ..root };
+        self.write_root(&root, &[])?;
         *self.root.lock() = root;
         self.confirmed.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Nodes of the page table: over all page numbers handed out, and over the bitmaps beyond them.
+    fn table_pages(&self, root: &Root) -> u64 {
+        let space = self.space.lock();
+        let bitmaps: Vec<u64> = space
+            .disks()
+            .flat_map(|(disk, space)| (0..space.chunk_count()).map(move |chunk| place::bitmap(disk, chunk)))
+            .collect();
+        let levels = 1..=root.depth;
+        levels
+            .map(|level| {
+                let dense = root.logical_end.div_ceil(table::span(level));
+                let bitmaps = bitmaps.iter().map(|bitmap| bitmap / table::span(level));
+                dense + bitmaps.filter(|&node| node >= dense).collect::<BTreeSet<u64>>().len() as u64
+            })
+            .sum()
+    }
+
+    /// Remembers something that whoever runs the database should know.
+    fn report(&self, text: String) {
+        /// So many reports are kept; then the oldest go.
+        const REPORTS_MAX: usize = 100;
+        let mut reports = self.reports.lock();
+        if reports.len() == REPORTS_MAX {
+            reports.pop_front();
+        }
+        reports.push_back(text);
+    }
+
+    /// What was found wrong with disks and copies since this was last asked.
+    pub fn take_reports(&self) -> Vec<String> {
+        self.reports.lock().drain(..).collect()
     }
 
     /// Makes everything durable and notes that no write was cut short. Nothing may be changed any more.
@@ -848,6 +880,7 @@ impl ShadowStore {
                 closed: true,
                 ..root
             })?;
+            self.record_losses()?;
         }
         Ok(())
     }
@@ -857,55 +890,39 @@ impl ShadowStore {
         self.confirmed.load(Ordering::Acquire)
     }
 
-    /// Writes pages to the places given, in long writes.
-    fn write_pages(&self, batch: u64, when: When, pages: Vec<(u64, PoolKey, Arc<Page>)>) -> Result<()> {
+    /// Writes pages to the places given, in long writes, and then does something more on each disk.
+    fn write_pages(
+        &self,
+        batch: u64,
+        when: When,
+        pages: &[(Place, PoolKey, Arc<Page>)],
+        then: impl Fn(usize, &dyn File) -> std::io::Result<()> + Sync,
+    ) -> Result<()> {
         self.before_writing()?;
+        let blocks: Vec<_> = pages
+            .iter()
+            .map(|(place, key, page)| {
+                let entry = PageEntry { place: *place, batch, early: when == When::BeforeBatch };
+                let identity = self.identity_of(key.level, key.index, entry);
+                (*place, move |block: &mut [u8]| page.seal(identity, block))
+            })
+            .collect();
+        self.write_blocks(&blocks, then)?;
         let (mut data_pages, mut table_pages, mut bitmap_pages) = (0, 0, 0);
-        for (_, key, _) in &pages {
+        for (place, key, _) in pages {
+            let copies = place.copies().count() as u64;
             match key.level {
-                0 if key.index.is_multiple_of(CHUNK_PAGES) => bitmap_pages += 1,
-                0 => data_pages += 1,
-                _ => table_pages += 1,
+                0 if is_bitmap(key.index) => bitmap_pages += copies,
+                0 => data_pages += copies,
+                _ => table_pages += copies,
             }
         }
-        self.write_blocks(pages.into_iter().map(|(physical, key, page)| {
-            let early = when == When::BeforeBatch;
-            let entry = PageEntry { physical, batch, early };
-            let identity = self.identity_of(key.level, key.index, entry);
-            (physical, move |block: &mut [u8]| page.seal(identity, block))
-        }))?;
         match when {
             When::Early | When::BeforeBatch => self.counters.early_pages.add(data_pages),
             When::WithBatch => self.counters.data_pages.add(data_pages),
         }
         self.counters.table_pages.add(table_pages);
         self.counters.bitmap_pages.add(bitmap_pages);
-        Ok(())
-    }
-
-    /// Writes blocks, each of which is made where it is needed, to the places given, in long writes.
-    fn write_blocks<F: FnOnce(&mut [u8])>(&self, blocks: impl Iterator<Item = (u64, F)>) -> Result<()> {
-        const WRITE_PAGES: usize = 256;
-        let mut blocks: Vec<(u64, F)> = blocks.collect();
-        blocks.sort_unstable_by_key(|(physical, _)| *physical);
-        let mut buffer = Vec::with_capacity(blocks.len().min(WRITE_PAGES) * PAGE_BYTES);
-        let mut start = 0;
-        for (physical, make) in blocks {
-            let full = buffer.len() == WRITE_PAGES * PAGE_BYTES;
-            if !buffer.is_empty() && (full || start + (buffer.len() / PAGE_BYTES) as u64 != physical) {
-                self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
-                buffer.clear();
-            }
-            if buffer.is_empty() {
-                start = physical;
-            }
-            let at = buffer.len();
-            buffer.resize(at + PAGE_BYTES, 0);
-            make(&mut buffer[at..]);
-        }
-        if !buffer.is_empty() {
-            self.file.write_at(start * PAGE_BYTES as u64, &buffer)?;
-        }
         Ok(())
     }
 
@@ -936,15 +953,15 @@ impl ShadowStore {
             Err(Error::DiskFull) => return Ok(()),
             places => places?,
         };
-        let pages = chosen
+        let pages: Vec<_> = chosen
             .iter()
             .zip(&places)
             .map(|((frame, image), at)| (*at, frame.key, Arc::clone(image)))
             .collect();
-        self.write_pages(batch, When::Early, pages)?;
-        for ((frame, latch), physical) in chosen.into_iter().zip(places) {
+        self.write_pages(batch, When::Early, &pages, |_, _| Ok(()))?;
+        for ((frame, latch), place) in chosen.into_iter().zip(places) {
             let mut accumulating = self.accumulating.lock();
-            let before = accumulating.early.insert(frame.key.index, physical, false);
+            let before = accumulating.early.insert(frame.key.index, place, false);
             accumulating.dirty.remove(&frame.key.index);
             drop(accumulating);
             frame.dirty.store(false, Ordering::Release);
@@ -957,24 +974,11 @@ impl ShadowStore {
     }
 
     /// Gives up the place of an early write, and gives the batch back what it took of its reservation.
-    fn release_early(&self, physical: u64) {
+    fn release_early(&self, place: Place) {
         // In this order: what the batch has must have been promised.
-        self.space.lock().release_for_reservation(physical);
+        self.space.lock().release_for_reservation(place);
         self.accumulating.lock().reserved += 1;
     }
-}
-
-/// Nodes of the page table: over all page numbers handed out, and over the bitmaps beyond them.
-fn table_pages(root: &Root, file_pages: u64) -> u64 {
-    let levels = 1..=root.depth;
-    levels
-        .map(|level| {
-            let dense = root.logical_end.div_ceil(table::span(level));
-            let bitmaps =
-                (0..file_pages.div_ceil(CHUNK_PAGES)).map(|chunk| chunk * CHUNK_PAGES / table::span(level));
-            dense + bitmaps.filter(|&node| node >= dense).collect::<BTreeSet<u64>>().len() as u64
-        })
-        .sum()
 }
 
 /// At most so many physical pages are written for a page transaction that changes `pages` logical ones in a store of
@@ -991,8 +995,8 @@ fn nodes(logical_end: u64) -> u64 {
 
 /// At most so many nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it changes.
 /// Those that they replace are free when it is durable, so this is always reserved, and used once for every batch.
-fn standing_pages(logical_end: u64, end: u64) -> u64 {
-    let bitmaps = end / CHUNK_PAGES + 2;
+fn standing_pages(logical_end: u64, chunks: u64) -> u64 {
+    let bitmaps = chunks + 2;
     let mut level = nodes(logical_end);
     let upper: u64 = (2..=table::DEPTH_MAX)
         .map(|_| {
@@ -1019,6 +1023,7 @@ impl PageRead for ShadowStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::shadow::space::CHUNK_PAGES;
 
     #[test]
     fn reservations_cover_the_nodes_of_new_pages() {
@@ -1030,7 +1035,7 @@ mod tests {
                     level = level.div_ceil(table::FANOUT);
                     needed += level.min(new);
                 }
-                let reserved = pages_written(new, old) + standing_pages(old, old);
+                let reserved = pages_written(new, old) + standing_pages(old, old.div_ceil(CHUNK_PAGES));
                 assert!(reserved >= needed + new / CHUNK_PAGES, "{old} + {new}: {reserved} < {needed}");
                 assert!(reserved < needed + needed / 50 + 64, "{old} + {new}: {reserved}, not {needed}");
             }

@@ -1,6 +1,6 @@
 //! Page transactions: reading and changing pages inside the commit gate, and the numbers of new ones.
 
-use super::{ShadowStore, space::CHUNK_PAGES, table};
+use super::{ShadowStore, place::is_bitmap, table};
 use crate::{
     Csn, Error, Result,
     page::{
@@ -146,7 +146,7 @@ impl ShadowStore {
                     return Ok(number);
                 }
                 if logical.scanned >= logical.scan_end {
-                    if logical.end.is_multiple_of(CHUNK_PAGES) {
+                    if is_bitmap(logical.end) {
                         logical.end += 1;
                     }
                     logical.end += 1;
@@ -162,7 +162,7 @@ impl ShadowStore {
                     .is_some_and(|node| table::entry(node, table::slot(1, number)).present().is_some())
             };
             let found: Vec<u64> =
-                scan.rev().filter(|number| number % CHUNK_PAGES != 0 && !is_mapped(*number)).collect();
+                scan.rev().filter(|number| !is_bitmap(*number) && !is_mapped(*number)).collect();
             self.logical.lock().free.extend(found);
         }
     }

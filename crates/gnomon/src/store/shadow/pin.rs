@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     ShadowStore,
+    place::Place,
     root::Root,
     table::{self, PageEntry},
 };
@@ -31,9 +32,9 @@ pub(super) struct Pins {
     held: Vec<Held>,
 }
 
-/// A physical page that only pinned states reach.
+/// Copies of a page that only pinned states reach.
 struct Held {
-    physical: u64,
+    place: Place,
     written: u64,
     given_up: u64,
 }
@@ -45,13 +46,13 @@ impl Pins {
     }
 
     /// Of the pages that batch `given_up` gave up, those that are free now. The others are held.
-    pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<u64> {
+    pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<Place> {
         let mut free = Vec::with_capacity(pages.len());
-        for PageEntry { physical, batch: written, .. } in pages {
+        for PageEntry { place, batch: written, .. } in pages {
             if self.is_needed(written, given_up) {
-                self.held.push(Held { physical, written, given_up });
+                self.held.push(Held { place, written, given_up });
             } else {
-                free.push(physical);
+                free.push(place);
             }
         }
         free
@@ -66,7 +67,7 @@ impl Pins {
     }
 
     /// The pages that are free when a state is pinned once less.
-    fn unpin(&mut self, batch: u64) -> Vec<u64> {
+    fn unpin(&mut self, batch: u64) -> Vec<Place> {
         let count = self.states.get_mut(&batch).expect("it was pinned");
         *count -= 1;
         if *count > 0 {
@@ -77,7 +78,7 @@ impl Pins {
             .into_iter()
             .partition(|held| self.is_needed(held.written, held.given_up));
         self.held = needed;
-        free.into_iter().map(|held| held.physical).collect()
+        free.into_iter().map(|held| held.place).collect()
     }
 }
 
@@ -94,7 +95,7 @@ impl ShadowStore {
 
     /// Physical pages that are in use for pinned states only.
     pub fn held_pages(&self) -> u64 {
-        self.pins.lock().held.len() as u64
+        self.pins.lock().held.iter().map(|held| held.place.copies().count() as u64).sum()
     }
 }
 
@@ -149,8 +150,8 @@ impl Drop for PinnedRoot {
     fn drop(&mut self) {
         let free = self.store.pins.lock().unpin(self.root.batch);
         let mut space = self.store.space.lock();
-        for physical in free {
-            space.release(physical);
+        for place in free {
+            space.release(place);
         }
         self.store.cleaning_wanted.store(space.wants_cleaning(), Ordering::Release);
     }

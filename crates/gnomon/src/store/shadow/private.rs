@@ -10,8 +10,8 @@
 //! *Layers.* What is changed after a savepoint goes to a layer of its own, over those below, and can be dropped or merged
 //! into one below. A tree's changes come in the order of layers; another tree may be changed in lower ones later.
 //!
-//! *Memory.* The cache has as many pages as it is given; the map takes about 11 bytes a page where neighbours are
-//! changed, and 170 where they are not.
+//! *Memory.* The cache has as many pages as it is given; the map takes about 19 bytes a page where neighbours are
+//! changed, and 300 where they are not.
 //!
 //! *Space* is reserved when pages are written, not before. There is no promise for what will be written later: a full
 //! disk is an error of this transaction, which can give everything back.
@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     PageTxn, PlantedBug, Purpose, ShadowStore, When,
+    place::Place,
     space::Life,
     table::{self, PageEntry},
     words::Words,
@@ -41,33 +42,31 @@ const SPACE_AT_ONCE: usize = 256;
 
 /// What a layer says of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Note {
     /// Where it was written; none if it is in the cache only, or freed.
-    physical: Option<u64>,
+    place: Option<Place>,
     /// The layer took its number from the store.
     is_new: bool,
     is_freed: bool,
 }
 
-impl Place {
-    const PRESENT: u64 = 1;
-    const NEW: u64 = 2;
-    const FREED: u64 = 4;
-    const PHYSICAL_AT: u32 = 3;
+impl Note {
+    const PRESENT: u128 = 1 << Place::WORD_BITS;
+    const NEW: u128 = 2 << Place::WORD_BITS;
+    const FREED: u128 = 4 << Place::WORD_BITS;
 
-    fn word(self) -> u64 {
-        self.physical.unwrap_or_default() << Place::PHYSICAL_AT
-            | Place::PRESENT
-            | if self.is_new { Place::NEW } else { 0 }
-            | if self.is_freed { Place::FREED } else { 0 }
+    fn word(self) -> u128 {
+        self.place.unwrap_or_default().word()
+            | Note::PRESENT
+            | if self.is_new { Note::NEW } else { 0 }
+            | if self.is_freed { Note::FREED } else { 0 }
     }
 
-    fn of(word: u64) -> Place {
-        let physical = word >> Place::PHYSICAL_AT;
-        Place {
-            physical: (physical != 0).then_some(physical),
-            is_new: word & Place::NEW != 0,
-            is_freed: word & Place::FREED != 0,
+    fn of(word: u128) -> Note {
+        Note {
+            place: Place::of_word(word).present(),
+            is_new: word & Note::NEW != 0,
+            is_freed: word & Note::FREED != 0,
         }
     }
 }
@@ -77,16 +76,16 @@ impl Place {
 struct Layer(Words);
 
 impl Layer {
-    fn get(&self, logical: u64) -> Option<Place> {
-        self.0.get(logical).map(Place::of)
+    fn get(&self, logical: u64) -> Option<Note> {
+        self.0.get(logical).map(Note::of)
     }
 
-    fn set(&mut self, logical: u64, place: Place) {
-        self.0.insert(logical, place.word());
+    fn set(&mut self, logical: u64, note: Note) {
+        self.0.insert(logical, note.word());
     }
 
-    fn places(&self) -> impl Iterator<Item = (u64, Place)> {
-        self.0.iter().map(|(logical, word)| (logical, Place::of(word)))
+    fn notes(&self) -> impl Iterator<Item = (u64, Note)> {
+        self.0.iter().map(|(logical, word)| (logical, Note::of(word)))
     }
 }
 
@@ -115,7 +114,7 @@ impl State {
     }
 
     /// The uppermost layer that says something of a page, and what.
-    fn find(&self, logical: u64) -> Option<(u64, Place)> {
+    fn find(&self, logical: u64) -> Option<(u64, Note)> {
         let layers = self.layers.iter().rev();
         layers.filter_map(|(number, layer)| Some((*number, layer.get(logical)?))).next()
     }
@@ -131,6 +130,7 @@ pub struct PrivatePages {
 impl PrivatePages {
     /// A view in which nothing is changed yet, with about so many pages in memory at most.
     pub fn new(store: &Arc<ShadowStore>, cached_max: usize) -> PrivatePages {
+        store.private_views.fetch_add(1, Ordering::AcqRel);
         PrivatePages {
             store: store.clone(),
             cached_max: cached_max.max(CACHED_PAGES_MIN),
@@ -187,18 +187,18 @@ impl PrivatePages {
     /// Merges layer `number` into the one below it.
     fn merge(&self, state: &mut State, below: &mut Layer, into: u64, number: u64, layer: Layer) {
         let (mut released, mut numbers) = (Vec::new(), Vec::new());
-        for (logical, place) in layer.places() {
+        for (logical, note) in layer.notes() {
             let before = below.get(logical).filter(|before| !before.is_freed);
             if let Some(before) = before {
-                released.extend(before.physical);
+                released.extend(before.place);
                 state.cached.remove(&(into, logical));
             }
-            let is_new = before.map_or(place.is_new, |before| before.is_new);
-            if place.is_freed && is_new {
+            let is_new = before.map_or(note.is_new, |before| before.is_new);
+            if note.is_freed && is_new {
                 below.0.remove(logical);
                 numbers.push(logical);
             } else {
-                below.set(logical, Place { is_new, ..place });
+                below.set(logical, Note { is_new, ..note });
             }
             if let Some(cached) = state.cached.remove(&(number, logical)) {
                 state.cached.insert((into, logical), cached);
@@ -228,20 +228,20 @@ impl PrivatePages {
 
     /// Gives back the space and the numbers of a layer that nobody will use.
     fn give_back(&self, layer: Layer) {
-        let released: Vec<u64> = layer.places().filter_map(|(_, place)| place.physical).collect();
+        let released: Vec<Place> = layer.notes().filter_map(|(_, note)| note.place).collect();
         self.release(&released);
         layer
-            .places()
-            .filter(|(_, place)| place.is_new)
+            .notes()
+            .filter(|(_, note)| note.is_new)
             .for_each(|(logical, _)| self.store.free_logical(logical));
     }
 
-    fn release(&self, pages: &[u64]) {
-        for some in pages.chunks(SPACE_AT_ONCE) {
+    fn release(&self, places: &[Place]) {
+        for some in places.chunks(SPACE_AT_ONCE) {
             let mut space = self.store.space.lock();
-            some.iter().for_each(|physical| space.release(*physical));
+            some.iter().for_each(|place| space.release(*place));
         }
-        if !pages.is_empty() {
+        if !places.is_empty() {
             let wanted = self.store.space.lock().wants_cleaning();
             self.store.cleaning_wanted.store(wanted, Ordering::Release);
         }
@@ -292,16 +292,17 @@ impl PrivatePages {
         store.space.lock().unreserve(reserved);
         let places = places?;
         let batch = store.accumulating.lock().batch;
-        let pages = keys.iter().zip(&places).filter_map(|(key, physical)| {
+        let pages = keys.iter().zip(&places).filter_map(|(key, place)| {
             let page = state.cached.get(key)?.page.clone()?;
-            Some((*physical, PoolKey { level: 0, index: key.1 }, page))
+            Some((*place, PoolKey { level: 0, index: key.1 }, page))
         });
-        let pages = pages.collect();
-        store.write_pages(batch, When::BeforeBatch, pages).map_err(|error| store.poison(&error))?;
-        for (key, physical) in keys.iter().zip(places) {
+        let pages: Vec<_> = pages.collect();
+        let written = store.write_pages(batch, When::BeforeBatch, &pages, |_, _| Ok(()));
+        written.map_err(|error| store.poison(&error))?;
+        for (key, place) in keys.iter().zip(places) {
             let layer = state.layers.entry(key.0).or_default();
-            let is_new = layer.get(key.1).is_some_and(|place| place.is_new);
-            layer.set(key.1, Place { physical: Some(physical), is_new, is_freed: false });
+            let is_new = layer.get(key.1).is_some_and(|note| note.is_new);
+            layer.set(key.1, Note { place: Some(place), is_new, is_freed: false });
             if let Some(cached) = state.cached.get_mut(key) {
                 cached.dirty = false;
             }
@@ -311,7 +312,7 @@ impl PrivatePages {
 
     /// The image of a page as this view has it, and whether the layer that is changed has it in memory.
     fn image(&self, state: &mut State, id: PageId) -> Result<(Arc<Page>, bool)> {
-        let Some((layer, place)) = state.find(id.0) else {
+        let Some((layer, note)) = state.find(id.0) else {
             return Ok((Arc::clone(&*self.store.read(id)?), false));
         };
         let is_current = layer == state.current;
@@ -320,7 +321,7 @@ impl PrivatePages {
             let page = cached.page.clone();
             return Ok((page.ok_or_else(|| self.damaged(id, "is reached twice"))?, is_current));
         }
-        let Some(physical) = place.physical.filter(|_| !place.is_freed) else {
+        let Some(place) = note.place.filter(|_| !note.is_freed) else {
             return Err(self.damaged(id, "is pointed to, but was freed"));
         };
         match self.make_room(state) {
@@ -329,7 +330,7 @@ impl PrivatePages {
             Err(error) => return Err(error),
         }
         let batch = self.store.accumulating.lock().batch;
-        let page = Arc::new(self.store.read_page(0, id.0, PageEntry { physical, batch, early: true })?);
+        let page = Arc::new(self.store.read_page(0, id.0, PageEntry { place, batch, early: true })?);
         state.cached.insert((layer, id.0), Cached { page: Some(page.clone()), dirty: false, recent: true });
         Ok((page, is_current))
     }
@@ -349,9 +350,9 @@ impl PrivatePages {
             return;
         }
         let before = state.current().get(id);
-        self.release(before.and_then(|place| place.physical).as_slice());
-        let is_new = before.is_some_and(|place| place.is_new);
-        state.current().set(id, Place { physical: None, is_new, is_freed: false });
+        self.release(before.and_then(|note| note.place).as_slice());
+        let is_new = before.is_some_and(|note| note.is_new);
+        state.current().set(id, Note { place: None, is_new, is_freed: false });
         state.cached.insert((current, id), Cached { page: Some(page), dirty: true, recent: true });
     }
 
@@ -360,12 +361,12 @@ impl PrivatePages {
         let current = state.current;
         let before = state.current().get(id);
         state.cached.remove(&(current, id));
-        self.release(before.and_then(|place| place.physical).as_slice());
-        if before.is_some_and(|place| place.is_new) {
+        self.release(before.and_then(|note| note.place).as_slice());
+        if before.is_some_and(|note| note.is_new) {
             state.current().0.remove(id);
             self.store.free_logical(id);
         } else {
-            state.current().set(id, Place { physical: None, is_new: false, is_freed: true });
+            state.current().set(id, Note { place: None, is_new: false, is_freed: true });
         }
     }
 }
@@ -374,6 +375,7 @@ impl Drop for PrivatePages {
     fn drop(&mut self) {
         let layers = std::mem::take(&mut self.state.lock().layers);
         layers.into_values().for_each(|layer| self.give_back(layer));
+        self.store.private_views.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -453,7 +455,7 @@ impl<'a> PageWrite for &'a PrivatePages {
         let mut state = self.state.lock();
         self.make_room(&mut state)?;
         let id = self.store.allocate_logical()?;
-        state.current().set(id, Place { physical: None, is_new: true, is_freed: false });
+        state.current().set(id, Note { place: None, is_new: true, is_freed: false });
         Ok(PrivateMut { pages: self, id, page: Some(Arc::new(Page::new(kind))), changed: true })
     }
 
@@ -502,7 +504,7 @@ impl PageTxn<'_> {
     pub fn publish(&self, private: PrivatePages) {
         let layers = std::mem::take(&mut private.state.lock().layers);
         let store = self.store();
-        for (logical, place) in layers.values().flat_map(Layer::places) {
+        for (logical, note) in layers.values().flat_map(Layer::notes) {
             let key = PoolKey { level: 0, index: logical };
             // A changed page that is being written early is waited for: what it was is outdated now.
             let is_dirty = store.accumulating.lock().dirty.contains_key(&logical);
@@ -511,11 +513,15 @@ impl PageTxn<'_> {
             if let Some(frame) = accumulating.dirty.remove(&logical) {
                 frame.dirty.store(false, Ordering::Release);
             }
-            let outdated = match place.physical {
-                Some(physical) => {
+            let outdated = match note.place {
+                Some(place) => {
+                    if place.copies().any(|copy| !store.disks.is_there(copy)) {
+                        // Its disk was lost since it was written.
+                        store.note_missing_copies();
+                    }
                     accumulating.wrote_early |= !store.has_planted(PlantedBug::PublishedUnsynced);
                     accumulating.freed.remove(&logical);
-                    accumulating.early.insert(logical, physical, true)
+                    accumulating.early.insert(logical, place, true)
                 }
                 None => {
                     accumulating.freed.insert(logical);
@@ -529,10 +535,10 @@ impl PageTxn<'_> {
                 store.pool.remove(pin.frame());
             }
             drop(latch);
-            if let Some(physical) = outdated {
-                store.release_early(physical);
+            if let Some(place) = outdated {
+                store.release_early(place);
             }
-            if place.is_freed {
+            if note.is_freed {
                 store.free_logical(logical);
             }
         }

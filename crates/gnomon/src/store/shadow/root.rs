@@ -4,9 +4,12 @@
 //! `n % 2` (physical pages 0 and 1, or 2 and 3). A crash while a pair is written can tear both of its copies, and
 //! leaves the other pair, which is the state before the batch; a copy that decays later leaves its twin.
 //!
+//! A store of several disks has two pairs on each, and every root is written to all of them; so the root of any disk
+//! tells of all the others.
+//!
 //! A root that lists the pages of its batch was written together with them, before one sync for all: it counts only
-//! if each of these pages is whole and of its batch ([`RootCopy::counts`]). A root without a list was written when
-//! everything that it reaches was durable. Opening takes the newest copy that is whole and counts.
+//! if of each of these pages a copy is whole and of its batch ([`RootCopy::counts`]). A root without a list was written
+//! when everything that it reaches was durable. Opening takes the newest copy that is whole and counts.
 //!
 //! | bytes | field |
 //! |---|---|
@@ -17,33 +20,37 @@
 //! | 24..32 | commit batch number |
 //! | 32..40 | CSN: every commit up to it is in this state, and none after it |
 //! | 40..48 | logical pages: each page number below was in use at some time |
-//! | 48..56 | physical pages that belong to the file, used or free |
-//! | 56..64 | physical pages in use |
-//! | 64..72 | where the allocator goes on |
-//! | 72 | depth of the page table |
-//! | 73 | bit 0: every free page is whole (see `free_pages_whole`); bit 1: `closed` |
-//! | 74..76 | how many runs of pages are listed |
-//! | 80..96 | page table entry of the page table's root node |
-//! | 96..4096 | the runs: 5 bytes for the first physical page, 3 for how many pages |
+//! | 48..56 | physical pages in use, over all disks |
+//! | 56 | depth of the page table |
+//! | 57 | bit 0: every free page is whole (see `free_pages_whole`); bit 1: `closed`; bit 2: `copies_whole`; bit 3: pages are mirrored |
+//! | 58 | the number of the disk that this copy is on |
+//! | 59 | how many numbers of disks are in use |
+//! | 60..62 | how many runs of pages are listed |
+//! | 64..80 | page table entry of the page table's root node |
+//! | 80..592 | for each number of a disk: its identity (8 bytes), the pages of its file (8), its pages in use (8), where its allocator goes on (7), its state (1) |
+//! | 592..4096 | the runs: 5 bytes for the first physical page, 5 for that of their second copies, 3 for how many pages |
 
 use super::{
-    space::Run,
+    place::{self, DISK_PAGES_MAX, DISKS_MAX, Place},
     table::{self, DEPTH_MAX, PageEntry},
 };
 use crate::{
     Csn, Error, Result,
     disk::File,
     page::{PAGE_BYTES, Page},
+    sync::Arc,
 };
 
 /// The version of the database format that this code writes and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"GNOMONDB";
 /// The physical pages that hold the copies of the root: two pairs.
 pub(crate) const ROOT_PAGES: u64 = 4;
 
-const RUNS_AT: usize = 96;
-const RUN_BYTES: usize = 8;
+const DISKS_AT: usize = 80;
+const DISK_BYTES: usize = 32;
+const RUNS_AT: usize = DISKS_AT + DISKS_MAX * DISK_BYTES;
+const RUN_BYTES: usize = 13;
 /// A batch of more pages is synced before its root is written (4 MiB): so much is read when a database is opened after
 /// a crash.
 pub(crate) const LISTED_PAGES_MAX: u64 = 1024;
@@ -60,16 +67,70 @@ pub(crate) struct Root {
     pub batch: u64,
     pub csn: Csn,
     pub logical_end: u64,
-    pub physical_end: u64,
     pub used: u64,
-    pub cursor: u64,
     pub depth: u8,
     /// Whether each free page is either zero or was once written whole. A crash in a batch leaves torn pages in free
     /// space, which hold nothing and harm nothing; from then on damage of free pages cannot be told from that.
     pub free_pages_whole: bool,
     /// Whether the database was closed with this root. Otherwise what can be read of it need not be durable.
     pub closed: bool,
+    /// Whether every page has as many copies as it should, as far as is known: no disk was lost since the last time that
+    /// all were looked at, and none was too full for one.
+    pub copies_whole: bool,
     pub table: PageEntry,
+}
+
+/// The disks of a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskTable {
+    /// Whether each page has two copies, on different disks.
+    pub mirrored: bool,
+    /// By number.
+    pub disks: Vec<DiskEntry>,
+}
+
+/// A disk, as a root tells of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskEntry {
+    /// Given when it was added; no other disk has it.
+    pub identity: u64,
+    /// Pages that belong to its file, used or free.
+    pub end: u64,
+    /// Pages in use.
+    pub used: u64,
+    /// Where the allocator goes on.
+    pub cursor: u64,
+    pub state: DiskState,
+}
+
+/// What is known of the disk of a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DiskState {
+    /// There is none.
+    #[default]
+    Absent,
+    Present,
+    /// It failed or was missing, and is not used again. Entries of the page table may still name it.
+    Lost,
+}
+
+/// A run of pages that was written together with a root: pages that follow each other, and so do their second copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListedRun {
+    pub place: Place,
+    pub pages: u64,
+}
+
+impl DiskTable {
+    /// The table of a store whose only disk has so many pages, all in use.
+    pub fn of_one(identity: u64, pages: u64) -> DiskTable {
+        let disk = DiskEntry { identity, end: pages, used: pages, cursor: pages, state: DiskState::Present };
+        DiskTable { mirrored: false, disks: vec![disk] }
+    }
+
+    pub fn present(&self) -> impl Iterator<Item = (usize, &DiskEntry)> {
+        self.disks.iter().enumerate().filter(|(_, disk)| disk.state == DiskState::Present)
+    }
 }
 
 impl Root {
@@ -80,8 +141,8 @@ impl Root {
         Root { batch: self.batch + 3, ..*self }
     }
 
-    /// `listed`: at most [`RUNS_MAX`] runs of less than 2^24 pages each.
-    fn encode(&self, listed: &[Run]) -> [u8; PAGE_BYTES] {
+    /// The copy for a disk. `listed`: at most [`RUNS_MAX`] runs of less than 2^24 pages each.
+    pub fn encode(&self, table: &DiskTable, disk: usize, listed: &[ListedRun]) -> [u8; PAGE_BYTES] {
         let mut block = [0; PAGE_BYTES];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(4, &FORMAT_VERSION.to_le_bytes());
@@ -90,15 +151,23 @@ impl Root {
         put(24, &self.batch.to_le_bytes());
         put(32, &self.csn.0.to_le_bytes());
         put(40, &self.logical_end.to_le_bytes());
-        put(48, &self.physical_end.to_le_bytes());
-        put(56, &self.used.to_le_bytes());
-        put(64, &self.cursor.to_le_bytes());
-        put(72, &[self.depth, u8::from(self.free_pages_whole) | u8::from(self.closed) << 1]);
-        put(74, &(listed.len() as u16).to_le_bytes());
-        put(80, &self.table.encode());
+        put(48, &self.used.to_le_bytes());
+        let flags = [self.free_pages_whole, self.closed, self.copies_whole, table.mirrored];
+        let flags = flags.iter().rev().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
+        put(56, &[self.depth, flags, disk as u8, table.disks.len() as u8]);
+        put(60, &(listed.len() as u16).to_le_bytes());
+        put(64, &self.table.encode());
+        for (disk, at) in table.disks.iter().zip((DISKS_AT..).step_by(DISK_BYTES)) {
+            put(at, &disk.identity.to_le_bytes());
+            put(at + 8, &disk.end.to_le_bytes());
+            put(at + 16, &disk.used.to_le_bytes());
+            put(at + 24, &disk.cursor.to_le_bytes()[..7]);
+            put(at + 31, &[disk.state as u8]);
+        }
         for (run, at) in listed.iter().zip((RUNS_AT..).step_by(RUN_BYTES)) {
-            put(at, &run.start.to_le_bytes()[..5]);
-            put(at + 5, &run.len.to_le_bytes()[..3]);
+            put(at, &run.place.first.to_le_bytes()[..5]);
+            put(at + 5, &run.place.second.to_le_bytes()[..5]);
+            put(at + 10, &run.pages.to_le_bytes()[..3]);
         }
         let sum = crc32c::crc32c(&block[4..]);
         block[..4].copy_from_slice(&sum.to_le_bytes());
@@ -106,73 +175,96 @@ impl Root {
     }
 
     fn decode(block: &[u8; PAGE_BYTES]) -> Result<RootCopy, RootFault> {
-        let word = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes"));
-        let half = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("4 bytes"));
-        if half(0) != crc32c::crc32c(&block[4..]) {
+        let number = |at: usize, bytes: usize| {
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(&block[at..at + bytes]);
+            u64::from_le_bytes(word)
+        };
+        if number(0, 4) != u64::from(crc32c::crc32c(&block[4..])) {
             return Err(RootFault::Damaged("its checksum does not fit its contents"));
         }
         if block[8..16] != MAGIC {
             return Err(RootFault::Damaged("it does not begin as a Gnomon database does"));
         }
-        if half(4) > FORMAT_VERSION {
-            return Err(RootFault::TooNew(half(4)));
+        let version = number(4, 4) as u32;
+        if version > FORMAT_VERSION {
+            return Err(RootFault::TooNew(version));
         }
+        if version < FORMAT_VERSION {
+            return Err(RootFault::Damaged("it is of a version of the format before the first release"));
+        }
+        let flag = |bit: u8| block[57] >> bit & 1 == 1;
         let root = Root {
-            database: word(16),
-            batch: word(24),
-            csn: Csn(word(32)),
-            logical_end: word(40),
-            physical_end: word(48),
-            used: word(56),
-            cursor: word(64),
-            depth: block[72],
-            free_pages_whole: block[73] & 1 == 1,
-            closed: block[73] & 2 == 2,
-            table: PageEntry::decode(&block[80..96]),
+            database: number(16, 8),
+            batch: number(24, 8),
+            csn: Csn(number(32, 8)),
+            logical_end: number(40, 8),
+            used: number(48, 8),
+            depth: block[56],
+            free_pages_whole: flag(0),
+            closed: flag(1),
+            copies_whole: flag(2),
+            table: PageEntry::decode(&block[64..80]),
         };
+        let damaged = RootFault::Damaged("its numbers do not fit each other");
+        let (disk, count) = (usize::from(block[58]), usize::from(block[59]));
+        let mut disks = Vec::with_capacity(count);
+        for at in (DISKS_AT..).step_by(DISK_BYTES).take(count.min(DISKS_MAX)) {
+            let state = match block[at + 31] {
+                0 => DiskState::Absent,
+                1 => DiskState::Present,
+                2 => DiskState::Lost,
+                _ => return Err(damaged),
+            };
+            let [identity, end, used] = [at, at + 8, at + 16].map(|at| number(at, 8));
+            if end > DISK_PAGES_MAX || used > end {
+                return Err(damaged);
+            }
+            disks.push(DiskEntry { identity, end, used, cursor: number(at + 24, 7), state });
+        }
         // Written by this code, they fit; the sum alone does not prove who wrote them.
         let fits = root.depth <= DEPTH_MAX
             && root.batch < NUMBER_MAX
-            && root.physical_end < NUMBER_MAX
-            && root.used <= root.physical_end
-            && root.logical_end <= if root.depth == 0 { 1 } else { table::span(root.depth) };
-        let count = usize::from(u16::from_le_bytes([block[74], block[75]]));
-        let runs = block[RUNS_AT..].chunks_exact(RUN_BYTES).take(count);
-        let listed: Vec<Run> = runs
-            .map(|run| {
-                let number = u64::from_le_bytes(run.try_into().expect("8 bytes"));
-                Run { start: number & (NUMBER_MAX - 1), len: number >> 40 }
-            })
-            .collect();
-        let in_file = |run: &Run| run.start >= ROOT_PAGES && run.start + run.len <= root.physical_end;
-        let pages: u64 = listed.iter().map(|run| run.len).sum();
-        if fits && listed.len() == count && pages <= LISTED_PAGES_MAX && listed.iter().all(in_file) {
-            Ok(RootCopy { root, listed, place: 0 })
+            && root.logical_end <= if root.depth == 0 { 1 } else { table::span(root.depth) }
+            && count <= DISKS_MAX
+            && disks.get(disk).is_some_and(|disk| disk.state == DiskState::Present);
+        let runs = block[RUNS_AT..].chunks_exact(RUN_BYTES).take(number(60, 2) as usize);
+        let mut listed = Vec::with_capacity(runs.len());
+        for at in (RUNS_AT..).step_by(RUN_BYTES).take(number(60, 2) as usize) {
+            if at + RUN_BYTES > PAGE_BYTES {
+                return Err(damaged);
+            }
+            let place = Place { first: number(at, 5), second: number(at + 5, 5) };
+            listed.push(ListedRun { place, pages: number(at + 10, 3) });
+        }
+        let in_file = |run: &ListedRun| {
+            run.place.first != 0
+                && run.place.copies().all(|copy| {
+                    let page = place::page_of(copy);
+                    let end = disks.get(place::disk_of(copy)).map_or(0, |disk| disk.end);
+                    page >= ROOT_PAGES && page + run.pages <= end
+                })
+        };
+        let pages: u64 = listed.iter().map(|run| run.pages).sum();
+        if fits && pages <= LISTED_PAGES_MAX && listed.iter().all(in_file) {
+            let disks = DiskTable { mirrored: flag(3), disks };
+            Ok(RootCopy { root, disks, disk, listed, place: 0 })
         } else {
-            Err(RootFault::Damaged("its numbers do not fit each other"))
+            Err(damaged)
         }
     }
 
-    /// Writes both copies of the pair of this batch, in one call, with a list of the pages that were not synced
+    /// Writes both copies of the pair of this batch on a disk, in one call, with a list of the pages that were not synced
     /// before. Not synced.
-    pub fn write(&self, file: &dyn File, listed: &[Run]) -> std::io::Result<()> {
-        let block = self.encode(listed);
+    pub fn write(
+        &self,
+        file: &dyn File,
+        table: &DiskTable,
+        disk: usize,
+        listed: &[ListedRun],
+    ) -> std::io::Result<()> {
+        let block = self.encode(table, disk, listed);
         file.write_at(self.first_place() * PAGE_BYTES as u64, &[block, block].concat())
-    }
-
-    /// Writes the root anew under the number of a new run, into the other pair of copies, durably. `place` is where it
-    /// was read.
-    ///
-    /// After a sync that failed it may have been read from memory only, and the other pair may be all that the disk
-    /// has. So it is made durable first in its own pair, beside the copy that was read: if the disk does have that, it
-    /// survives there; if not, the other pair holds the state.
-    pub fn renew(&self, file: &dyn File, place: u64) -> Result<Root> {
-        file.write_at((place ^ 1) * PAGE_BYTES as u64, &self.encode(&[]))?;
-        file.sync()?;
-        let root = self.of_new_run();
-        root.write(file, &[])?;
-        file.sync()?;
-        Ok(root)
     }
 
     /// The first physical page of its pair of copies.
@@ -180,61 +272,90 @@ impl Root {
         self.batch % 2 * 2
     }
 
-    /// Writes both pairs of a new database. Not synced.
-    pub fn write_all(&self, file: &dyn File) -> std::io::Result<()> {
-        let block = self.encode(&[]);
+    /// Writes both pairs of a new disk. Not synced.
+    pub fn write_all(&self, file: &dyn File, table: &DiskTable, disk: usize) -> std::io::Result<()> {
+        let block = self.encode(table, disk, &[]);
         file.write_at(0, &[block, block, block, block].concat())
     }
 }
 
-/// A copy of the root, as it stands in the file.
+/// A copy of the root, as it stands in the file of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RootCopy {
     pub root: Root,
+    pub disks: DiskTable,
+    /// The number of the disk that it is on.
+    pub disk: usize,
     /// The pages that were written together with it.
-    pub listed: Vec<Run>,
-    /// The physical page that it stands in.
+    pub listed: Vec<ListedRun>,
+    /// The page of the disk that it stands in.
     pub place: u64,
 }
 
+/// The files that a state is read from, by the number of their disk; none where it is missing.
+pub(crate) type Files<'a> = &'a dyn Fn(usize) -> Option<Arc<dyn File>>;
+
 impl RootCopy {
-    /// Whether every listed page is there, whole and of this batch. Without that, its batch was cut short by a crash,
-    /// and nobody was told that it is durable.
-    pub fn counts(&self, file: &dyn File) -> Result<bool> {
-        if self.listed.is_empty() {
-            return Ok(true);
-        }
-        if file.len()? / (PAGE_BYTES as u64) < self.root.physical_end {
-            return Ok(false);
-        }
+    /// Whether of every listed page a copy is there, whole and of this batch. Without that, its batch was cut short by a
+    /// crash, and nobody was told that it is durable.
+    pub fn counts(&self, files: Files) -> Result<bool> {
         for run in &self.listed {
-            let blocks = read_run(file, run)?;
-            let whole = |block: &[u8]| {
-                Page::unseal(block).is_ok_and(|(_, identity)| {
-                    identity.database == self.root.database && identity.batch == self.root.batch
-                })
-            };
-            if !blocks.chunks_exact(PAGE_BYTES).all(whole) {
+            let copies: Vec<Option<Vec<u8>>> = run
+                .place
+                .copies()
+                .map(|copy| self.read_run(files, copy, run.pages))
+                .collect::<Result<_>>()?;
+            let is_there = |page: u64| copies.iter().flatten().any(|blocks| self.is_whole(blocks, page));
+            if !(0..run.pages).all(is_there) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
+    fn is_whole(&self, blocks: &[u8], page: u64) -> bool {
+        let block = &blocks[page as usize * PAGE_BYTES..][..PAGE_BYTES];
+        Page::check(block).is_ok_and(|(_, identity)| {
+            identity.database == self.root.database && identity.batch == self.root.batch
+        })
+    }
+
     /// Writes the listed pages once more, as they are: what can be read may still be in memory only, or be thought
-    /// written after a sync that failed. Not synced.
-    pub fn write_listed(&self, file: &dyn File) -> Result<()> {
+    /// written after a sync that failed. Where one copy of a page is not whole it gets the other's contents. Not synced.
+    pub fn write_listed(&self, files: Files) -> Result<()> {
         for run in &self.listed {
-            file.write_at(run.start * PAGE_BYTES as u64, &read_run(file, run)?)?;
+            let copies: Vec<u64> = run.place.copies().collect();
+            let blocks: Vec<Option<Vec<u8>>> =
+                copies.iter().map(|&copy| self.read_run(files, copy, run.pages)).collect::<Result<_>>()?;
+            let mut whole = vec![0; run.pages as usize * PAGE_BYTES];
+            for page in 0..run.pages {
+                let from = blocks.iter().flatten().find(|blocks| self.is_whole(blocks, page));
+                if let Some(from) = from {
+                    let at = page as usize * PAGE_BYTES..(page as usize + 1) * PAGE_BYTES;
+                    whole[at.clone()].copy_from_slice(&from[at]);
+                }
+            }
+            for copy in copies {
+                if let Some(file) = files(place::disk_of(copy)) {
+                    file.write_at(place::page_of(copy) * PAGE_BYTES as u64, &whole)?;
+                }
+            }
         }
         Ok(())
     }
-}
 
-fn read_run(file: &dyn File, run: &Run) -> Result<Vec<u8>> {
-    let mut blocks = vec![0; run.len as usize * PAGE_BYTES];
-    file.read_at(run.start * PAGE_BYTES as u64, &mut blocks)?;
-    Ok(blocks)
+    /// The blocks of a run on one disk; none if the disk is missing or the file ends before.
+    fn read_run(&self, files: Files, first: u64, pages: u64) -> Result<Option<Vec<u8>>> {
+        let Some(file) = files(place::disk_of(first)) else { return Ok(None) };
+        let mut blocks = vec![0; pages as usize * PAGE_BYTES];
+        match file.read_at(place::page_of(first) * PAGE_BYTES as u64, &mut blocks) {
+            Ok(()) => Ok(Some(blocks)),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+            // Another copy may be readable.
+            Err(_) if self.disks.mirrored => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Why a copy of the root cannot be used.
@@ -262,8 +383,8 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
     Ok(copies)
 }
 
-/// The newest copy that is whole and counts.
-pub(crate) fn newest(file: &dyn File, copies: &RootCopies) -> Result<RootCopy> {
+/// The newest of the copies on all disks that is whole and counts.
+pub(crate) fn newest(files: Files, copies: &[Result<RootCopy, RootFault>]) -> Result<RootCopy> {
     if let Some(found) = copies.iter().find_map(|copy| match copy {
         Err(RootFault::TooNew(found)) => Some(*found),
         _ => None,
@@ -272,7 +393,7 @@ pub(crate) fn newest(file: &dyn File, copies: &RootCopies) -> Result<RootCopy> {
     }
     let newest = copies.iter().flatten().max_by_key(|copy| copy.root.batch);
     if let Some(newest) = newest {
-        if newest.counts(file)? {
+        if newest.counts(files)? {
             return Ok(newest.clone());
         }
         // The batch before was durable when this one began.
@@ -308,23 +429,31 @@ mod tests {
             batch,
             csn: Csn(batch * 10),
             logical_end: 100,
-            physical_end: 200,
             used: 50,
-            cursor: 60,
             depth: 2,
             free_pages_whole: true,
             closed: false,
-            table: PageEntry { physical: 9, batch, ..PageEntry::default() },
+            copies_whole: true,
+            table: PageEntry::new(Place::single(9), batch),
         }
+    }
+
+    /// A disk, all of whose 200 pages are in use.
+    fn table() -> DiskTable {
+        DiskTable::of_one(5, 200)
+    }
+
+    fn found(file: &Arc<dyn File>) -> RootCopy {
+        newest(&|disk| (disk == 0).then(|| file.clone()), &read_copies(&**file).unwrap()).unwrap()
     }
 
     #[test]
     fn the_newest_whole_copy_counts_and_one_flipped_byte_loses_nothing() {
         let file = MemDisk::new().open("pages", true).unwrap();
-        root(4).write_all(&*file).unwrap();
+        root(4).write_all(&*file, &table(), 0).unwrap();
         for batch in 5..9 {
-            root(batch).write(&*file, &[]).unwrap();
-            assert_eq!(newest(&*file, &read_copies(&*file).unwrap()).unwrap().root, root(batch));
+            root(batch).write(&*file, &table(), 0, &[]).unwrap();
+            assert_eq!(found(&file).root, root(batch));
         }
         for at in 0..ROOT_PAGES * PAGE_BYTES as u64 {
             let mut byte = [0];
@@ -332,7 +461,7 @@ mod tests {
             file.write_at(at, &[byte[0] ^ 0x10]).unwrap();
             let copies = read_copies(&*file).unwrap();
             assert_eq!(copies.iter().filter(|copy| copy.is_err()).count(), 1, "flip at {at}");
-            assert_eq!(newest(&*file, &copies).unwrap().root, root(8));
+            assert_eq!(found(&file).root, root(8));
             file.write_at(at, &byte).unwrap();
         }
     }
@@ -340,55 +469,46 @@ mod tests {
     #[test]
     fn a_torn_pair_leaves_the_batch_before() {
         let file = MemDisk::new().open("pages", true).unwrap();
-        root(4).write_all(&*file).unwrap();
-        root(5).write(&*file, &[]).unwrap();
-        root(6).write(&*file, &[]).unwrap();
+        root(4).write_all(&*file, &table(), 0).unwrap();
+        root(5).write(&*file, &table(), 0, &[]).unwrap();
+        root(6).write(&*file, &table(), 0, &[]).unwrap();
         file.write_at(100, &[1; 5000]).unwrap();
-        assert_eq!(newest(&*file, &read_copies(&*file).unwrap()).unwrap().root, root(5));
+        assert_eq!(found(&file).root, root(5));
     }
 
     #[test]
     fn a_root_counts_if_the_pages_that_it_lists_are_there() {
         let file = MemDisk::new().open("pages", true).unwrap();
-        root(4).write_all(&*file).unwrap();
+        root(4).write_all(&*file, &table(), 0).unwrap();
         file.allocate(200 * PAGE_BYTES as u64).unwrap();
-        let runs = [Run { start: 7, len: 2 }, Run { start: 199, len: 1 }];
+        let run = |first, pages| ListedRun { place: Place::single(first), pages };
+        let runs = [run(7, 2), run(199, 1)];
         let write = |physical: u64, batch| {
             let mut block = [0; PAGE_BYTES];
             let identity = Identity { database: 7, level: 0, logical: physical, batch, early: false };
             Page::new(PageKind::TreeLeaf).seal(identity, &mut block);
             file.write_at(physical * PAGE_BYTES as u64, &block).unwrap();
         };
-        let newest = || newest(&*file, &read_copies(&*file).unwrap()).unwrap();
-        root(5).write(&*file, &runs).unwrap();
-        assert_eq!(newest(), RootCopy { root: root(4), listed: Vec::new(), place: 1 });
+        let newest = || found(&file);
+        let copy = |root, listed: &[ListedRun], place| RootCopy {
+            root,
+            disks: table(),
+            disk: 0,
+            listed: listed.to_vec(),
+            place,
+        };
+        root(5).write(&*file, &table(), 0, &runs).unwrap();
+        assert_eq!(newest(), copy(root(4), &[], 1));
         for page in [7, 8, 199] {
             assert_eq!(newest().root, root(4));
             write(page, 5);
         }
-        assert_eq!(newest(), RootCopy { root: root(5), listed: runs.to_vec(), place: 3 });
+        assert_eq!(newest(), copy(root(5), &runs, 3));
         write(8, 4);
         assert_eq!(newest().root, root(4), "a page of an earlier batch is not the one listed");
         write(8, 5);
         file.truncate(199 * PAGE_BYTES as u64).unwrap();
         assert_eq!(newest().root, root(4), "the file had not grown yet");
-    }
-
-    /// The copy that was read, and the other pair, are not written before a copy is durable beside the first.
-    #[test]
-    fn renewing_writes_one_place_at_a_time() {
-        let disk = crate::disk::SimDisk::new(1);
-        let file = disk.open("pages", true).unwrap();
-        root(4).write_all(&*file).unwrap();
-        let renewed = root(4).renew(&*file, 1).unwrap();
-        let events: Vec<String> = disk.trace()[2..].iter().map(ToString::to_string).collect();
-        assert_eq!(
-            events,
-            ["2 write pages 0+4096", "3 sync pages", "4 write pages 8192+8192", "5 sync pages"]
-        );
-        let copies = read_copies(&*file).unwrap();
-        assert_eq!(newest(&*file, &copies).unwrap().root, renewed);
-        assert_eq!(renewed, Root { batch: 7, ..root(4) });
     }
 
     /// A batch never writes over the only pair that holds the state before it, in the first batch after a crash
@@ -423,14 +543,14 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused() {
         let file = MemDisk::new().open("pages", true).unwrap();
-        let mut block = root(1).encode(&[]);
-        block[4] = 3;
+        let mut block = root(1).encode(&table(), 0, &[]);
+        block[4] = 4;
         let sum = crc32c::crc32c(&block[4..]);
         block[..4].copy_from_slice(&sum.to_le_bytes());
         file.write_at(0, &block).unwrap();
         assert!(matches!(
-            newest(&*file, &read_copies(&*file).unwrap()),
-            Err(Error::TooNew { found: 3, known: 2 })
+            newest(&|_| Some(file.clone()), &read_copies(&*file).unwrap()),
+            Err(Error::TooNew { found: 4, known: 3 })
         ));
     }
 }

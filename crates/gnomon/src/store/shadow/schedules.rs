@@ -41,10 +41,26 @@ struct World {
     moves: Mutex<Vec<Move>>,
 }
 
+/// Opens the store on a disk, or on the parts of one.
+fn open(disk: &SimDisk, create: Option<u64>) -> ShadowStore {
+    let set = disk.set();
+    let how = Opening {
+        create,
+        mirrored: set.is_mirrored(),
+        degraded: true,
+        pool_bytes: POOL_BYTES,
+        read_only: false,
+    };
+    ShadowStore::open_on(&set.disks().map(|disk| &**disk).collect::<Vec<_>>(), how).unwrap()
+}
+
 impl World {
     fn new(race: Option<PlantedRace>) -> Arc<World> {
-        let disk = SimDisk::new(1);
-        let mut store = ShadowStore::open(&disk, Some(7), POOL_BYTES, false).unwrap();
+        World::on(SimDisk::new(1), race)
+    }
+
+    fn on(disk: SimDisk, race: Option<PlantedRace>) -> Arc<World> {
+        let mut store = open(&disk, Some(7));
         store.dirty_max = 1;
         store.race = race;
         store.translations.fills_late = race == Some(PlantedRace::TranslationOutdated);
@@ -105,7 +121,7 @@ impl World {
 
     /// Compares what a crash would leave with what must be in it.
     fn check_image(&self, image: &SimDisk, at_least: Csn) {
-        let store = ShadowStore::open(image, None, POOL_BYTES, false).unwrap();
+        let store = open(image, None);
         let csn = store.last_csn();
         assert!(csn >= at_least, "{at_least} was acknowledged, {csn} is there");
         let mut expected = [0; PAGES];
@@ -320,6 +336,55 @@ fn shuttle_finds_a_page_that_was_moved_under_its_reader_and_repeats_it() {
 #[test]
 fn shuttle_finds_a_move_of_a_changed_page_and_repeats_it() {
     catch_in(Arc::new(|| random_cleaning(Some(PlantedRace::MovedOutdated))));
+}
+
+/// A disk of three is lost while pages are read, changed, written early and committed; what lacks a copy gets one.
+fn random_loss() {
+    let world = World::on(SimDisk::of_parts(1, 3), None);
+    let loser = thread::spawn({
+        let world = world.clone();
+        move || {
+            world.disk.remove_part(thread_rng().gen_range(0..3));
+            for _ in 0..2 {
+                world.store.repair_some().unwrap();
+            }
+        }
+    });
+    let writers: Vec<_> = (0..2)
+        .map(|_| {
+            let world = world.clone();
+            thread::spawn(move || {
+                let csn = world.transfer(false).unwrap();
+                world.store.wait_durable(csn).unwrap();
+                world.check_image(&world.disk.crash_image_synced(), csn);
+            })
+        })
+        .collect();
+    let reader = thread::spawn({
+        let world = world.clone();
+        move || world.look().unwrap()
+    });
+    for thread in writers.into_iter().chain([loser, reader]) {
+        thread.join().unwrap();
+    }
+    world.store.flush().unwrap();
+    while !world.store.has_all_copies() {
+        world.store.repair_some().unwrap();
+    }
+    let last = world.store.last_csn();
+    let there: Vec<usize> = world.store.disk_infos().iter().filter_map(|info| info.given).collect();
+    for part in there {
+        let image = world.disk.crash_image_synced();
+        image.remove_part(part);
+        world.check_image(&image, last);
+    }
+    let space = world.store.space.lock();
+    assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+}
+
+#[test]
+fn shuttle_a_disk_is_lost_beside_everything_else() {
+    check_random("losses", SEEDS / 4, random_loss);
 }
 
 /// Some seed finds the race, and finds it each time.

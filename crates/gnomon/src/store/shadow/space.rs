@@ -1,8 +1,9 @@
-//! Physical space: which pages of the file are in use, and where the next ones go.
+//! The space of one disk: which pages of its file are in use, and where the next ones go. Pages are known here by where
+//! they are on the disk; [`Spaces`](super::spaces::Spaces) has all disks.
 //!
-//! The file is covered by chunks of [`CHUNK_PAGES`] pages, each with a bitmap. A bitmap is a page like any other:
-//! logical page `chunk * CHUNK_PAGES`, written with the batch that changes it. So a database opens without reading
-//! its bitmaps; they are loaded when the allocator first comes to their chunk.
+//! The file is covered by chunks of [`CHUNK_PAGES`] pages, each with a bitmap. A bitmap is a page like any other, with a
+//! logical number ([`place::bitmap`](super::place::bitmap)), written with the batch that changes it. So a database opens
+//! without reading its bitmaps; they are loaded when the allocator first comes to their chunk.
 //!
 //! A chunk in memory has two bitmaps. `reachable` is what the last closed batch's root reaches, and is what is
 //! stored. `taken` is what may not be handed out: reachable pages, pages allocated since, and pages that the batch in
@@ -21,6 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::root::ROOT_PAGES;
 use crate::page::{BODY_BYTES, Page, PageKind};
 
 /// How many pages one bitmap covers.
@@ -29,8 +31,6 @@ pub(crate) const CHUNK_PAGES: u64 = BODY_BYTES as u64 * 8;
 pub(crate) const SEGMENT_PAGES: u64 = if cfg!(shuttle) { 64 } else { 128 };
 /// The file grows by a sixteenth at least, within these bounds (1 to 4 MiB).
 const GROWTH_PAGES: std::ops::RangeInclusive<u64> = 256..=1024;
-/// So much of a full file is kept for page transactions that give pages back: they, too, write before they free.
-const KEPT_PAGES: std::ops::RangeInclusive<u64> = 64..=4096;
 /// A shorter hole is passed over as long as there are others.
 const RUN_PAGES_MIN: u64 = 16;
 /// A segment with more pages in use than this is not worth cleaning.
@@ -164,14 +164,10 @@ pub(crate) struct Space {
     taken: u64,
     /// Pages reachable, over all chunks.
     reachable: u64,
-    /// Pages promised to page transactions and not yet allocated.
-    reserved: u64,
-    /// Pages promised to every batch.
-    standing: u64,
+    /// Pages promised and not yet taken.
+    promised: u64,
     /// Pages handed out since it was opened: the clock by which the age of a segment is told.
     handed_out: u64,
-    /// After how many batches a page that is written was written before, on average.
-    life_batches: f64,
 }
 
 impl Space {
@@ -187,10 +183,8 @@ impl Space {
             cursor,
             taken: used,
             reachable: used,
-            reserved: 0,
-            standing: 0,
+            promised: 0,
             handed_out: 0,
-            life_batches: 0.0,
         }
     }
 
@@ -214,12 +208,11 @@ impl Space {
     }
 
     /// Pages that may not be handed out.
-    #[cfg(test)]
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    fn chunk_count(&self) -> u64 {
+    pub fn chunk_count(&self) -> u64 {
         self.end.div_ceil(CHUNK_PAGES)
     }
 
@@ -274,28 +267,19 @@ impl Space {
         self.empty.extend(found);
     }
 
-    /// Promises `pages` pages to every batch, beside what its page transactions reserve.
-    pub fn set_standing(&mut self, pages: u64) {
-        self.standing = pages;
+    /// Sets how many pages are promised beside those that are taken.
+    pub fn set_promised(&mut self, pages: u64) {
+        self.promised = pages;
     }
 
     /// Pages taken or promised.
     fn needed(&self) -> u64 {
-        self.taken + self.reserved + self.standing
+        self.taken + self.promised
     }
 
-    /// Promises `pages` pages. True if the file should grow for that: the caller sees to it, and if that fails and
-    /// [`Space::has_spare`] does not hold for the pages kept, calls [`Space::unreserve`].
-    pub fn reserve(&mut self, pages: u64) -> bool {
-        self.reserved += pages;
-        self.end_wanted() > self.end
-    }
-
-    /// Promises `pages` pages if that needs no growth and leaves what is kept.
-    pub fn reserve_spare(&mut self, pages: u64) -> bool {
-        let spare = self.has_spare(pages + self.kept());
-        self.reserved += if spare { pages } else { 0 };
-        spare
+    /// Pages that are free.
+    pub fn free(&self) -> u64 {
+        self.end.saturating_sub(self.taken)
     }
 
     /// How long the file should be at least for what is in use and promised.
@@ -322,36 +306,13 @@ impl Space {
         self.find_empty(before / SEGMENT_PAGES, self.end / SEGMENT_PAGES);
     }
 
-    /// Whether so many pages can be out of reach for a moment without breaking a promise.
-    pub fn has_spare(&self, pages: u64) -> bool {
-        self.needed() + pages <= self.end
-    }
-
-    /// Pages of a file that cannot grow which only a page transaction that gives pages back may use.
-    pub fn kept(&self) -> u64 {
-        (self.end / 32).clamp(*KEPT_PAGES.start(), *KEPT_PAGES.end())
-    }
-
-    pub fn unreserve(&mut self, pages: u64) {
-        self.reserved -= pages;
-    }
-
-    /// Gives back a page that no durable root reaches, and promises another in its stead.
-    pub fn release_for_reservation(&mut self, page: u64) {
-        self.release(page);
-        self.reserved += 1;
-    }
-
-    /// The life expectancy of a page that was written before `batches` batches, from how long others lasted.
-    pub fn life(&mut self, batches: u64) -> Life {
-        /// A page that lasted so many times longer than the average lives long.
-        const LONG: f64 = 4.0;
-        /// So many pages back the average reaches.
-        const WINDOW_PAGES: f64 = 1024.0;
-        let batches = batches as f64;
-        let life = if batches > LONG * self.life_batches { Life::Long } else { Life::Short };
-        self.life_batches += (batches - self.life_batches) / WINDOW_PAGES;
-        life
+    /// Marks the pages of the root, which count as used already, in the first bitmap of a new disk.
+    pub fn mark_roots(&mut self) {
+        let (chunk, _) = self.loaded(0);
+        for word in [&mut chunk.taken[0], &mut chunk.reachable[0]] {
+            *word |= (1 << ROOT_PAGES) - 1;
+        }
+        self.empty.remove(&0);
     }
 
     /// Takes at most `pages` pages in one run.

@@ -4,10 +4,11 @@
 //! of level `l` for logical page `L` begins at [`node_base`]. The depth grows when a page number does not fit.
 //! (Shadows, section 2: "a tree structure with a fixed number N of slots in each node".)
 //!
-//! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second, of a mirror, is zero as yet),
+//! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second is zero unless the page is mirrored),
 //! the 40-bit number of the commit batch that wrote the page, 4 bits of size (log2 of bytes, less 9), 4 bits of flags: bit
 //! 0, the page was written before its batch was known (and may carry a smaller number). Zero is "no such page".
 
+use super::place::Place;
 use crate::page::{BODY_BYTES, PAGE_BYTES, Page};
 
 /// The size of an entry in bytes.
@@ -25,18 +26,25 @@ const SIZE_CODE: u128 = PAGE_BYTES.trailing_zeros() as u128 - 9;
 /// Where a page is, and which batch wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageEntry {
-    pub physical: u64,
+    pub place: Place,
     pub batch: u64,
     /// Whether the page was written before its batch was known, and so may carry a smaller number.
     pub early: bool,
 }
 
 impl PageEntry {
+    /// The entry of a page that this batch wrote, under its own number.
+    pub fn new(place: Place, batch: u64) -> PageEntry {
+        PageEntry { place, batch, early: false }
+    }
+
     pub fn encode(self) -> [u8; ENTRY_BYTES] {
-        debug_assert!(self.physical < 1 << FIELD_BITS && self.batch < 1 << FIELD_BITS);
-        let word = u128::from(self.physical)
+        let Place { first, second } = self.place;
+        debug_assert!([first, second, self.batch].iter().all(|field| *field < 1 << FIELD_BITS));
+        let word = u128::from(first)
+            | u128::from(second) << FIELD_BITS
             | u128::from(self.batch) << (2 * FIELD_BITS)
-            | if self.physical == 0 { 0 } else { SIZE_CODE << (3 * FIELD_BITS) }
+            | if first == 0 { 0 } else { SIZE_CODE << (3 * FIELD_BITS) }
             | if self.early { EARLY } else { 0 };
         word.to_le_bytes()
     }
@@ -44,12 +52,13 @@ impl PageEntry {
     pub fn decode(bytes: &[u8]) -> PageEntry {
         let word = u128::from_le_bytes(bytes.try_into().expect("16 bytes"));
         let field = |index: u32| (word >> (index * FIELD_BITS)) as u64 & ((1 << FIELD_BITS) - 1);
-        PageEntry { physical: field(0), batch: field(2), early: word & EARLY != 0 }
+        let place = Place { first: field(0), second: field(1) };
+        PageEntry { place, batch: field(2), early: word & EARLY != 0 }
     }
 
     /// The entry, unless it says that there is no page.
     pub fn present(self) -> Option<PageEntry> {
-        (self.physical != 0).then_some(self)
+        (self.place.first != 0).then_some(self)
     }
 }
 
@@ -86,7 +95,8 @@ mod tests {
 
     #[test]
     fn entries_round_trip() {
-        let far = PageEntry { physical: (1 << 40) - 1, batch: (1 << 40) - 2, early: false };
+        let place = Place { first: (1 << 40) - 1, second: (1 << 40) - 3 };
+        let far = PageEntry::new(place, (1 << 40) - 2);
         assert_eq!(PageEntry::decode(&far.encode()), far);
         let early = PageEntry { early: true, ..far };
         assert_eq!(PageEntry::decode(&early.encode()), early);

@@ -161,9 +161,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::store::shadow::place::Place;
 
     fn entry(physical: u64) -> PageEntry {
-        PageEntry { physical, batch: physical + 1, early: physical.is_multiple_of(2) }
+        PageEntry { place: Place::single(physical), batch: physical + 1, early: physical.is_multiple_of(2) }
     }
 
     #[test]

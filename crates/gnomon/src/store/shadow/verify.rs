@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    FILE, ShadowStore,
+    ShadowStore,
+    disks::StateOf,
+    open::file_name,
+    place,
     root::{self, RootFault},
     space::{self, CHUNK_PAGES, SEGMENT_PAGES},
     table::{self, FANOUT, PageEntry},
@@ -55,8 +58,8 @@ pub struct StoreReport {
 }
 
 impl ShadowStore {
-    /// Reads every page of the file: checks the copies of the root, every page that it reaches, that the bitmaps say
-    /// the same, and that free pages are zero or whole. The store must not change meanwhile. `progress` is called
+    /// Reads every page of every disk: checks the copies of the root, every copy of every page that it reaches, that the
+    /// bitmaps say the same, and that free pages are zero or whole. The store must not change meanwhile. `progress` is called
     /// with pages read and pages in all.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<StoreReport> {
         let mut walk = Walk {
@@ -71,7 +74,9 @@ impl ShadowStore {
         if let (Some(entry), 1..) = (root.table.present(), root.depth) {
             walk.object(root.depth, 0, entry)?;
         }
-        walk.space(root.physical_end, root.free_pages_whole)?;
+        for (disk, _) in self.disks.present() {
+            walk.space(disk, root.free_pages_whole)?;
+        }
         Ok(walk.report)
     }
 }
@@ -87,8 +92,13 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn find(&mut self, page: u64, detail: impl Into<String>, severity: Severity) {
-        self.report.findings.push(Finding { file: FILE.into(), page, detail: detail.into(), severity });
+    fn find(&mut self, physical: u64, detail: impl Into<String>, severity: Severity) {
+        self.report.findings.push(Finding {
+            file: file_name(place::disk_of(physical)),
+            page: place::page_of(physical),
+            detail: detail.into(),
+            severity,
+        });
     }
 
     /// Damage of an object, and so of what may be below it.
@@ -99,20 +109,25 @@ impl Walk<'_> {
 
     fn roots(&mut self) -> Result<()> {
         let newest = *self.store.root.lock();
-        for (place, copy) in root::read_copies(&*self.store.file)?.into_iter().enumerate() {
-            let place = place as u64;
+        let copies = self.store.disks.present().into_iter().map(|(disk, member)| {
+            let copies = root::read_copies(&*member.file)?.into_iter().enumerate();
+            Ok(copies.map(move |(at, copy)| (disk, at as u64, copy)))
+        });
+        let copies: Vec<_> = copies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        for (disk, at, copy) in copies {
+            let place = place::physical(disk, at);
             self.reached.insert(place, (0, 0));
             match copy {
                 Err(RootFault::Damaged(detail)) => {
                     // The pair that the next batch writes can have been torn by a crash in it.
-                    let pair_of_newest = place / 2 == newest.batch % 2;
+                    let pair_of_newest = at / 2 == newest.batch % 2;
                     let severity = match pair_of_newest || newest.free_pages_whole {
                         true => Severity::Spare,
                         false => Severity::Trace,
                     };
                     self.find(
                         place,
-                        format!("copy {place} of the page table pointer (another is whole): {detail}"),
+                        format!("copy {at} of the page table pointer (another is whole): {detail}"),
                         severity,
                     );
                 }
@@ -142,35 +157,53 @@ impl Walk<'_> {
 
     /// Checks a page and all below it.
     fn object(&mut self, level: u8, logical: u64, entry: PageEntry) -> Result<()> {
-        if let Some((other_level, other)) = self.reached.insert(entry.physical, (level, logical)) {
-            self.damaged(
-                entry.physical,
-                format!("both page {other} of level {other_level} and page {logical} of level {level} are mapped to it"),
-            );
-            return Ok(());
-        }
-        self.report.pages_read += 1;
-        (self.progress)(self.report.pages_read, self.store.root.lock().used);
-        let page = match self.store.read_page(level, logical, entry) {
-            Ok(page) => page,
-            Err(Error::Corrupt { page, detail, .. }) => {
-                self.damaged(page, detail);
+        let mut whole = None;
+        let mut wrong = Vec::new();
+        for copy in entry.place.copies().filter(|copy| self.store.disks.is_there(*copy)) {
+            if let Some((other_level, other)) = self.reached.insert(copy, (level, logical)) {
+                self.damaged(
+                    copy,
+                    format!("both page {other} of level {other_level} and page {logical} of level {level} are mapped to it"),
+                );
                 return Ok(());
             }
-            Err(error) => return Err(error),
+            self.report.pages_read += 1;
+            (self.progress)(self.report.pages_read, self.store.root.lock().used);
+            match self.store.read_copy(level, logical, copy, entry) {
+                Ok(page) => whole = Some(page),
+                Err(Error::Corrupt { detail, .. }) => wrong.push((copy, detail)),
+                Err(error) if !self.store.disks.is_mirrored() => return Err(error),
+                Err(error) => wrong.push((copy, error.to_string())),
+            }
+        }
+        let Some(page) = whole else {
+            if wrong.is_empty() {
+                wrong.push((entry.place.first, "the disks that it was on are lost".to_owned()));
+            }
+            for (copy, detail) in wrong {
+                self.damaged(copy, detail);
+            }
+            return Ok(());
         };
+        for (copy, detail) in wrong {
+            self.find(
+                copy,
+                format!("{detail} (the other copy is whole: `gnomon scrub` repairs this one)"),
+                Severity::Spare,
+            );
+        }
         let expected_table = level > 0;
         if (page.kind() == PageKind::PageTable) != expected_table
-            || (level == 0 && (page.kind() == PageKind::SpaceMap) != logical.is_multiple_of(CHUNK_PAGES))
+            || (level == 0 && (page.kind() == PageKind::SpaceMap) != place::is_bitmap(logical))
         {
             self.damaged(
-                entry.physical,
+                entry.place.first,
                 format!("page {logical} of level {level} is of kind {:?}", page.kind()),
             );
             return Ok(());
         }
         if level == 0 {
-            if !logical.is_multiple_of(CHUNK_PAGES) {
+            if !place::is_bitmap(logical) {
                 self.report.data_pages.insert(PageId(logical));
             }
             return Ok(());
@@ -184,19 +217,31 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn space(&mut self, end: u64, free_pages_whole: bool) -> Result<()> {
+    /// Compares the bitmaps of a disk with what is reached of it, and reads what is free.
+    fn space(&mut self, disk: usize, free_pages_whole: bool) -> Result<()> {
+        let Some(member) = self.store.disks.member(disk) else { return Ok(()) };
+        let told = self.store.disk_table(StateOf::Published).disks.get(disk).copied().unwrap_or_default();
+        let end = told.end;
         let mut marked = BTreeSet::new();
         for chunk in 0..end.div_ceil(CHUNK_PAGES) {
-            let logical = chunk * CHUNK_PAGES;
-            let Ok(Some(entry)) = self.store.entry(0, logical) else { continue };
+            let logical = place::bitmap(disk, chunk);
+            let Ok(Some(entry)) = self.store.entry(0, logical) else {
+                // A new disk has none yet.
+                let roots = if chunk == 0 { root::ROOT_PAGES } else { 0 };
+                marked.extend((0..roots).map(|page| place::physical(disk, page)));
+                continue;
+            };
             // A damaged bitmap was reported when the page table was walked.
             if let Ok(bitmap) = self.store.read_page(0, logical, entry) {
-                marked.extend(space::marked(&bitmap).map(|offset| logical + offset));
+                let first = place::physical(disk, chunk * CHUNK_PAGES);
+                marked.extend(space::marked(&bitmap).map(|offset| first + offset));
             } else {
                 return Ok(());
             }
         }
-        let reached: BTreeSet<u64> = self.reached.keys().copied().collect();
+        let first = place::physical(disk, 0);
+        let range = first..place::physical(disk, place::DISK_PAGES_MAX - 1);
+        let reached: BTreeSet<u64> = self.reached.range(range).map(|(page, _)| *page).collect();
         // Below damage nothing was reached: differences would tell nothing new.
         if self.complete && !self.store.is_new() {
             for &page in marked.symmetric_difference(&reached) {
@@ -209,16 +254,26 @@ impl Walk<'_> {
                 self.find(page, detail, Severity::Data);
             }
         }
-        let occupied: BTreeSet<u64> = reached.union(&marked).map(|page| page / SEGMENT_PAGES).collect();
+        if self.complete && told.used != reached.len() as u64 {
+            let detail = format!(
+                "the page table pointer says that {} pages of the file are in use, but {} are",
+                told.used,
+                reached.len()
+            );
+            self.find(first, detail, Severity::Data);
+        }
+        let occupied: BTreeSet<u64> =
+            reached.union(&marked).map(|page| place::page_of(*page) / SEGMENT_PAGES).collect();
         let is_empty = |segment: &u64| !occupied.contains(segment);
-        self.report.segments_empty = (0..end / SEGMENT_PAGES).filter(is_empty).count() as u64;
-        let file_end = self.store.file.len()? / PAGE_BYTES as u64;
+        self.report.segments_empty += (0..end / SEGMENT_PAGES).filter(is_empty).count() as u64;
+        let file_end = member.file.len()? / PAGE_BYTES as u64;
         let mut block = vec![0; PAGE_BYTES];
-        for page in (0..file_end).filter(|page| !reached.contains(page) && !marked.contains(page)) {
+        let free = (0..file_end).map(|page| place::physical(disk, page));
+        for page in free.filter(|page| !reached.contains(page) && !marked.contains(page)) {
             self.report.free_pages += 1;
             self.report.pages_read += 1;
             (self.progress)(self.report.pages_read, file_end);
-            self.store.file.read_at(page * PAGE_BYTES as u64, &mut block)?;
+            member.file.read_at(place::page_of(page) * PAGE_BYTES as u64, &mut block)?;
             if block.iter().any(|&byte| byte != 0)
                 && let Err(detail) = Page::unseal(&block)
             {

@@ -1,4 +1,4 @@
-//! A map from page numbers to words, made for millions of neighbours: about 11 bytes each, in memory. A large
+//! A map from page numbers to words, made for millions of neighbours: about 19 bytes each, in memory. A large
 //! transaction remembers in such a map where its pages are, and a batch where those are that were written before it was
 //! closed.
 
@@ -10,7 +10,7 @@ const GROUP: u64 = 16;
 /// A map from numbers to words that are not zero, in the order of numbers.
 #[derive(Clone, Default)]
 pub(super) struct Words {
-    groups: BTreeMap<u64, Box<[u64; GROUP as usize]>>,
+    groups: BTreeMap<u64, Box<[u128; GROUP as usize]>>,
     len: usize,
 }
 
@@ -27,7 +27,7 @@ impl Words {
         self.len == 0
     }
 
-    pub fn get(&self, number: u64) -> Option<u64> {
+    pub fn get(&self, number: u64) -> Option<u128> {
         let (group, at) = place(number);
         self.groups.get(&group).map(|words| words[at]).filter(|word| *word != 0)
     }
@@ -37,7 +37,7 @@ impl Words {
     }
 
     /// Sets the word of a number, which is not zero. Returns what it was before.
-    pub fn insert(&mut self, number: u64, word: u64) -> Option<u64> {
+    pub fn insert(&mut self, number: u64, word: u128) -> Option<u128> {
         debug_assert!(word != 0);
         let (group, at) = place(number);
         let words = self.groups.entry(group).or_default();
@@ -46,7 +46,7 @@ impl Words {
         (before != 0).then_some(before)
     }
 
-    pub fn remove(&mut self, number: u64) -> Option<u64> {
+    pub fn remove(&mut self, number: u64) -> Option<u128> {
         let (group, at) = place(number);
         let words = self.groups.get_mut(&group)?;
         let before = std::mem::take(&mut words[at]);
@@ -57,7 +57,7 @@ impl Words {
         (before != 0).then_some(before)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u128)> {
         self.groups.iter().flat_map(|(group, words)| {
             let numbered = words.iter().enumerate().map(move |(at, word)| (group * GROUP + at as u64, *word));
             numbered.filter(|(_, word)| *word != 0)
@@ -67,7 +67,7 @@ impl Words {
     /// What it takes in memory, about, in bytes.
     pub fn bytes(&self) -> usize {
         // A node of the map is two thirds full on average.
-        const GROUP_BYTES: usize = GROUP as usize * 8 + 16 + 24;
+        const GROUP_BYTES: usize = GROUP as usize * 16 + 16 + 24;
         self.groups.len() * GROUP_BYTES
     }
 }
@@ -86,7 +86,7 @@ mod tests {
             match rng.below(3) {
                 0 => assert_eq!(words.remove(number), model.remove(&number)),
                 _ => {
-                    let word = 1 + rng.below(100);
+                    let word = u128::from(1 + rng.below(100));
                     assert_eq!(words.insert(number, word), model.insert(number, word));
                 }
             }

@@ -5,7 +5,7 @@ mod tests;
 
 use std::io::{self, Read, Write};
 
-use super::{Database, VerifyReport, verify};
+use super::{Database, VerifyReport, verify::verify_disks};
 use crate::{
     Error, Result,
     disk::{Disk, File},
@@ -108,7 +108,7 @@ fn restore_unfinished<R: Read>(
     let backup = shadow::restore(chain, disk, UNFINISHED_FILE, identity, &mut |done, total| {
         progress(RestorePhase::Writing, done, total);
     })?;
-    let report = verify(&Unfinished(disk), &mut |done, total| {
+    let report = verify_disks(&[&Unfinished(disk)], &mut |done, total| {
         progress(RestorePhase::Verifying, done, total);
     })?;
     // The pages are those that were backed up, so the database was not sound then.

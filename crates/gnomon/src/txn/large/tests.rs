@@ -100,7 +100,7 @@ fn check_nothing_is_left(db: &Database) {
     assert!(db.locks().is_empty(), "{:?}", db.locks());
 }
 
-fn check_sound(disk: &dyn Disk) {
+fn check_sound(disk: impl Into<crate::disk::DiskSet>) {
     let report = verify(disk, &mut |_, _| ()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
 }

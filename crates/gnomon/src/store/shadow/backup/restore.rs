@@ -13,7 +13,9 @@ use crate::{
     disk::{Disk, File},
     page::{Identity, PAGE_BYTES, Page, PageKind},
     store::shadow::{
-        root::{ROOT_PAGES, Root},
+        open::disk_identity,
+        place::Place,
+        root::{DiskTable, ROOT_PAGES, Root},
         space::CHUNK_PAGES,
         table::{self, DEPTH_MAX, FANOUT, PageEntry},
     },
@@ -79,12 +81,11 @@ pub fn restore<R: Read>(
         batch: last.id.batch,
         csn: last.csn,
         logical_end: last.logical_pages,
-        physical_end: 0,
         used: 0,
-        cursor: 0,
         depth: 0,
         free_pages_whole: true,
         closed: true,
+        copies_whole: true,
         table: PageEntry::default(),
     };
     layout.finish(root)?;
@@ -143,7 +144,7 @@ fn merge<R: Read>(sources: &[Source<R>], base: u64, layout: &mut Layout) -> Resu
             return Err(from.damaged(0, detail));
         };
         let physical = layout.copy(block)?;
-        layout.set(1, logical, PageEntry { physical, batch: map[slot], ..PageEntry::default() })?;
+        layout.set(1, logical, PageEntry::new(Place::single(physical), map[slot]))?;
     }
     Ok(())
 }
@@ -228,7 +229,7 @@ impl Layout {
         let identity =
             Identity { database: self.database, level, logical: base, batch: self.batch, early: false };
         let physical = self.append(|place| node.seal(identity, place))?;
-        Ok(Some((base, PageEntry { physical, batch: self.batch, ..PageEntry::default() })))
+        Ok(Some((base, PageEntry::new(Place::single(physical), self.batch))))
     }
 
     /// Takes places for the bitmaps whose logical numbers come up to `logical`: there may be so many chunks.
@@ -240,7 +241,7 @@ impl Layout {
             }
             let physical = self.append(|_| ())?;
             self.bitmaps.push(physical);
-            self.set(1, number, PageEntry { physical, batch: self.batch, ..PageEntry::default() })?;
+            self.set(1, number, PageEntry::new(Place::single(physical), self.batch))?;
         }
     }
 
@@ -281,8 +282,9 @@ impl Layout {
             page.seal(identity, &mut block);
             self.file.write_at(physical * PAGE_BYTES as u64, &block)?;
         }
-        let root = Root { physical_end: end, used: end, cursor: end, depth, table, ..root };
-        root.write_all(&*self.file)?;
+        let root = Root { used: end, depth, table, ..root };
+        let disks = DiskTable::of_one(disk_identity(self.database, 0, 0), end);
+        root.write_all(&*self.file, &disks, 0)?;
         Ok(self.file.sync()?)
     }
 }

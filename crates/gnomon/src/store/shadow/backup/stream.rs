@@ -49,8 +49,8 @@ use crate::{
     Csn, Error, Result,
     page::{Identity, PAGE_BYTES, Page, PageKind},
     store::shadow::{
+        place::is_bitmap,
         root::NUMBER_MAX,
-        space::CHUNK_PAGES,
         table::{DEPTH_MAX, FANOUT, span},
     },
 };
@@ -287,7 +287,7 @@ impl<R: Read> Source<R> {
             && base < span(DEPTH_MAX)
             && previous.as_ref().is_none_or(|previous| previous.base < base)
             && map.iter().all(|&batch| batch <= self.header.id.batch)
-            && !(base.is_multiple_of(CHUNK_PAGES) && map[0] != 0);
+            && !(is_bitmap(base) && map[0] != 0);
         if !fits {
             return Err(self.damaged(at, "the numbers of a group do not fit"));
         }

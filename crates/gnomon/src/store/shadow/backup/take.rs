@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{
     Error, Result,
-    page::{Identity, PAGE_BYTES, Page, PageKind},
+    page::{PAGE_BYTES, Page, PageKind},
     store::shadow::{
         pin::PinnedRoot,
-        space::CHUNK_PAGES,
+        place,
         table::{self, FANOUT, PageEntry},
     },
     sync::thread,
@@ -141,7 +141,7 @@ impl Taking<'_> {
         let node = self.state.store.read_page(level, base, entry)?;
         if node.kind() != PageKind::PageTable {
             let detail = format!("logical page {base}, level {level}: its kind is {:?}", node.kind());
-            return Err(self.state.store.corrupt(entry.physical, detail));
+            return Err(self.state.store.corrupt(entry.place.first, detail));
         }
         if level > 1 {
             for slot in 0..FANOUT {
@@ -152,7 +152,7 @@ impl Taking<'_> {
             return Ok(());
         }
         let mut entries: Vec<PageEntry> = (0..SLOTS).map(|slot| table::entry(&node, slot)).collect();
-        if base.is_multiple_of(CHUNK_PAGES) {
+        if place::is_bitmap(base) {
             // A bitmap's.
             entries[0] = PageEntry::default();
         }
@@ -212,22 +212,25 @@ fn is_taken(entry: &PageEntry, since: u64) -> bool {
 impl Window {
     /// Reads the pages, in long runs, and checks each.
     fn read(&mut self, state: &PinnedRoot, since: u64) -> Result<()> {
-        let mut wanted: Vec<(PageEntry, u64)> = Vec::with_capacity(self.pages);
+        let store = &state.store;
+        let mut wanted: Vec<(u64, PageEntry, u64)> = Vec::with_capacity(self.pages);
         for (base, entries) in &self.nodes {
             let taken = entries.iter().enumerate().filter(|(_, entry)| is_taken(entry, since));
-            wanted.extend(taken.map(|(slot, entry)| (*entry, base + slot as u64)));
+            wanted.extend(taken.map(|(slot, entry)| {
+                let copy = store.disks.readable(entry.place).next().unwrap_or(entry.place.first);
+                (copy, *entry, base + slot as u64)
+            }));
         }
         let mut places: Vec<usize> = (0..wanted.len()).collect();
-        places.sort_unstable_by_key(|&place| wanted[place].0.physical);
+        places.sort_unstable_by_key(|&place| wanted[place].0);
         self.blocks.resize(wanted.len() * PAGE_BYTES, 0);
-        let store = &state.store;
         let mut scratch = Vec::new();
         let mut places = places.as_slice();
         while let Some(&first) = places.first() {
-            let start = wanted[first].0.physical;
+            let start = wanted[first].0;
             let mut end = start + 1;
             let fits = |&&place: &&usize| {
-                let physical = wanted[place].0.physical;
+                let physical = wanted[place].0;
                 let fits = physical <= end + GAP_PAGES && physical < start + READ_PAGES;
                 if fits {
                     end = physical + 1;
@@ -236,27 +239,26 @@ impl Window {
             };
             let count = places.iter().take_while(fits).count();
             scratch.resize((end - start) as usize * PAGE_BYTES, 0);
-            store.file.read_at(start * PAGE_BYTES as u64, &mut scratch).map_err(|error| {
-                match error.kind() {
-                    std::io::ErrorKind::UnexpectedEof => {
-                        store.corrupt(start, format!("pages from here to {end} lie past the end of the file"))
-                    }
-                    _ => error.into(),
-                }
-            })?;
+            let read = store.read_block(start, &mut scratch);
             let (run, others) = places.split_at(count);
             for &place in run {
-                let (entry, logical) = wanted[place];
-                let block = &scratch[(entry.physical - start) as usize * PAGE_BYTES..][..PAGE_BYTES];
-                let PageEntry { batch, early, .. } = entry;
-                let identity = Identity { database: store.database, level: 0, logical, batch, early };
-                Page::check_expected(block, identity).map_err(|detail| {
-                    store.corrupt(entry.physical, format!("logical page {logical}, level 0: {detail}"))
-                })?;
-                let taken = &mut self.blocks[place * PAGE_BYTES..][..PAGE_BYTES];
-                taken.copy_from_slice(block);
-                if early {
-                    Page::set_batch(taken, batch);
+                let (copy, entry, logical) = wanted[place];
+                let block = &scratch[(copy - start) as usize * PAGE_BYTES..][..PAGE_BYTES];
+                let target = &mut self.blocks[place * PAGE_BYTES..][..PAGE_BYTES];
+                let identity = store.identity_of(0, logical, entry);
+                let checked = read.clone().and_then(|()| {
+                    Page::check_expected(block, identity).map_err(|detail| {
+                        store.corrupt(copy, format!("logical page {logical}, level 0: {detail}"))
+                    })
+                });
+                match checked {
+                    Ok(_) => target.copy_from_slice(block),
+                    Err(error) if entry.place.second == 0 => return Err(error),
+                    // One by one: the other copy, or if there is no whole one, the error.
+                    Err(_) => store.read_page(0, logical, entry)?.seal(identity, target),
+                }
+                if entry.early {
+                    Page::set_batch(target, entry.batch);
                 }
             }
             places = others;

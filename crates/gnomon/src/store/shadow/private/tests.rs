@@ -204,7 +204,7 @@ fn a_tree_is_larger_than_memory() {
     let mut full = Vec::new();
     pinned.backup(None, std::time::Duration::ZERO, &mut full, &mut |_, _| ()).unwrap();
     drop(pinned);
-    store.space.lock().extent.spare_pages_max = 64;
+    store.space.lock().set_spare_pages_max(64);
     while store.clean_some().unwrap() {}
     assert_eq!(count(&|seek| tree.leaf(&*store, seek)), 10_000);
     store.close().unwrap();

@@ -1,0 +1,55 @@
+//! The options of the commands that open a database to work on it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gnomon::{Database, Options};
+
+use crate::Failure;
+
+/// Where a database is kept.
+#[derive(Args)]
+pub struct Storage {
+    /// A directory on another disk, for a database that is made; may be given several times.
+    ///
+    /// The database is spread over all its disks. One that is there knows its own; `gnomon disk add` adds more.
+    #[arg(long = "disk", value_name = "DIR")]
+    disks: Vec<PathBuf>,
+    /// Have two copies of everything, on different disks, in a database that is made.
+    ///
+    /// A damaged page is repaired from its copy, and a disk may be lost without a stop.
+    #[arg(long, requires = "disks")]
+    mirrored: bool,
+    /// Open a mirrored database although a disk is missing, which is then not used again.
+    ///
+    /// What was committed while the missing disk alone was in use is not on the others.
+    #[arg(long)]
+    degraded: bool,
+}
+
+impl Storage {
+    /// Opens the database in a directory, or makes one there, and tells of disks that are lost.
+    pub fn open(&self, directory: &Path, pool_mib: u32) -> Result<Database, Failure> {
+        let pool_bytes = (pool_mib as usize).checked_mul(1 << 20).ok_or_else(|| {
+            Failure(format!("a buffer pool of {pool_mib} MiB is more than this machine can address"))
+        })?;
+        let options = Options {
+            pool_bytes,
+            disks: self.disks.clone(),
+            mirrored: self.mirrored,
+            degraded: self.degraded,
+            ..Options::default()
+        };
+        let database =
+            Database::open(directory, options).map_err(|error| Failure::of_engine(directory, &error))?;
+        let lost = database.disks().iter().filter(|(info, _)| info.given.is_none()).count();
+        if lost > 0 {
+            eprintln!(
+                "warning: {lost} of its disks {} lost: give it a fresh one by `gnomon disk add {} DIR`",
+                if lost == 1 { "is" } else { "are" },
+                directory.display()
+            );
+        }
+        Ok(database)
+    }
+}

@@ -1,0 +1,106 @@
+//! Databases of several disks: directories that are damaged, lost and added.
+
+use std::{
+    fs::OpenOptions,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use crate::harness::{Served, run, text};
+
+const LOAD: &str = "CREATE TABLE t AS SELECT g AS id, repeat('x', 500) AS v FROM generate_series(1, 20000) g";
+const SUM: &str = "SELECT count(*), sum(length(v)) FROM t";
+const RIGHT: &str = "20000,10000000";
+
+struct Directories {
+    _all: tempfile::TempDir,
+    a: PathBuf,
+    b: PathBuf,
+    c: PathBuf,
+}
+
+impl Directories {
+    /// A mirrored database in two directories.
+    fn mirrored() -> Directories {
+        let all = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| all.path().join(name));
+        let made = run(&["sql", text(&a), "--disk", text(&b), "--mirrored", "-c", LOAD]);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        Directories { _all: all, a, b, c }
+    }
+}
+
+fn asked(directory: &Path, more: &[&str]) -> String {
+    let ran = run(&[&["sql", text(directory), "--format", "csv", "-c", SUM], more].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.stdout
+}
+
+/// Writes over pages of a file, from one to another.
+fn damage(directory: &Path, from: u64, to: u64) {
+    let file = OpenOptions::new().write(true).open(directory.join("pages")).unwrap();
+    let nonsense = vec![0xa5; ((to - from) * 4096) as usize];
+    file.write_all_at(&nonsense, from * 4096).unwrap();
+}
+
+#[test]
+fn damage_is_read_around_and_repaired() {
+    let all = Directories::mirrored();
+    damage(&all.a, 150, 1500);
+    damage(&all.b, 2000, 2500);
+    let verified = run(&["verify", text(&all.b)]);
+    assert!(verified.code == Some(1) && verified.stdout.contains("damaged, nothing lost"), "{verified:?}");
+    assert!(asked(&all.a, &[]).contains(RIGHT));
+    let scrubbed = run(&["scrub", text(&all.a)]);
+    assert_eq!(scrubbed.code, Some(0), "{scrubbed:?}");
+    let verified = run(&["verify", text(&all.a)]);
+    assert!(verified.code == Some(0) && verified.stdout.contains("sound"), "{verified:?}");
+    // Each alone has everything again.
+    for (gone, left) in [(&all.a, &all.b), (&all.b, &all.a)] {
+        let away = gone.with_extension("away");
+        std::fs::rename(gone, &away).unwrap();
+        let refused = run(&["sql", text(left), "-c", SUM]);
+        assert!(refused.code == Some(1) && refused.stderr.contains("is missing"), "{refused:?}");
+        let verified = run(&["verify", text(left)]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+        std::fs::rename(&away, gone).unwrap();
+    }
+    damage(&all.a, 100, 2600);
+    damage(&all.b, 100, 2600);
+    let scrubbed = run(&["scrub", text(&all.a)]);
+    assert!(scrubbed.code == Some(1) && scrubbed.stdout.contains("lost: file pages"), "{scrubbed:?}");
+}
+
+#[test]
+fn a_lost_disk_is_replaced_while_the_database_is_served() {
+    let all = Directories::mirrored();
+    std::fs::remove_dir_all(&all.a).unwrap();
+    assert!(asked(&all.b, &["--degraded"]).contains(RIGHT));
+    let added = run(&["disk", "add", text(&all.b), text(&all.c)]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let listed = run(&["disk", "list", text(&all.c), "--json"]);
+    assert!(listed.stdout.contains("\"copies_whole\":true"), "{listed:?}");
+    let server = Served::start(&all.c);
+    let mut client = server.connect().unwrap();
+    client.batch_execute("UPDATE t SET v = repeat('y', 500) WHERE id <= 100").unwrap();
+    // A disk whose file is cut under a running server is damaged, not lost.
+    OpenOptions::new().write(true).open(all.b.join("pages")).unwrap().set_len(100 * 4096).unwrap();
+    client.batch_execute("UPDATE t SET v = repeat('z', 500) WHERE id <= 200").unwrap();
+    let sum: i64 = client.query_one("SELECT sum(length(v)) FROM t", &[]).unwrap().get(0);
+    assert_eq!(sum, 10_000_000);
+    drop(client);
+    assert_eq!(server.interrupt(), Some(0));
+    std::fs::remove_dir_all(&all.b).unwrap();
+    assert!(asked(&all.c, &["--degraded"]).contains(RIGHT));
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
+    let all = Directories::mirrored();
+    let again = run(&["sql", text(&all.a), "--disk", text(&all.c), "-c", "SELECT 1"]);
+    assert!(again.code == Some(1) && again.stderr.contains("gnomon disk add"), "{again:?}");
+    let alone = run(&["sql", text(&all.c), "--mirrored", "-c", "SELECT 1"]);
+    assert_eq!(alone.code, Some(2), "{alone:?}");
+    let full = run(&["disk", "add", text(&all.a), text(&all.b)]);
+    assert!(full.code == Some(1), "{full:?}");
+}

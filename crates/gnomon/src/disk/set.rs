@@ -1,0 +1,297 @@
+//! The disks of a database: a directory on each.
+//!
+//! A database with more than one names their directories in each of them, in the file [`LIST_FILE`]: absolute paths, one
+//! a line, after the word `mirrored` if it is. Whoever moves a directory changes that line in all of them. The list is
+//! written before the database knows a new disk, so it may name directories that are no disk of it; which are, the
+//! database knows.
+
+use std::path::{Path, PathBuf};
+
+use super::{Disk, FileDisk};
+use crate::{Error, Result, sync::Arc};
+
+/// The file that names the directories.
+pub const LIST_FILE: &str = "disks";
+const NEW_LIST_FILE: &str = "disks.new";
+const MIRRORED: &str = "mirrored";
+
+/// The disks of a database, as they are opened.
+pub struct DiskSet {
+    members: Vec<Member>,
+    mirrored: bool,
+    /// Directories that are named and could not be opened, and why.
+    missing: Vec<(PathBuf, Error)>,
+}
+
+struct Member {
+    /// None if it is no directory.
+    path: Option<PathBuf>,
+    disk: Arc<dyn Disk>,
+}
+
+/// The contents of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct List {
+    mirrored: bool,
+    paths: Vec<PathBuf>,
+}
+
+impl DiskSet {
+    /// The disks of the database in the directory `path`, which may be any of its directories, for nobody else to open
+    /// meanwhile. Where there is no database yet, `further` directories are those of its other disks, and with `create`
+    /// all are made.
+    ///
+    /// # Errors
+    /// As [`FileDisk::open`] for `path`; [`Error::InUse`] for any; [`Error::BadOption`] if `further` are named of a
+    /// database that has its disks.
+    pub fn open(
+        path: impl AsRef<Path>,
+        further: &[PathBuf],
+        mirrored: bool,
+        create: bool,
+    ) -> Result<DiskSet> {
+        let first = FileDisk::open(&path, create)?;
+        let listed = List::read(&first)?;
+        let list = match (listed, further) {
+            (Some(list), []) => list,
+            (None, []) => return Ok(Member::directory(path.as_ref(), first)?.into()),
+            (listed, _) => {
+                let list = List { mirrored, paths: absolute(path.as_ref(), further)? };
+                // Making it may have been cut short.
+                if listed.is_some_and(|listed| listed != list)
+                    || first.list()?.iter().any(|name| name != LIST_FILE)
+                {
+                    return Err(Error::BadOption(format!(
+                        "{} holds a database already, which knows its disks: open it by itself, and add disks with `gnomon disk add`",
+                        path.as_ref().display()
+                    )));
+                }
+                for other in &list.paths[1..] {
+                    list.write(&FileDisk::open(other, create)?)?;
+                }
+                list.write(&first)?;
+                list
+            }
+        };
+        let own = std::path::absolute(&path)?;
+        let mut set = DiskSet { members: Vec::new(), mirrored: list.mirrored, missing: Vec::new() };
+        let mut first = Some(first);
+        for other in list.paths {
+            if other == own
+                && let Some(first) = first.take()
+            {
+                set.members.push(Member::directory(&other, first)?);
+            } else {
+                set.push(other.clone(), FileDisk::open(&other, false))?;
+            }
+        }
+        if let Some(first) = first {
+            // Its own line is of another name.
+            set.members.insert(0, Member::directory(&own, first)?);
+        }
+        Ok(set)
+    }
+
+    /// The disks of the database in the directory `path`, to look at.
+    ///
+    /// # Errors
+    /// As [`FileDisk::open_read_only`] for `path`; [`Error::InUse`] for any.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<DiskSet> {
+        let first = FileDisk::open_read_only(&path)?;
+        let Some(list) = List::read(&first)? else {
+            return Ok(Member::directory(path.as_ref(), first)?.into());
+        };
+        let own = std::path::absolute(&path)?;
+        let mut set = DiskSet::from(Member::directory(&own, first)?);
+        set.mirrored = list.mirrored;
+        for other in list.paths.into_iter().filter(|other| *other != own) {
+            let opened = FileDisk::open_read_only(&other);
+            set.push(other, opened)?;
+        }
+        Ok(set)
+    }
+
+    fn push(&mut self, path: PathBuf, opened: Result<FileDisk>) -> Result<()> {
+        match opened {
+            Ok(disk) => self.members.push(Member::directory(&path, disk)?),
+            Err(error @ Error::InUse { .. }) => return Err(error),
+            Err(error) => self.missing.push((path, error)),
+        }
+        Ok(())
+    }
+
+    /// A set of disks that are no directories.
+    pub fn of(disks: Vec<Arc<dyn Disk>>, mirrored: bool) -> DiskSet {
+        let members = disks.into_iter().map(|disk| Member { path: None, disk }).collect();
+        DiskSet { members, mirrored, missing: Vec::new() }
+    }
+
+    /// Opens a directory on a fresh disk and names it with the others. The database does not know it yet.
+    pub(crate) fn add(&mut self, path: &Path) -> Result<Arc<dyn Disk>> {
+        let path = std::path::absolute(path)?;
+        let disk = FileDisk::open(&path, true)?;
+        if disk.list()?.iter().any(|name| name != LIST_FILE) {
+            return Err(Error::BadOption(format!(
+                "{} has files already: name an empty directory or a new one",
+                path.display()
+            )));
+        }
+        self.members.push(Member::directory(&path, disk)?);
+        let missing = self.missing.iter().map(|(path, _)| path.clone());
+        let paths = self.members.iter().filter_map(|member| member.path.clone()).chain(missing).collect();
+        let list = List { mirrored: self.mirrored, paths };
+        self.members.iter().try_for_each(|member| list.write(&*member.disk))?;
+        Ok(self.members[self.members.len() - 1].disk.clone())
+    }
+
+    /// The disks that could be opened.
+    pub fn disks(&self) -> impl Iterator<Item = &Arc<dyn Disk>> {
+        self.members.iter().map(|member| &member.disk)
+    }
+
+    /// The directory of one of [`DiskSet::disks`]; none if it is none.
+    pub fn path(&self, index: usize) -> Option<&Path> {
+        self.members.get(index)?.path.as_deref()
+    }
+
+    /// Directories that should be there and could not be opened, and why.
+    pub fn missing(&self) -> &[(PathBuf, Error)] {
+        &self.missing
+    }
+
+    /// Whether a database that is made on them is to be mirrored.
+    pub fn is_mirrored(&self) -> bool {
+        self.mirrored
+    }
+}
+
+impl Member {
+    fn directory(path: &Path, disk: FileDisk) -> Result<Member> {
+        Ok(Member { path: Some(std::path::absolute(path)?), disk: Arc::new(disk) })
+    }
+}
+
+impl From<Member> for DiskSet {
+    fn from(member: Member) -> DiskSet {
+        DiskSet { members: vec![member], mirrored: false, missing: Vec::new() }
+    }
+}
+
+impl<D: Disk + 'static> From<Arc<D>> for DiskSet {
+    fn from(disk: Arc<D>) -> DiskSet {
+        DiskSet::of(vec![disk], false)
+    }
+}
+
+impl From<Arc<dyn Disk>> for DiskSet {
+    fn from(disk: Arc<dyn Disk>) -> DiskSet {
+        DiskSet::of(vec![disk], false)
+    }
+}
+
+impl<D: Disk + Clone + 'static> From<&D> for DiskSet {
+    fn from(disk: &D) -> DiskSet {
+        DiskSet::of(vec![Arc::new(disk.clone())], false)
+    }
+}
+
+fn absolute(first: &Path, others: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut paths = vec![std::path::absolute(first)?];
+    for other in others {
+        let other = std::path::absolute(other)?;
+        if paths.contains(&other) {
+            return Err(Error::BadOption(format!("{} is named twice", other.display())));
+        }
+        paths.push(other);
+    }
+    Ok(paths)
+}
+
+impl List {
+    fn read(disk: &dyn Disk) -> Result<Option<List>> {
+        /// Longer than any list of so few directories.
+        const LIST_BYTES_MAX: u64 = 1 << 20;
+        let file = match disk.open(LIST_FILE, false) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = vec![0; file.len()?.min(LIST_BYTES_MAX) as usize];
+        file.read_at(0, &mut bytes)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            Error::BadOption(format!("the file '{LIST_FILE}' is damaged: write the absolute paths of the database's directories to it, one a line"))
+        })?;
+        let mut list = List::default();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            match line {
+                MIRRORED => list.mirrored = true,
+                path => list.paths.push(path.into()),
+            }
+        }
+        Ok(Some(list))
+    }
+
+    fn write(&self, disk: &dyn Disk) -> Result<()> {
+        let mut text = "# The directories of a Gnomon database, one on each of its disks.\n".to_owned();
+        if self.mirrored {
+            text += MIRRORED;
+            text.push('\n');
+        }
+        for path in &self.paths {
+            let line = path.to_str().filter(|line| !line.contains('\n') && line.trim() == *line);
+            let line = line.ok_or_else(|| {
+                Error::BadOption(format!(
+                    "a directory of several disks needs a plain name, unlike {}",
+                    path.display()
+                ))
+            })?;
+            text += line;
+            text.push('\n');
+        }
+        let file = disk.open(NEW_LIST_FILE, true)?;
+        file.truncate(0)?;
+        file.write_at(0, text.as_bytes())?;
+        file.sync()?;
+        Ok(disk.rename(NEW_LIST_FILE, LIST_FILE)?)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::disk::MemDisk;
+
+    #[test]
+    fn lists_round_trip() {
+        let disk = MemDisk::new();
+        assert_eq!(List::read(&disk).unwrap(), None);
+        for mirrored in [false, true] {
+            let list = List { mirrored, paths: vec!["/a/b".into(), "/c d".into()] };
+            list.write(&disk).unwrap();
+            assert_eq!(List::read(&disk).unwrap(), Some(list));
+        }
+        let odd = List { mirrored: false, paths: vec!["/a\nb".into()] };
+        assert!(matches!(odd.write(&disk), Err(Error::BadOption(_))));
+    }
+
+    #[test]
+    fn any_directory_leads_to_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| directory.path().join(name));
+        drop(DiskSet::open(&a, std::slice::from_ref(&b), true, true).unwrap());
+        let mut set = DiskSet::open(&b, &[], false, false).unwrap();
+        assert!(
+            set.is_mirrored() && matches!(DiskSet::open(&a, &[], false, false), Err(Error::InUse { .. }))
+        );
+        set.add(&c).unwrap();
+        drop(set);
+        let set = DiskSet::open(&c, &[], false, false).unwrap();
+        let paths: Vec<_> = (0..3).map(|index| set.path(index).unwrap().to_owned()).collect();
+        assert_eq!(paths, [a.clone(), b.clone(), c.clone()]);
+        drop(set);
+        std::fs::remove_dir_all(&a).unwrap();
+        let set = DiskSet::open_read_only(&c).unwrap();
+        assert_eq!((set.disks().count(), &set.missing()[0].0), (2, &a));
+        drop(set);
+        assert!(matches!(DiskSet::open(&c, &[a], true, true), Err(Error::BadOption(_))));
+    }
+}

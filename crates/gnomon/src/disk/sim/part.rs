@@ -1,0 +1,139 @@
+//! Several disks that crash together: parts of one simulated disk, whose events are counted over all of them.
+
+use super::SimDisk;
+use crate::{
+    disk::{Disk, DiskSet, File},
+    sync::Arc,
+};
+use std::io;
+
+/// A part of a simulated disk: a disk with files of its own. Once removed, it fails every call.
+#[derive(Clone)]
+pub(super) struct SimPart {
+    disk: SimDisk,
+    number: usize,
+}
+
+impl SimDisk {
+    /// An empty disk of so many parts.
+    pub fn of_parts(seed: u64, parts: usize) -> SimDisk {
+        let disk = SimDisk::new(seed);
+        disk.state.lock().parts = vec![true; parts];
+        disk
+    }
+
+    /// Has a part fail every call from now on, and not be opened again. Images have all parts.
+    pub fn remove_part(&self, number: usize) {
+        self.state.lock().parts[number] = false;
+    }
+
+    /// Has a part be removed at an event.
+    pub fn remove_part_at(&self, event: u64, number: usize) {
+        self.state.lock().plan.remove_part = Some((event, number));
+    }
+
+    /// How many parts it has; none if it is one disk.
+    pub fn parts(&self) -> usize {
+        self.state.lock().parts.len()
+    }
+
+    /// Whether a part is there.
+    pub fn has_part(&self, number: usize) -> bool {
+        self.state.lock().parts[number]
+    }
+
+    /// Whether a part was removed.
+    pub fn lacks_parts(&self) -> bool {
+        self.state.lock().parts.contains(&false)
+    }
+
+    /// The disks of a database on it: its parts, mirrored, but for those removed; or itself.
+    pub fn set(&self) -> DiskSet {
+        let parts = self.state.lock().parts.clone();
+        if parts.is_empty() {
+            return self.into();
+        }
+        let there = parts.iter().enumerate().filter(|(_, there)| **there);
+        let part = |(number, _)| Arc::new(SimPart { disk: self.clone(), number }) as Arc<dyn Disk>;
+        DiskSet::of(there.map(part).collect(), true)
+    }
+}
+
+impl SimPart {
+    fn check(&self) -> io::Result<()> {
+        match self.disk.state.lock().parts[self.number] {
+            true => Ok(()),
+            false => Err(io::Error::other("simulated removal of a disk")),
+        }
+    }
+
+    fn prefix(&self) -> String {
+        format!("{}-", self.number)
+    }
+}
+
+impl Disk for SimPart {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
+        self.check()?;
+        let file = self.disk.open(&(self.prefix() + name), create)?;
+        Ok(Arc::new(PartFile { part: self.clone(), file }))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.check()?;
+        let names = self.disk.list()?;
+        Ok(names.iter().filter_map(|name| Some(name.strip_prefix(&self.prefix())?.to_owned())).collect())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check()?;
+        self.disk.rename(&(self.prefix() + from), &(self.prefix() + to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.check()?;
+        self.disk.remove(&(self.prefix() + name))
+    }
+}
+
+struct PartFile {
+    part: SimPart,
+    file: Arc<dyn File>,
+}
+
+impl File for PartFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.part.check()?;
+        self.file.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        self.part.check()?;
+        self.file.write_at(offset, buf)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.part.check()?;
+        self.file.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.part.check()?;
+        self.file.len()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.part.check()?;
+        self.file.allocate(len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.part.check()?;
+        self.file.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.part.check()?;
+        self.file.punch(offset, len)
+    }
+}

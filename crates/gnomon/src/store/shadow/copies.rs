@@ -1,0 +1,508 @@
+//! Copies of pages in a mirrored store: repairing those that are damaged, making those that are missing, checking all of
+//! them; and adding disks.
+//!
+//! Promises: a page of which a copy is whole is read, whatever happened to the other, and has two whole copies again as
+//! soon as there is another disk with room for one. A copy that is damaged is not repaired in its place: the page gets
+//! a new copy elsewhere, as when the cleaner moves it ([`clean`](super::clean)), so a crash finds it with the old copies
+//! or with the new ones. A disk that is added is filled like that while others read and write. A disk that is lost has
+//! its number until no entry of the page table names it any more; then another can have it.
+//!
+//! What is not known to be damaged is not looked for, but by [`ShadowStore::scrub`].
+
+use super::{
+    FILE, Finding, PoolKey, Purpose, Severity, ShadowStore, UNFINISHED_FILE,
+    clean::Move,
+    counters::Counted,
+    disks::{Member, StateOf},
+    open::{self, file_name},
+    place::{self, DISKS_MAX, Place, is_bitmap},
+    root::{self, DiskEntry, DiskState, ROOT_PAGES, Root},
+    space::{Life, Space},
+    table::{self, FANOUT, PageEntry},
+};
+use crate::{
+    Csn, Error, Result,
+    disk::{Disk, LIST_FILE},
+    page::{PAGE_BYTES, PageKind},
+    sync::{Arc, atomic::Ordering},
+};
+
+/// So many objects are looked after in a step.
+const STEP_OBJECTS: usize = 512;
+
+/// A disk of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskInfo {
+    /// Its number: pages name it by that.
+    pub number: usize,
+    /// Which of the disks it is that were given when the store was opened, and were added since; none if it is lost.
+    pub given: Option<usize>,
+    /// Pages of its file.
+    pub file_pages: u64,
+    /// Of these, pages that the newest state uses.
+    pub used_pages: u64,
+}
+
+/// What scrubbing did.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubReport {
+    /// Copies of pages that were read and checked.
+    pub copies_checked: u64,
+    /// Copies that were damaged or missing, and were made anew.
+    pub repaired: Vec<Finding>,
+    /// Pages of which no copy is whole.
+    pub lost: Vec<Finding>,
+    /// Copies that are missing and could not be made: there is no other disk, or none with room.
+    pub missing: u64,
+}
+
+/// Whether there is more to repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Every page has its copies, as far as is known, or there is no second disk for them.
+    Done,
+    /// There is more to do.
+    More,
+    /// There is more to do, and no room for it.
+    NoRoom,
+}
+
+/// What is to be done for some objects.
+#[derive(Default)]
+struct Repairs {
+    /// Pages, which of their copies is whole, and their blocks.
+    moves: Vec<(Move, u64, Vec<u8>)>,
+    rewritten: Vec<PoolKey>,
+    freed: Vec<u64>,
+}
+
+impl ShadowStore {
+    /// The disks, by number.
+    pub fn disk_infos(&self) -> Vec<DiskInfo> {
+        let table = self.disk_table(StateOf::Published);
+        let disks = table.disks.iter().enumerate().filter(|(_, entry)| entry.state != DiskState::Absent);
+        disks
+            .map(|(number, entry)| DiskInfo {
+                number,
+                given: self.disks.member(number).map(|member| member.given),
+                file_pages: entry.end,
+                used_pages: entry.used,
+            })
+            .collect()
+    }
+
+    /// Whether each page has two copies.
+    pub fn is_mirrored(&self) -> bool {
+        self.disks.is_mirrored()
+    }
+
+    /// Whether every page has as many copies as it should, as far as is known.
+    pub fn has_all_copies(&self) -> bool {
+        self.copies_whole.load(Ordering::Acquire) && self.damaged.lock().is_empty()
+    }
+
+    /// Adds an empty disk, the one that was `given` after all others, to the store; with `mirror`, has each page copied
+    /// to another disk from now on, old ones by and by ([`ShadowStore::repair_some`]). Returns its number.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if there is no number left, or files are on the disk; of the disk.
+    pub fn add_disk(&self, disk: &dyn Disk, given: usize, mirror: bool) -> Result<usize> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let known = [UNFINISHED_FILE, LIST_FILE];
+        if let Some(other) = disk.list()?.into_iter().find(|name| !known.contains(&name.as_str())) {
+            return Err(Error::BadOption(format!(
+                "a disk to be added must be empty, but it has files such as '{other}'"
+            )));
+        }
+        self.flush()?;
+        let mut added = Err(Error::Closed);
+        self.lead_next(|store| {
+            added = store.add_disk_alone(disk, given, mirror);
+            // What is wrong with the new disk stops nobody.
+            Ok(store.root.lock().csn)
+        })?;
+        let number = added?;
+        self.report(format!("disk {number} was added"));
+        Ok(number)
+    }
+
+    /// The caller is the only one to write roots.
+    fn add_disk_alone(&self, disk: &dyn Disk, given: usize, mirror: bool) -> Result<usize> {
+        let Some(number) = self.disks.unused() else {
+            return Err(Error::BadOption(format!("a database has at most {DISKS_MAX} disks")));
+        };
+        self.before_writing()?;
+        let root = *self.root.lock();
+        let mut table = self.disk_table(StateOf::Published);
+        table.mirrored |= mirror;
+        table.disks.resize(table.disks.len().max(number + 1), DiskEntry::default());
+        let identity = open::disk_identity(self.database, number, root.batch);
+        let entry = DiskEntry {
+            identity,
+            end: ROOT_PAGES,
+            used: ROOT_PAGES,
+            cursor: ROOT_PAGES,
+            state: DiskState::Present,
+        };
+        table.disks[number] = entry;
+        // The same state as on the others; should a crash come now, it is a disk that nobody knows of.
+        let file = open::make_file(disk, &root, &table, number)?;
+        disk.rename(UNFINISHED_FILE, FILE)?;
+        let file = Arc::new(Counted { file, counters: self.counters.clone() });
+        self.disks.add(number, Member::new(file, identity, given), entry);
+        let mut space = self.space.lock();
+        space.add(number, Space::new(entry.end, entry.used, entry.cursor));
+        if mirror {
+            self.disks.set_mirrored();
+            space.set_mirrored();
+        }
+        drop(space);
+        if self.disks.is_mirrored() {
+            self.note_missing_copies();
+        }
+        self.write_next_root().map_err(|error| self.poison(&error))?;
+        Ok(number)
+    }
+
+    /// Writes the root under the next number. The caller is the only one to write roots.
+    pub(super) fn write_next_root(&self) -> Result<()> {
+        self.accumulating.lock().batch += 1;
+        let root = *self.root.lock();
+        self.write_root_alone(Root { batch: root.batch + 1, ..root })
+    }
+
+    /// Notes that pages have fewer copies than they should.
+    pub(super) fn note_missing_copies(&self) {
+        self.copies_whole.store(false, Ordering::Release);
+        self.fill_found.store(true, Ordering::Release);
+    }
+
+    /// Whether there is something to repair that can be.
+    pub fn wants_repair(&self) -> bool {
+        let copies_whole = self.copies_whole.load(Ordering::Relaxed);
+        !self.read_only
+            && self.disks.is_mirrored()
+            && (!copies_whole && self.space.lock().copies() > 1 || !self.damaged.lock().is_empty())
+    }
+
+    /// Repairs copies that were found damaged, or makes some of those that are missing.
+    pub fn repair_some(&self) -> Result<Repair> {
+        self.check()?;
+        let mut filled = self.filled.lock();
+        if !self.wants_repair() {
+            return Ok(Repair::Done);
+        }
+        let keys: Vec<PoolKey> = {
+            let mut damaged = self.damaged.lock();
+            let keys: Vec<PoolKey> = damaged.iter().take(STEP_OBJECTS).copied().collect();
+            keys.iter().for_each(|key| _ = damaged.remove(key));
+            keys
+        };
+        let mut report = ScrubReport::default();
+        if keys.is_empty() {
+            return self.fill_some(&mut filled, &mut report);
+        }
+        drop(filled);
+        let mut repairs = Repairs::default();
+        for key in keys {
+            self.inspect(key, true, &mut repairs, &mut report)?;
+        }
+        self.carry_out(repairs, &mut report)?;
+        for finding in &report.repaired {
+            self.report(format!(
+                "{}, page {}: {}; repaired from its copy",
+                finding.file, finding.page, finding.detail
+            ));
+        }
+        for finding in &report.lost {
+            self.report(format!(
+                "{}, page {}: {}; it has no other copy",
+                finding.file, finding.page, finding.detail
+            ));
+        }
+        Ok(if report.missing == 0 { Repair::More } else { Repair::NoRoom })
+    }
+
+    /// Goes on with making missing copies, from the page `from` on.
+    fn fill_some(&self, from: &mut u64, report: &mut ScrubReport) -> Result<Repair> {
+        if *from == 0 {
+            self.fill_found.store(false, Ordering::Release);
+        }
+        let mut repairs = Repairs::default();
+        let mut next = Some(*from);
+        while let Some(base) = next.filter(|_| repairs.len() < STEP_OBJECTS) {
+            next = self.inspect_node(base, false, &mut repairs, report)?;
+        }
+        if repairs.len() > 0 {
+            self.fill_found.store(true, Ordering::Release);
+        }
+        self.carry_out(repairs, report)?;
+        if report.missing > 0 {
+            return Ok(Repair::NoRoom);
+        }
+        *from = next.unwrap_or(0);
+        if next.is_none() && !self.fill_found.load(Ordering::Acquire) {
+            self.end_filling()?;
+            return Ok(Repair::Done);
+        }
+        Ok(Repair::More)
+    }
+
+    /// All pages have all their copies: none is on a lost disk.
+    fn end_filling(&self) -> Result<()> {
+        self.copies_whole.store(true, Ordering::Release);
+        // Nobody reads a state of before, nor has pages of his own, which may name them.
+        if !self.pins.lock().is_pinned() && self.private_views.load(Ordering::Acquire) == 0 {
+            let lost: Vec<usize> = self.disks.lost().into_iter().map(|(disk, _)| disk).collect();
+            self.disks.forget(&lost);
+        }
+        self.lead_next(|store| {
+            let csn = store.root.lock().csn;
+            store.write_next_root().map(|()| csn).map_err(|error| store.poison(&error))
+        })?;
+        self.report("every page has two copies again".into());
+        Ok(())
+    }
+
+    /// Reads all copies of all pages and of the root, and repairs what is damaged or missing; zeroes what is damaged of
+    /// free space. Others read and write meanwhile. `progress` is called with copies read and, about, copies in all.
+    pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
+        let mut report = ScrubReport::default();
+        self.flush()?;
+        self.scrub_roots(&mut report)?;
+        let mut next = Some(0);
+        while let Some(base) = next {
+            let mut repairs = Repairs::default();
+            next = self.inspect_node(base, true, &mut repairs, &mut report)?;
+            if !self.read_only {
+                self.carry_out(repairs, &mut report)?;
+            }
+            let used = self.root.lock().used;
+            progress(report.copies_checked.min(used), used);
+        }
+        if !self.read_only && self.wants_repair() {
+            while report.missing == 0 && self.repair_some()? == Repair::More {}
+        }
+        let mut free = (!self.read_only).then_some(0);
+        while let Some(from) = free {
+            free = self.mend_some(from)?;
+        }
+        Ok(report)
+    }
+
+    fn scrub_roots(&self, report: &mut ScrubReport) -> Result<()> {
+        let mut damaged = false;
+        for (disk, member) in self.disks.present() {
+            for (at, copy) in root::read_copies(&*member.file)?.into_iter().enumerate() {
+                report.copies_checked += 1;
+                if let Err(root::RootFault::Damaged(detail)) = copy {
+                    damaged = true;
+                    let detail = format!("copy {at} of the page table pointer: {detail}");
+                    let page = at as u64;
+                    report.repaired.push(Finding {
+                        file: file_name(disk),
+                        page,
+                        detail,
+                        severity: Severity::Spare,
+                    });
+                }
+            }
+        }
+        if damaged && !self.read_only {
+            let write_twice = |store: &ShadowStore| -> Result<Csn> {
+                let csn = store.root.lock().csn;
+                // Both pairs.
+                let written = store
+                    .before_writing()
+                    .and_then(|()| store.write_next_root())
+                    .and_then(|()| store.write_next_root());
+                written.map(|()| csn).map_err(|error| store.poison(&error))
+            };
+            self.lead_next(write_twice)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a node of level 1, what it maps, and the nodes that begin there too. Returns where the next one begins;
+    /// none at the end.
+    fn inspect_node(
+        &self,
+        base: u64,
+        reads_all: bool,
+        repairs: &mut Repairs,
+        report: &mut ScrubReport,
+    ) -> Result<Option<u64>> {
+        let depth = self.root.lock().depth;
+        let end = table::span(depth);
+        // From above, so that a part of the page table that is not there is passed over.
+        for level in (1..=depth).rev().filter(|level| base.is_multiple_of(table::span(*level))) {
+            if self.entry(level, base)?.is_none() {
+                let next = base + table::span(level);
+                return Ok((next < end).then_some(next));
+            }
+            self.inspect(PoolKey { level, index: base }, reads_all, repairs, report)?;
+        }
+        let entries: Vec<u64> = match self.node(1, base) {
+            Ok(Some(node)) => {
+                let present = |slot: &u64| table::entry(&node, *slot as usize).present().is_some();
+                (0..FANOUT).filter(present).map(|slot| base + slot).collect()
+            }
+            Ok(None) => Vec::new(),
+            // What is below a damaged node cannot be found; the node itself was noted above.
+            Err(Error::Corrupt { .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        for logical in entries {
+            self.inspect(PoolKey { level: 0, index: logical }, reads_all, repairs, report)?;
+        }
+        let next = base + FANOUT;
+        Ok((next < end).then_some(next))
+    }
+
+    /// Looks at the copies of an object, and notes what is to be done about them. Without `reads_all` those that are
+    /// there are taken for whole.
+    fn inspect(
+        &self,
+        key: PoolKey,
+        reads_all: bool,
+        repairs: &mut Repairs,
+        report: &mut ScrubReport,
+    ) -> Result<()> {
+        let PoolKey { level, index } = key;
+        let Some(entry) = self.entry(level, index)? else { return Ok(()) };
+        if level == 0 && is_bitmap(index) && self.disks.member(place::chunk_of(index).0).is_none() {
+            // Of a disk that is lost.
+            repairs.freed.push(index);
+            return Ok(());
+        }
+        let wanted = self.space.lock().copies();
+        let there: Vec<u64> = entry.place.copies().filter(|copy| self.disks.is_there(*copy)).collect();
+        if !reads_all && there.len() >= wanted {
+            return Ok(());
+        }
+        let (mut whole, mut wrong) = (Vec::new(), Vec::new());
+        let mut found = None;
+        for &copy in &there {
+            report.copies_checked += 1;
+            match self.read_copy(level, index, copy, entry) {
+                Ok(page) => {
+                    whole.push(copy);
+                    found = Some(page);
+                }
+                Err(Error::Corrupt { detail, .. }) => wrong.push((copy, detail)),
+                Err(error) => wrong.push((copy, error.to_string())),
+            }
+        }
+        if self.entry(level, index)? != Some(entry) {
+            // It was written anew meanwhile, and what was read is of the past.
+            return Ok(());
+        }
+        let findings = wrong.into_iter().map(|(copy, detail)| Finding {
+            file: file_name(place::disk_of(copy)),
+            page: place::page_of(copy),
+            detail,
+            severity: if whole.is_empty() { Severity::Data } else { Severity::Spare },
+        });
+        let Some(page) = found else {
+            report.lost.extend(findings);
+            if there.is_empty() {
+                report.lost.push(Finding {
+                    file: file_name(place::disk_of(entry.place.first)),
+                    page: place::page_of(entry.place.first),
+                    detail: format!("logical page {index}, level {level}: the disks that it was on are lost"),
+                    severity: Severity::Data,
+                });
+            }
+            return Ok(());
+        };
+        let before = report.repaired.len();
+        report.repaired.extend(findings);
+        if report.repaired.len() > before {
+            // What is wrong there stays when the place is free, until it is mended.
+            self.free_pages.lock().whole = false;
+        }
+        if whole.len() >= wanted {
+            return Ok(());
+        }
+        if level > 0 || page.kind() == PageKind::SpaceMap {
+            repairs.rewritten.push(key);
+            return Ok(());
+        }
+        // As it stands in its other place: a page that was written before its batch was known says so.
+        let mut block = vec![0; PAGE_BYTES];
+        self.read_block(whole[0], &mut block)?;
+        let moved = Move { logical: index, from: entry, to: entry };
+        repairs.moves.push((moved, whole[0], block));
+        Ok(())
+    }
+
+    /// Makes new copies, durably.
+    fn carry_out(&self, repairs: Repairs, report: &mut ScrubReport) -> Result<()> {
+        let objects = repairs.len() as u64;
+        if objects == 0 {
+            return Ok(());
+        }
+        let mut reserved = match self.reserve(Purpose::Use, objects, 0) {
+            Err(Error::DiskFull) => {
+                report.missing += objects;
+                return Ok(());
+            }
+            reserved => reserved?,
+        };
+        let copied = self.copy_to_others(repairs.moves, &mut reserved, report);
+        let moves = match copied {
+            Ok(moves) => moves,
+            Err(error) => {
+                self.space.lock().unreserve(reserved);
+                return Err(error);
+            }
+        };
+        if !repairs.freed.is_empty() {
+            let _gate = self.gate.read();
+            self.accumulating.lock().freed.extend(repairs.freed);
+        }
+        self.join(moves, repairs.rewritten, reserved);
+        self.flush()
+    }
+
+    /// Gives each page a copy on another disk than the one that it has a whole copy on.
+    fn copy_to_others(
+        &self,
+        pages: Vec<(Move, u64, Vec<u8>)>,
+        reserved: &mut u64,
+        report: &mut ScrubReport,
+    ) -> Result<Vec<Move>> {
+        let mut moves = Vec::with_capacity(pages.len());
+        let mut blocks = Vec::with_capacity(pages.len());
+        let mut chosen = [0; DISKS_MAX];
+        for (mut moved, whole, block) in pages {
+            let other = {
+                let space = self.space.lock();
+                self.disks.choose(&space, 1, &chosen, &[place::disk_of(whole)]).0
+            };
+            let copy = match other.first() {
+                Some(&disk) => self.take_on(disk, 1, Life::Long)?.pop(),
+                None => None,
+            };
+            let Some(copy) = copy else {
+                report.missing += 1;
+                continue;
+            };
+            chosen[place::disk_of(copy)] += 1;
+            self.use_reserved(1, reserved);
+            moved.to = PageEntry { place: Place::of([whole, copy]), ..moved.from };
+            moves.push(moved);
+            blocks.push((Place::single(copy), move |target: &mut [u8]| target.copy_from_slice(&block)));
+        }
+        self.write_copies(&blocks)?;
+        Ok(moves)
+    }
+}
+
+impl Repairs {
+    fn len(&self) -> usize {
+        self.moves.len() + self.rewritten.len() + self.freed.len()
+    }
+}

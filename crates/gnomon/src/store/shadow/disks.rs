@@ -1,0 +1,374 @@
+//! The disks of a store: which are there, reading and writing on them, and going on without one.
+//!
+//! Promises: what is written is written to every disk that it is meant for and that is still there, on all at the same
+//! time; a read goes to the copy whose disk has less to do. In a mirrored store a disk whose writes or syncs fail is
+//! *lost*: nothing is asked of it any more, and the next root, which is durable before any commit of that batch is
+//! acknowledged, says so. When the last disk fails, or one of a store that is not mirrored, that is an error like any
+//! other of the disk, and the caller stops the store.
+
+use super::{
+    PlantedBug, ShadowStore,
+    place::{self, DISKS_MAX, Place},
+    root::{DiskEntry, DiskState, DiskTable, ListedRun, Root},
+    space::Space,
+    spaces::Spaces,
+};
+use crate::{
+    Error, Result,
+    disk::File,
+    page::PAGE_BYTES,
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        thread,
+    },
+};
+
+/// The longest write, in pages (1 MiB).
+const WRITE_PAGES: usize = 256;
+/// So many pages of a large batch go to one disk before another is chosen (1 MiB).
+const STRIPE_PAGES: u64 = 256;
+
+/// The disks of a store, by number.
+pub(super) struct Disks {
+    members: RwLock<[Option<Arc<Member>>; DISKS_MAX]>,
+    mirrored: AtomicBool,
+    /// Those that are lost, as the last root with them told of them.
+    lost: Mutex<[Option<DiskEntry>; DISKS_MAX]>,
+    /// Whether no root says yet that one is lost.
+    loss_unrecorded: AtomicBool,
+    /// What the published root tells of each: a batch that is being built has changed the space already.
+    published: Mutex<Vec<DiskEntry>>,
+    /// Whether several disks are written at the same time. Tests that count events do without.
+    pub parallel: bool,
+}
+
+/// A disk that is there.
+pub(super) struct Member {
+    pub file: Arc<dyn File>,
+    identity: u64,
+    /// Which of the disks that were given at opening it is.
+    pub given: usize,
+    /// Pages that are being read or written.
+    busy: AtomicU64,
+}
+
+impl Member {
+    pub fn new(file: Arc<dyn File>, identity: u64, given: usize) -> Member {
+        Member { file, identity, given, busy: AtomicU64::new(0) }
+    }
+
+    /// Does something that takes the disk as long as so many pages.
+    fn busy<T>(&self, pages: u64, f: impl FnOnce(&dyn File) -> T) -> T {
+        self.busy.fetch_add(pages, Ordering::Relaxed);
+        let done = f(&*self.file);
+        self.busy.fetch_sub(pages, Ordering::Relaxed);
+        done
+    }
+}
+
+impl Disks {
+    pub fn new(mirrored: bool) -> Disks {
+        Disks {
+            members: RwLock::default(),
+            mirrored: AtomicBool::new(mirrored),
+            lost: Mutex::default(),
+            loss_unrecorded: AtomicBool::new(false),
+            published: Mutex::default(),
+            parallel: true,
+        }
+    }
+
+    /// Adds a disk of which the published root tells this.
+    pub fn add(&self, disk: usize, member: Member, entry: DiskEntry) {
+        let mut published = self.published.lock();
+        let numbers = published.len().max(disk + 1);
+        published.resize(numbers, DiskEntry::default());
+        published[disk] = entry;
+        self.members.write()[disk] = Some(Arc::new(member));
+    }
+
+    pub fn add_lost(&self, disk: usize, entry: DiskEntry) {
+        self.lost.lock()[disk] = Some(DiskEntry { state: DiskState::Lost, ..entry });
+    }
+
+    pub fn lost(&self) -> Vec<(usize, DiskEntry)> {
+        let lost = *self.lost.lock();
+        lost.into_iter().enumerate().filter_map(|(disk, entry)| Some((disk, entry?))).collect()
+    }
+
+    /// Forgets the disks that are lost: no page is on them any more.
+    pub fn forget(&self, lost: &[usize]) {
+        let mut entries = self.lost.lock();
+        lost.iter().for_each(|&disk| entries[disk] = None);
+    }
+
+    /// A number that no disk has.
+    pub fn unused(&self) -> Option<usize> {
+        let (members, lost) = (self.members.read(), self.lost.lock());
+        (0..DISKS_MAX).find(|&disk| members[disk].is_none() && lost[disk].is_none())
+    }
+
+    pub fn is_mirrored(&self) -> bool {
+        self.mirrored.load(Ordering::Acquire)
+    }
+
+    pub fn set_mirrored(&self) {
+        self.mirrored.store(true, Ordering::Release);
+    }
+
+    pub fn member(&self, disk: usize) -> Option<Arc<Member>> {
+        self.members.read().get(disk)?.clone()
+    }
+
+    pub fn is_there(&self, physical: u64) -> bool {
+        self.members.read().get(place::disk_of(physical)).is_some_and(Option::is_some)
+    }
+
+    pub fn present(&self) -> Vec<(usize, Arc<Member>)> {
+        let members = self.members.read();
+        members.iter().enumerate().filter_map(|(disk, member)| Some((disk, member.clone()?))).collect()
+    }
+
+    /// Whether a root must say that a disk is lost before anything else is acknowledged.
+    pub fn has_unrecorded_loss(&self) -> bool {
+        self.loss_unrecorded.load(Ordering::Acquire)
+    }
+
+    /// Reads pages that follow each other on a disk.
+    pub fn read(&self, physical: u64, blocks: &mut [u8]) -> std::io::Result<()> {
+        let Some(member) = self.member(place::disk_of(physical)) else {
+            return Err(std::io::Error::other("its disk is lost"));
+        };
+        let pages = (blocks.len() / PAGE_BYTES) as u64;
+        member.busy(pages, |file| file.read_at(place::page_of(physical) * PAGE_BYTES as u64, blocks))
+    }
+
+    /// The copies of a place on disks that are there: first the one whose disk has less to do.
+    pub fn readable(&self, place: Place) -> impl Iterator<Item = u64> + use<> {
+        let copies = if place.second == 0 {
+            // Whether it is there shows when it is read.
+            [Some(place.first), None]
+        } else {
+            let members = self.members.read();
+            let busy = |copy: u64| {
+                let member = members[place::disk_of(copy)].as_ref()?;
+                Some((member.busy.load(Ordering::Relaxed), copy))
+            };
+            let mut copies = [busy(place.first), busy(place.second)];
+            copies.sort_unstable_by_key(|copy| copy.map_or(u64::MAX, |(busy, _)| busy));
+            copies.map(|copy| copy.map(|(_, copy)| copy))
+        };
+        copies.into_iter().flatten()
+    }
+
+    /// Which disks the next pages go to: one for each copy. Also how many pages at most before choosing again.
+    /// `chosen` counts what went to each disk lately; `full` are not to be used.
+    ///
+    /// While there is space enough on each, those that have the least to do (Shadows, section 2.4), or else have the fewest
+    /// pages; otherwise those with most space, one page after the other, so that all that is promised finds room.
+    pub fn choose(
+        &self,
+        spaces: &Spaces,
+        copies: usize,
+        chosen: &[u64; DISKS_MAX],
+        full: &[usize],
+    ) -> (Vec<usize>, u64) {
+        let promised = spaces.promised();
+        let candidate = |(disk, space): (usize, &Space)| {
+            let busy = self.member(disk).map_or(u64::MAX, |member| member.busy.load(Ordering::Relaxed));
+            let ample = space.free() >= promised;
+            let order = match ample {
+                true => (0, busy.saturating_add(chosen[disk]), space.taken()),
+                false => (1, u64::MAX - space.free(), 0),
+            };
+            (order, disk, ample)
+        };
+        let mut candidates: Vec<_> =
+            spaces.disks().filter(|(disk, _)| !full.contains(disk)).map(candidate).collect();
+        candidates.sort_unstable();
+        let alternatives = candidates.len() > copies;
+        candidates.truncate(copies);
+        let ample = candidates.iter().all(|(.., ample)| *ample);
+        let pages = match (alternatives, ample) {
+            (false, _) => u64::MAX,
+            (true, true) => STRIPE_PAGES,
+            (true, false) => 1,
+        };
+        (candidates.into_iter().map(|(_, disk, _)| disk).collect(), pages)
+    }
+}
+
+/// Which state a root is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StateOf {
+    /// The newest one that is durable.
+    Published,
+    /// The one that the batch being built makes.
+    Built,
+}
+
+/// What a disk is to write, and where: the index of each block's contents, by the disk's pages.
+type Column = Vec<(u64, usize)>;
+
+impl ShadowStore {
+    /// Does something on every disk that is there, on all at the same time. A mirrored store goes on without those that
+    /// fail, as long as one does not.
+    pub(super) fn on_all(&self, f: impl Fn(usize, &Member) -> std::io::Result<()> + Sync) -> Result<()> {
+        let members = self.disks.present();
+        let (first, others) = members.split_first().ok_or(Error::Closed)?;
+        let failed: Vec<(usize, std::io::Error)> = if others.is_empty() || !self.disks.parallel {
+            let results = members.iter().map(|(disk, member)| (*disk, f(*disk, member)));
+            results.filter_map(|(disk, result)| Some((disk, result.err()?))).collect()
+        } else {
+            thread::scope(|scope| {
+                let f = &f;
+                let spawn = |(disk, member): &(usize, Arc<Member>)| {
+                    let (disk, member) = (*disk, member.clone());
+                    (disk, scope.spawn(move || f(disk, &member)))
+                };
+                let running: Vec<_> = others.iter().map(spawn).collect();
+                let done = (first.0, f(first.0, &first.1));
+                let joined = running
+                    .into_iter()
+                    .map(|(disk, running)| (disk, running.join().expect("writing does not panic")));
+                let results = std::iter::once(done).chain(joined);
+                results.filter_map(|(disk, result)| Some((disk, result.err()?))).collect()
+            })
+        };
+        failed.into_iter().try_for_each(|(disk, error)| self.lose(disk, error))
+    }
+
+    /// Goes on without a disk, if that is possible.
+    pub(super) fn lose(&self, disk: usize, error: std::io::Error) -> Result<()> {
+        let mut space = self.space.lock();
+        let mut members = self.disks.members.write();
+        let planted = self.has_planted(PlantedBug::LossUnrecorded);
+        let others = members.iter().flatten().count() > 1;
+        // Somebody else may have noticed first.
+        let Some(member) = &members[disk] else { return Ok(()) };
+        if !self.disks.is_mirrored() || !others {
+            return Err(error.into());
+        }
+        let entry = DiskEntry {
+            identity: member.identity,
+            state: DiskState::Lost,
+            ..entry_of(&space, disk).unwrap_or_default()
+        };
+        members[disk] = None;
+        drop(members);
+        space.remove(disk);
+        drop(space);
+        self.disks.lost.lock()[disk] =
+            Some(if planted { DiskEntry { state: DiskState::Present, ..entry } } else { entry });
+        self.disks.loss_unrecorded.store(true, Ordering::Release);
+        self.note_missing_copies();
+        self.report(format!("disk {disk} is lost, and the database goes on without it: {error}"));
+        Ok(())
+    }
+
+    /// Makes everything that was written durable on all disks.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.on_all(|_, member| member.file.sync())
+    }
+
+    /// The disks as the root of a state is to tell of them.
+    pub(super) fn disk_table(&self, of: StateOf) -> DiskTable {
+        let space = self.space.lock();
+        let members = self.disks.members.read();
+        let lost = self.disks.lost.lock();
+        let published = self.disks.published.lock();
+        let mut disks: Vec<DiskEntry> = (0..DISKS_MAX)
+            .map(|disk| match (&members[disk], lost[disk]) {
+                (Some(member), _) => {
+                    let now = entry_of(&space, disk).unwrap_or_default();
+                    let used = match (of, published.get(disk)) {
+                        (StateOf::Published, Some(published)) => published.used,
+                        _ => now.used,
+                    };
+                    DiskEntry { identity: member.identity, used, ..now }
+                }
+                (None, Some(lost)) => lost,
+                (None, None) => DiskEntry::default(),
+            })
+            .collect();
+        while disks.pop_if(|disk| disk.state == DiskState::Absent).is_some() {}
+        DiskTable { mirrored: self.disks.is_mirrored(), disks }
+    }
+
+    /// Writes a root to all disks, and makes it durable there.
+    pub(super) fn write_root(&self, root: &Root, listed: &[ListedRun]) -> Result<()> {
+        let table = self.disk_table(StateOf::Published);
+        self.on_all(|disk, member| {
+            root.write(&*member.file, &table, disk, listed)?;
+            member.file.sync()
+        })?;
+        self.root_written(table);
+        Ok(())
+    }
+
+    /// Notes that a root with this table was written: that is the published one, and the losses that it tells of are
+    /// recorded.
+    pub(super) fn root_written(&self, table: DiskTable) {
+        let told = |disk: usize| table.disks.get(disk).is_some_and(|entry| entry.state == DiskState::Lost);
+        if self.disks.lost().iter().all(|(disk, _)| told(*disk)) {
+            self.disks.loss_unrecorded.store(false, Ordering::Release);
+        }
+        *self.disks.published.lock() = table.disks;
+    }
+
+    /// Writes blocks, each of which is made where it is needed, to the places given, in long writes on each disk; then
+    /// does something more there.
+    pub(super) fn write_blocks<F: Fn(&mut [u8]) + Sync>(
+        &self,
+        blocks: &[(Place, F)],
+        then: impl Fn(usize, &dyn File) -> std::io::Result<()> + Sync,
+    ) -> Result<()> {
+        let mut columns = [const { Column::new() }; DISKS_MAX];
+        for (index, (place, _)) in blocks.iter().enumerate() {
+            let skipped = if self.has_planted(PlantedBug::SecondCopyUnwritten) { place.second } else { 0 };
+            for copy in place.copies().filter(|copy| *copy != skipped) {
+                columns[place::disk_of(copy)].push((place::page_of(copy), index));
+            }
+        }
+        columns.iter_mut().for_each(|column| column.sort_unstable());
+        self.on_all(|disk, member| {
+            let column = &columns[disk];
+            member.busy(column.len() as u64, |file| {
+                write_column(file, column, |index, block| blocks[index].1(block))
+            })?;
+            then(disk, &*member.file)
+        })
+    }
+}
+
+/// Writes blocks, in long writes.
+fn write_column(file: &dyn File, column: &Column, make: impl Fn(usize, &mut [u8])) -> std::io::Result<()> {
+    let mut buffer = Vec::with_capacity(column.len().min(WRITE_PAGES) * PAGE_BYTES);
+    let mut start = 0;
+    for &(page, index) in column {
+        let full = buffer.len() == WRITE_PAGES * PAGE_BYTES;
+        if !buffer.is_empty() && (full || start + (buffer.len() / PAGE_BYTES) as u64 != page) {
+            file.write_at(start * PAGE_BYTES as u64, &buffer)?;
+            buffer.clear();
+        }
+        if buffer.is_empty() {
+            start = page;
+        }
+        let at = buffer.len();
+        buffer.resize(at + PAGE_BYTES, 0);
+        make(index, &mut buffer[at..]);
+    }
+    if buffer.is_empty() { Ok(()) } else { file.write_at(start * PAGE_BYTES as u64, &buffer) }
+}
+
+fn entry_of(spaces: &Spaces, disk: usize) -> Option<DiskEntry> {
+    let (_, space) = spaces.disks().find(|(number, _)| *number == disk)?;
+    Some(DiskEntry {
+        identity: 0,
+        end: space.file_end(),
+        used: space.reachable(),
+        cursor: space.cursor(),
+        state: DiskState::Present,
+    })
+}

@@ -1,0 +1,428 @@
+//! Opening a store: finding its newest durable state on its disks, and making one.
+//!
+//! Promises: opening reads the roots and what the newest lists, however large the store is. What it finds is durable on
+//! every disk before anything is served. A disk that is missing, or was used without the others, is told of; a mirrored
+//! store is opened without it only if the caller says so, since what was committed while it alone was there is on it alone.
+
+use std::collections::BTreeSet;
+
+use super::{
+    FILE, FRAME_BYTES, FreePages, Logical, ShadowStore, UNFINISHED_FILE,
+    counters::{Counted, Counters},
+    disks::{Disks, Member},
+    durable::Durability,
+    pin,
+    place::DISKS_MAX,
+    root::{self, DiskEntry, DiskState, DiskTable, ROOT_PAGES, Root, RootCopy},
+    space::Space,
+    spaces::Spaces,
+    table::PageEntry,
+    translate::Translations,
+};
+use crate::{
+    Csn, Error, Result,
+    disk::{Disk, File, LIST_FILE},
+    page::{PAGE_BYTES, pool::Pool},
+    sync::{
+        Arc, Mutex, OnceLock, RwLock,
+        atomic::{AtomicBool, AtomicU64},
+    },
+};
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Make the store if there is none, with this identity.
+    pub create: Option<u64>,
+    /// Whether a new store of several disks is mirrored.
+    pub mirrored: bool,
+    /// Whether to go on without disks that are missing.
+    pub degraded: bool,
+    /// The buffer pool's size in bytes.
+    pub pool_bytes: usize,
+    /// Whether nothing is to be written.
+    pub read_only: bool,
+}
+
+/// What was found on the disks that were given.
+struct Found {
+    newest: RootCopy,
+    /// The file of each disk that belongs to the newest state, by its number, and which of those given it is.
+    files: [Option<(Arc<dyn File>, usize)>; DISKS_MAX],
+    /// Disks of the newest state that are missing.
+    missing: Vec<usize>,
+    /// Whether every copy of the root on every disk is whole.
+    roots_whole: bool,
+}
+
+impl Found {
+    fn file(&self, disk: usize) -> Option<Arc<dyn File>> {
+        self.files.get(disk)?.as_ref().map(|(file, _)| file.clone())
+    }
+
+    fn present(&self) -> impl Iterator<Item = (usize, &Arc<dyn File>)> {
+        let files = self.files.iter().enumerate();
+        files.filter_map(|(disk, file)| Some((disk, &file.as_ref()?.0)))
+    }
+}
+
+/// The identity of a disk that is added under this number after this batch.
+pub(super) fn disk_identity(database: u64, disk: usize, batch: u64) -> u64 {
+    let bytes = [database, disk as u64, batch].map(u64::to_le_bytes).concat();
+    let (low, high) = (crc32c::crc32c(&bytes), crc32c::crc32c(&bytes[..20]));
+    database.rotate_left(disk as u32) ^ u64::from(low) ^ u64::from(high) << 32
+}
+
+impl ShadowStore {
+    /// Opens the store on one disk; see [`ShadowStore::open_on`].
+    #[cfg(test)]
+    pub fn open(
+        disk: &dyn Disk,
+        create: Option<u64>,
+        pool_bytes: usize,
+        read_only: bool,
+    ) -> Result<ShadowStore> {
+        let how = Opening { create, mirrored: false, degraded: false, pool_bytes, read_only };
+        ShadowStore::open_on(&[disk], how)
+    }
+
+    /// Opens the store on its disks, in any order, or makes one if there is none and `how` says so.
+    /// Reads the roots only, however large the store is.
+    pub fn open_on(disks: &[&dyn Disk], how: Opening) -> Result<ShadowStore> {
+        let mut files: Vec<Option<Arc<dyn File>>> = Vec::new();
+        for disk in disks {
+            let has_file = disk.list()?.iter().any(|name| name == FILE);
+            // Not to make it, but for its name to be durable: a crash may have come before that.
+            files.push(has_file.then(|| disk.open(FILE, !how.read_only)).transpose()?);
+        }
+        if Self::is_unmade(&files)? {
+            let Some(database) = how.create else {
+                return Err(not_a_database(format!(
+                    "it has no file '{FILE}'; create a database there first"
+                )));
+            };
+            files = Self::create(disks, database, how.mirrored)?;
+        }
+        let mut found = Self::find(files, how.degraded)?;
+        let is_clean = found.newest.root.closed && found.roots_whole && found.missing.is_empty();
+        if !is_clean && !how.read_only {
+            Self::recover(&mut found)?;
+        }
+        Self::assemble(&found, how)
+    }
+
+    /// Whether there is no database yet: no disk has a file, or the making of one was cut short when some had.
+    fn is_unmade(files: &[Option<Arc<dyn File>>]) -> Result<bool> {
+        // The first disk gets its name last.
+        if files.first().is_none_or(Option::is_some) {
+            return Ok(false);
+        }
+        for file in files.iter().flatten() {
+            let copies = root::read_copies(&**file)?;
+            if !copies.iter().flatten().all(|copy| copy.root.depth == 0) || copies.iter().any(Result::is_err)
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds the newest durable state.
+    fn find(given: Vec<Option<Arc<dyn File>>>, degraded: bool) -> Result<Found> {
+        let mut copies = Vec::new();
+        let mut roots_whole = true;
+        // Which disk each of those given is.
+        let mut owners: Vec<Option<RootCopy>> = Vec::new();
+        for file in &given {
+            let on_disk = match file {
+                Some(file) => root::read_copies(&**file)?.into(),
+                None => Vec::new(),
+            };
+            roots_whole &= on_disk.iter().all(Result::is_ok);
+            owners.push(on_disk.iter().flatten().max_by_key(|copy| copy.root.batch).cloned());
+            copies.extend(on_disk);
+        }
+        let mut numbers = BTreeSet::new();
+        for owner in owners.iter().flatten() {
+            let first = owners.iter().flatten().next().expect("this is one");
+            if owner.root.database != first.root.database {
+                return Err(not_a_database(
+                    "the disks are of different databases; name the directories of one".into(),
+                ));
+            }
+            if !numbers.insert((owner.disk, identity_of(owner))) {
+                return Err(not_a_database(format!(
+                    "two of the directories hold disk {}; name each once",
+                    owner.disk
+                )));
+            }
+        }
+        // Of a disk that was left behind, the roots of its time are no state of today.
+        let by_number = |disk: usize| -> Option<Arc<dyn File>> {
+            let is_it = |owner: &Option<RootCopy>| owner.as_ref().is_some_and(|owner| owner.disk == disk);
+            let newest = (0..given.len())
+                .filter(|&at| is_it(&owners[at]))
+                .max_by_key(|&at| owners[at].as_ref().map(|owner| owner.root.batch));
+            given[newest?].clone()
+        };
+        let newest = root::newest(&by_number, &copies)?;
+        let mut found =
+            Found { newest, files: [const { None }; DISKS_MAX], missing: Vec::new(), roots_whole };
+        for (number, entry) in found.newest.disks.present() {
+            let at = owners.iter().position(|owner| {
+                let owner = owner.as_ref();
+                owner.is_some_and(|owner| owner.disk == number && identity_of(owner) == Some(entry.identity))
+            });
+            match at.and_then(|at| Some((given[at].clone()?, at))) {
+                Some(file) => found.files[number] = Some(file),
+                None => found.missing.push(number),
+            }
+        }
+        let mirrored = found.newest.disks.mirrored;
+        if let Some(&disk) = found.missing.first()
+            && !(mirrored && degraded && found.present().next().is_some())
+        {
+            return Err(Error::DiskMissing { disk, mirrored });
+        }
+        for (number, file) in found.present() {
+            let (pages, end) = (file.len()? / PAGE_BYTES as u64, found.newest.disks.disks[number].end);
+            if pages < end && !mirrored {
+                return Err(Error::Corrupt {
+                    file: file_name(number),
+                    page: pages,
+                    detail: format!("the file ends here, but should have {end} pages: restore a backup"),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes sure that the state found is durable: after a crash of the process alone, or a sync that failed, what can be
+    /// read may not be on the disks.
+    fn recover(found: &mut Found) -> Result<()> {
+        let files = |disk: usize| found.file(disk);
+        for (number, file) in found.present() {
+            // What a mirrored disk has lost of its end is found to be damaged, and repaired from the copies.
+            let len = found.newest.disks.disks[number].end * PAGE_BYTES as u64;
+            if file.len()? < len {
+                file.allocate(len)?;
+            }
+        }
+        found.newest.write_listed(&files)?;
+        found.present().try_for_each(|(_, file)| file.sync())?;
+        let mut table = found.newest.disks.clone();
+        for &disk in &found.missing {
+            table.disks[disk].state = DiskState::Lost;
+        }
+        let copies_whole = found.newest.root.copies_whole && found.missing.is_empty();
+        let root = Root { closed: false, copies_whole, ..found.newest.root };
+        let (disk, place) = (found.newest.disk, found.newest.place);
+        let present: Vec<(usize, &dyn File)> = found.present().map(|(disk, file)| (disk, &**file)).collect();
+        let root = renew(&present, root, &table, disk, place)?;
+        // And the pair that it stood in.
+        let root = root.of_new_run();
+        for (disk, file) in &present {
+            root.write(*file, &table, *disk, &[])?;
+        }
+        present.iter().try_for_each(|(_, file)| file.sync())?;
+        found.newest.root = root;
+        found.newest.disks = table;
+        Ok(())
+    }
+
+    /// The store of what was found.
+    fn assemble(found: &Found, how: Opening) -> Result<ShadowStore> {
+        let Found { newest, .. } = found;
+        let root = newest.root;
+        let mirrored = newest.disks.mirrored;
+        let counters = Arc::<Counters>::default();
+        let (disks, mut spaces) = (Disks::new(mirrored), Spaces::new(mirrored));
+        for (number, entry) in newest.disks.disks.iter().enumerate() {
+            match (&found.files[number], entry.state) {
+                (Some((file, given)), _) => {
+                    let counted = Counted { file: file.clone(), counters: counters.clone() };
+                    disks.add(number, Member::new(Arc::new(counted), entry.identity, *given), *entry);
+                    // The file can be longer than the root knows, if a crash came after it grew.
+                    let file_pages = (file.len()? / PAGE_BYTES as u64).max(entry.end);
+                    spaces.add(number, Space::new(file_pages, entry.used, entry.cursor));
+                }
+                (None, DiskState::Lost | DiskState::Present) => disks.add_lost(number, *entry),
+                (None, DiskState::Absent) => {}
+            }
+        }
+        let pool = Pool::new(how.pool_bytes / FRAME_BYTES);
+        Ok(ShadowStore {
+            disks,
+            database: root.database,
+            dirty_max: (pool.capacity() / 8).max(8),
+            pool,
+            gate: RwLock::new(()),
+            accumulating: Mutex::new(super::Accumulating {
+                batch: root.of_new_run().batch + 1,
+                ..super::Accumulating::default()
+            }),
+            early: Mutex::new(()),
+            growing: Mutex::new(()),
+            cleaning_wanted: AtomicBool::new(spaces.is_too_long()),
+            space: Mutex::new(spaces),
+            logical: Mutex::new(Logical {
+                free: Vec::new(),
+                end: root.logical_end,
+                scanned: 0,
+                scan_end: root.logical_end,
+            }),
+            pins: Mutex::new(pin::Pins::default()),
+            translations: Translations::new(),
+            counters,
+            last_csn: AtomicU64::new(root.csn.0),
+            durability: Durability::new(root.csn),
+            root: Mutex::new(root),
+            poison: OnceLock::new(),
+            read_only: how.read_only,
+            free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
+            confirmed: AtomicBool::new(true),
+            copies_whole: AtomicBool::new(root.copies_whole && found.missing.is_empty()),
+            private_views: AtomicU64::new(0),
+            fill_found: AtomicBool::new(true),
+            filled: Mutex::new(0),
+            damaged: Mutex::default(),
+            reports: Mutex::default(),
+            #[cfg(test)]
+            planted: None,
+            #[cfg(all(test, shuttle))]
+            race: None,
+            #[cfg(all(test, shuttle))]
+            scribbles: false,
+        })
+    }
+
+    /// Makes a database on empty disks. Gives their files.
+    fn create(disks: &[&dyn Disk], database: u64, mirrored: bool) -> Result<Vec<Option<Arc<dyn File>>>> {
+        if disks.len() > DISKS_MAX || mirrored && disks.len() < 2 {
+            return Err(Error::BadOption(format!(
+                "a database has 1 to {DISKS_MAX} disks, and 2 at least if it is mirrored, but {} are given",
+                disks.len()
+            )));
+        }
+        let mut table = DiskTable { mirrored, disks: Vec::new() };
+        for (number, disk) in disks.iter().enumerate() {
+            let known = [FILE, UNFINISHED_FILE, LIST_FILE];
+            if let Some(other) = disk.list()?.into_iter().find(|name| !known.contains(&name.as_str())) {
+                return Err(not_a_database(format!(
+                    "it has other files, such as '{other}'; name an empty directory or a new one"
+                )));
+            }
+            table.disks.push(DiskEntry {
+                identity: disk_identity(database, number, 0),
+                end: ROOT_PAGES,
+                used: ROOT_PAGES,
+                cursor: ROOT_PAGES,
+                state: DiskState::Present,
+            });
+        }
+        let root = Root {
+            database,
+            batch: 0,
+            csn: Csn(0),
+            // Number 0 is the first bitmap's.
+            logical_end: 1,
+            used: disks.len() as u64 * ROOT_PAGES,
+            depth: 0,
+            free_pages_whole: true,
+            closed: true,
+            copies_whole: true,
+            table: PageEntry::default(),
+        };
+        // A crash leaves files of the other name, or such of new databases, which are no database yet.
+        let mut files = Vec::new();
+        for (number, disk) in disks.iter().enumerate() {
+            files.push(make_file(*disk, &root, &table, number)?);
+        }
+        for disk in disks.iter().rev() {
+            disk.rename(UNFINISHED_FILE, FILE)?;
+        }
+        Ok(files.into_iter().map(Some).collect())
+    }
+}
+
+/// Makes the file of a new disk, under the name of an unfinished one, with this root in all places.
+pub(super) fn make_file(
+    disk: &dyn Disk,
+    root: &Root,
+    table: &DiskTable,
+    number: usize,
+) -> Result<Arc<dyn File>> {
+    let file = disk.open(UNFINISHED_FILE, true)?;
+    file.truncate(0)?;
+    file.allocate(ROOT_PAGES * PAGE_BYTES as u64)?;
+    root.write_all(&*file, table, number)?;
+    file.sync()?;
+    Ok(file)
+}
+
+/// Writes the root anew under the number of a new run, into the other pairs of copies, durably. It was read on disk
+/// `read_on` at `place`.
+///
+/// After a sync that failed it may have been read from memory only, and the other pair may be all that the disk has. So
+/// it is made durable first in its own pair, beside the copy that was read: if the disk does have that, it survives
+/// there; if not, the other pair holds the state. On the other disks it may not be in that pair at all.
+fn renew(
+    files: &[(usize, &dyn File)],
+    root: Root,
+    table: &DiskTable,
+    read_on: usize,
+    place: u64,
+) -> Result<Root> {
+    for (disk, file) in files {
+        if *disk == read_on {
+            file.write_at((place ^ 1) * PAGE_BYTES as u64, &root.encode(table, *disk, &[]))?;
+        } else {
+            root.write(*file, table, *disk, &[])?;
+        }
+    }
+    files.iter().try_for_each(|(_, file)| file.sync())?;
+    let root = root.of_new_run();
+    for (disk, file) in files {
+        root.write(*file, table, *disk, &[])?;
+    }
+    files.iter().try_for_each(|(_, file)| file.sync())?;
+    Ok(root)
+}
+
+/// The name of a disk's file, for messages.
+pub(super) fn file_name(disk: usize) -> String {
+    match disk {
+        0 => FILE.into(),
+        disk => format!("{FILE} (disk {disk})"),
+    }
+}
+
+fn identity_of(copy: &RootCopy) -> Option<u64> {
+    copy.disks.disks.get(copy.disk).map(|entry| entry.identity)
+}
+
+fn not_a_database(detail: String) -> Error {
+    Error::NotADatabase { path: String::new(), detail }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::disk::SimDisk;
+
+    /// The copy that was read, and the other pair, are not written before a copy is durable beside the first.
+    #[test]
+    fn renewing_writes_one_place_at_a_time() {
+        let disk = SimDisk::new(1);
+        drop(ShadowStore::open(&disk, Some(7), 1 << 20, false).unwrap());
+        let file = disk.open(FILE, false).unwrap();
+        let copies = root::read_copies(&*file).unwrap();
+        let old = copies[0].clone().unwrap();
+        let events = disk.events() as usize;
+        let renewed = renew(&[(0, &*file)], old.root, &old.disks, 0, 1).unwrap();
+        let traced: Vec<String> = disk.trace()[events..].iter().map(ToString::to_string).collect();
+        let expected = ["write pages 0+4096", "sync pages", "write pages 8192+8192", "sync pages"];
+        assert!(traced.iter().zip(expected).all(|(event, end)| event.ends_with(end)), "{traced:?}");
+        assert_eq!(renewed, Root { batch: old.root.batch + 3, ..old.root });
+    }
+}

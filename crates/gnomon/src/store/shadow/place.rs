@@ -1,0 +1,141 @@
+//! Where a page is: which disk, which page of it, and for a mirrored page its other copy; and the logical numbers of the
+//! bitmaps that say which pages of a disk are in use.
+
+use super::space::CHUNK_PAGES;
+
+/// So many disks a store can have at a time.
+pub const DISKS_MAX: usize = 16;
+/// The bits of a physical page number that say which page of its disk it is; the 4 above say which disk.
+const PAGE_BITS: u32 = 36;
+/// Pages that a disk can have.
+pub(crate) const DISK_PAGES_MAX: u64 = 1 << PAGE_BITS;
+
+/// The physical number of a page of a disk.
+pub(crate) fn physical(disk: usize, page: u64) -> u64 {
+    debug_assert!(disk < DISKS_MAX && page < DISK_PAGES_MAX);
+    (disk as u64) << PAGE_BITS | page
+}
+
+/// The disk that a physical page is on.
+pub(crate) fn disk_of(physical: u64) -> usize {
+    (physical >> PAGE_BITS) as usize
+}
+
+/// Which page of its disk a physical page is.
+pub(crate) fn page_of(physical: u64) -> u64 {
+    physical & (DISK_PAGES_MAX - 1)
+}
+
+/// Every so many logical numbers there is one that only a bitmap can have.
+const BITMAP_STRIDE: u64 = CHUNK_PAGES / DISKS_MAX as u64;
+
+const _: () = assert!(CHUNK_PAGES.is_multiple_of(DISKS_MAX as u64));
+
+/// Whether a logical number is kept for bitmaps.
+pub(crate) fn is_bitmap(logical: u64) -> bool {
+    logical.is_multiple_of(BITMAP_STRIDE)
+}
+
+/// The logical number of the bitmap of a disk's chunk.
+pub(crate) fn bitmap(disk: usize, chunk: u64) -> u64 {
+    chunk * CHUNK_PAGES + disk as u64 * BITMAP_STRIDE
+}
+
+/// The logical number of the bitmap that a physical page is marked in.
+pub(crate) fn bitmap_of(physical: u64) -> u64 {
+    bitmap(disk_of(physical), page_of(physical) / CHUNK_PAGES)
+}
+
+/// The disk and the chunk of a bitmap.
+pub(crate) fn chunk_of(bitmap: u64) -> (usize, u64) {
+    ((bitmap % CHUNK_PAGES / BITMAP_STRIDE) as usize, bitmap / CHUNK_PAGES)
+}
+
+/// The place of a page: one physical page, or two copies on different disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Zero only if there is no page.
+    pub first: u64,
+    /// Zero if there is no second copy.
+    pub second: u64,
+}
+
+impl Place {
+    /// A place without a second copy.
+    pub fn single(physical: u64) -> Place {
+        Place { first: physical, second: 0 }
+    }
+
+    /// The place of these copies, two at most.
+    pub fn of(copies: impl IntoIterator<Item = u64>) -> Place {
+        let mut copies = copies.into_iter();
+        Place { first: copies.next().unwrap_or_default(), second: copies.next().unwrap_or_default() }
+    }
+
+    /// So many bits of a word hold a place.
+    pub const WORD_BITS: u32 = 80;
+
+    /// The place as the low bits of a word.
+    pub fn word(self) -> u128 {
+        u128::from(self.first) | u128::from(self.second) << (Place::WORD_BITS / 2)
+    }
+
+    /// The place in the low bits of a word.
+    pub fn of_word(word: u128) -> Place {
+        let half = |at: u32| (word >> at) as u64 & ((1 << (Place::WORD_BITS / 2)) - 1);
+        Place { first: half(0), second: half(Place::WORD_BITS / 2) }
+    }
+
+    /// The place, unless it is none.
+    pub fn present(self) -> Option<Place> {
+        (self.first != 0).then_some(self)
+    }
+
+    /// Its copies.
+    pub fn copies(self) -> impl Iterator<Item = u64> + Clone {
+        [self.first, self.second].into_iter().filter(|copy| *copy != 0)
+    }
+
+    /// Whether a physical page is one of its copies.
+    pub fn has(self, physical: u64) -> bool {
+        self.copies().any(|copy| copy == physical)
+    }
+
+    /// The place that follows on the disk, of each copy.
+    pub fn after(self, pages: u64) -> Place {
+        Place { first: self.first + pages, second: if self.second == 0 { 0 } else { self.second + pages } }
+    }
+
+    /// The place with one copy elsewhere.
+    pub fn moved(self, from: u64, to: u64) -> Place {
+        Place::of(self.copies().map(|copy| if copy == from { to } else { copy }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_bitmaps_belong_to_one_chunk_of_one_disk() {
+        for disk in 0..DISKS_MAX {
+            for chunk in [0, 1, 77] {
+                let number = bitmap(disk, chunk);
+                assert!(is_bitmap(number));
+                assert_eq!(chunk_of(number), (disk, chunk));
+                assert_eq!(bitmap_of(physical(disk, chunk * CHUNK_PAGES + 5)), number);
+            }
+        }
+        assert!(!is_bitmap(1) && !is_bitmap(CHUNK_PAGES - 1));
+        assert_eq!((disk_of(physical(3, 9)), page_of(physical(3, 9))), (3, 9));
+    }
+
+    #[test]
+    fn copies_move_one_by_one() {
+        let place = Place { first: 7, second: 9 };
+        assert_eq!(place.moved(9, 11), Place { first: 7, second: 11 });
+        assert_eq!(place.after(2), Place { first: 9, second: 11 });
+        assert_eq!(Place::of_word(place.word() | 1 << Place::WORD_BITS), place);
+        assert_eq!(Place::single(7).after(2).copies().collect::<Vec<_>>(), [9]);
+    }
+}

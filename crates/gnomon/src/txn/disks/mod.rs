@@ -1,0 +1,81 @@
+//! The disks of a database: which there are, adding one, checking and repairing what is on them.
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use super::Database;
+use crate::{
+    Result,
+    store::shadow::{DiskInfo, Repair, ScrubReport},
+};
+
+impl Database {
+    /// The disks, by number, each with its directory unless it is lost or none.
+    pub fn disks(&self) -> Vec<(DiskInfo, Option<PathBuf>)> {
+        let set = self.0.inner.disks.lock();
+        let infos = self.0.inner.store.disk_infos().into_iter();
+        infos
+            .map(|info| (info.clone(), info.given.and_then(|given| Some(set.path(given)?.to_owned()))))
+            .collect()
+    }
+
+    /// Whether each page has two copies on different disks, and whether all have them by now, as far as is known.
+    pub fn mirroring(&self) -> (bool, bool) {
+        (self.0.inner.store.is_mirrored(), self.0.inner.store.has_all_copies())
+    }
+
+    /// Adds a disk, of which `path` is a directory that is empty or not there. With `mirror`, or if the database is
+    /// mirrored, pages get copies on it in the background, beside all others; otherwise new pages go to it. Returns its
+    /// number.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if the directory is not empty, or the database has 16 disks; of the disk.
+    pub fn add_disk(&self, path: impl AsRef<Path>, mirror: bool) -> Result<usize> {
+        let inner = &self.0.inner;
+        inner.check_open()?;
+        // One at a time.
+        let mut set = inner.disks.lock();
+        let disk = set.add(path.as_ref())?;
+        let added = inner.store.add_disk(&*disk, set.disks().count() - 1, mirror);
+        drop(set);
+        self.0.background.tidy();
+        added
+    }
+
+    /// Makes the copies that pages lack, on this thread, until all have theirs; false if there is no room for some.
+    /// Without it the same happens in the background. `progress` is called with pages used on the disk that has fewest,
+    /// and on the one that has most.
+    pub fn make_copies(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
+        let store = &self.0.inner.store;
+        self.0.inner.check_open()?;
+        loop {
+            let repair = store.repair_some()?;
+            let used = || {
+                store.disk_infos().into_iter().filter(|info| info.given.is_some()).map(|info| info.used_pages)
+            };
+            progress(used().min().unwrap_or_default(), used().max().unwrap_or_default());
+            match repair {
+                Repair::More => {}
+                Repair::Done => return Ok(true),
+                Repair::NoRoom => return Ok(false),
+            }
+        }
+    }
+
+    /// Reads all copies of everything, and repairs what is damaged from its copies, beside others who read and write.
+    /// `progress` is called with the copies read and, about, the copies in all.
+    pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
+        self.0.inner.check_open()?;
+        let report = self.0.inner.store.scrub(progress);
+        self.0.background.tidy();
+        report
+    }
+
+    /// What was found wrong with disks and copies, repaired or not, since this was last asked: sentences for whoever runs
+    /// the database.
+    pub fn take_reports(&self) -> Vec<String> {
+        self.0.inner.store.take_reports()
+    }
+}

@@ -1,0 +1,254 @@
+//! Databases of several disks, mirrored and not.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    Direction, Error, KeyRange, Options, TreeId, TxnOptions,
+    disk::{Disk, DiskSet, MemDisk, SimDisk},
+    page::PAGE_BYTES,
+    sync::Arc,
+    verify,
+};
+
+fn options() -> Options {
+    Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() }
+}
+
+fn open(set: DiskSet, degraded: bool) -> Result<Database> {
+    Database::open_on(set, Options { degraded, ..options() })
+}
+
+type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Writes `count` keys in as many commits, some of them with large values.
+fn fill(db: &Database, tree: TreeId, count: u32, contents: &mut Contents) {
+    for number in 0..count {
+        let key = number.to_be_bytes().to_vec();
+        let value = vec![number as u8; if number % 10 == 0 { 9000 } else { 300 }];
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.put(tree, &key, &value).unwrap();
+        txn.commit().unwrap();
+        contents.insert(key, value);
+    }
+}
+
+fn create(db: &Database, count: u32) -> (TreeId, Contents) {
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let tree = txn.create_tree().unwrap();
+    txn.commit().unwrap();
+    let mut contents = Contents::new();
+    fill(db, tree, count, &mut contents);
+    (tree, contents)
+}
+
+fn contents(db: &Database, tree: TreeId) -> Result<Contents> {
+    let mut txn = db.begin(TxnOptions::default())?;
+    let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Forward)?;
+    let mut found = Contents::new();
+    while let Some((key, value)) = cursor.next(&mut txn)? {
+        found.insert(key, value);
+    }
+    Ok(found)
+}
+
+/// Works in the background's stead until every page has its copies.
+fn repair(db: &Database) {
+    let store = &db.0.inner.store;
+    for _ in 0..1000 {
+        store.repair_some().unwrap();
+        if store.has_all_copies() {
+            return;
+        }
+    }
+    panic!("copies are missing for ever: {:?}", store.take_reports());
+}
+
+fn is_sound(set: DiskSet) -> bool {
+    verify(set, &mut |_, _| ()).unwrap().is_sound()
+}
+
+/// A closed mirrored database on two parts.
+fn mirrored(count: u32) -> (SimDisk, TreeId, Contents) {
+    let disk = SimDisk::of_parts(3, 2);
+    let db = open(disk.set(), false).unwrap();
+    let (tree, contents) = create(&db, count);
+    db.close().unwrap();
+    drop(db);
+    (disk, tree, contents)
+}
+
+fn pages_of(disk: &SimDisk, part: usize) -> u64 {
+    disk.open(&format!("{part}-pages"), false).unwrap().len().unwrap() / PAGE_BYTES as u64
+}
+
+#[test]
+fn every_block_may_be_damaged_on_either_disk() {
+    let (whole, tree, right) = mirrored(60);
+    let step = std::env::var("GNOMON_MIRROR_STEP").map_or(3, |step| step.parse().expect("a number"));
+    let (mut repaired, mut damaged) = (0, 0);
+    for part in 0..2 {
+        for page in (0..pages_of(&whole, part)).step_by(step) {
+            let disk = whole.crash_image_everything();
+            let file = format!("{part}-pages");
+            let at = page * PAGE_BYTES as u64 + 77;
+            assert!(disk.flip_bit(&file, at, 3));
+            let db = open(disk.set(), false).unwrap();
+            assert_eq!(contents(&db, tree).unwrap(), right, "disk {part}, page {page}");
+            let report = db.scrub(&mut |_, _| ()).unwrap();
+            repaired += u64::from(!report.repaired.is_empty() || !db.take_reports().is_empty());
+            damaged += 1;
+            assert!(report.lost.is_empty() && report.missing == 0, "{report:?}");
+            repair(&db);
+            let again = db.scrub(&mut |_, _| ()).unwrap();
+            assert!(again.repaired.is_empty() && again.lost.is_empty(), "{again:?}");
+            db.close().unwrap();
+            drop(db);
+            assert!(is_sound(disk.set()), "disk {part}, page {page}");
+            disk.remove_part(1 - part);
+            let db = open(disk.set(), true).unwrap();
+            assert_eq!(contents(&db, tree).unwrap(), right, "disk {part} alone, page {page}");
+        }
+    }
+    assert!(repaired > 15, "{repaired} of {damaged} were in use");
+}
+
+#[test]
+fn what_is_damaged_on_both_is_told_and_nothing_else_is_lost() {
+    let (whole, tree, right) = mirrored(60);
+    let mut told = 0;
+    for page in (4..pages_of(&whole, 0)).step_by(5) {
+        let disk = whole.crash_image_everything();
+        for part in 0..2 {
+            // The same pages of both: without moves they are written alike.
+            disk.flip_bit(&format!("{part}-pages"), page * PAGE_BYTES as u64 + 500, 1);
+        }
+        let report = verify(disk.set(), &mut |_, _| ()).unwrap();
+        let lost: Vec<_> =
+            report.findings.iter().filter(|found| found.severity == crate::Severity::Data).collect();
+        let Ok(db) = open(disk.set(), false) else {
+            assert!(!lost.is_empty());
+            continue;
+        };
+        match contents(&db, tree) {
+            Ok(found) => assert_eq!(found, right),
+            Err(Error::Corrupt { .. }) => {
+                told += 1;
+                assert!(!lost.is_empty());
+                assert!(!db.scrub(&mut |_, _| ()).unwrap().lost.is_empty());
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(told > 3, "{told}");
+}
+
+#[test]
+fn a_fresh_disk_is_filled_and_is_enough() {
+    let disk = SimDisk::of_parts(5, 3);
+    disk.remove_part(2);
+    let db = open(disk.set(), false).unwrap();
+    let (tree, mut right) = create(&db, 200);
+    disk.remove_part(0);
+    fill(&db, tree, 100, &mut right);
+    assert!(!db.mirroring().1);
+    assert!(db.take_reports().iter().any(|report| report.contains("disk 0 is lost")));
+    // A reader of a state from before.
+    let pinned = db.0.inner.store.pin();
+    let part = disk.crash_image_everything();
+    let fresh = MemDisk::new();
+    let number = db.0.inner.store.add_disk(&fresh, 2, false).unwrap();
+    assert_eq!(number, 2, "pages still name the lost one");
+    fill(&db, tree, 150, &mut right);
+    repair(&db);
+    drop(pinned);
+    assert_eq!(contents(&db, tree).unwrap(), right);
+    db.close().unwrap();
+    assert_eq!(db.disks().iter().filter(|(info, _)| info.given.is_some()).count(), 2);
+    drop((db, part));
+    // The fresh one alone has everything.
+    let db = open((&fresh).into(), true).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), right);
+    drop(db);
+    assert!(is_sound((&fresh).into()));
+}
+
+#[test]
+fn a_database_of_one_disk_becomes_a_mirrored_one() {
+    let (first, second) = (MemDisk::new(), MemDisk::new());
+    let db = open((&first).into(), false).unwrap();
+    let (tree, mut right) = create(&db, 300);
+    db.0.inner.store.add_disk(&second, 1, true).unwrap();
+    fill(&db, tree, 50, &mut right);
+    repair(&db);
+    assert_eq!(db.mirroring(), (true, true));
+    db.close().unwrap();
+    drop(db);
+    for disk in [&first, &second] {
+        let db = open(disk.into(), true).unwrap();
+        assert_eq!(contents(&db, tree).unwrap(), right);
+    }
+}
+
+#[test]
+fn a_missing_disk_is_told() {
+    let (disk, tree, right) = mirrored(20);
+    disk.remove_part(1);
+    assert!(matches!(open(disk.set(), false), Err(Error::DiskMissing { disk: 1, mirrored: true })));
+    let db = open(disk.set(), true).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), right);
+    db.close().unwrap();
+    drop(db);
+    // From then on nobody needs to say so, and the other one is not used should it come back.
+    let db = open(disk.set(), false).unwrap();
+    let mut more = right.clone();
+    fill(&db, tree, 30, &mut more);
+    db.close().unwrap();
+    drop(db);
+    let both = disk.crash_image_everything();
+    let db = open(both.set(), false).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), more);
+    assert_eq!(db.disks().iter().filter(|(info, _)| info.given.is_some()).count(), 1);
+}
+
+#[test]
+fn pages_are_spread_over_disks_that_are_not_mirrored() {
+    let disks = [MemDisk::new(), MemDisk::new(), MemDisk::new()];
+    let set = |disks: &[MemDisk]| {
+        DiskSet::of(disks.iter().map(|disk| Arc::new(disk.clone()) as Arc<dyn Disk>).collect(), false)
+    };
+    let db = open(set(&disks), false).unwrap();
+    let (tree, mut right) = create(&db, 600);
+    fill(&db, tree, 300, &mut right);
+    let used: Vec<u64> = db.disks().iter().map(|(info, _)| info.used_pages).collect();
+    assert!(used.iter().all(|pages| *pages > used.iter().sum::<u64>() / 6), "{used:?}");
+    db.close().unwrap();
+    drop(db);
+    // In any order.
+    let db = open(set(&[disks[2].clone(), disks[0].clone(), disks[1].clone()]), false).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), right);
+    drop(db);
+    assert!(is_sound(set(&disks)));
+    for degraded in [false, true] {
+        assert!(matches!(
+            open(set(&disks[1..]), degraded),
+            Err(Error::DiskMissing { disk: 0, mirrored: false })
+        ));
+    }
+    assert!(matches!(open(set(&[disks[0].clone(), MemDisk::new()]), false), Err(Error::DiskMissing { .. })));
+}
+
+#[test]
+fn disks_of_other_databases_are_refused() {
+    let (a, b) = (MemDisk::new(), MemDisk::new());
+    for (disk, seed) in [(&a, 1), (&b, 2)] {
+        drop(Database::open_on(disk, Options { seed: Some(seed), ..options() }).unwrap());
+    }
+    let set = |first: &MemDisk, second: &MemDisk| {
+        DiskSet::of(vec![Arc::new(first.clone()), Arc::new(second.clone())], false)
+    };
+    assert!(matches!(open(set(&a, &b), false), Err(Error::NotADatabase { .. })));
+    assert!(matches!(open(set(&a, &a), false), Err(Error::NotADatabase { .. })));
+    let db = open((&a).into(), false).unwrap();
+    assert!(matches!(db.0.inner.store.add_disk(&b, 1, true), Err(Error::BadOption(_))));
+}
