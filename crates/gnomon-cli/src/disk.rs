@@ -51,8 +51,8 @@ struct List {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gnomon disk add bank.gnomon /mnt/b/bank           more room, or a fresh disk for a lost one
-  gnomon disk add bank.gnomon /mnt/b/bank --mirror  two copies of everything from now on")]
+  gnomon disk add bank.gnomon /mnt/b           more room, or one for a lost one
+  gnomon disk add bank.gnomon /mnt/b --mirror  two copies of all from now on")]
 struct Add {
     /// The database's directory; any of them.
     ///
