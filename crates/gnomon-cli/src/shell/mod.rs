@@ -2,12 +2,13 @@
 //!
 //! Promises: `-c` and `--file` stop at the first error with exit code 1 and say where it was; at a terminal the shell
 //! goes on. A script's COPY FROM STDIN takes its data from the lines that follow, up to `\.`. Ctrl-C cancels the
-//! statement that runs and ends a script.
+//! statement that runs and ends a script. A statement that writes rows for longer than two seconds tells how many.
 
 mod copy;
 mod describe;
 mod input;
 mod output;
+mod progress;
 mod split;
 
 use std::{
@@ -33,6 +34,7 @@ use self::{
     describe::Kinds,
     input::{EditedLines, Line, Lines, StdinLines, TextLines},
     output::{CopyFile, Format, Printer, Style},
+    progress::Watch,
     split::{Item, Splitter},
 };
 use crate::{Failure, signals, storage::Storage};
@@ -131,6 +133,7 @@ struct Shell {
     /// The statement that ran last.
     last: String,
     clock: SystemClock,
+    watch: Watch,
     canceled: Arc<AtomicBool>,
     /// Scripts that run scripts.
     depth: usize,
@@ -145,6 +148,7 @@ pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
     let of_sql = |error| Failure::new(directory.display(), error);
     let database = SqlDatabase::open(engine.clone()).map_err(of_sql)?;
     let session = database.session(SessionOptions::default()).map_err(of_sql)?;
+    let watch = Watch::new(session.progress_board());
     let canceled = Arc::new(AtomicBool::new(false));
     let (interrupt, flag) = (session.interrupt(), canceled.clone());
     signals::on_interrupt(move || {
@@ -159,6 +163,7 @@ pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
         timing: false,
         last: String::new(),
         clock: SystemClock::new(),
+        watch,
         canceled,
         depth: 0,
     };
@@ -341,6 +346,7 @@ impl Shell {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let mut printer = Printer::new(&mut out, lines, style, title, file);
         let result = self.session.execute(sql, &mut printer);
+        self.watch.clear();
         let taken = printer.lines_taken;
         // What was printed before an error is seen before it.
         let _ = out.flush();

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use gnomon::Transaction;
+use gnomon::{
+    Transaction,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::{
     Result, SqlError, SqlState,
@@ -16,6 +19,9 @@ pub(super) use crate::types::limit::row_bytes;
 /// The memory that the sorts and hashes of one statement may take together, in bytes, unless
 /// [`ExecContext::memory_bytes_max`] is set otherwise.
 pub const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// How many rows a statement has done, seen from elsewhere.
+pub type RowsDone = Arc<AtomicU64>;
 
 /// How many rows pass between two looks at the interrupt.
 const ROWS_BETWEEN_CHECKS: u32 = 256;
@@ -31,6 +37,8 @@ pub struct ExecContext<'a> {
     pub types: &'a Context<'a>,
     /// The memory that sorts and hashes may take together, in bytes.
     pub memory_bytes_max: usize,
+    /// Where rows that are written are counted.
+    pub rows_done: RowsDone,
     pub(super) state: ExecState,
 }
 
@@ -54,7 +62,8 @@ pub(super) struct ExecState {
 impl<'a> ExecContext<'a> {
     /// A context for one statement.
     pub fn new(txn: &'a mut Transaction, params: &'a [Datum], types: &'a Context<'a>) -> ExecContext<'a> {
-        ExecContext { txn, params, types, memory_bytes_max: MEMORY_BYTES_MAX, state: ExecState::default() }
+        let (rows_done, state) = Default::default();
+        ExecContext { txn, params, types, memory_bytes_max: MEMORY_BYTES_MAX, rows_done, state }
     }
 
     pub(super) fn slot(&self, slot: usize) -> &Datum {
@@ -80,8 +89,13 @@ impl<'a> ExecContext<'a> {
         Ok(())
     }
 
+    /// Notes that a row is done.
+    pub fn row_done(&self) {
+        self.rows_done.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes memory for what a source holds; [`ExecContext::release`] gives it back.
-    pub(super) fn reserve(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         self.state.passing_bytes += bytes;
         if self.state.passing_bytes.saturating_add(self.state.kept_bytes) > self.memory_bytes_max {
             return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(format!(

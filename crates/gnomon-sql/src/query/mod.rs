@@ -10,12 +10,13 @@
 //! outer row its inner side, through numbered slots of the execution ([`ExecContext`]), never by nested scopes at
 //! run time.
 //!
-//! What is not done: statistics (the planner goes by keys and the shape of the query alone), spilling to disk (a
-//! sort or hash that outgrows the memory of its statement fails with 53200), parallel execution.
+//! What is not done: statistics (the planner goes by keys and the shape of the query alone), spilling sorts and hashes to
+//! disk (one that outgrows the memory of its statement fails with 53200), parallel execution.
 //!
 //! - [`CatalogView`]: what names of relations mean, asked while binding;
 //! - [`Binder`]: expressions of other statements (DEFAULT, CHECK, SET, RETURNING), with shared parameters;
 //! - [`plan_query`], [`Planned`], [`Execution`]: a query from syntax tree to rows;
+//! - [`Spool`]: what a statement keeps until it may write;
 //! - [`TargetScan`], [`Targets`]: the rows that UPDATE and DELETE change, found, locked and checked again.
 
 pub mod bind;
@@ -23,6 +24,7 @@ mod context;
 pub mod exec;
 pub mod expr;
 pub mod plan;
+mod spool;
 mod targets;
 #[cfg(test)]
 mod testing;
@@ -40,9 +42,10 @@ use crate::{
 };
 
 pub use bind::{Binder, Scope};
-pub use context::ExecContext;
+pub use context::{ExecContext, RowsDone};
 pub use exec::Execution;
 pub use expr::Expr;
+pub use spool::{Spool, SpoolReader};
 pub use targets::{Target, TargetScan, Targets};
 
 /// What the names of relations mean, in the session that binds: its search path and its transaction's catalog.

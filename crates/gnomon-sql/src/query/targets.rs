@@ -17,6 +17,7 @@ use super::{
     context::ExecContext,
     exec::{Locked, Ranges, RowReader, key_ranges, lock_row, open},
     plan::{Access, JoinKind, KeyAccess, LockWait, Plan, Project, plan_targets},
+    spool::{Spool, SpoolReader},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -157,7 +158,14 @@ impl TargetScan {
 pub struct Targets {
     scan: Arc<TargetScan>,
     reader: RowReader,
-    found: Option<std::vec::IntoIter<Candidate>>,
+    found: Option<Found>,
+}
+
+/// The rows that were found.
+enum Found {
+    Candidates(std::vec::IntoIter<Candidate>),
+    /// Keys only, however many.
+    Keys(Box<SpoolReader>),
 }
 
 /// A row that was found.
@@ -171,23 +179,29 @@ impl Targets {
     /// The next row, locked, or none at the end.
     pub fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
         if self.found.is_none() {
-            self.found = Some(self.find(ctx)?.into_iter());
+            self.found = Some(self.find(ctx)?);
         }
-        while let Some(candidate) = self.found.as_mut().and_then(Iterator::next) {
+        loop {
+            let candidate = match &mut self.found {
+                Some(Found::Candidates(candidates)) => candidates.next(),
+                Some(Found::Keys(keys)) => keys.next(ctx.txn)?.map(|key| Candidate { key, row: Row::new() }),
+                None => None,
+            };
+            let Some(candidate) = candidate else { return Ok(None) };
             ctx.tick()?;
             if let Some(target) = self.lock(candidate, ctx)? {
                 return Ok(Some(target));
             }
         }
-        Ok(None)
     }
 
-    fn find(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Candidate>> {
+    fn find(&self, ctx: &mut ExecContext<'_>) -> Result<Found> {
         let plan = match &self.scan.find {
             Find::Key(access) => {
                 return match key_ranges(&self.scan.table, access, ctx)? {
                     Ranges::Points(keys) => {
-                        Ok(keys.into_iter().map(|key| Candidate { key, row: Row::new() }).collect())
+                        let candidates = keys.into_iter().map(|key| Candidate { key, row: Row::new() });
+                        Ok(Found::Candidates(candidates.collect::<Vec<_>>().into_iter()))
                     }
                     Ranges::Ranges(_) => Err(misplanned()),
                 };
@@ -196,7 +210,7 @@ impl Targets {
         };
         let joined = matches!(self.scan.find, Find::Join(_));
         let mut seen = HashSet::new();
-        let mut found = Vec::new();
+        let (mut found, mut keys) = (Vec::new(), Spool::default());
         let mut source = open(plan);
         while let Some(mut row) = source.next(ctx)? {
             let key = match joined {
@@ -209,11 +223,17 @@ impl Targets {
             if joined && !seen.insert(key.clone()) {
                 continue;
             }
-            let row = if joined || self.scan.volatile { row } else { Row::new() };
+            if !joined && !self.scan.volatile {
+                keys.push(ctx.txn, key)?;
+                continue;
+            }
             ctx.reserve(key.len() + 48 + super::context::row_bytes(&row))?;
             found.push(Candidate { key, row });
         }
-        Ok(found)
+        Ok(match found.is_empty() {
+            true => Found::Keys(Box::new(keys.read(ctx.txn)?)),
+            false => Found::Candidates(found.into_iter()),
+        })
     }
 
     fn lock(&mut self, candidate: Candidate, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {

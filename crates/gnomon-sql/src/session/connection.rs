@@ -110,6 +110,11 @@ impl Session {
         result
     }
 
+    /// Where others see how far its statements are.
+    pub fn progress_board(&self) -> super::ProgressBoard {
+        self.registered.progress().clone()
+    }
+
     /// Shows other sessions that a statement begins.
     pub(super) fn note_statement(&mut self, text: Arc<str>) {
         let now = self.clock();

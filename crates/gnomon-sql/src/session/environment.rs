@@ -104,6 +104,7 @@ impl Session {
         let surroundings = self.surroundings(Some(&txn));
         let context = self.context(&surroundings);
         let mut exec = ExecContext::new(&mut txn, params, &context);
+        exec.rows_done = self.registered.progress().rows();
         let result = f(&surroundings.shared, &mut exec, &surroundings.view);
         self.current.engine = Some(txn);
         self.leave(surroundings);

@@ -20,6 +20,7 @@ mod environment;
 mod parse;
 mod plan;
 mod portal;
+mod progress;
 mod registry;
 mod rows;
 mod sequences;
@@ -35,6 +36,7 @@ pub use crate::query::ResultColumn;
 pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
+pub use progress::{Progress, ProgressBoard};
 
 use crate::{
     Notice, Result,

@@ -14,6 +14,7 @@ use super::{
     ResultColumn, Session, Sink,
     dml::{DeletePlan, InsertPlan, Output, ToSink, UpdatePlan},
     parse::Overriding,
+    progress::Shown,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -250,6 +251,7 @@ impl Session {
         if let Some(columns) = plan.columns() {
             sink.columns(&columns)?;
         }
+        let _shown = self.show_progress(plan);
         let result = self.with_context(params, |shared, ctx, _| match &plan.kind {
             Kind::Query(planned) => {
                 let mut execution = planned.open();
@@ -266,6 +268,17 @@ impl Session {
         result
     }
 
+    /// Shows the progress of a plan that writes rows.
+    fn show_progress(&self, plan: &Plan) -> Option<Shown> {
+        let (command, table) = match &plan.kind {
+            Kind::Query(_) => return None,
+            Kind::Insert(plan) => ("INSERT", plan.table()),
+            Kind::Update(plan) => ("UPDATE", plan.table()),
+            Kind::Delete(plan) => ("DELETE", plan.table()),
+        };
+        Some(self.registered.progress().show(command, table, self.statement_time))
+    }
+
     /// Starts a plan whose statement has begun, for a portal or cursor that fetches some rows at a time. DML runs
     /// to its end; its rows are kept.
     pub(super) fn start_plan(&mut self, plan: &Plan, params: &[Datum]) -> Result<Running> {
@@ -273,6 +286,7 @@ impl Session {
             Kind::Query(planned) => Ok(Running::Query(Box::new(planned.open()))),
             _ => {
                 let mut rows = Vec::new();
+                let _shown = self.show_progress(plan);
                 let tag = self.with_context(params, |shared, ctx, _| plan.run_dml(shared, ctx, &mut rows))?;
                 Ok(Running::Rows(rows.into_iter(), Some(tag)))
             }

@@ -11,6 +11,7 @@ use gnomon::{
     },
 };
 
+use super::progress::{Progress, ProgressBoard};
 use crate::catalog::system::Activity;
 
 /// The sessions that are open.
@@ -33,6 +34,7 @@ struct Entry {
     started: i64,
     interrupt: Arc<Interrupt>,
     present: Mutex<Present>,
+    progress: ProgressBoard,
 }
 
 /// What a session does at present. Times are in microseconds since 2000-01-01 00:00 UTC.
@@ -62,6 +64,7 @@ impl Registry {
             started,
             interrupt,
             present: Mutex::new(present),
+            progress: ProgressBoard::default(),
         });
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.sessions.lock().insert(number, entry.clone());
@@ -89,6 +92,13 @@ impl Registry {
         sessions.values().map(activity).collect()
     }
 
+    /// How far the statements are that write rows, each with its session's number.
+    pub(super) fn progress(&self) -> Vec<(i32, Progress)> {
+        let sessions = self.sessions.lock();
+        let shown = |entry: &Arc<Entry>| Some((entry.process_id, entry.progress.progress()?));
+        sessions.values().filter_map(shown).collect()
+    }
+
     /// Interrupts the session of this number. False if there is none.
     pub(super) fn interrupt(&self, process_id: i32, reason: InterruptReason) -> bool {
         let sessions = self.sessions.lock();
@@ -101,6 +111,11 @@ impl Registry {
 }
 
 impl Registered {
+    /// Where the session's progress is shown.
+    pub(super) fn progress(&self) -> &ProgressBoard {
+        &self.entry.progress
+    }
+
     /// Records what the session does now.
     pub(super) fn note(&self, change: impl FnOnce(&mut Present)) {
         change(&mut self.entry.present.lock());

@@ -5,6 +5,7 @@ use gnomon::{InterruptReason, lock::LockInfo};
 use super::{
     environment::{Surroundings, clock},
     portal::Portal,
+    progress::Progress,
     two_phase,
 };
 use crate::{
@@ -12,7 +13,9 @@ use crate::{
     catalog::{
         Catalog,
         model::Sequence,
-        system::{Activity, Cursor, PreparedStatement, PreparedTransaction, Setting, SystemState},
+        system::{
+            Activity, Cursor, PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState,
+        },
     },
 };
 
@@ -40,6 +43,18 @@ impl SystemState for Surroundings {
     }
     fn activities(&self) -> Vec<Activity> {
         self.shared.registry.activities()
+    }
+    fn progress(&self) -> Vec<StatementProgress> {
+        let all = self.shared.registry.progress().into_iter();
+        all.map(|(process_id, Progress { command, table, table_name, rows, started })| StatementProgress {
+            process_id,
+            command,
+            table,
+            table_name,
+            rows,
+            started,
+        })
+        .collect()
     }
     fn prepared_statements(&self) -> Vec<PreparedStatement> {
         let mut all: Vec<PreparedStatement> = self.statements.values().map(|one| one.describe()).collect();

@@ -34,6 +34,20 @@ fn damaged() -> SqlError {
     SqlError::new(SqlState::DATA_CORRUPTED, "a stored row is damaged")
 }
 
+/// Whether values of a type can be stored in rows: those of columns, and not those that come up within queries only.
+pub fn can_store(ty: Type) -> bool {
+    match ty {
+        Type::Bool | Type::Char | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 => true,
+        Type::Date | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Uuid => true,
+        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => true,
+        Type::Text | Type::Varchar | Type::Name | Type::Bytea | Type::Numeric => true,
+        // Its blanks at the end depend on the length of its column.
+        Type::Bpchar => false,
+        Type::Array(scalar) => can_store(scalar.into()),
+        _ => false,
+    }
+}
+
 /// The bytes of a row. Values must have the types of their columns.
 ///
 /// # Errors

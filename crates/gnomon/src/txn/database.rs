@@ -56,7 +56,7 @@ pub struct Options {
     /// size. It may be twice as many where the transaction would have to wait for the lock.
     pub escalate_bytes: usize,
     /// How many bytes of memory one transaction may take beside its pages, about ([`Error::TransactionTooLarge`]): more
-    /// than twice `escalate_bytes`, for it has to remember where each changed page is (11 bytes for each of 4 KiB, where
+    /// than twice `escalate_bytes`, for it has to remember where each changed page is (19 bytes for each of 4 KiB, where
     /// neighbours are changed).
     pub write_bytes_max: usize,
     /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are

@@ -54,6 +54,20 @@ impl System<'_> {
         }
     }
 
+    pub(super) fn progress_list(&self, rows: &mut Rows) {
+        for progress in self.state.progress() {
+            rows.add([
+                ("pid", Datum::Int4(progress.process_id)),
+                ("datname", string(self.state.database())),
+                ("relid", oid(progress.table)),
+                ("relname", string(progress.table_name)),
+                ("command", string(progress.command)),
+                ("rows_done", Datum::Int8(i64::try_from(progress.rows).unwrap_or(i64::MAX))),
+                ("started", Datum::Timestamptz(progress.started)),
+            ]);
+        }
+    }
+
     /// The engine's locks: a tree as a whole is `relation`, a key in it `tuple` with the key in `virtualxid`'s place
     /// left out, since PostgreSQL has no column for one.
     pub(super) fn lock_list(&self, rows: &mut Rows) {

@@ -79,6 +79,8 @@ pub trait SystemState {
     fn settings(&self) -> Vec<Setting>;
     /// All sessions of the database.
     fn activities(&self) -> Vec<Activity>;
+    /// How far the statements of all sessions are that write rows, with their sessions' numbers.
+    fn progress(&self) -> Vec<StatementProgress>;
     /// The session's prepared statements.
     fn prepared_statements(&self) -> Vec<PreparedStatement>;
     /// The session's cursors.
@@ -152,6 +154,23 @@ pub struct Activity {
     pub query: String,
     /// The engine's transaction, if it has one.
     pub transaction: Option<u64>,
+}
+
+/// How far a statement is, as `gnomon_progress` shows it.
+#[derive(Clone, Debug)]
+pub struct StatementProgress {
+    /// Its session's number.
+    pub process_id: i32,
+    /// `COPY FROM`, `INSERT`, `UPDATE`, `DELETE` or `CREATE INDEX`.
+    pub command: &'static str,
+    /// The table.
+    pub table: Oid,
+    /// The table's name.
+    pub table_name: String,
+    /// Rows done.
+    pub rows: u64,
+    /// When it began, in microseconds since 2000-01-01 00:00 UTC.
+    pub started: i64,
 }
 
 /// A prepared statement, as `pg_prepared_statements` shows it.
@@ -299,6 +318,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_settings" => cx.setting_list(&mut rows),
             "pg_stat_activity" => cx.activity_list(&mut rows),
             "pg_locks" => cx.lock_list(&mut rows),
+            "gnomon_progress" => cx.progress_list(&mut rows),
             "pg_prepared_statements" => cx.prepared_list(&mut rows),
             "pg_prepared_xacts" => cx.prepared_transaction_list(&mut rows)?,
             "pg_cursors" => cx.cursor_list(&mut rows),

@@ -49,10 +49,12 @@ pub(super) struct BuiltInType {
     pub(super) name: &'static str,
 }
 
-/// All system tables, those of information_schema first, each schema by name.
+/// All system tables: PostgreSQL's, those of information_schema first, each schema by name; then those that only Gnomon
+/// has.
 pub(super) static RELATIONS: LazyLock<Vec<SystemRelation>> = LazyLock::new(|| {
     let mut relations: Vec<SystemRelation> = Vec::new();
-    for line in include_str!("data/relations.tsv").lines() {
+    let files = [include_str!("data/relations.tsv"), include_str!("data/own.tsv")];
+    for line in files.into_iter().flat_map(str::lines) {
         let mut fields = line.split('\t');
         let mut next = || fields.next().unwrap_or_default();
         let (first, second, third) = (next(), next(), next());

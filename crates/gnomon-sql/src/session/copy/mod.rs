@@ -100,6 +100,7 @@ impl Session {
         };
         self.engine()?.start_statement()?;
         let interrupt = self.interrupt.clone();
+        let _shown = self.registered.progress().show("COPY FROM", &target.table, self.statement_time);
         let count = self.with_context(&[], |shared, ctx, _| {
             let table = target.table.clone();
             let names: Vec<String> =
@@ -134,6 +135,7 @@ impl Session {
                     .check(ctx, &row)
                     .and_then(|()| writer.insert(ctx.txn, ctx.types, &row))
                     .map_err(|error| at_line(error, &table, rows.line, None))?;
+                ctx.row_done();
                 count += 1;
             }
         })?;

@@ -59,6 +59,7 @@ impl Session {
     pub(super) fn build_index(&mut self, table: &Arc<Table>, mut index: Index) -> Result<Arc<Table>> {
         index.tree = self.engine()?.create_tree()?;
         let (source, built) = (table.clone(), index.clone());
+        let _shown = self.registered.progress().show("CREATE INDEX", table, self.statement_time);
         self.with_context(&[], move |shared, ctx, _| {
             let writer = TableWriter::new(shared, ctx.txn, source.clone(), Arc::from([]))?;
             let mut rows = TableReader::new(ctx.txn, source.clone())?;
@@ -70,6 +71,7 @@ impl Session {
                         error
                     }
                 })?;
+                ctx.row_done();
             }
             Ok(())
         })?;

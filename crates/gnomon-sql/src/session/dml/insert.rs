@@ -13,14 +13,17 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Index, Oid, Table},
-    query::{Binder, ExecContext, Execution, Expr, Scope, plan::Plan},
+    query::{Binder, ExecContext, Execution, Expr, Scope, Spool, plan::Plan},
     session::{
         database::Shared,
         parse::{Overriding, fold},
         view::View,
     },
-    types::{ColumnType, Datum, Row},
+    types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
+
+/// What a key in a set takes in memory beside its bytes.
+const AFFECTED_BYTES: usize = 48;
 
 /// What a column of the new row is.
 #[derive(Clone, Debug)]
@@ -40,6 +43,8 @@ pub(in crate::session) struct InsertPlan {
     source: Option<Plan>,
     /// Whether the source reads the table that is inserted into.
     reads_target: bool,
+    /// The types of the source's columns.
+    source_types: Vec<ColumnType>,
     fills: Vec<Fill>,
     checks: Arc<[BoundCheck]>,
     conflict: Option<Conflict>,
@@ -88,6 +93,7 @@ impl InsertPlan {
         }
         let mut source = None;
         let mut reads_target = false;
+        let mut source_types = Vec::new();
         if let Some(query) = &insert.source {
             let query = prepare_source(query, with, &table, &positions, overriding)?;
             let target = |i: &usize| (table.columns[*i].name.as_str(), table.columns[*i].ty);
@@ -95,6 +101,7 @@ impl InsertPlan {
             let mark = view.mark();
             let (plan, columns) = binder.query_for(&query.query, &targets)?;
             reads_target = view.looked_up_since(mark, table.oid);
+            source_types.extend(columns.iter().map(|column| column.ty));
             check_width(columns.len(), positions.len(), explicit)?;
             for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
                 let target = &table.columns[position];
@@ -124,7 +131,7 @@ impl InsertPlan {
         let checks = bind_checks(binder, &table)?;
         let scope = Scope::of_table(&table, alias.as_deref());
         let returning = Returning::bind(binder, insert.returning.as_ref(), &scope)?;
-        Ok(InsertPlan { table, source, reads_target, fills, checks, conflict, returning })
+        Ok(InsertPlan { table, source, reads_target, source_types, fills, checks, conflict, returning })
     }
 
     /// The table that is inserted into.
@@ -154,17 +161,28 @@ impl InsertPlan {
             run.row(ctx, Vec::new(), output)?;
             return Ok(run.count);
         };
-        let mut rows = Execution::new(source);
+        let mut source_rows = Execution::new(source);
         if self.reads_target {
-            let mut all = Vec::new();
-            while let Some(row) = rows.next(ctx)? {
-                all.push(row);
+            let types = &self.source_types;
+            let is_stored = types.iter().all(|column| rows::can_store(column.ty));
+            let (mut all, mut kept) = (Spool::default(), Vec::new());
+            while let Some(row) = source_rows.next(ctx)? {
+                if is_stored {
+                    all.push(ctx.txn, rows::encode(&row, types)?)?;
+                } else {
+                    ctx.reserve(row_bytes(&row))?;
+                    kept.push(row);
+                }
             }
-            for row in all {
+            let mut all = all.read(ctx.txn)?;
+            while let Some(bytes) = all.next(ctx.txn)? {
+                run.row(ctx, rows::decode(&bytes, types)?, output)?;
+            }
+            for row in kept {
                 run.row(ctx, row, output)?;
             }
         } else {
-            while let Some(row) = rows.next(ctx)? {
+            while let Some(row) = source_rows.next(ctx)? {
                 run.row(ctx, row, output)?;
             }
         }
@@ -207,6 +225,7 @@ impl Run<'_> {
         };
         if let Some(row) = stored {
             self.count += 1;
+            ctx.row_done();
             if let Some(returning) = &self.plan.returning {
                 let row = returning.row(ctx, &row)?;
                 output.row(row, ctx)?;
@@ -225,6 +244,7 @@ impl Run<'_> {
         }
         let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
         if conflict.update.is_some() {
+            ctx.reserve(key.len() + AFFECTED_BYTES)?;
             self.affected.insert(key);
         }
         Ok(Some(row))

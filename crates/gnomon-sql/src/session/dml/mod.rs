@@ -24,7 +24,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Table},
     query::{Binder, ExecContext, Expr, Scope},
-    types::Row,
+    types::{Row, limit::row_bytes},
 };
 
 /// RETURNING.
@@ -72,7 +72,8 @@ impl Output for ToSink<'_> {
 
 /// Kept, for a portal that hands them out later.
 impl Output for Vec<Row> {
-    fn row(&mut self, row: Row, _: &mut ExecContext<'_>) -> Result<()> {
+    fn row(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<()> {
+        ctx.reserve(row_bytes(&row))?;
         self.push(row);
         Ok(())
     }

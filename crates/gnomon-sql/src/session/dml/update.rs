@@ -7,11 +7,11 @@ use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFr
 
 use super::{BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks};
 use crate::{
-    Result, SqlError,
+    Result, SqlError, SqlState,
     catalog::model::Table,
-    query::{Binder, ExecContext, Expr, Target, TargetScan},
+    query::{Binder, ExecContext, Expr, Spool, Target, TargetScan},
     session::{database::Shared, parse::fold, view::View},
-    types::Row,
+    types::{Row, limit::row_bytes},
 };
 
 /// An UPDATE, bound.
@@ -44,6 +44,39 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Its bytes: how many indexes (65535 for none), these, the key's length, the key, the stored row. Little-endian.
+    fn encode(&self, writer: &TableWriter) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let count = self.indexes.as_ref().map_or(u16::MAX, |indexes| indexes.len() as u16);
+        bytes.extend(count.to_le_bytes());
+        for index in self.indexes.iter().flatten() {
+            bytes.extend((*index as u16).to_le_bytes());
+        }
+        bytes.extend((self.key.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&self.key);
+        bytes.extend(writer.encode(&self.row)?);
+        Ok(bytes)
+    }
+
+    fn decode(bytes: &[u8], writer: &TableWriter) -> Result<Pending> {
+        let damaged = || SqlError::new(SqlState::DATA_CORRUPTED, "what a statement kept is damaged");
+        let mut rest = bytes;
+        let mut number = || {
+            let (number, after) = rest.split_first_chunk().ok_or_else(damaged)?;
+            rest = after;
+            Ok::<_, SqlError>(u16::from_le_bytes(*number))
+        };
+        let indexes = match number()? {
+            u16::MAX => None,
+            count => Some((0..count).map(|_| Ok(usize::from(number()?))).collect::<Result<_>>()?),
+        };
+        let (key, row) = {
+            let length = usize::from(number()?);
+            rest.split_at_checked(length).ok_or_else(damaged)?
+        };
+        Ok(Pending { key: key.to_vec(), row: writer.decode(row)?, indexes })
+    }
+
     pub(super) fn insert(self, writer: &TableWriter, ctx: &mut ExecContext<'_>) -> Result<()> {
         match self.indexes {
             None => writer.insert_at(ctx.txn, ctx.types, &self.key, &self.row),
@@ -139,12 +172,17 @@ impl UpdatePlan {
         let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
         let mut targets = self.targets.open();
         let mut computed = Vec::new();
-        let mut pending = Vec::new();
+        let mut pending = Spool::default();
         let mut count = 0;
         let width = self.table.columns.len();
         let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Row, Option<Row>)>| {
             for (target, new, returned) in computed.drain(..) {
-                apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut pending)?;
+                let mut entries = Vec::new();
+                apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut entries)?;
+                for entry in entries {
+                    pending.push(ctx.txn, entry.encode(&writer)?)?;
+                }
+                ctx.row_done();
                 if let Some(row) = returned {
                     output.row(row, ctx)?;
                 }
@@ -166,15 +204,20 @@ impl UpdatePlan {
                 }
             };
             count += 1;
-            computed.push((target, new, returned));
             // What reads the table itself must not see what is written: all rows are computed first.
+            if self.reads_target {
+                let returned = returned.as_ref().map_or(0, |row| row_bytes(row));
+                ctx.reserve(target.key.len() + row_bytes(&target.row) + row_bytes(&new) + returned)?;
+            }
+            computed.push((target, new, returned));
             if !self.reads_target {
                 write(ctx, &mut computed)?;
             }
         }
         write(ctx, &mut computed)?;
-        for entry in pending {
-            entry.insert(&writer, ctx)?;
+        let mut pending = pending.read(ctx.txn)?;
+        while let Some(entry) = pending.next(ctx.txn)? {
+            Pending::decode(&entry, &writer)?.insert(&writer, ctx)?;
         }
         Ok(count)
     }
@@ -229,6 +272,7 @@ impl DeletePlan {
         let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Option<Row>)>| {
             for (target, returned) in computed.drain(..) {
                 writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+                ctx.row_done();
                 if let Some(row) = returned {
                     output.row(row, ctx)?;
                 }
@@ -241,6 +285,10 @@ impl DeletePlan {
                 Some(returning) => Some(returning.row(ctx, &target.row)?),
             };
             count += 1;
+            if self.reads_target {
+                let returned = returned.as_ref().map_or(0, |row| row_bytes(row));
+                ctx.reserve(target.key.len() + row_bytes(&target.row) + returned)?;
+            }
             computed.push((target, returned));
             if !self.reads_target {
                 write(ctx, &mut computed)?;

@@ -1,0 +1,57 @@
+//! How far long statements are, for others to see: the relation `gnomon_progress`, and whoever watches a session.
+
+use gnomon::sync::{Arc, Mutex, atomic::Ordering};
+
+use crate::{catalog::model::Table, query::RowsDone};
+
+/// What the statement of a session that writes rows has done so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// `COPY FROM`, `INSERT`, `UPDATE`, `DELETE`, `CREATE INDEX`.
+    pub command: &'static str,
+    /// The identifier of the table whose rows it writes or reads.
+    pub table: u32,
+    /// Its name.
+    pub table_name: String,
+    /// Rows that are done.
+    pub rows: u64,
+    /// When it began, in microseconds since 2000-01-01 00:00 UTC.
+    pub started: i64,
+}
+
+/// Where the progress of a session is seen, from other threads too. Clones show the same.
+#[derive(Clone, Default)]
+pub struct ProgressBoard {
+    shown: Arc<Mutex<Option<Progress>>>,
+    rows: RowsDone,
+}
+
+impl ProgressBoard {
+    /// How far the session's statement is, if it is one that writes rows.
+    pub fn progress(&self) -> Option<Progress> {
+        let shown = self.shown.lock().clone();
+        shown.map(|progress| Progress { rows: self.rows.load(Ordering::Relaxed), ..progress })
+    }
+
+    /// Shows a statement that begins, until what is returned goes.
+    pub(super) fn show(&self, command: &'static str, table: &Table, started: i64) -> Shown {
+        self.rows.store(0, Ordering::Relaxed);
+        let table_name = table.name.clone();
+        *self.shown.lock() = Some(Progress { command, table: table.oid, table_name, rows: 0, started });
+        Shown(self.clone())
+    }
+
+    /// Where rows are counted.
+    pub(super) fn rows(&self) -> RowsDone {
+        self.rows.clone()
+    }
+}
+
+/// A statement whose progress is shown.
+pub(super) struct Shown(ProgressBoard);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        *self.0.shown.lock() = None;
+    }
+}
