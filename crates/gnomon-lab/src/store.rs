@@ -178,8 +178,8 @@ impl GnomonStore {
     }
 }
 
-/// The tree of a table: the first tree of a database is number 1.
-fn tree(table: Table) -> TreeId {
+/// The tree of a table in [`GnomonStore`]: the first tree of a database is number 1.
+pub fn tree(table: Table) -> TreeId {
     TreeId(table as u64 + 1)
 }
 

@@ -97,7 +97,7 @@ fn row(branch: u64, balance: i64) -> Vec<u8> {
 }
 
 /// The balance of a row, or the amount of a row of history.
-fn balance(value: &[u8]) -> Result<i64> {
+pub fn balance(value: &[u8]) -> Result<i64> {
     let bytes =
         value.first_chunk().ok_or_else(|| StoreError::unexpected("a row is shorter than its balance"))?;
     Ok(i64::from_le_bytes(*bytes))

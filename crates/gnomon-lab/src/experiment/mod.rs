@@ -35,7 +35,8 @@ pub mod shadow;
 use plot::Figure;
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] = &[shadow::tpcb::EXPERIMENT, shadow::cleaning::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] =
+    &[shadow::tpcb::EXPERIMENT, shadow::cleaning::EXPERIMENT, shadow::snapshot::EXPERIMENT];
 
 /// An experiment.
 pub struct Experiment {

@@ -513,12 +513,11 @@ fn large_world(race: Option<PlantedRace>) -> Arc<World> {
     world.db.close().unwrap();
     drop(world.db);
     let options = Options { pool_bytes: 512 << 10, escalate_bytes: 1, seed: Some(7), ..Options::default() };
-    world.db =
-        Database::open_store((&world.disk).into(), options, database::Access::Write, |store| {
-            store.dirty_max = 1;
-            store.race = race;
-        })
-        .unwrap();
+    world.db = Database::open_store((&world.disk).into(), options, database::Access::Write, |store| {
+        store.dirty_max = 1;
+        store.race = race;
+    })
+    .unwrap();
     Arc::new(world)
 }
 

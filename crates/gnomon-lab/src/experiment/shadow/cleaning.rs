@@ -15,25 +15,24 @@
 use std::time::Duration;
 
 use gnomon::{
-    Activity, Database, Options,
+    Options,
     disk::{Disk, FileDisk},
-    env::{Clock, Rng, SystemClock},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        thread,
-    },
+    env::Rng,
+    sync::Arc,
 };
 use serde::Serialize;
 
-use super::limited::LimitedDisk;
+use super::{
+    limited::LimitedDisk,
+    sampling::{Counted, Sample, sampled},
+};
 use crate::{
     drive::{Client, Load, drive},
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    store::{GnomonStore, Operations, Result, Row, Store, StoreError, Table, Visitor},
+    store::{GnomonStore, Result, Row, Store, StoreError},
     tpcb::{self, Scale as Bank},
 };
 
@@ -127,28 +126,6 @@ impl Series {
     }
 }
 
-/// What a run did in an interval, and how things stood at its end.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Sample {
-    /// When the interval ended, from the run's beginning.
-    seconds: f64,
-    tps: f64,
-    file_pages: u64,
-    /// Live: what the durable state uses.
-    used_pages: u64,
-    /// Segments of the file, and those known to be empty.
-    segments: u64,
-    segments_empty: u64,
-    /// In the interval, of every kind, with those moved.
-    pages_written: u64,
-    /// By the cleaner.
-    moved_pages: u64,
-    /// Of the pages written, those moved.
-    cleaner_share: f64,
-    /// Bytes written for each byte changed.
-    write_amplification: Option<f64>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
     Uniform,
@@ -232,10 +209,8 @@ fn run_tpcb(runs: &Runs, bank: &Bank, cleaner: bool, lab: &mut Lab) -> Result<Se
     let fill_max = options.fill_max;
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
     tpcb::load(&store, bank, &mut lab.progress, &lab.cancel)?;
-    let counted = Counted { store: &store, committed: AtomicU64::new(0) };
-    let (measured, samples) = sampled(store.database(), &counted.committed, runs.interval, || {
-        tpcb::run(&counted, bank, &runs.load, 0)
-    })?;
+    let counted = Counted::new(&store);
+    let (measured, samples) = sampled(&counted, runs.interval, || tpcb::run(&counted, bank, &runs.load, 0))?;
     let invariant = tpcb::check(&store, bank, measured.committed_in_all)?;
     store.close()?;
     lab.remove(&path)?;
@@ -268,8 +243,8 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
     let options = Options { pool_bytes: runs.pool_bytes, fill_max, cleaner, ..Options::default() };
     let store = GnomonStore::create_on(disk, 1, options)?;
     let rows = fill(&store, update, lab)?;
-    let counted = Counted { store: &store, committed: AtomicU64::new(0) };
-    let (_, samples) = sampled(store.database(), &counted.committed, runs.interval, || {
+    let counted = Counted::new(&store);
+    let (_, samples) = sampled(&counted, runs.interval, || {
         drive(&runs.load, |_| Updater {
             store: &counted,
             update: *update,
@@ -334,81 +309,6 @@ impl Client for Updater<'_> {
             self.chosen.iter().try_for_each(|key| operations.put(0, &key.to_be_bytes(), &value))
         })
     }
-}
-
-/// A store whose commits are counted while it runs.
-struct Counted<'a> {
-    store: &'a GnomonStore,
-    committed: AtomicU64,
-}
-
-impl Store for Counted<'_> {
-    fn name(&self) -> &str {
-        self.store.name()
-    }
-
-    fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
-        self.store.load(table, rows)
-    }
-
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        self.store.run(body)?;
-        self.committed.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
-        self.store.visit(table, visit)
-    }
-}
-
-/// Does the work, and looks at the database at intervals meanwhile.
-fn sampled<T>(
-    database: &Database,
-    committed: &AtomicU64,
-    interval: Duration,
-    work: impl FnOnce() -> Result<T>,
-) -> Result<(T, Vec<Sample>)> {
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let sampler = scope.spawn(|| sample(database, committed, interval, &done));
-        let result = work();
-        done.store(true, Ordering::Release);
-        let samples = sampler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok((result?, samples))
-    })
-}
-
-fn sample(database: &Database, committed: &AtomicU64, interval: Duration, done: &AtomicBool) -> Vec<Sample> {
-    const STEP: Duration = Duration::from_millis(20);
-    let clock = SystemClock::new();
-    let (mut samples, mut last) = (Vec::new(), Duration::ZERO);
-    let mut before: (u64, Activity) = (committed.load(Ordering::Relaxed), database.stats().activity);
-    while !done.load(Ordering::Acquire) {
-        let due = last + interval;
-        let now = clock.now();
-        if now < due {
-            thread::sleep((due - now).min(STEP));
-            continue;
-        }
-        let stats = database.stats();
-        let after = (committed.load(Ordering::Relaxed), stats.activity);
-        let written = after.1.since(&before.1);
-        samples.push(Sample {
-            seconds: now.as_secs_f64(),
-            tps: (after.0 - before.0) as f64 / (now - last).as_secs_f64(),
-            file_pages: stats.file_pages,
-            used_pages: stats.used_pages,
-            segments: stats.segments,
-            segments_empty: stats.segments_empty,
-            pages_written: written.pages_written(),
-            moved_pages: written.moved_pages,
-            cleaner_share: written.moved_pages as f64 / written.pages_written().max(1) as f64,
-            write_amplification: written.write_amplification(),
-        });
-        (before, last) = (after, now);
-    }
-    samples
 }
 
 /// A part of a run.
@@ -513,12 +413,6 @@ fn claim_of_space(series: &[Series]) -> Claim {
             },
         ),
         verdict: worst.map_or(Verdict::NotComparable, |(_, sample)| Verdict::of(excess(sample) <= 0.0)),
-    }
-}
-
-impl Sample {
-    fn file_ratio(&self) -> f64 {
-        self.file_pages as f64 / self.used_pages.max(1) as f64
     }
 }
 

@@ -2,4 +2,6 @@
 
 pub mod cleaning;
 mod limited;
+mod sampling;
+pub mod snapshot;
 pub mod tpcb;
