@@ -114,7 +114,7 @@ pub struct Stats {
     pub segments: u64,
     /// Of these, segments known to be empty: what was not looked at since opening does not count.
     pub segments_empty: u64,
-    /// Pages that are kept for backups under way only.
+    /// Pages that are kept only for backups under way, and for snapshots older than a large transaction's commit.
     pub held_pages: u64,
     /// Logical page numbers handed out so far.
     pub logical_pages: u64,
