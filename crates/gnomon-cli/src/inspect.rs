@@ -99,6 +99,7 @@ fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) 
                 "name": names.get(&tree.tree),
                 "entries": tree.entries,
                 "pages": tree.pages,
+                "page_bytes": tree.page_size.bytes(),
                 "height": tree.height,
                 "leaf_fill": tree.leaf_fill,
                 "dropped": tree.dropped,
@@ -111,6 +112,7 @@ fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) 
         "identity": format!("{:016x}", stats.identity),
         "csn": report.csn.0,
         "batches": stats.batches,
+        "page_bytes_min": stats.page_size_min.bytes(),
         "file_pages": stats.file_pages,
         "used_pages": stats.used_pages,
         "free_pages": report.free_pages,
@@ -129,13 +131,22 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
     println!("{path}: format {}, identity {:016x}", stats.format_version, stats.identity);
     println!("commits: newest {}, in {} batches", report.csn, stats.batches);
     println!(
-        "pages of 4 KiB: {} in the file, {} used, {} free; page table of {} pages, {} levels",
-        stats.file_pages, stats.used_pages, report.free_pages, report.table_pages, stats.table_depth
+        "pages of {}: {} in the file, {} used, {} free; page table of {} pages, {} levels",
+        stats.page_size_min,
+        stats.file_pages,
+        stats.used_pages,
+        report.free_pages,
+        report.table_pages,
+        stats.table_depth
     );
-    println!("segments of 512 KiB: {}, of which {} are empty", stats.segments, report.segments_empty);
+    let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
+    println!(
+        "segments of {segment_kib} KiB: {}, of which {} are empty",
+        stats.segments, report.segments_empty
+    );
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["tree", "holds", "entries", "pages", "height", "leaf fill"]);
+    table.set_header(["tree", "holds", "entries", "pages", "of", "height", "leaf fill"]);
     for tree in &report.trees {
         let name = names.get(&tree.tree).map_or("", String::as_str);
         let holds = if tree.dropped { "dropped, being given back" } else { name };
@@ -145,6 +156,7 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
             Cell::new(holds),
             right(tree.entries.to_string()),
             right(tree.pages.to_string()),
+            right(tree.page_size.to_string()),
             right(tree.height.to_string()),
             right(format!("{:.0} %", tree.leaf_fill * 100.0)),
         ]);

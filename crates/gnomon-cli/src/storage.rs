@@ -25,6 +25,18 @@ pub struct Storage {
     /// What was committed while the missing disk alone was in use is not on the others.
     #[arg(long)]
     degraded: bool,
+    /// Bytes of the smallest pages that tables can have in a database that is made: 512, 1024, 2048 or 4096.
+    ///
+    /// CREATE TABLE ... WITH (page_size = 512) needs it.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_page_bytes_min)]
+    page_bytes_min: usize,
+}
+
+fn parse_page_bytes_min(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(bytes @ (512 | 1024 | 2048 | 4096)) => Ok(bytes),
+        _ => Err("give 512, 1024, 2048 or 4096".into()),
+    }
 }
 
 impl Storage {
@@ -38,6 +50,7 @@ impl Storage {
             disks: self.disks.clone(),
             mirrored: self.mirrored,
             degraded: self.degraded,
+            page_bytes_min: self.page_bytes_min,
             ..Options::default()
         };
         let database =

@@ -348,7 +348,9 @@ impl From<gnomon::Error> for SqlError {
             E::Poisoned(_) => (SqlState::CRASH_SHUTDOWN, error.to_string()),
             E::Closed => (SqlState::ADMIN_SHUTDOWN, error.to_string()),
             E::Corrupt { .. } => (SqlState::DATA_CORRUPTED, error.to_string()),
-            E::NotADatabase { .. } | E::TooNew { .. } => (SqlState::INVALID_CATALOG_NAME, error.to_string()),
+            E::NotADatabase { .. } | E::TooNew { .. } | E::TooOld { .. } => {
+                (SqlState::INVALID_CATALOG_NAME, error.to_string())
+            }
             E::BackupChain(_) => (SqlState::INVALID_PARAMETER_VALUE, error.to_string()),
             E::InUse { .. } => (SqlState::OBJECT_IN_USE, error.to_string()),
             _ => (SqlState::IO_ERROR, error.to_string()),

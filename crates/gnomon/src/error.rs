@@ -39,10 +39,13 @@ pub enum Error {
     Interrupted(InterruptReason),
     /// An insert found its key present.
     KeyExists,
-    /// A key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX) (bytes).
+    /// A key is longer than the tree's pages allow: a quarter of one, and at most
+    /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
     KeyTooLong {
         /// The key's length in bytes.
         bytes: usize,
+        /// The longest that it may be.
+        max: usize,
     },
     /// A value is longer than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) (bytes).
     ValueTooLong {
@@ -81,6 +84,13 @@ pub enum Error {
         /// The newest version that this build reads.
         known: u32,
     },
+    /// The file was written by a program from before the first release, whose format is not read any more.
+    TooOld {
+        /// The version found.
+        found: u32,
+        /// The oldest version that this build reads.
+        oldest: u32,
+    },
     /// The transaction's changes take more memory than
     /// [`Options::write_bytes_max`](crate::Options::write_bytes_max) allows. Roll it back.
     TransactionTooLarge,
@@ -111,8 +121,8 @@ pub enum Error {
         /// The file's name within the database directory; [`LOGICAL_PAGES`](crate::LOGICAL_PAGES) if the page's bytes
         /// are whole, but what stands in them is not right.
         file: String,
-        /// The physical page number: its offset in the file is this times the page size. Of a logical page, its
-        /// logical number.
+        /// The physical page number: its offset in the file is this times the size of a physical page, 4 KiB unless the
+        /// database was created with another. Of a logical page, its logical number.
         page: u64,
         /// What is wrong with it.
         detail: String,
@@ -161,6 +171,7 @@ impl Error {
             | Error::DiskMissing { .. }
             | Error::InUse { .. }
             | Error::TooNew { .. }
+            | Error::TooOld { .. }
             | Error::BackupStream(_)
             | Error::BackupChain(_) => Reaction::FixInput,
             Error::DiskFull | Error::TransactionTooLarge => Reaction::FreeSpace,
@@ -183,8 +194,12 @@ impl fmt::Display for Error {
             Error::Interrupted(InterruptReason::Timeout) => f.write_str("canceled by the statement timeout"),
             Error::Interrupted(InterruptReason::Shutdown) => f.write_str("the database is shutting down"),
             Error::KeyExists => f.write_str("the key exists"),
-            Error::KeyTooLong { bytes } => {
-                write!(f, "a key of {bytes} bytes exceeds the maximum of {}", crate::KEY_BYTES_MAX)
+            Error::KeyTooLong { bytes, max } => {
+                write!(f, "a key of {bytes} bytes exceeds the maximum of {max}")?;
+                if *max < crate::KEY_BYTES_MAX {
+                    write!(f, " of a tree with pages of {} bytes: make one with larger pages", max * 4)?;
+                }
+                Ok(())
             }
             Error::ValueTooLong { bytes } => {
                 write!(f, "a value of {bytes} bytes exceeds the maximum of {}", crate::VALUE_BYTES_MAX)
@@ -210,6 +225,10 @@ impl fmt::Display for Error {
             Error::TooNew { found, known } => write!(
                 f,
                 "the database has format version {found}, this program reads up to {known}: use a newer program"
+            ),
+            Error::TooOld { found, oldest } => write!(
+                f,
+                "the database has format version {found}, from before the first release; this program reads from {oldest} on: load the data into a new database"
             ),
             Error::TransactionTooLarge => f.write_str(
                 "the transaction changes more than memory is allowed for: change less in one transaction",

@@ -33,19 +33,20 @@ mod txn;
 pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
+pub use page::PageSize;
 pub use store::shadow::{
     Activity, Backup, BackupHeader, BackupId, DiskInfo, Finding, RestorePhase, ScrubReport, Severity,
     check_backup, read_header as read_backup_header,
 };
 pub use txn::{
     Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options, PreparedInfo,
-    PreparedTransaction, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TxnOptions,
-    VerifiedTree, VerifyReport, restore, verify,
+    PreparedTransaction, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TreeOptions,
+    TxnOptions, VerifiedTree, VerifyReport, restore, verify,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.
 pub const LOGICAL_PAGES: &str = "logical pages";
-/// The longest key of a tree, in bytes: at least three entries fit every page.
+/// The longest key of a tree, in bytes; of one with pages of less than 4 KiB a quarter of a page.
 pub const KEY_BYTES_MAX: usize = 1024;
 /// The longest value of a tree, in bytes (16 MiB).
 pub const VALUE_BYTES_MAX: usize = 16 << 20;

@@ -144,7 +144,7 @@ fn resident_memory_is_the_pool_and_little_more() {
     });
     report("updating", before);
     println!("{:?}", db.stats());
-    assert!(db.stats().pool_frames <= db.stats().pool_frames_max);
+    assert!(db.stats().pool_bytes <= db.stats().pool_bytes_max);
     db.close().unwrap();
     let peak = resident_bytes_peak();
     assert!(peak < POOL_BYTES as u64 + OTHER_BYTES_MAX, "{} MiB were resident", peak >> 20);

@@ -57,6 +57,7 @@ fn explain(error: &Error, name: impl Fn(usize) -> String) -> String {
             name(*backup)
         ),
         Error::TooNew { .. } => "the backup was made by a newer program: use that one".into(),
+        Error::TooOld { .. } => "the backup was made by a program from before the first release".into(),
         _ => error.to_string(),
     }
 }

@@ -140,6 +140,25 @@ fn a_flipped_byte_is_found_and_its_page_named() {
 }
 
 #[test]
+fn small_pages_are_for_databases_that_are_made_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (small, usual) = (directory.path().join("small"), directory.path().join("usual"));
+    let create = "CREATE TABLE t (a integer PRIMARY KEY, b text) WITH (page_size = 512)";
+    let ran = run(&["sql", text(&usual), "-c", create]);
+    assert!(ran.code != Some(0) && ran.stderr.contains("page_bytes_min"), "{ran:?}");
+    let ran = run(&["sql", text(&small), "--page-bytes-min", "500", "-c", create]);
+    assert!(ran.code != Some(0) && ran.stderr.contains("give 512, 1024, 2048 or 4096"), "{ran:?}");
+    let insert = "INSERT INTO t SELECT g, repeat('x', g) FROM generate_series(1, 300) g";
+    for options in [&["--page-bytes-min", "512", "-c", create][..], &["-c", insert]] {
+        let ran = run(&[&["sql", text(&small)], options].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    let ran = run(&["inspect", text(&small)]);
+    assert!(ran.code == Some(0) && ran.stdout.contains("\npages of 512 bytes: "), "{ran:?}");
+    assert!(ran.stdout.contains("| 512 bytes |"), "{ran:?}");
+}
+
+#[test]
 fn inspecting_changes_nothing_and_shows_what_is_left_of_a_damaged_database() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("db");

@@ -1,11 +1,11 @@
 //! The catalog's entries as bytes.
 //!
-//! An entry begins with the version of its layout (1 byte, now 1 for all kinds). Numbers follow little-endian, text
+//! An entry begins with the version of its layout (1 byte, now 2 for all kinds). Numbers follow little-endian, text
 //! as its length in bytes (4 bytes) and UTF-8, lists as their length (4 bytes) and elements, optional fields as 0 or
 //! as 1 and the field, types as `pg_type.oid` and modifier (4 bytes each). An entry that does not decode exactly is
 //! damaged ([`SqlState::DATA_CORRUPTED`]); one of a newer version is refused as such.
 
-use gnomon::TreeId;
+use gnomon::{PageSize, TreeId};
 
 use super::model::{Check, Column, Identity, Index, Schema, Sequence, Table, View};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The version of every layout.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// The longest list that an entry may hold; more is damage.
 const LIST_MAX: usize = 1 << 16;
 
@@ -49,6 +49,9 @@ impl Writer {
         self.u32(ty.ty.oid());
         self.0.extend_from_slice(&ty.modifier.to_le_bytes());
     }
+    fn page_size(&mut self, size: Option<PageSize>) {
+        self.option(size.as_ref(), |w, size| w.len(size.bytes()));
+    }
     fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Self, &T)) {
         self.bool(value.is_some());
         if let Some(value) = value {
@@ -75,11 +78,15 @@ impl<'a> Reader<'a> {
         match reader.u8()? {
             0 => Err(reader.damaged()),
             VERSION => Ok(reader),
-            newer => Err(SqlError::new(
+            other => Err(SqlError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("the catalog's entry of a {what} has version {newer}, this program reads {VERSION}"),
+                format!("the catalog's entry of a {what} has version {other}, this program reads {VERSION}"),
             )
-            .hint("Use a newer program.")),
+            .hint(if other > VERSION {
+                "Use a newer program."
+            } else {
+                "Load the data into a new database."
+            })),
         }
     }
     fn damaged(&self) -> SqlError {
@@ -129,6 +136,10 @@ impl<'a> Reader<'a> {
         let modifier = self.take().map(i32::from_le_bytes)?;
         let ty = Type::from_oid(oid).ok_or_else(|| self.damaged())?;
         Ok(ColumnType { ty, modifier })
+    }
+    fn page_size(&mut self) -> Result<Option<PageSize>> {
+        let bytes = self.option(Reader::len)?;
+        bytes.map(|bytes| PageSize::from_bytes(bytes).ok_or_else(|| self.damaged())).transpose()
     }
     fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
         if self.bool()? { read(self).map(Some) } else { Ok(None) }
@@ -210,6 +221,7 @@ impl Entry for Table {
             w.text(&check.name);
             w.text(&check.expression);
         });
+        w.page_size(self.page_size);
         w.0
     }
     fn decode(bytes: &[u8]) -> Result<Table> {
@@ -231,7 +243,8 @@ impl Entry for Table {
         let primary_key = r.option(|r| read_index(r, width))?;
         let indexes = r.list(|r| read_index(r, width))?;
         let checks = r.list(|r| Ok(Check { name: r.text()?, expression: r.text()? }))?;
-        r.end(Table { oid, schema, name, columns, tree, primary_key, indexes, checks })
+        let page_size = r.page_size()?;
+        r.end(Table { oid, schema, name, columns, tree, primary_key, indexes, checks, page_size })
     }
 }
 
@@ -244,6 +257,7 @@ fn write_index(w: &mut Writer, index: &Index) {
     w.list(&index.nulls_first, |w, first| w.bool(*first));
     w.bool(index.unique);
     w.bool(index.constraint);
+    w.page_size(index.page_size);
 }
 
 /// `width` is the number of the table's columns, which bounds the positions.
@@ -257,6 +271,7 @@ fn read_index(r: &mut Reader<'_>, width: usize) -> Result<Index> {
         nulls_first: r.list(Reader::bool)?,
         unique: r.bool()?,
         constraint: r.bool()?,
+        page_size: r.page_size()?,
     };
     let keys = index.columns.len();
     let sound = keys > 0
@@ -359,6 +374,7 @@ mod tests {
             unique: true,
             constraint: true,
             tree: TreeId(12),
+            page_size: None,
         };
         Table {
             oid: 16384,
@@ -369,6 +385,7 @@ mod tests {
             primary_key: Some(index("pk")),
             indexes: vec![index("i")],
             checks: vec![Check { name: "c".into(), expression: "a > 0".into() }],
+            page_size: Some(PageSize::MAX),
         }
     }
 
@@ -419,7 +436,7 @@ mod tests {
             }
         }
         let mut newer = bytes;
-        newer[0] = 2;
+        newer[0] = VERSION + 1;
         assert_eq!(Table::decode(&newer).unwrap_err().state(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
     }
 }

@@ -1,6 +1,6 @@
 //! The descriptions of tables, indexes and sequences, as every layer above shares them (immutable, behind `Arc`).
 
-use gnomon::TreeId;
+use gnomon::{PageSize, TreeId};
 
 use crate::{SqlError, SqlState, types::ColumnType};
 
@@ -26,6 +26,8 @@ pub struct Table {
     pub indexes: Vec<Index>,
     /// Its CHECK constraints.
     pub checks: Vec<Check>,
+    /// The size of its pages, if it was given (WITH (page_size = ...)).
+    pub page_size: Option<PageSize>,
 }
 
 /// A column.
@@ -75,6 +77,8 @@ pub struct Index {
     /// Key: the columns; of an index that is not unique, and of a row with a NULL in it, followed by the row's key.
     /// Value: the row's key.
     pub tree: TreeId,
+    /// The size of its pages, if it was given. Of a primary key that is the table's.
+    pub page_size: Option<PageSize>,
 }
 
 /// A CHECK constraint.

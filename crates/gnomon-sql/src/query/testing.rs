@@ -111,6 +111,7 @@ impl TestDatabase {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
+            page_size: None,
         };
         self.next_oid += 1;
         for index in indexes {
@@ -133,6 +134,7 @@ impl TestDatabase {
                 unique: index.unique,
                 constraint: primary,
                 tree: if primary { tree } else { txn.create_tree().expect("a tree") },
+                page_size: None,
             };
             self.next_oid += 1;
             if primary { table.primary_key = Some(made) } else { table.indexes.push(made) }

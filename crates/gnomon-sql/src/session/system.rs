@@ -19,9 +19,6 @@ use crate::{
     },
 };
 
-/// Bytes of a page.
-const PAGE_BYTES: u64 = 4096;
-
 impl SystemState for Surroundings {
     fn catalog(&self) -> &Catalog {
         &self.view.catalog
@@ -78,7 +75,8 @@ impl SystemState for Surroundings {
         self.shared.sequences.last(&self.shared.engine, sequence)
     }
     fn database_bytes(&self) -> u64 {
-        self.shared.engine.stats().file_pages.saturating_mul(PAGE_BYTES)
+        let stats = self.shared.engine.stats();
+        stats.file_pages.saturating_mul(stats.page_size_min.bytes() as u64)
     }
     fn start_time(&self) -> i64 {
         self.shared.started

@@ -4,9 +4,14 @@ use std::collections::HashMap;
 
 use super::{
     Tree,
-    layout::{At, Chain, Flaw, Node, SPACE_BYTES, parse_part},
+    layout::{At, Chain, Flaw, Node, Shape, parse_part},
 };
-use crate::{Error, PageId, Result, page::Page, store::PageRead, sync::Arc};
+use crate::{
+    Error, PageId, Result,
+    page::{Page, PageSize},
+    store::PageRead,
+    sync::Arc,
+};
 
 /// What [`Tree::check`] found.
 #[derive(Clone, Debug, Default)]
@@ -29,19 +34,26 @@ pub struct TreeReport {
 }
 
 impl Tree {
-    /// Reads the whole tree and verifies it: the pages' kinds and levels, that cells do not overlap, that keys
+    /// Reads the whole tree and verifies it: the pages' kinds, sizes and levels, that cells do not overlap, that keys
     /// ascend and lie between the fences, that large values are complete, and that no page occurs twice. Calls
     /// `visit` for each page of the tree.
     ///
     /// Nobody may change the tree meanwhile, or what is found is not one state of it. Damage is reported, not an
     /// error; errors are those of reading. Needs memory of about a byte for four pages that lie together.
     pub fn check<P: PageRead>(&self, pages: &P, visit: &mut dyn FnMut(PageId)) -> Result<TreeReport> {
-        let mut walk =
-            Walk { pages, visit, visited: PageSet::default(), leaf_bytes: 0, report: TreeReport::default() };
+        let mut walk = Walk {
+            pages,
+            size: self.size,
+            visit,
+            visited: PageSet::default(),
+            leaf_bytes: 0,
+            report: TreeReport::default(),
+        };
         walk.node(self.root, None, None, None)?;
         let Walk { leaf_bytes, mut report, .. } = walk;
         if report.leaf_pages > 0 {
-            report.leaf_fill = leaf_bytes as f64 / (report.leaf_pages as f64 * SPACE_BYTES as f64);
+            let space_bytes = Shape::of(self.size).space_bytes();
+            report.leaf_fill = leaf_bytes as f64 / (report.leaf_pages as f64 * space_bytes as f64);
         }
         Ok(report)
     }
@@ -49,6 +61,7 @@ impl Tree {
 
 struct Walk<'a, P> {
     pages: &'a P,
+    size: PageSize,
     visit: &'a mut dyn FnMut(PageId),
     visited: PageSet,
     leaf_bytes: u64,
@@ -88,6 +101,9 @@ impl<P: PageRead> Walk<'_, P> {
     ) -> Result<()> {
         let Some(page) = self.page(id)? else { return Ok(()) };
         let node = Node::parse(&page, level).and_then(|node| {
+            if page.size() != self.size {
+                return Err(Flaw::Size);
+            }
             match node {
                 Node::Leaf(leaf) => leaf.check(lower, upper)?,
                 Node::Inner(inner) => inner.check(lower, upper)?,

@@ -2,6 +2,12 @@
 //!
 //! All numbers are little-endian. Offsets count from the begin of the page's body.
 //!
+//! All nodes of a tree have one size. Offsets have two bytes whatever it is: in bodies of up to 64 KiB they count
+//! bytes, in larger ones steps of 2 to 16 bytes ([`Shape`]), and cells begin at multiples of that. Offsets of four
+//! bytes would make slots half as long again, or need a second layout with code of its own; steps cost a small page
+//! nothing but a shift by zero, and a large one 8 bytes a cell at most, on average. Its cells have at most 65,520
+//! bytes: longer values are kept in overflow pages.
+//!
 //! **Node** (kinds `TreeLeaf` and `TreeInner`), a slotted page:
 //!
 //! | offset | bytes | field |
@@ -9,9 +15,9 @@
 //! | 0 | 1 | level: 0 for a leaf, 1 for the parent of leaves, and so on |
 //! | 1 | 1 | skip: how many leading bytes the keys of the node are known to have in common |
 //! | 2 | 2 | count of cells |
-//! | 4 | 2 | heap: the lowest offset that a cell may occupy |
-//! | 6 | 2 | live: the bytes of all cells together |
-//! | 8 | 8 each | slots in the order of keys: a cell's offset (2), its length (2), its key's head (4) |
+//! | 4 | 2 | heap: the lowest offset that a cell may occupy, in steps |
+//! | 6 | 2 | live: what all cells take together, in steps |
+//! | 8 | 8 each | slots in the order of keys: a cell's offset (2), in steps, its length in bytes (2), its key's head (4) |
 //! | heap | | cells in any order, with holes where cells were removed, up to the end of the body |
 //!
 //! A key's head are the four bytes after those that it shares with all others, with zeros after its end, as a
@@ -27,7 +33,8 @@
 //! `i` covers the keys from its own separator (included) to that of child `i + 1` (excluded). The first cell's
 //! separator is empty: the first child begins where the node itself does. It has no head and shares nothing.
 //!
-//! **Overflow page** (kind `Overflow`): a part of a large value. Every part but the last fills its page.
+//! **Overflow page** (kind `Overflow`): a part of a large value. Every part but the last fills its page. The pages have
+//! the sizes that fit the value ([`parts`]), whatever the size of the tree's nodes.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -44,7 +51,7 @@ mod divide;
 
 use crate::{
     Error, KEY_BYTES_MAX, PageId, Result,
-    page::{BODY_BYTES, Page, PageKind},
+    page::{HEADER_BYTES, Page, PageKind, PageSize},
 };
 use cells::{Cells, init, insert_cell, remove_cell, replace_cell, split_entry};
 
@@ -58,32 +65,138 @@ const TAG_BYTES: usize = 2;
 const CHILD_BYTES: usize = 8;
 const CHAIN_BYTES: usize = 12;
 const TAG_LARGE: u16 = 0x8000;
-
-/// What slots and cells share in a node, in bytes.
-pub(super) const SPACE_BYTES: usize = BODY_BYTES - NODE_HEADER_BYTES;
-/// The largest entry with its slot, in bytes: three fit every leaf, so a leaf that overflows can be cut in two
-/// wherever the new entry falls.
-const ENTRY_BYTES_MAX: usize = SPACE_BYTES / 3;
-/// The largest separator with its child and slot, in bytes. An inner node with that much room is safe to pass.
-const SEPARATOR_BYTES_MAX: usize = SLOT_BYTES + CHILD_BYTES + KEY_BYTES_MAX;
-/// A node with less than this in slots and cells is underfull.
-const LOW_WATER_BYTES: usize = SPACE_BYTES / 4;
+/// The longest cell, in bytes: a length has two bytes.
+const CELL_BYTES_MAX: usize = 65_520;
 /// An inner node with fewer children is underfull: it could not lose one and still have a separator.
 const INNER_CHILDREN_MIN: usize = 3;
 /// No tree is higher: with two children a node it would have more pages than there are numbers.
 pub(super) const LEVEL_MAX: u8 = 63;
 
+/// What follows from the size of a node's page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    body_bytes: usize,
+    /// Offsets count steps of `1 << shift` bytes.
+    shift: u32,
+}
+
+impl Shape {
+    pub(super) const fn of(size: PageSize) -> Shape {
+        Shape::of_body(size.body_bytes())
+    }
+
+    #[inline]
+    const fn of_body(body_bytes: usize) -> Shape {
+        let bits = usize::BITS - body_bytes.leading_zeros();
+        Shape { body_bytes, shift: bits.saturating_sub(u16::BITS) }
+    }
+
+    /// What slots and cells share in a node, in bytes.
+    #[inline]
+    pub(super) const fn space_bytes(self) -> usize {
+        self.body_bytes - NODE_HEADER_BYTES
+    }
+
+    /// What a cell takes, in bytes: whole steps.
+    #[inline]
+    const fn padded(self, bytes: usize) -> usize {
+        let step = 1 << self.shift;
+        (bytes + step - 1) & !(step - 1)
+    }
+
+    /// The longest cell of a leaf, in bytes, of which three with their slots fit: so a leaf that overflows can be cut
+    /// in two wherever the new entry falls.
+    const fn entry_cell_max(self) -> usize {
+        let third = self.space_bytes() / 3 - SLOT_BYTES;
+        let whole_steps = third >> self.shift << self.shift;
+        if whole_steps < CELL_BYTES_MAX { whole_steps } else { CELL_BYTES_MAX }
+    }
+
+    /// The longest key, in bytes: a quarter of the page, up to [`KEY_BYTES_MAX`].
+    const fn key_bytes_max(self) -> usize {
+        let quarter = (self.body_bytes + HEADER_BYTES) / 4;
+        if quarter < KEY_BYTES_MAX { quarter } else { KEY_BYTES_MAX }
+    }
+
+    /// The largest separator with its child and slot, in bytes. An inner node with that much room is safe to pass.
+    const fn separator_bytes_max(self) -> usize {
+        SLOT_BYTES + self.padded(CHILD_BYTES + self.key_bytes_max())
+    }
+
+    /// A node with less than this in slots and cells is underfull.
+    const fn low_water_bytes(self) -> usize {
+        self.space_bytes() / 4
+    }
+
+    /// Whether a value of that length is stored in the leaf, beside its key, and not in overflow pages.
+    pub(super) const fn is_inline(self, key_bytes: usize, value_bytes: usize) -> bool {
+        TAG_BYTES + key_bytes + value_bytes <= self.entry_cell_max()
+    }
+
+    /// What an entry takes of its leaf at most, in bytes.
+    pub(super) const fn entry_bytes(self, key_bytes: usize, value_bytes: usize) -> usize {
+        let stored = if self.is_inline(key_bytes, value_bytes) { value_bytes } else { CHAIN_BYTES };
+        SLOT_BYTES + self.padded(TAG_BYTES + key_bytes + stored)
+    }
+}
+
+/// The longest key of a tree with nodes of this size, in bytes.
+pub(super) const fn key_bytes_max(size: PageSize) -> usize {
+    Shape::of(size).key_bytes_max()
+}
+
 const OVERFLOW_HEADER_BYTES: usize = 12;
-/// What an overflow page holds of a value, in bytes.
-pub(super) const OVERFLOW_PART_BYTES: usize = BODY_BYTES - OVERFLOW_HEADER_BYTES;
+
+/// What an overflow page of this size holds of a value, in bytes.
+const fn part_bytes(size: PageSize) -> usize {
+    size.body_bytes() - OVERFLOW_HEADER_BYTES
+}
+
+/// The overflow pages of a value of so many bytes in a tree with nodes of `size`: their sizes, and how many bytes each
+/// has of the value.
+///
+/// As few as can be of which none has more than a quarter unused, and none more than `max`. But they have 4 KiB at
+/// least, unless the nodes have less: smaller ones would save little space for what they cost.
+pub(super) fn parts(
+    value_bytes: usize,
+    size: PageSize,
+    max: PageSize,
+) -> impl Iterator<Item = (PageSize, usize)> {
+    let smallest = size.min(PageSize::DEFAULT);
+    let largest = max.max(smallest);
+    let mut rest = value_bytes;
+    std::iter::from_fn(move || {
+        let size = match PageSize::at_least(HEADER_BYTES + OVERFLOW_HEADER_BYTES + rest) {
+            _ if rest == 0 => return None,
+            None => largest,
+            Some(fits) if fits > largest => largest,
+            Some(fits) if fits <= smallest => smallest,
+            Some(fits) if (part_bytes(fits) - rest) * 4 <= fits.bytes() => fits,
+            Some(fits) => fits.half().unwrap_or(fits),
+        };
+        let bytes = rest.min(part_bytes(size));
+        rest -= bytes;
+        Some((size, bytes))
+    })
+}
 
 const _: () = {
-    assert!(BODY_BYTES <= u16::MAX as usize, "offsets and lengths have two bytes");
     assert!(KEY_BYTES_MAX < TAG_LARGE as usize, "a key's length leaves the tag's highest bit free");
-    assert!(SLOT_BYTES + TAG_BYTES + KEY_BYTES_MAX + CHAIN_BYTES <= ENTRY_BYTES_MAX, "every entry fits");
-    // An inner node without room for one more separator has at least four children, of which each half gets two.
-    assert!(SPACE_BYTES - SEPARATOR_BYTES_MAX >= SLOT_BYTES + CHILD_BYTES + 2 * SEPARATOR_BYTES_MAX);
     assert!(crate::VALUE_BYTES_MAX <= u32::MAX as usize, "a large value's length has four bytes");
+    let mut code = 0;
+    while let Some(size) = PageSize::from_code(code) {
+        let shape = Shape::of(size);
+        assert!(shape.body_bytes >> shape.shift <= u16::MAX as usize, "an offset has two bytes");
+        assert!(shape.padded(shape.body_bytes) == shape.body_bytes, "the body ends after a whole step");
+        assert!(
+            TAG_BYTES + shape.key_bytes_max() + CHAIN_BYTES <= shape.entry_cell_max(),
+            "every entry fits"
+        );
+        // An inner node without room for one more separator has at least four children, of which each half gets two.
+        let least = SLOT_BYTES + shape.padded(CHILD_BYTES) + 2 * shape.separator_bytes_max();
+        assert!(shape.space_bytes() - shape.separator_bytes_max() >= least);
+        code += 1;
+    }
 };
 
 /// What is wrong with a page. The caller adds which page it is.
@@ -104,6 +217,7 @@ pub(super) enum Flaw {
     FirstSeparator,
     KeyLength,
     Head,
+    Size,
 }
 
 impl Flaw {
@@ -124,6 +238,7 @@ impl Flaw {
             Flaw::FirstSeparator => "the first child has a separator",
             Flaw::KeyLength => "a key is too long",
             Flaw::Head => "a slot has another head than its key",
+            Flaw::Size => "its size is not that of the tree's nodes",
         }
     }
 
@@ -189,7 +304,9 @@ impl<'a> Node<'a> {
     pub(super) fn is_underfull(self) -> bool {
         match self {
             Node::Leaf(leaf) => leaf.is_underfull(),
-            Node::Inner(inner) => inner.0.count < INNER_CHILDREN_MIN || inner.0.used() < LOW_WATER_BYTES,
+            Node::Inner(inner) => {
+                inner.0.count < INNER_CHILDREN_MIN || inner.0.used() < inner.0.shape.low_water_bytes()
+            }
         }
     }
 }
@@ -201,13 +318,6 @@ pub(super) struct Chain {
     pub(super) first: PageId,
     /// The value's length in bytes.
     pub(super) bytes: u32,
-}
-
-impl Chain {
-    /// How many pages it has.
-    pub(super) fn pages(self) -> usize {
-        (self.bytes as usize).div_ceil(OVERFLOW_PART_BYTES)
-    }
 }
 
 /// A value as a leaf stores it.
@@ -232,14 +342,6 @@ impl Stored<'_> {
             Stored::Large(chain) => Some(chain),
         }
     }
-}
-
-/// What an entry takes of its leaf beyond key and value, at most.
-pub(super) const ENTRY_OVERHEAD_BYTES: usize = SLOT_BYTES + TAG_BYTES + CHAIN_BYTES;
-
-/// Whether a value of that length is stored in the leaf, beside its key, and not in overflow pages.
-pub(super) fn is_inline(key_bytes: usize, value_bytes: usize) -> bool {
-    SLOT_BYTES + TAG_BYTES + key_bytes + value_bytes <= ENTRY_BYTES_MAX
 }
 
 /// A leaf.
@@ -278,7 +380,7 @@ impl<'a> Leaf<'a> {
     }
 
     pub(super) fn is_underfull(self) -> bool {
-        self.used() < LOW_WATER_BYTES
+        self.used() < self.0.shape.low_water_bytes()
     }
 
     /// Whether an entry can be put at a position (as [`Leaf::search`] gives it), replacing the one that is there.
@@ -288,11 +390,13 @@ impl<'a> Leaf<'a> {
         key: &[u8],
         value: Stored<'_>,
     ) -> Result<bool, Flaw> {
+        let shape = self.0.shape;
         let freed = match position {
-            Ok(index) => SLOT_BYTES + self.0.cell(index)?.len(),
+            Ok(index) => SLOT_BYTES + shape.padded(self.0.cell(index)?.len()),
             Err(_) => 0,
         };
-        Ok(SLOT_BYTES + TAG_BYTES + key.len() + value.bytes() <= self.0.room() + freed)
+        let needed = SLOT_BYTES + shape.padded(TAG_BYTES + key.len() + value.bytes());
+        Ok(needed <= self.0.room() + freed)
     }
 
     /// Checks the order of the keys, their lengths and places.
@@ -304,15 +408,15 @@ impl<'a> Leaf<'a> {
             if before.is_some_and(|before| before >= key) {
                 return Err(Flaw::Order);
             }
-            check_key(key, lower, upper)?;
+            check_key(key, self.0.shape, lower, upper)?;
             before = Some(key);
         }
         Ok(())
     }
 }
 
-fn check_key(key: &[u8], lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<(), Flaw> {
-    if key.len() > KEY_BYTES_MAX {
+fn check_key(key: &[u8], shape: Shape, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<(), Flaw> {
+    if key.len() > shape.key_bytes_max() {
         Err(Flaw::KeyLength)
     } else if lower.is_some_and(|lower| key < lower) || upper.is_some_and(|upper| key >= upper) {
         Err(Flaw::Fence)
@@ -366,7 +470,7 @@ impl<'a> Inner<'a> {
 
     /// Whether any separator fits, whatever its length: a child can be split without asking the parent.
     pub(super) fn is_safe(self) -> bool {
-        self.0.room() >= SEPARATOR_BYTES_MAX
+        self.0.room() >= self.0.shape.separator_bytes_max()
     }
 
     /// Checks the order of the separators, their lengths and places.
@@ -381,7 +485,7 @@ impl<'a> Inner<'a> {
             if before.is_some_and(|before| before >= separator) {
                 return Err(Flaw::Order);
             }
-            check_key(separator, lower, upper)?;
+            check_key(separator, self.0.shape, lower, upper)?;
             before = Some(separator);
         }
         Ok(())
@@ -445,9 +549,13 @@ pub(super) fn remove_child(page: &mut Page, index: usize) -> Result<(), Flaw> {
 }
 
 /// Makes `to` the same node as `from`.
-pub(super) fn copy_node(from: &Page, to: &mut Page) {
+pub(super) fn copy_node(from: &Page, to: &mut Page) -> Result<(), Flaw> {
+    if from.size() != to.size() {
+        return Err(Flaw::Size);
+    }
     to.set_kind(from.kind());
     to.body_mut().copy_from_slice(from.body());
+    Ok(())
 }
 
 /// A part of a large value: the page with what follows, and the bytes.
@@ -467,7 +575,7 @@ pub(super) fn parse_part(page: &Page, chain: Chain) -> Result<Part<'_>, Flaw> {
     if get_u32(body, 8) != Some(chain.bytes) {
         return Err(Flaw::Chain);
     }
-    let bytes = (chain.bytes as usize).min(OVERFLOW_PART_BYTES);
+    let bytes = (chain.bytes as usize).min(part_bytes(page.size()));
     let rest = chain.bytes - bytes as u32;
     Ok(Part {
         rest: (rest > 0).then_some(Chain { first: PageId(next), bytes: rest }),

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::{
     Error, PageId, Result,
-    page::{BODY_BYTES, Page, PageKind},
+    page::{Page, PageCounts, PageKind, PageSize},
     store::{PageGuard, PageRead, PageWrite},
     sync::{
         Arc, Latch, LatchRead, LatchWrite, Mutex, RwLock,
@@ -63,6 +63,13 @@ impl MemoryPages {
         (0..).map(PageId).zip(frames.iter()).filter(|(_, frame)| frame.is_some()).map(|(id, _)| id).collect()
     }
 
+    /// How many pages there are of each size.
+    pub(super) fn sizes(&self) -> PageCounts {
+        let mut counts = PageCounts::default();
+        self.ids().into_iter().for_each(|id| counts[self.read(id).unwrap().size()] += 1);
+        counts
+    }
+
     /// How many times a page was changed.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
@@ -74,7 +81,7 @@ impl MemoryPages {
     }
 
     /// Changes a page behind everybody's back.
-    pub(super) fn damage(&self, id: PageId, f: impl FnOnce(&mut [u8; BODY_BYTES])) {
+    pub(super) fn damage(&self, id: PageId, f: impl FnOnce(&mut [u8])) {
         f(self.write(id).unwrap().body_mut());
     }
 
@@ -104,11 +111,11 @@ impl PageWrite for MemoryPages {
         Ok(WriteGuard { id, page: self.frame(id)?.write_arc(), changes: Arc::clone(&self.changes) })
     }
 
-    fn allocate(&self, kind: PageKind) -> Result<WriteGuard> {
+    fn allocate(&self, kind: PageKind, size: PageSize) -> Result<WriteGuard> {
         if let Some(left) = &mut *self.allocations_left.lock() {
             *left = left.checked_sub(1).ok_or(Error::DiskFull)?;
         }
-        let frame = Arc::new(Latch::new(Arc::new(Page::new(kind))));
+        let frame = Arc::new(Latch::new(Arc::new(Page::sized(kind, size))));
         let page = frame.write_arc();
         let mut frames = self.frames.write();
         frames.push(Some(frame));

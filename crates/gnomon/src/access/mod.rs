@@ -10,9 +10,9 @@
 //! The root's page number never changes: a root that is full moves its contents into a child and grows by a
 //! level, a root with one child takes its contents over and shrinks. Inner nodes hold separators, the shortest
 //! that tell two leaves apart. Values that do not fit a third of a leaf beside their key are kept in chains of
-//! overflow pages. Leaves do not point to each other: a scan goes from leaf to leaf by fences, the separators to
-//! both sides of its path, which it hands to the next [`Tree::leaf`]. So a split or merge changes two children
-//! and their parent, and nothing else.
+//! overflow pages, which are as large as fits the value. All nodes of a tree have the size of its root. Leaves do
+//! not point to each other: a scan goes from leaf to leaf by fences, the separators to both sides of its path, which
+//! it hands to the next [`Tree::leaf`]. So a split or merge changes two children and their parent, and nothing else.
 //!
 //! # Latches
 //!
@@ -50,17 +50,18 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::{
-    Error, KEY_BYTES_MAX, PageId, Result, VALUE_BYTES_MAX,
-    page::{Page, PageKind},
+    Error, PageId, Result, VALUE_BYTES_MAX,
+    page::{Page, PageCounts, PageKind, PageSize},
     store::{PageGuard, PageRead, PageWrite},
     sync::Arc,
 };
-use layout::{At, Chain, Flaw, Leaf, Node, Stored};
+use layout::{At, Chain, Flaw, Leaf, Node, Shape, Stored};
 
-/// A B+tree: an ordered map from keys (bytes, up to [`KEY_BYTES_MAX`]) to values (up to [`VALUE_BYTES_MAX`]).
+/// A B+tree: an ordered map from keys (bytes, up to [`Tree::key_bytes_max`]) to values (up to [`VALUE_BYTES_MAX`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     root: PageId,
+    size: PageSize,
 }
 
 /// What [`Tree::update`] makes of an entry.
@@ -106,31 +107,54 @@ pub enum Value<'a> {
     },
 }
 
-/// Where an entry with a key and a value of these lengths (bytes) goes: bytes of its leaf, and pages beside it.
-pub fn room_for(key_bytes: usize, value_bytes: usize) -> (usize, usize) {
-    if layout::is_inline(key_bytes, value_bytes) {
-        (key_bytes + value_bytes + layout::ENTRY_OVERHEAD_BYTES, 0)
-    } else {
-        (key_bytes + layout::ENTRY_OVERHEAD_BYTES, value_bytes.div_ceil(layout::OVERFLOW_PART_BYTES))
+/// The longest key of a tree with nodes of this size, in bytes: a quarter of a node, up to
+/// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
+pub fn key_bytes_max(size: PageSize) -> usize {
+    layout::key_bytes_max(size)
+}
+
+/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: bytes of its leaf,
+/// and pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
+pub fn room_for(
+    size: PageSize,
+    part_max: PageSize,
+    key_bytes: usize,
+    value_bytes: usize,
+) -> (usize, PageCounts) {
+    let shape = Shape::of(size);
+    let mut beside = PageCounts::default();
+    if !shape.is_inline(key_bytes, value_bytes) {
+        layout::parts(value_bytes, size, part_max).for_each(|(size, _)| beside[size] += 1);
     }
+    (shape.entry_bytes(key_bytes, value_bytes), beside)
 }
 
 impl Tree {
-    /// Makes an empty tree.
-    pub fn create<P: PageWrite>(pages: &P) -> Result<Tree> {
-        let mut root = pages.allocate(PageKind::TreeLeaf)?;
+    /// Makes an empty tree with nodes of `size`.
+    pub fn create<P: PageWrite>(pages: &P, size: PageSize) -> Result<Tree> {
+        let mut root = pages.allocate(PageKind::TreeLeaf, size)?;
         layout::init_leaf(&mut root);
-        Ok(Tree { root: root.id() })
+        Ok(Tree { root: root.id(), size })
     }
 
-    /// The tree with this root. Nothing is read yet.
-    pub fn open(root: PageId) -> Tree {
-        Tree { root }
+    /// The tree with this root, which has nodes of `size`. Nothing is read yet.
+    pub fn open(root: PageId, size: PageSize) -> Tree {
+        Tree { root, size }
     }
 
     /// The root's page, which stays the same as long as the tree exists.
     pub fn root(&self) -> PageId {
         self.root
+    }
+
+    /// The size of its nodes.
+    pub fn size(&self) -> PageSize {
+        self.size
+    }
+
+    /// The longest key, in bytes.
+    pub fn key_bytes_max(&self) -> usize {
+        key_bytes_max(self.size)
     }
 
     /// The value of a key.
@@ -201,8 +225,8 @@ impl Tree {
         key: &[u8],
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Error::KeyTooLong { bytes: key.len() });
+        if key.len() > self.key_bytes_max() {
+            return Err(Error::KeyTooLong { bytes: key.len(), max: self.key_bytes_max() });
         }
         let mut guard = self.latch_leaf(pages, key)?;
         let leaf_id = guard.id();
@@ -226,13 +250,13 @@ impl Tree {
             (Change::Put(value), _) if value.len() > VALUE_BYTES_MAX => {
                 Err(Error::ValueTooLong { bytes: value.len() })
             }
-            (Change::Put(value), position) if layout::is_inline(key.len(), value.len()) => {
+            (Change::Put(value), position) if Shape::of(self.size).is_inline(key.len(), value.len()) => {
                 self.put(pages, key, Stored::Inline(&value), guard, position)
             }
             (Change::Put(value), _) => {
                 // Others may use the leaf while the value is written.
                 drop(guard);
-                let chain = overflow::write(pages, &value)?;
+                let chain = overflow::write(pages, self.size, &value)?;
                 let guard = self.latch_leaf(pages, key)?;
                 let position = parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(guard.id())?;
                 self.put(pages, key, Stored::Large(chain), guard, position)
@@ -259,7 +283,7 @@ impl Tree {
         }
         drop(guard);
         match restructure::insert(pages, self.root, key, value) {
-            Ok(Some(old)) => overflow::free(pages, &[], old, usize::MAX).map(|_| ()),
+            Ok(Some(old)) => overflow::free_all(pages, old),
             Ok(None) => Ok(()),
             Err(error) => {
                 overflow::give_back(pages, value.chain());
@@ -283,9 +307,15 @@ impl Tree {
         let merge = leaf_id != self.root && leaf.used() < used_before && leaf.is_underfull();
         drop(guard);
         if let Some(chain) = old {
-            overflow::free(pages, &[], chain, usize::MAX)?;
+            overflow::free_all(pages, chain)?;
         }
         if merge { restructure::rebalance(pages, self.root, key) } else { Ok(()) }
+    }
+
+    /// Reads a page as a node of this tree; `level` is what its parent says of it, and none for the root.
+    #[inline]
+    fn parse<'p>(&self, page: &'p Page, level: Option<u8>) -> Result<Node<'p>, Flaw> {
+        if page.size() == self.size { Node::parse(page, level) } else { Err(Flaw::Size) }
     }
 
     /// Goes down to a leaf under shared latches; `choose` gives the index of the child to take. Returns the leaf,
@@ -300,7 +330,7 @@ impl Tree {
         let mut guard = pages.read(id)?;
         let mut level = None;
         loop {
-            let child = match Node::parse(&guard, level).at(id)? {
+            let child = match self.parse(&guard, level).at(id)? {
                 Node::Leaf(_) => return Ok((guard, id)),
                 Node::Inner(inner) => {
                     level = Some(inner.child_level());
@@ -321,7 +351,7 @@ impl Tree {
             let mut id = self.root;
             let mut guard = pages.read(id)?;
             let mut level = None;
-            while let Node::Inner(inner) = Node::parse(&guard, level).at(id)? {
+            while let Node::Inner(inner) = self.parse(&guard, level).at(id)? {
                 let child = inner.covering(key).and_then(|index| inner.child(index)).at(id)?;
                 if child == id {
                     return Err(Flaw::Reached.error(id));
@@ -329,7 +359,7 @@ impl Tree {
                 level = Some(inner.child_level());
                 if level == Some(0) {
                     let leaf = pages.write(child)?;
-                    parse_leaf(&leaf).at(child)?;
+                    self.parse(&leaf, level).at(child)?;
                     return Ok(leaf);
                 }
                 guard = pages.read(child)?;
@@ -338,7 +368,7 @@ impl Tree {
             // The root is a leaf; unless it grows before it is latched exclusively.
             drop(guard);
             let root = pages.write(self.root)?;
-            if let Node::Leaf(_) = Node::parse(&root, None).at(self.root)? {
+            if let Node::Leaf(_) = self.parse(&root, None).at(self.root)? {
                 return Ok(root);
             }
         }

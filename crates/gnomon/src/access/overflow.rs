@@ -7,10 +7,10 @@
 //! The layout is in [`layout`](super::layout). Each part says how many bytes are still to come, so a damaged chain
 //! ends where it stops to fit.
 
-use super::layout::{At, Chain, Flaw, OVERFLOW_PART_BYTES, parse_part, write_part};
+use super::layout::{At, Chain, Flaw, parse_part, parts, write_part};
 use crate::{
     PageId, Result,
-    page::PageKind,
+    page::{PageKind, PageSize},
     store::{PageGuard, PageRead, PageWrite},
 };
 
@@ -30,12 +30,17 @@ pub(super) fn read<P: PageRead>(pages: &P, leaf: PageId, chain: Chain) -> Result
     Ok(value)
 }
 
-/// Writes a large value, which is not empty, to new pages; if one cannot be had, gives the others back.
-pub(super) fn write<P: PageWrite>(pages: &P, value: &[u8]) -> Result<Chain> {
+/// Writes a large value, which is not empty, of a tree with nodes of `size` to new pages; if one cannot be had, gives the
+/// others back.
+pub(super) fn write<P: PageWrite>(pages: &P, size: PageSize, value: &[u8]) -> Result<Chain> {
+    let parts: Vec<(PageSize, usize)> = parts(value.len(), size, pages.part_size_max()).collect();
+    let mut before = value;
     let mut rest = None;
     // From the end, so that each page is written once and what is there at any time is a whole chain.
-    for part in value.chunks(OVERFLOW_PART_BYTES).rev() {
-        let chain = pages.allocate(PageKind::Overflow).and_then(|mut page| {
+    for (size, bytes) in parts.into_iter().rev() {
+        let (left, part) = before.split_at(before.len() - bytes);
+        before = left;
+        let chain = pages.allocate(PageKind::Overflow, size).and_then(|mut page| {
             let id = page.id();
             write_part(&mut page, id, part, rest).at(id)
         });
@@ -53,27 +58,34 @@ pub(super) fn write<P: PageWrite>(pages: &P, value: &[u8]) -> Result<Chain> {
 /// Frees a chain that nothing points to, after an error that matters more than one that this may meet.
 pub(super) fn give_back<P: PageWrite>(pages: &P, chain: Option<Chain>) {
     if let Some(chain) = chain {
-        let _ = free(pages, &[], chain, usize::MAX);
+        let _ = free_all(pages, chain);
     }
 }
 
-/// Frees the pages of a chain from its begin, but at most `budget_pages`. Returns what is left of it. `held` are the
-/// pages that are latched meanwhile.
+/// Frees the pages of a chain from its begin, as far as the budget goes, which it lowers. Returns what is left of the
+/// chain. `held` are the pages that are latched meanwhile.
 pub(super) fn free<P: PageWrite>(
     pages: &P,
     held: &[PageId],
     chain: Chain,
-    budget_pages: usize,
+    budget_pages: &mut usize,
 ) -> Result<Option<Chain>> {
     let mut rest = Some(chain);
-    for _ in 0..budget_pages {
-        let Some(chain) = rest else { break };
+    while let Some(chain) = rest
+        && *budget_pages > 0
+    {
         if held.contains(&chain.first) {
             return Err(Flaw::Reached.error(chain.first));
         }
         let page = pages.write(chain.first)?;
         rest = parse_part(&page, chain).at(chain.first)?.rest;
         pages.free(page)?;
+        *budget_pages -= 1;
     }
     Ok(rest)
+}
+
+/// Frees a whole chain.
+pub(super) fn free_all<P: PageWrite>(pages: &P, chain: Chain) -> Result<()> {
+    free(pages, &[], chain, &mut { usize::MAX }).map(|_| ())
 }

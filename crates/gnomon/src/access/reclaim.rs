@@ -42,14 +42,12 @@ fn free_node<P: PageWrite>(
             Node::Leaf(leaf) => {
                 let Some(last) = leaf.count().checked_sub(1) else { break };
                 let (key, value) = leaf.entry(last).at(id)?;
-                if let Some(chain) = value.chain() {
-                    let left = overflow::free(pages, held, chain, *budget)?;
-                    *budget = budget.saturating_sub(chain.pages() - left.map_or(0, |left| left.pages()));
-                    if let Some(left) = left {
-                        let key = key.to_vec();
-                        layout::put_entry(&mut node, Ok(last), &key, layout::Stored::Large(left)).at(id)?;
-                        return Ok(false);
-                    }
+                if let Some(chain) = value.chain()
+                    && let Some(left) = overflow::free(pages, held, chain, budget)?
+                {
+                    let key = key.to_vec();
+                    layout::put_entry(&mut node, Ok(last), &key, layout::Stored::Large(left)).at(id)?;
+                    return Ok(false);
                 }
                 layout::remove_entry(&mut node, last).at(id)?;
             }

@@ -58,7 +58,7 @@ pub(super) fn insert<P: PageWrite>(
             fits if has_room(fits).at(child_id)? => {}
             Node::Inner(full) => {
                 let at_end = is_last && full.covering(key).at(child_id)? + 1 == full.count();
-                let mut right = pages.allocate(PageKind::TreeInner)?;
+                let mut right = pages.allocate(PageKind::TreeInner, child.size())?;
                 let separator = layout::split_inner(&mut child, &mut right, at_end).at(child_id)?;
                 layout::insert_child(&mut node, index + 1, &separator, right.id()).at(node_id)?;
                 if key >= separator.as_slice() {
@@ -68,7 +68,7 @@ pub(super) fn insert<P: PageWrite>(
             Node::Leaf(full) => {
                 let position = full.search(key).at(child_id)?;
                 let old = replaced(full, position).at(child_id)?;
-                let mut right = pages.allocate(PageKind::TreeLeaf)?;
+                let mut right = pages.allocate(PageKind::TreeLeaf, child.size())?;
                 let separator =
                     layout::split_leaf(&mut child, &mut right, position, key, value).at(child_id)?;
                 layout::insert_child(&mut node, index + 1, &separator, right.id()).at(node_id)?;
@@ -89,8 +89,8 @@ fn grow<P: PageWrite>(pages: &P, root: &mut P::WriteGuard) -> Result<()> {
     if level >= LEVEL_MAX {
         return Err(Flaw::Level.error(root_id));
     }
-    let mut child = pages.allocate(root.kind())?;
-    layout::copy_node(root, &mut child);
+    let mut child = pages.allocate(root.kind(), root.size())?;
+    layout::copy_node(root, &mut child).at(root_id)?;
     layout::init_inner(root, level + 1, child.id()).at(root_id)
 }
 
@@ -107,7 +107,7 @@ pub(super) fn rebalance<P: PageWrite>(pages: &P, root: PageId, key: &[u8]) -> Re
         let child = latch(pages, child_id, &[node_id])?;
         let underfull = Node::parse(&child, child_level).at(child_id)?.is_underfull();
         if count == 1 && node_id == root {
-            layout::copy_node(&child, &mut node);
+            layout::copy_node(&child, &mut node).at(child_id)?;
             pages.free(child)?;
             level = child_level;
             continue;

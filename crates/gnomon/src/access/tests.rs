@@ -7,9 +7,11 @@ use proptest::prelude::*;
 use super::{
     Change, LeafView, Seek, Tree, Value,
     check::TreeReport,
+    key_bytes_max,
     memory::{MemoryPages, Random},
+    room_for,
 };
-use crate::{Error, KEY_BYTES_MAX, PageId, VALUE_BYTES_MAX, sync::thread};
+use crate::{Error, KEY_BYTES_MAX, PageId, PageSize, VALUE_BYTES_MAX, sync::thread};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -83,9 +85,42 @@ fn check_against(tree: Tree, pages: &MemoryPages, model: &Model) {
 }
 
 fn new_tree() -> (MemoryPages, Tree) {
+    new_tree_of(PageSize::DEFAULT)
+}
+
+fn new_tree_of(size: PageSize) -> (MemoryPages, Tree) {
     let pages = MemoryPages::default();
-    let tree = Tree::create(&pages).unwrap();
+    let tree = Tree::create(&pages, size).unwrap();
     (pages, tree)
+}
+
+/// Nodes whose offsets count bytes, of less than 4 KiB, of 4 KiB, and of the largest body that they can count; and nodes
+/// whose offsets count steps.
+const SOME_SIZES: [usize; 6] = [512, 4096, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
+
+fn some_size() -> impl Strategy<Value = PageSize> {
+    prop::sample::select(&SOME_SIZES).prop_map(|bytes| PageSize::from_bytes(bytes).unwrap())
+}
+
+/// The step for nodes of another size than 4 KiB: shorter keys for smaller nodes, longer values for larger ones.
+fn resize(step: Step, size: PageSize) -> Step {
+    let key = |mut key: Vec<u8>| {
+        key.truncate(key_bytes_max(size));
+        key
+    };
+    match step {
+        Step::Put(k, mut value) => {
+            let fill = value.first().copied().unwrap_or_default();
+            let bytes = value.len() * size.bytes() / PageSize::DEFAULT.bytes();
+            value.resize(bytes.min(if size > PageSize::DEFAULT { 300_000 } else { 20_000 }), fill);
+            Step::Put(key(k), value)
+        }
+        Step::Delete(k) => Step::Delete(key(k)),
+        Step::DeleteRange(a, b) => {
+            let (a, b) = (key(a), key(b));
+            Step::DeleteRange(a.clone().min(b.clone()), a.max(b))
+        }
+    }
 }
 
 fn empty_out(tree: Tree, pages: &MemoryPages, keys: impl Iterator<Item = Vec<u8>>) {
@@ -185,8 +220,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(48), ..ProptestConfig::default() })]
 
     #[test]
-    fn behaves_like_a_sorted_map(steps in prop::collection::vec(some_step(), 1..400), budget in 1usize..40) {
-        let (pages, tree) = new_tree();
+    fn behaves_like_a_sorted_map(
+        steps in prop::collection::vec(some_step(), 1..400),
+        size in some_size(),
+        budget in 1usize..40,
+    ) {
+        let steps: Vec<Step> = steps.into_iter().map(|step| resize(step, size)).collect();
+        let (pages, tree) = new_tree_of(size);
         let mut model = Model::new();
         for (index, step) in steps.iter().enumerate() {
             apply(tree, &pages, &mut model, step);
@@ -246,7 +286,9 @@ fn keys_and_values_at_their_limits() {
     check(tree, &pages);
     let too_long = vec![0; KEY_BYTES_MAX + 1];
     let error = tree.update(&pages, &too_long, &mut |_| unreachable!("the key is refused first"));
-    assert!(matches!(error, Err(Error::KeyTooLong { bytes }) if bytes == KEY_BYTES_MAX + 1));
+    assert!(
+        matches!(error, Err(Error::KeyTooLong { bytes, max: KEY_BYTES_MAX }) if bytes == KEY_BYTES_MAX + 1)
+    );
     assert_eq!(tree.get(&pages, &too_long).unwrap(), None);
     let changes = pages.changes();
     let too_large = vec![0; VALUE_BYTES_MAX + 1];
@@ -254,6 +296,93 @@ fn keys_and_values_at_their_limits() {
     assert!(matches!(error, Err(Error::ValueTooLong { bytes }) if bytes == VALUE_BYTES_MAX + 1));
     assert_eq!(pages.changes(), changes);
     reclaim(tree, &pages, 1000);
+}
+
+/// The longest keys with values that just fit beside them, and just do not, in nodes of every size.
+#[test]
+fn nodes_of_every_size_split_at_their_limits() {
+    for size in PageSize::all() {
+        let (pages, tree) = new_tree_of(size);
+        let mut random = Random::new(size.bytes() as u64);
+        let mut model = Model::new();
+        let longest = tree.key_bytes_max();
+        assert_eq!(longest, (size.bytes() / 4).min(KEY_BYTES_MAX));
+        let third = size.body_bytes() / 3;
+        for round in 0..if size.bytes() > 64 << 10 { 60 } else { 200 } {
+            let mut key = vec![1; [4, longest / 2, longest][random.below(3)]];
+            key[..2].copy_from_slice(&(random.next() as u16).to_be_bytes());
+            let room = third.saturating_sub(key.len()).min(65_520 - longest);
+            let value =
+                vec![7; [0, 5, room / 2, room - 20, room - 10, room, third, 2 * third][random.below(8)]];
+            put(tree, &pages, &key, &value);
+            model.insert(key, value);
+            if round % 20 == 19 {
+                check(tree, &pages);
+            }
+        }
+        check_against(tree, &pages, &model);
+        let error =
+            tree.update(&pages, &vec![0; longest + 1], &mut |_| unreachable!("the key is refused first"));
+        assert!(matches!(error, Err(Error::KeyTooLong { max, .. }) if max == longest));
+        let nodes = pages.sizes()[size];
+        assert!(nodes >= 2, "{size}: {nodes}");
+        let mut keys: Vec<_> = model.into_keys().collect();
+        for index in (1..keys.len()).rev() {
+            keys.swap(index, random.below(index + 1));
+        }
+        empty_out(tree, &pages, keys.into_iter());
+    }
+}
+
+/// A large value takes few large pages, and little more than its length.
+#[test]
+fn large_values_lie_on_pages_that_fit_them() {
+    for node in [PageSize::MIN, PageSize::DEFAULT, PageSize::MAX] {
+        let (pages, tree) = new_tree_of(node);
+        let smallest = node.min(PageSize::DEFAULT);
+        let lengths = (0..15)
+            .flat_map(|shift| [1500 << shift, (4096 << shift) - 44, 4096 << shift, (5 << shift) * 1000]);
+        for bytes in lengths.filter(|bytes| *bytes <= VALUE_BYTES_MAX).chain([VALUE_BYTES_MAX]) {
+            let value: Vec<u8> = (0..bytes).map(|at| (at / 100) as u8).collect();
+            put(tree, &pages, b"key", &value);
+            assert!(tree.get(&pages, b"key").unwrap().as_ref() == Some(&value));
+            let mut sizes = pages.sizes();
+            sizes[node] -= 1;
+            let taken: usize = sizes.iter().map(|(size, count)| size.bytes() * count as usize).sum();
+            if taken == 0 {
+                assert!(bytes * 3 < node.bytes(), "{bytes} bytes are in the leaf");
+                continue;
+            }
+            let (_, beside) = room_for(node, PageSize::MAX, 3, bytes);
+            assert_eq!(beside, sizes);
+            assert!(
+                taken - bytes <= bytes / 3 + smallest.bytes() + 44 * sizes.pages() as usize,
+                "{bytes}: {sizes:?}"
+            );
+            assert!(sizes.pages() as usize <= bytes / (1 << 20) + 12, "{bytes}: {sizes:?}");
+            assert!(sizes.iter().all(|(size, _)| size >= smallest));
+        }
+        let sizes = pages.sizes();
+        assert!(node == PageSize::MAX || sizes[PageSize::MAX] == 16 && sizes.pages() <= 19, "{sizes:?}");
+        check(tree, &pages);
+        reclaim(tree, &pages, 3);
+    }
+}
+
+/// A node of another size than the tree's is damage.
+#[test]
+fn nodes_of_two_sizes_are_no_tree() {
+    let (pages, tree) = new_tree_of(PageSize::MIN);
+    (0..100u8).for_each(|number| put(tree, &pages, &[number], &[number; 50]));
+    let other = Tree::open(tree.root(), PageSize::DEFAULT);
+    for result in [
+        other.get(&pages, b"key").map(|_| ()),
+        other.leaf(&pages, Seek::First).map(|_| ()),
+        other.update(&pages, b"key", &mut |_| Change::Delete),
+    ] {
+        assert!(matches!(result, Err(Error::Corrupt { .. })));
+    }
+    assert_eq!(other.check(&pages, &mut |_| ()).unwrap().damage.len(), 1);
 }
 
 #[test]
@@ -484,11 +613,12 @@ fn read_all(tree: Tree, pages: &MemoryPages, reader: u64, rounds: u64) {
 fn damaged_pages_make_errors_and_nothing_worse() {
     let mut refused = 0;
     for seed in 0..u64::from(cases(48)) * 8 {
-        let (pages, tree) = new_tree();
+        let bytes = SOME_SIZES[(seed % 3) as usize];
+        let (pages, tree) = new_tree_of(PageSize::from_bytes(bytes).unwrap());
         let mut random = Random::new(seed);
         let wide = random.below(2) == 0;
         let some_key = |random: &mut Random| {
-            let mut key = vec![1; if wide { 4 + random.below(KEY_BYTES_MAX - 4) } else { 4 }];
+            let mut key = vec![1; if wide { 4 + random.below(tree.key_bytes_max() - 4) } else { 4 }];
             key[..2].copy_from_slice(&(random.below(300) as u16).to_be_bytes());
             key
         };

@@ -1,5 +1,5 @@
-//! Pages of 4 KiB, each with a checksum, a format version and its own identity, and the buffer pool that keeps
-//! them in memory ([`pool`]).
+//! Pages of 512 bytes to 1 MiB ([`PageSize`]), each with a checksum, a format version and its own identity, and the
+//! buffer pool that keeps them in memory ([`pool`]).
 //!
 //! The first [`HEADER_BYTES`] belong to level 0 and say what the page is and where it belongs, so that a damaged,
 //! misdirected, stale or torn block is detected when it is read; the body belongs to the page's owner. The header
@@ -8,30 +8,35 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | crc32c of bytes 4..4096 |
+//! | 0..4 | crc32c of the page's other bytes |
 //! | 4 | format version, [`FORMAT_VERSION`] |
 //! | 5 | [`PageKind`] |
 //! | 6 | level: 0 for data, 1 and up for nodes of the page table |
-//! | 7 | flags: bit 0, it was written before its batch was known ([`Identity::early`]) |
+//! | 7 | low 4 bits: size, log2 of the page's bytes, less 9; bit 4: it was written before its batch was known ([`Identity::early`]) |
 //! | 8..16 | logical page number; for a node of the page table the first that it maps |
 //! | 16..24 | the commit batch that wrote it; if that was not known, the one that was next then |
 //! | 24..32 | the database's identity |
-//! | 32..4096 | body |
+//! | 32.. | body |
 //!
 //! All numbers are little-endian.
 
 pub mod pool;
+mod size;
 
+pub use self::size::PageSize;
+pub(crate) use self::size::{PageCounts, SIZES};
 pub use crate::id::PageId;
 
-/// The size of a page in bytes.
-pub const PAGE_BYTES: usize = 4096;
+/// The size of a page of [`PageSize::DEFAULT`] in bytes.
+pub const PAGE_BYTES: usize = PageSize::DEFAULT.bytes();
 /// The size of the header that level 0 keeps in each page, in bytes.
 pub const HEADER_BYTES: usize = 32;
-/// What a page's owner has, in bytes.
-pub const BODY_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
-/// The version of the page format.
-pub const FORMAT_VERSION: u8 = 1;
+/// What the owner of a page of [`PageSize::DEFAULT`] has, in bytes.
+pub const BODY_BYTES: usize = PageSize::DEFAULT.body_bytes();
+/// The version of the page format. Version 1 had one size.
+pub const FORMAT_VERSION: u8 = 2;
+/// In the header's byte 7, beside the size.
+const EARLY: u8 = 0x10;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,13 +97,25 @@ impl Identity {
 #[derive(Clone)]
 pub struct Page {
     kind: PageKind,
-    body: Box<[u8; BODY_BYTES]>,
+    size: PageSize,
+    /// As long as the size says.
+    body: Box<[u8]>,
 }
 
 impl Page {
-    /// A page of zeros.
+    /// A page of zeros, of [`PageSize::DEFAULT`].
     pub fn new(kind: PageKind) -> Page {
-        Page { kind, body: Box::new([0; BODY_BYTES]) }
+        Page::sized(kind, PageSize::DEFAULT)
+    }
+
+    /// A page of zeros.
+    pub fn sized(kind: PageKind, size: PageSize) -> Page {
+        Page { kind, size, body: vec![0; size.body_bytes()].into() }
+    }
+
+    /// The page's size.
+    pub fn size(&self) -> PageSize {
+        self.size
     }
 
     /// What the page holds.
@@ -112,55 +129,75 @@ impl Page {
     }
 
     /// The owner's bytes.
-    pub fn body(&self) -> &[u8; BODY_BYTES] {
+    pub fn body(&self) -> &[u8] {
         &self.body
     }
 
     /// The owner's bytes.
-    pub fn body_mut(&mut self) -> &mut [u8; BODY_BYTES] {
+    pub fn body_mut(&mut self) -> &mut [u8] {
         &mut self.body
     }
 
-    /// Writes the page as a block of [`PAGE_BYTES`] into `block`.
+    /// Writes the page into `block`, which has the page's size.
     pub(crate) fn seal(&self, identity: Identity, block: &mut [u8]) {
         block[4] = FORMAT_VERSION;
         block[5] = self.kind as u8;
         block[6] = identity.level;
-        block[7] = u8::from(identity.early);
+        block[7] = self.size.code() | if identity.early { EARLY } else { 0 };
         block[8..16].copy_from_slice(&identity.logical.to_le_bytes());
         block[16..24].copy_from_slice(&identity.batch.to_le_bytes());
         block[24..32].copy_from_slice(&identity.database.to_le_bytes());
-        block[HEADER_BYTES..PAGE_BYTES].copy_from_slice(&self.body[..]);
+        block[HEADER_BYTES..].copy_from_slice(&self.body);
         Page::set_sum(block);
     }
 
-    /// Reads a block of [`PAGE_BYTES`], checking its checksum; the text tells what is wrong with it.
+    /// Reads a block, checking its checksum; the text tells what is wrong with it.
     pub(crate) fn unseal(block: &[u8]) -> Result<(Page, Identity), String> {
-        let (kind, identity) = Page::check(block)?;
-        let mut page = Page::new(kind);
-        page.body.copy_from_slice(&block[HEADER_BYTES..PAGE_BYTES]);
-        Ok((page, identity))
+        let (kind, size, identity) = Page::parse(block)?;
+        Ok((Page { kind, size, body: block[HEADER_BYTES..].into() }, identity))
     }
 
-    /// What a block of [`PAGE_BYTES`] says that it is, if its checksum, version and kind are right.
+    /// What a block says that it is, if its checksum, version, kind and size are right.
     pub(crate) fn check(block: &[u8]) -> Result<(PageKind, Identity), String> {
-        let stored = u32::from_le_bytes(field(block, 0));
-        let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
+        Page::parse(block).map(|(kind, _, identity)| (kind, identity))
+    }
+
+    fn parse(block: &[u8]) -> Result<(PageKind, PageSize, Identity), String> {
+        let Some((header, _)) = block.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(format!("it has {} bytes", block.len()));
+        };
+        let stored = u32::from_le_bytes(field(header, 0));
+        let sum = crc32c::crc32c(&block[4..]);
         if stored != sum {
             return Err(format!("its checksum is {stored:08x}, its contents give {sum:08x}"));
         }
-        if block[4] != FORMAT_VERSION {
-            return Err(format!("its format version is {}, known is {FORMAT_VERSION}", block[4]));
+        if header[4] != FORMAT_VERSION {
+            return Err(format!("its format version is {}, known is {FORMAT_VERSION}", header[4]));
         }
-        let kind = PageKind::from_code(block[5]).ok_or_else(|| format!("its kind is {}", block[5]))?;
+        let kind = PageKind::from_code(header[5]).ok_or_else(|| format!("its kind is {}", header[5]))?;
+        let size = PageSize::from_code(header[7] & !EARLY)
+            .filter(|size| size.bytes() == block.len())
+            .ok_or_else(|| format!("its size is {}, but it has {} bytes", header[7], block.len()))?;
         let identity = Identity {
-            database: u64::from_le_bytes(field(block, 24)),
-            level: block[6],
-            logical: u64::from_le_bytes(field(block, 8)),
-            batch: u64::from_le_bytes(field(block, 16)),
-            early: block[7] & 1 == 1,
+            database: u64::from_le_bytes(field(header, 24)),
+            level: header[6],
+            logical: u64::from_le_bytes(field(header, 8)),
+            batch: u64::from_le_bytes(field(header, 16)),
+            early: header[7] & EARLY != 0,
         };
-        Ok((kind, identity))
+        Ok((kind, size, identity))
+    }
+
+    /// The size that a block says that its page has, of which it is the beginning. Nothing is checked.
+    pub(crate) fn size_told(block: &[u8]) -> Option<PageSize> {
+        PageSize::from_code(*block.get(7)? & !EARLY)
+    }
+
+    /// Whether the header of a block, damaged or not, is that of a page of its size and of this database.
+    pub(crate) fn tells_of(block: &[u8], database: u64) -> bool {
+        block.get(4) == Some(&FORMAT_VERSION)
+            && Page::size_told(block).is_some_and(|size| size.bytes() == block.len())
+            && block.get(24..32) == Some(&database.to_le_bytes())
     }
 
     /// As [`Page::check`], of a block that must have this identity.
@@ -180,13 +217,13 @@ impl Page {
 
     /// Notes in a whole block the batch that its page belongs to, now that it is known.
     pub(crate) fn set_batch(block: &mut [u8], batch: u64) {
-        block[7] = 0;
+        block[7] &= !EARLY;
         block[16..24].copy_from_slice(&batch.to_le_bytes());
         Page::set_sum(block);
     }
 
     fn set_sum(block: &mut [u8]) {
-        let sum = crc32c::crc32c(&block[4..PAGE_BYTES]);
+        let sum = crc32c::crc32c(&block[4..]);
         block[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
@@ -210,20 +247,42 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_of_a_sealed_page_is_detected() {
-        let mut page = Page::new(PageKind::TreeLeaf);
-        for (at, byte) in page.body_mut().iter_mut().enumerate() {
-            *byte = (at * 7) as u8;
-        }
-        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9, early: false };
-        let mut block = vec![0; PAGE_BYTES];
-        page.seal(identity, &mut block);
-        assert_eq!(Page::unseal_expected(&block, identity).unwrap().body(), page.body());
-        for at in 0..PAGE_BYTES {
-            for bit in 0..8 {
-                block[at] ^= 1 << bit;
-                assert!(Page::unseal(&block).is_err(), "bit {bit} of byte {at}");
-                block[at] ^= 1 << bit;
+        for size in [PageSize::MIN, PageSize::DEFAULT] {
+            let mut page = Page::sized(PageKind::TreeLeaf, size);
+            for (at, byte) in page.body_mut().iter_mut().enumerate() {
+                *byte = (at * 7) as u8;
             }
+            let identity = Identity { database: 77, level: 0, logical: 5, batch: 9, early: false };
+            let mut block = vec![0; size.bytes()];
+            page.seal(identity, &mut block);
+            assert_eq!(Page::unseal_expected(&block, identity).unwrap().body(), page.body());
+            for at in 0..size.bytes() {
+                for bit in 0..8 {
+                    block[at] ^= 1 << bit;
+                    assert!(Page::unseal(&block).is_err(), "bit {bit} of byte {at}");
+                    block[at] ^= 1 << bit;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pages_of_every_size_round_trip_and_are_of_no_other_size() {
+        for size in PageSize::all() {
+            let mut page = Page::sized(PageKind::Overflow, size);
+            page.body_mut().fill(size.code() + 1);
+            let identity = Identity { database: 7, level: 0, logical: 1 << 40, batch: 3, early: false };
+            let mut block = vec![0; size.bytes() * 2];
+            page.seal(identity, &mut block[..size.bytes()]);
+            let found = Page::unseal_expected(&block[..size.bytes()], identity).unwrap();
+            assert_eq!((found.size(), found.body() == page.body()), (size, true));
+            assert_eq!(Page::size_told(&block), Some(size));
+            assert!(Page::unseal(&block).is_err() && Page::unseal(&block[..size.bytes() / 2]).is_err());
+            // Whole, but for its size.
+            let other = size.bytes() * 2;
+            let sum = crc32c::crc32c(&block[4..other]);
+            block[..4].copy_from_slice(&sum.to_le_bytes());
+            assert!(Page::check(&block[..other]).unwrap_err().starts_with("its size"));
         }
     }
 

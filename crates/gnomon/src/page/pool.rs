@@ -1,8 +1,9 @@
-//! The buffer pool: a bounded number of frames that hold pages in memory.
+//! The buffer pool: frames that hold pages in memory, of a bounded number of bytes together.
 //!
 //! Promises: one frame a page at most; a pinned, changed or in-flight frame stays; every other may be evicted by a
 //! clock (second chance). The pool holds at most its capacity, but for frames that cannot be evicted at the moment:
-//! it then grows by what is asked for, and shrinks again with the next fetches.
+//! it then grows by what is asked for, and shrinks again with the next fetches. A page costs its size, so a large one
+//! evicts many small ones; the clock does not ask how large a page is.
 //!
 //! A frame's latch guards an image behind an `Arc`. Whoever changes a page replaces or un-shares the image, so that
 //! a commit batch and readers keep theirs unchanged without copying it beforehand.
@@ -21,14 +22,24 @@ use std::{
 #[cfg(all(test, shuttle))]
 mod schedules;
 
-use super::Page;
+use super::{PAGE_BYTES, Page};
 use crate::{
     Result,
     sync::{
         Arc, Latch, LatchRead, LatchWrite, Mutex,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
+
+/// What a frame and its place in tables cost beside the page, in bytes, about.
+const FRAME_OVERHEAD_BYTES: usize = 256;
+/// What a frame counts whose page is of the default size, or not known yet.
+const FRAME_BYTES: usize = PAGE_BYTES + FRAME_OVERHEAD_BYTES;
+
+/// What a frame with this page counts.
+fn frame_bytes(page: &Page) -> usize {
+    page.size().bytes() + FRAME_OVERHEAD_BYTES
+}
 
 /// Which page a frame holds: its level (0 for data, 1 and up for nodes of the page table) and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +88,8 @@ pub(crate) struct Frame {
     latch: Arc<Latch<Image>>,
     /// Raised under the shard's mutex only, so that an evictor that holds it can trust a zero.
     pins: AtomicU32,
+    /// What it counts in the pool. Changed under the shard's mutex only.
+    bytes: AtomicUsize,
     recent: AtomicBool,
     /// Changed since the last commit batch was closed: the image exists nowhere else.
     pub dirty: AtomicBool,
@@ -127,7 +140,7 @@ impl Pin {
     }
 
     /// Replaces the image.
-    pub fn replace(&self, page: Arc<Page>) {
+    fn replace(&self, page: Arc<Page>) {
         *Latch::write_arc(&self.0.latch) = Some(page);
     }
 }
@@ -177,6 +190,8 @@ impl WriteLatch {
 struct Shard {
     slots: HashMap<PoolKey, usize, BuildHasherDefault<Spread>>,
     frames: Vec<Arc<Frame>>,
+    /// What all frames count.
+    bytes: usize,
     hand: usize,
     /// How often a data page was asked for.
     data_fetches: u64,
@@ -190,12 +205,15 @@ impl Shard {
         self.slots.get(&key).map(|&slot| &self.frames[slot])
     }
 
-    fn insert(&mut self, key: PoolKey, capacity: usize) -> Arc<Frame> {
-        while self.frames.len() >= capacity && self.evict_one() {}
+    /// Adds a frame that counts so many bytes.
+    fn insert(&mut self, key: PoolKey, bytes: usize, capacity: usize) -> Arc<Frame> {
+        self.bytes += bytes;
+        self.fit(capacity);
         let frame = Arc::new(Frame {
             key,
             latch: Arc::new(Latch::new(None)),
             pins: AtomicU32::new(0),
+            bytes: AtomicUsize::new(bytes),
             recent: AtomicBool::new(true),
             dirty: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
@@ -209,16 +227,34 @@ impl Shard {
         frame
     }
 
+    /// Evicts until what is here fits, or nothing can go.
+    fn fit(&mut self, capacity: usize) {
+        while self.bytes > capacity && self.evict_one() {}
+    }
+
+    fn slot_of(&self, frame: &Arc<Frame>) -> Option<usize> {
+        let slot = *self.slots.get(&frame.key)?;
+        Arc::ptr_eq(&self.frames[slot], frame).then_some(slot)
+    }
+
+    /// Notes what a pinned frame counts.
+    fn recount(&mut self, frame: &Arc<Frame>, bytes: usize, capacity: usize) {
+        if self.slot_of(frame).is_some() {
+            self.bytes += bytes;
+            self.bytes -= frame.bytes.swap(bytes, Ordering::Relaxed);
+            self.fit(capacity);
+        }
+    }
+
     fn remove(&mut self, frame: &Arc<Frame>) {
-        if let Some(&slot) = self.slots.get(&frame.key)
-            && Arc::ptr_eq(&self.frames[slot], frame)
-        {
+        if let Some(slot) = self.slot_of(frame) {
             self.remove_slot(slot);
         }
     }
 
     fn remove_slot(&mut self, slot: usize) {
         let frame = self.frames.swap_remove(slot);
+        self.bytes -= frame.bytes.load(Ordering::Relaxed);
         self.slots.remove(&frame.key);
         if let Some(moved) = self.frames.get(slot) {
             self.slots.insert(moved.key, slot);
@@ -249,24 +285,29 @@ impl Shard {
 /// The frames of a store.
 pub(crate) struct Pool {
     shards: Box<[Mutex<Shard>]>,
-    shard_capacity: usize,
+    shard_bytes: usize,
 }
 
-/// The fewest frames that a pool works with: a deep descent of every level pins a dozen.
-pub(crate) const FRAMES_MIN: usize = 64;
+/// The fewest frames of pages of the default size that a pool works with: a deep descent of every level pins a dozen.
+const FRAMES_MIN: usize = 64;
 const SHARDS_MAX: usize = 16;
 
 impl Pool {
-    /// A pool of `frames` frames.
-    pub fn new(frames: usize) -> Pool {
-        let frames = frames.max(FRAMES_MIN);
-        let shards = (frames / 64).clamp(1, SHARDS_MAX);
-        Pool { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_capacity: frames / shards }
+    /// A pool of `bytes` bytes.
+    pub fn new(bytes: usize) -> Pool {
+        let bytes = bytes.max(FRAMES_MIN * FRAME_BYTES);
+        let shards = (bytes / (FRAMES_MIN * FRAME_BYTES)).clamp(1, SHARDS_MAX);
+        Pool { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_bytes: bytes / shards }
     }
 
-    /// How many frames it holds at most while all can be evicted.
+    /// How many bytes it holds at most while all can be evicted.
     pub fn capacity(&self) -> usize {
-        self.shard_capacity * self.shards.len()
+        self.shard_bytes * self.shards.len()
+    }
+
+    /// How many bytes it holds now.
+    pub fn bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().bytes).sum()
     }
 
     /// How many frames it holds now.
@@ -302,14 +343,18 @@ impl Pool {
             frame.recent.store(true, Ordering::Relaxed);
             return Ok(Some(Pin::new(frame)));
         }
-        let frame = shard.insert(key, self.shard_capacity);
+        let frame = shard.insert(key, FRAME_BYTES, self.shard_bytes);
         let pin = Pin::new(&frame);
         let mut latch = Latch::write_arc(&frame.latch);
         drop(shard);
         match load() {
             Ok(Some(page)) => {
+                let bytes = frame_bytes(&page);
                 *latch = Some(Arc::new(page));
                 drop(latch);
+                if bytes != FRAME_BYTES {
+                    self.shard(key).lock().recount(&frame, bytes, self.shard_bytes);
+                }
                 Ok(Some(pin))
             }
             missing => {
@@ -322,16 +367,18 @@ impl Pool {
 
     /// The frame of a page whose image is given: in place of the one in memory, if there is one.
     pub fn put(&self, key: PoolKey, page: Arc<Page>) -> Pin {
+        let bytes = frame_bytes(&page);
         let mut shard = self.shard(key).lock();
-        match shard.get(key) {
+        match shard.get(key).cloned() {
             Some(frame) => {
-                let pin = Pin::new(frame);
+                let pin = Pin::new(&frame);
+                shard.recount(&frame, bytes, self.shard_bytes);
                 drop(shard);
                 pin.replace(page);
                 pin
             }
             None => {
-                let pin = Pin::new(&shard.insert(key, self.shard_capacity));
+                let pin = Pin::new(&shard.insert(key, bytes, self.shard_bytes));
                 // Before anybody else finds the frame: nobody can hold its latch yet.
                 pin.replace(page);
                 pin
@@ -348,7 +395,10 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, page::PageKind};
+    use crate::{
+        Error,
+        page::{PageKind, PageSize},
+    };
 
     fn key(index: u64) -> PoolKey {
         PoolKey { level: 0, index }
@@ -366,7 +416,7 @@ mod tests {
 
     #[test]
     fn stays_within_its_capacity_and_keeps_what_must_stay() {
-        let pool = Pool::new(64);
+        let pool = Pool::new(0);
         let pinned = load(&pool, 1);
         let dirty = load(&pool, 2);
         dirty.frame().dirty.store(true, Ordering::Release);
@@ -376,8 +426,9 @@ mod tests {
         drop(flying);
         for index in 4..1000 {
             load(&pool, index);
-            assert!(pool.len() <= pool.capacity());
+            assert!(pool.bytes() <= pool.capacity());
         }
+        assert_eq!(pool.len(), FRAMES_MIN);
         for index in 1..4 {
             assert!(pool.get(key(index)).is_some(), "page {index} was evicted");
         }
@@ -387,17 +438,44 @@ mod tests {
 
     #[test]
     fn grows_when_nothing_can_go_and_shrinks_again() {
-        let pool = Pool::new(64);
+        let pool = Pool::new(0);
         let pins: Vec<_> = (0..100).map(|index| load(&pool, index)).collect();
         assert_eq!(pool.len(), 100);
         drop(pins);
         load(&pool, 1000);
-        assert!(pool.len() <= pool.capacity());
+        assert!(pool.bytes() <= pool.capacity());
+    }
+
+    /// Pages of all sizes come and go, some of them in the place of one of another size.
+    #[test]
+    fn pages_count_what_they_take() {
+        let pool = Pool::new(4 << 20);
+        let sizes: Vec<PageSize> = PageSize::all().collect();
+        let sized = |index: u64| Page::sized(PageKind::Overflow, sizes[index as usize * 7 % sizes.len()]);
+        for index in 0..3000 {
+            let pin = match index % 3 {
+                0 => pool.put(key(index % 50), Arc::new(sized(index))),
+                _ => pool.fetch(key(index), || Ok(Some(sized(index)))).unwrap().unwrap(),
+            };
+            drop(pin);
+            if index % 10 == 0 {
+                pool.remove(pool.get(key(index % 50)).unwrap_or_else(|| load(&pool, index)).frame());
+            }
+            // A page that is larger than its shard is there alone.
+            let frames: Vec<_> = pool.shards.iter().map(|shard| shard.lock().frames.clone()).collect();
+            for (shard, frames) in pool.shards.iter().zip(frames) {
+                let images = frames.iter().filter_map(Frame::try_read);
+                let bytes: usize = images.map(|image| frame_bytes(&image)).sum();
+                assert_eq!(shard.lock().bytes, bytes);
+                assert!(bytes <= pool.shard_bytes || frames.len() == 1, "{bytes} of {}", pool.shard_bytes);
+            }
+        }
+        assert!(pool.len() > 10);
     }
 
     #[test]
     fn a_failed_load_leaves_nothing_behind() {
-        let pool = Pool::new(64);
+        let pool = Pool::new(0);
         assert!(pool.fetch(key(1), || Err(Error::Closed)).is_err());
         assert!(pool.fetch(key(1), || Ok(None)).unwrap().is_none());
         assert_eq!(load(&pool, 1).read().unwrap().body()[0], 1);
@@ -405,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_kept_image_does_not_change() {
-        let pool = Pool::new(64);
+        let pool = Pool::new(0);
         let kept = load(&pool, 1).read().unwrap().clone();
         let mut latch = load(&pool, 1).write().unwrap();
         latch.page_mut().body_mut()[0] = 99;

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::{
     Result,
-    page::{Page, PageId, PageKind},
+    page::{Page, PageId, PageKind, PageSize},
     sync::Arc,
 };
 
@@ -30,8 +30,13 @@ pub trait PageWrite: PageRead {
 
     /// Latches a page exclusively.
     fn write(&self, id: PageId) -> Result<Self::WriteGuard>;
-    /// A new page of zeros of the given kind, latched exclusively.
-    fn allocate(&self, kind: PageKind) -> Result<Self::WriteGuard>;
+    /// A new page of zeros of the given kind and size, latched exclusively.
+    fn allocate(&self, kind: PageKind, size: PageSize) -> Result<Self::WriteGuard>;
+    /// The largest page that it makes sense to allocate for a part of something: smaller ones can be had on a disk that
+    /// is nearly full.
+    fn part_size_max(&self) -> PageSize {
+        PageSize::MAX
+    }
     /// Gives a page back. Nothing may point to it any more.
     fn free(&self, guard: Self::WriteGuard) -> Result<()>;
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::database::Inner;
 use crate::{
     Csn, Error, Result,
+    page::PageCounts,
     store::shadow::{Purpose, Repair},
     sync::{
         Arc, Condvar, Mutex,
@@ -19,6 +20,8 @@ use crate::{
 const RECLAIM_PAGES: usize = 64;
 /// The same when the disk is full.
 const RECLAIM_PAGES_FULL: usize = 8;
+/// More levels than a tree has, for want of numbers: in nodes of 512 bytes a dozen separators of some length fit.
+const LEVELS: u64 = 12;
 /// How long nothing must have been committed for the root to be confirmed.
 const IDLE: Duration = Duration::from_millis(100);
 /// How long to wait for space if there is none at all.
@@ -227,7 +230,9 @@ pub(super) fn reclaim_some(inner: &Inner) -> Result<bool> {
 
 fn reclaim(inner: &Inner, pages_max: usize) -> Result<bool> {
     let Some((id, tree)) = inner.directory.dropped(&*inner.store)? else { return Ok(false) };
-    let pages = inner.store.begin_for(Purpose::Free, 2 * pages_max as u64)?;
+    // The nodes of the page table above what is freed, and on the way to where it ends nodes of the tree.
+    let changed = PageCounts::from(2 * pages_max as u64) + PageCounts::of(tree.size(), LEVELS);
+    let pages = inner.store.begin_for(Purpose::Free, changed)?;
     let reclaimed = tree.reclaim(&pages, pages_max).and_then(|all| {
         if all {
             inner.directory.remove(&pages, id)?;

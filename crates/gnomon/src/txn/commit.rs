@@ -11,9 +11,9 @@ use super::{
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
 use crate::{
-    Csn, Result, TreeId,
+    Csn, Error, Result, TreeId,
     access::{self, Change, Seek, Tree},
-    page::BODY_BYTES,
+    page::{PageCounts, PageSize},
     store::shadow::{PageTxn, Purpose},
     sync::Arc,
 };
@@ -115,11 +115,28 @@ impl Transaction {
 /// Begins the page transaction of a commit.
 fn begin<'a>(inner: &'a Inner, writes: &WriteSet, large: Option<&Finished>) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
-    let pages = pages_changed(inner, writes)?;
-    match large {
-        Some(large) => inner.store.begin_publishing(Purpose::Use, pages, large.pages()),
-        None => inner.store.begin_for(purpose, pages),
+    in_parts(|part_max| {
+        let changed = pages_changed(inner, writes, part_max)?;
+        let mut pages = match large {
+            Some(large) => inner.store.begin_publishing(Purpose::Use, changed, large.pages())?,
+            None => inner.store.begin_for(purpose, changed)?,
+        };
+        pages.set_part_size_max(part_max);
+        Ok(pages)
+    })
+}
+
+/// Tries something that reserves space with large values on pages of the sizes that fit them, and if the disk is too full
+/// for such pages, because its free space is scattered, with smaller ones.
+pub(super) fn in_parts<T>(mut reserve: impl FnMut(PageSize) -> Result<T>) -> Result<T> {
+    const SMALLER: PageSize = PageSize::at_least(32 << 10).expect("there is such a size");
+    for part_max in [PageSize::MAX, SMALLER] {
+        match reserve(part_max) {
+            Err(Error::DiskFull) => continue,
+            done => return done,
+        }
     }
+    reserve(PageSize::DEFAULT)
 }
 
 /// Takes the CSN of a page transaction, and patches `writes` and what `first` changes, which is called before. A failure
@@ -170,7 +187,7 @@ fn patch(
             (true, false) => create(inner, pages, csn, id, writes)?,
             (false, true) => {
                 let state = inner.tree(id)?;
-                inner.directory.drop_tree(pages, id, state.tree.root())?;
+                inner.directory.drop_tree(pages, id, &state.tree)?;
                 inner.forget_tree(id);
             }
             (false, false) => {
@@ -203,16 +220,15 @@ fn patch(
 fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: TreeWrites) -> Result<()> {
     let tree = match writes.made {
         Some(made) => made,
-        None => Tree::create(pages)?,
+        None => Tree::create(pages, writes.size)?,
     };
     for (key, value) in writes.keys {
         if let Some(value) = value {
             tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;
         }
     }
-    let root = tree.root();
     inner.add_tree(id, TreeState::new(tree, csn));
-    inner.directory.insert(pages, id, root)
+    inner.directory.insert(pages, id, &tree)
 }
 
 // A leaf that is changed may be split, or merged with a neighbour, which changes their parent.
@@ -220,58 +236,86 @@ const PAGES_A_LEAF: u64 = 3;
 /// Splits of nodes further up, and of leaves by others before this transaction comes to them.
 const PAGES_A_TREE: u64 = 8;
 
-/// At most so many pages change when `writes` are patched now.
-pub(super) fn pages_changed(inner: &Inner, writes: &WriteSet) -> Result<u64> {
-    pages_changed_in(inner, writes, |leaves| leaves)
+/// At most so many pages change when `writes` are patched now, with large values on pages of up to `part_max`.
+pub(super) fn pages_changed(inner: &Inner, writes: &WriteSet, part_max: PageSize) -> Result<PageCounts> {
+    pages_changed_in(inner, writes, part_max, |leaves| leaves)
 }
 
 /// At most so many pages change when `writes` are patched at some time to come: unless others have split each of the
 /// leaves that have the keys more than once until then.
-pub(super) fn pages_changed_later(inner: &Inner, writes: &WriteSet) -> Result<u64> {
-    pages_changed_in(inner, writes, |leaves| 2 * leaves)
+pub(super) fn pages_changed_later(
+    inner: &Inner,
+    writes: &WriteSet,
+    part_max: PageSize,
+) -> Result<PageCounts> {
+    pages_changed_in(inner, writes, part_max, |leaves| 2 * leaves)
 }
 
 /// `later` tells how many leaves those will be that are so many now, were there keys enough.
-fn pages_changed_in(inner: &Inner, writes: &WriteSet, later: impl Fn(u64) -> u64) -> Result<u64> {
+fn pages_changed_in(
+    inner: &Inner,
+    writes: &WriteSet,
+    part_max: PageSize,
+    later: impl Fn(u64) -> u64,
+) -> Result<PageCounts> {
     // Looking at the leaves of a few keys costs more than it saves.
     const KEYS_FEW: usize = 16;
-    let mut pages = 0;
+    let mut pages = PageCounts::default();
     for (id, tree) in writes.trees() {
+        if tree.created || tree.dropped {
+            // The directory's.
+            pages += PageCounts::from(PAGES_A_TREE);
+        }
+        if tree.dropped {
+            continue;
+        }
+        let size = if tree.created { tree.size } else { inner.tree(id)?.tree.size() };
         let mut put_bytes = 0;
-        let mut overflow_pages = 0;
         for (key, value) in tree.keys.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
-            let (bytes, pages) = access::room_for(key.len(), value.len());
+            let (bytes, beside) = access::room_for(size, part_max, key.len(), value.len());
             put_bytes += bytes;
-            overflow_pages += pages;
+            pages += beside;
+        }
+        if tree.created && put_bytes < size.body_bytes() * 3 / 4 {
+            // Its root has room for all of it.
+            pages[size] += 1;
+            continue;
         }
         let leaves = match tree.keys.len() {
-            _ if tree.created || tree.dropped => 0,
+            _ if tree.created => 0,
             few if few <= KEYS_FEW => few as u64,
             many => later(leaves_of(inner, id, tree)?).min(many as u64),
         };
-        pages += PAGES_A_LEAF * leaves + new_pages(put_bytes, overflow_pages) + PAGES_A_TREE;
+        pages[size] += PAGES_A_LEAF * leaves + new_leaves(size, put_bytes) + PAGES_A_TREE;
     }
     Ok(pages)
 }
 
-/// At most so many pages are new when entries of so many bytes are put into leaves, and so many pages beside them.
-fn new_pages(put_bytes: usize, overflow_pages: usize) -> u64 {
+/// At most so many nodes of `size` are new when entries of so many bytes are put into leaves.
+fn new_leaves(size: PageSize, put_bytes: usize) -> u64 {
     // A split leaves pages at least a quarter full.
-    (put_bytes / (BODY_BYTES / 4) + overflow_pages) as u64
+    (put_bytes / (size.body_bytes() / 4)) as u64
 }
 
-/// At most so many pages of a tree change when entries with keys of `key_bytes` are put that follow each other, and when
-/// they are deleted. `values` are the lengths of their values.
-pub(super) fn pages_of_sequence(key_bytes: usize, values: impl Iterator<Item = usize>) -> (u64, u64) {
+/// At most so many pages change when entries with keys of `key_bytes` are put into a tree with nodes of the default size
+/// that follow each other, and when they are deleted. `values` are the lengths of their values.
+pub(super) fn pages_of_sequence(
+    part_max: PageSize,
+    key_bytes: usize,
+    values: impl Iterator<Item = usize>,
+) -> (PageCounts, PageCounts) {
     // Beside the nodes above them in the page table, one for many of those that are given back together.
     const FREED_A_NODE: u64 = 8;
-    let (mut count, mut put_bytes, mut overflow_pages) = (0, 0, 0);
+    let size = PageSize::DEFAULT;
+    let (mut count, mut put_bytes, mut beside) = (0, 0, PageCounts::default());
     for value_bytes in values {
-        let (bytes, pages) = access::room_for(key_bytes, value_bytes);
-        (count, put_bytes, overflow_pages) = (count + 1, put_bytes + bytes, overflow_pages + pages);
+        let (bytes, pages) = access::room_for(size, part_max, key_bytes, value_bytes);
+        (count, put_bytes) = (count + 1, put_bytes + bytes);
+        beside += pages;
     }
     let leaves = PAGES_A_LEAF * count + PAGES_A_TREE;
-    (leaves + new_pages(put_bytes, overflow_pages), leaves + (overflow_pages as u64).div_ceil(FREED_A_NODE))
+    let removed = leaves + beside.pages().div_ceil(FREED_A_NODE);
+    (beside + PageCounts::from(leaves + new_leaves(size, put_bytes)), PageCounts::from(removed))
 }
 
 /// How many leaves have the keys that are written.

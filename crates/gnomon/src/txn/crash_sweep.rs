@@ -10,13 +10,14 @@
 use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
-    Database, Direction, Isolation, KeyRange, Options, TxnOptions, background, database, restore, verify,
+    Database, Direction, Isolation, KeyRange, Options, TreeOptions, TxnOptions, background, database,
+    restore, verify,
 };
 use crate::{
     Csn, Error, Result, TreeId,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
-    page::{PAGE_BYTES, Page},
+    page::{FORMAT_VERSION, Page, PageSize},
     store::shadow::{Backup, FILE, PinnedRoot, PlantedBug},
     sync::Arc,
 };
@@ -84,17 +85,30 @@ const DIRTY_PAGES: [usize; 2] = [6, 60];
 /// Transactions whose changes and locks take more memory are large: some of them.
 const ESCALATE_BYTES: usize = 2500;
 
+/// The sizes of the trees of a workload, in turn.
+const PAGE_BYTES_OF_TREES: [usize; 4] = [512, 4096, 16 << 10, 1024];
+
+/// How the tree is made that comes after so many others.
+fn tree_options(db: &Database, seed: u64, trees: usize) -> TreeOptions {
+    let bytes = PAGE_BYTES_OF_TREES[(seed as usize + trees) % PAGE_BYTES_OF_TREES.len()];
+    let size = PageSize::from_bytes(bytes).expect("pages can have that size");
+    TreeOptions { page_size: size.max(db.stats().page_size_min) }
+}
+
 fn open(disk: &SimDisk, planted: Option<PlantedBug>, seed: u64) -> Result<Database> {
+    // In some databases there are smaller pages than a block of the page table.
+    let page_bytes_min = if seed % 4 == 2 { 512 } else { 4096 };
     let options = Options {
         pool_bytes: 512 << 10,
         escalate_bytes: ESCALATE_BYTES,
+        page_bytes_min,
         seed: Some(7),
         degraded: disk.lacks_parts(),
         ..Options::default()
     };
     let set = if disk.parts() == 0 { (&disk.open_exclusive()?).into() } else { disk.set() };
     let db = Database::open_store(set, options, database::Access::Write, |store| {
-        store.dirty_max = DIRTY_PAGES[seed as usize % 2];
+        store.dirty_bytes_max = DIRTY_PAGES[seed as usize % 2] * 4096;
         store.planted = planted;
         store.write_in_order();
     })?;
@@ -194,7 +208,8 @@ fn work(
                 .collect::<Vec<u8>>();
             let done = match (rng.below(20), tree) {
                 (0, _) | (_, None) => {
-                    next.contents.insert(txn.create_tree()?, BTreeMap::new());
+                    let options = tree_options(&db, seed, next.contents.len());
+                    next.contents.insert(txn.create_tree_with(options)?, BTreeMap::new());
                     changes_trees = true;
                     Ok(())
                 }
@@ -306,7 +321,11 @@ fn newest_page(image: &SimDisk) -> u64 {
         let file = image.open(&name, false).expect("it can be read");
         let mut blocks = vec![0; file.len().expect("it can be read") as usize];
         file.read_at(0, &mut blocks).expect("it can be read");
-        let pages = blocks.chunks_exact(PAGE_BYTES).filter_map(|block| Page::unseal(block).ok());
+        let pages = (0..blocks.len()).step_by(512).filter_map(|at| {
+            let size = Page::size_told(&blocks[at..])?;
+            let block = blocks.get(at..at + size.bytes()).filter(|block| block[4] == FORMAT_VERSION)?;
+            Page::check(block).ok()
+        });
         pages.map(|(_, identity)| identity.batch).max().unwrap_or_default()
     });
     newest.max().unwrap_or_default()
@@ -556,6 +575,7 @@ fn planted_bugs_are_caught() {
         PlantedBug::EntryRemovedFirst,
         PlantedBug::MoveUnsynced,
         PlantedBug::PublishedUnsynced,
+        PlantedBug::ExtentFreedShort,
     ] {
         let caught = (1..10).find_map(|seed| sweep(seed, 0, Some(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));

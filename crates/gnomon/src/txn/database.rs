@@ -18,6 +18,7 @@ use crate::{
     disk::{Disk, DiskSet, MemDisk},
     env::{Rng, SystemClock},
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
+    page::PageSize,
     store::shadow::{Activity, Opening, ShadowStore, StoreStats},
     sync::{
         Arc, Mutex, RwLock,
@@ -70,6 +71,9 @@ pub struct Options {
     pub fill_max: f64,
     /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
+    /// The size in bytes of the smallest pages that trees of a new database can have: 512, 1024, 2048 or 4096. Space is
+    /// given out in such pieces. It never changes, and is ignored when the database exists.
+    pub page_bytes_min: usize,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -90,6 +94,7 @@ impl Default for Options {
             fill_max: 0.7,
             cleaner: true,
             prepared_max: 64,
+            page_bytes_min: PageSize::DEFAULT.bytes(),
             seed: None,
         }
     }
@@ -106,15 +111,18 @@ pub struct Stats {
     pub batches: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,
-    /// The length of all files in pages of 4 KiB.
+    /// The size of the smallest page ([`Options::page_bytes_min`]), and of the physical pages that are counted below.
+    pub page_size_min: PageSize,
+    /// The length of all files in physical pages.
     pub file_pages: u64,
     /// Of these, pages that the durable state uses.
     pub used_pages: u64,
-    /// Segments (runs of 512 KiB) of the file.
+    /// Segments (runs of 128 physical pages) of the file.
     pub segments: u64,
     /// Of these, segments known to be empty: what was not looked at since opening does not count.
     pub segments_empty: u64,
-    /// Pages that are kept only for backups under way, and for snapshots older than a large transaction's commit.
+    /// Physical pages that are kept only for backups under way, and for snapshots older than a large transaction's
+    /// commit.
     pub held_pages: u64,
     /// Logical page numbers handed out so far.
     pub logical_pages: u64,
@@ -122,10 +130,12 @@ pub struct Stats {
     pub table_depth: u8,
     /// Nodes of the page table, at most: so many as the page numbers handed out need.
     pub table_pages: u64,
-    /// Frames of the buffer pool in use.
+    /// Pages in the buffer pool.
     pub pool_frames: usize,
-    /// Frames of the buffer pool.
-    pub pool_frames_max: usize,
+    /// What they take, in bytes, about.
+    pub pool_bytes: usize,
+    /// What they may take, unless more are needed at a time.
+    pub pool_bytes_max: usize,
     /// What old versions take in memory, in bytes.
     pub version_bytes: usize,
     /// What was done since the database was opened.
@@ -139,6 +149,7 @@ impl Stats {
             identity: stats.identity,
             batches: stats.batch,
             durable_csn: stats.durable_csn,
+            page_size_min: stats.unit,
             file_pages: stats.file_pages,
             used_pages: stats.used_pages,
             segments: stats.segments.0,
@@ -147,8 +158,9 @@ impl Stats {
             logical_pages: stats.logical_pages,
             table_depth: stats.table_depth,
             table_pages: stats.table_pages,
-            pool_frames: stats.pool_frames.0,
-            pool_frames_max: stats.pool_frames.1,
+            pool_frames: stats.pool_frames,
+            pool_bytes: stats.pool_bytes.0,
+            pool_bytes_max: stats.pool_bytes.1,
             version_bytes,
             activity: stats.activity,
         }
@@ -308,11 +320,18 @@ impl Database {
             let detail = format!("fill_max is {}: give it a share from 0.3 to 0.95", options.fill_max);
             return Err(Error::BadOption(detail));
         }
+        let unit = PageSize::from_bytes(options.page_bytes_min).filter(|unit| *unit <= PageSize::DEFAULT);
+        let Some(unit) = unit else {
+            let detail =
+                format!("page_bytes_min is {}: give it 512, 1024, 2048 or 4096", options.page_bytes_min);
+            return Err(Error::BadOption(detail));
+        };
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let read_only = access == Access::Read;
         let identity = (options.create && !read_only).then(|| rng.next_u64());
         let how = Opening {
             create: identity,
+            unit,
             mirrored: disks.is_mirrored(),
             degraded: options.degraded,
             pool_bytes: options.pool_bytes,

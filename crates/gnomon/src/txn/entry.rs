@@ -4,9 +4,9 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1 | version, now 1 |
+//! | 1 | version, now 2 |
 //! | 8 | length of the entry, from the version to the checksum |
-//! | 8 | logical pages that change at most when the transaction ends |
+//! | 12 times 8 | logical pages of each size, from 512 bytes on, that change at most when the transaction ends |
 //! | 4, n | note: its length, the bytes that the owner gave |
 //! | 4 | trees that are written; for each: |
 //! | 8, 8 | its number, how many of its keys are written; for each of these, in their order: |
@@ -25,9 +25,10 @@ use super::{
 use crate::{
     KEY_BYTES_MAX, Result, TreeId, VALUE_BYTES_MAX,
     lock::{GAP_MODES, KEY_MODES, LockName, LockOwner, Mode, Part, TREE_MODES, TableId, key_mode},
+    page::{PageCounts, SIZES},
 };
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Where the length stands, and how long the entry is without what it says.
 const LENGTH_AT: usize = 1;
 const SUM_BYTES: usize = 4;
@@ -77,7 +78,7 @@ impl HeldLock {
 /// What of a transaction is stored, by reference.
 pub(super) struct Outgoing<'a> {
     /// Pages that change at most when the transaction ends.
-    pub pages: u64,
+    pub pages: PageCounts,
     note: &'a [u8],
     writes: &'a WriteSet,
     held: &'a LockOwner,
@@ -90,7 +91,7 @@ pub(super) struct Outgoing<'a> {
 /// What was stored.
 #[derive(Default)]
 pub(super) struct Entry {
-    pub pages: u64,
+    pub pages: PageCounts,
     pub note: Box<[u8]>,
     pub writes: WriteSet,
     pub pending: Vec<(TreeId, Box<[u8]>)>,
@@ -112,7 +113,7 @@ impl<'a> Outgoing<'a> {
                 locks.push(HeldLock::new(name, mode));
             }
         });
-        Outgoing { pages: 0, note, writes, held, locks, is_pending }
+        Outgoing { pages: PageCounts::default(), note, writes, held, locks, is_pending }
     }
 
     /// How many bytes the entry has.
@@ -128,7 +129,7 @@ impl<'a> Outgoing<'a> {
             HeldPart::Key(key) => (3 + 8 + 2 + key.len()) as u64,
             HeldPart::Whole | HeldPart::End => 3 + 8,
         });
-        let fixed = 1 + 8 + 8 + 4 + self.note.len() + 4 + 8 + SUM_BYTES;
+        let fixed = 1 + 8 + 8 * SIZES + 4 + self.note.len() + 4 + 8 + SUM_BYTES;
         fixed as u64 + writes.sum::<u64>() + locks.sum::<u64>()
     }
 
@@ -142,7 +143,7 @@ impl<'a> Outgoing<'a> {
     fn write(&self, out: &mut Parts<'_>) -> Result<()> {
         out.put(&[VERSION])?;
         out.put(&self.length().to_le_bytes())?;
-        out.put(&self.pages.to_le_bytes())?;
+        self.pages.to_array().iter().try_for_each(|count| out.put(&count.to_le_bytes()))?;
         out.put_long(self.note)?;
         out.put(&(self.writes.trees().count() as u32).to_le_bytes())?;
         for (tree, writes) in self.writes.trees() {
@@ -237,10 +238,15 @@ impl Entry {
             return Err("its checksum is wrong");
         }
         let mut rest = Rest(whole.get(LENGTH_AT + 8..).ok_or(SHORT)?);
-        let mut entry = Entry { pages: rest.u64()?, note: rest.long()?.into(), ..Entry::default() };
-        if entry.pages > PAGES_MAX {
-            return Err("it asks for more pages than there can be");
+        let mut pages = [0; SIZES];
+        for count in &mut pages {
+            *count = rest.u64()?;
+            if *count > PAGES_MAX {
+                return Err("it asks for more pages than there can be");
+            }
         }
+        let pages = PageCounts::from_array(pages);
+        let mut entry = Entry { pages, note: rest.long()?.into(), ..Entry::default() };
         for _ in 0..rest.u32()? {
             let tree = TreeId(rest.u64()?);
             for _ in 0..rest.u64()? {
@@ -351,7 +357,10 @@ mod tests {
     /// A random transaction's entry, in parts, and what must come back of it.
     fn random(rng: &mut Rng, part_bytes: usize) -> (Vec<Vec<u8>>, Entry) {
         let mut owner = locks();
-        let mut expected = Entry { pages: rng.below(1 << 30), ..Entry::default() };
+        let mut expected = Entry {
+            pages: PageCounts::from_array(std::array::from_fn(|_| rng.below(1 << 30))),
+            ..Entry::default()
+        };
         expected.note = vec![7; rng.below(30) as usize].into();
         let options = WaitOptions::default();
         for _ in 0..rng.below(30) {

@@ -254,7 +254,8 @@ impl Transaction {
             let tree = match tree {
                 Some(tree) => *tree,
                 None => {
-                    let made = Tree::create(&pages)?;
+                    let size = self.writes.tree(id).map(|writes| writes.size).unwrap_or_default();
+                    let made = Tree::create(&pages, size)?;
                     (*tree, *made_in) = (Some(made), *changed_in);
                     made
                 }

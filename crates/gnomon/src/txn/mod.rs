@@ -68,5 +68,5 @@ pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
 pub use range::{Direction, KeyRange};
-pub use transaction::{Isolation, RowLock, Savepoint, Transaction, TreeLock, TxnOptions};
+pub use transaction::{Isolation, RowLock, Savepoint, Transaction, TreeLock, TreeOptions, TxnOptions};
 pub use verify::{VerifiedTree, VerifyReport, verify};

@@ -25,7 +25,7 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
 use super::{
-    commit::{Ticket, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order},
+    commit::{Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order},
     database::{Database, Handle, Inner},
     entry::{Entry, HeldLock, Outgoing},
     transaction::Transaction,
@@ -39,6 +39,7 @@ use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result, TxnId,
     lock::LockOwner,
+    page::{PageCounts, PageSize},
     store::shadow::Reservation,
     sync::{Arc, Mutex},
 };
@@ -70,10 +71,12 @@ struct Prepared {
     locks: LockOwner,
     pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
     reservation: Reservation,
+    /// The largest pages that it counts on for parts of large values.
+    part_max: PageSize,
     /// Parts of the stored entry.
     parts: u32,
     /// Pages that change when they are removed.
-    pages_removed: u64,
+    pages_removed: PageCounts,
 }
 
 impl Drop for Prepared {
@@ -184,10 +187,17 @@ impl Transaction {
         self.writes.forget_marks();
         let is_pending = |tree, key: &[u8]| inner.tree(tree).is_ok_and(|state| state.is_pending(key));
         let mut outgoing = Outgoing::new(&self.writes, &self.locks, note, &is_pending);
-        let (parts, pages_put, pages_removed) = pages_of_entry(outgoing.length())?;
-        outgoing.pages = pages_changed_later(inner, &self.writes)? + pages_removed;
-        let reservation = Reservation::new(&inner.store, outgoing.pages)?;
-        let pages = inner.store.begin(pages_put)?;
+        let (parts, _, pages_removed) = pages_of_entry(outgoing.length(), PageSize::DEFAULT)?;
+        let (part_max, reservation) = in_parts(|part_max| {
+            outgoing.pages = pages_changed_later(inner, &self.writes, part_max)? + pages_removed;
+            Ok((part_max, Reservation::new(&inner.store, outgoing.pages)?))
+        })?;
+        let pages = in_parts(|part_max| {
+            let (_, pages_put, _) = pages_of_entry(outgoing.length(), part_max)?;
+            let mut pages = inner.store.begin(pages_put)?;
+            pages.set_part_size_max(part_max);
+            Ok(pages)
+        })?;
         // Inside the gate, as in every commit.
         inner.check_open()?;
         let csn = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
@@ -205,6 +215,7 @@ impl Transaction {
             locks: std::mem::replace(&mut self.locks, inner.locks.owner(info.txn)),
             pending: std::mem::take(&mut self.pending),
             reservation,
+            part_max,
             parts,
             pages_removed,
         };
@@ -217,11 +228,11 @@ impl Transaction {
 }
 
 /// The parts of an entry of so many bytes, and the pages that change at most when they are put and when they are removed.
-fn pages_of_entry(bytes: u64) -> Result<(u32, u64, u64)> {
+fn pages_of_entry(bytes: u64, part_max: PageSize) -> Result<(u32, PageCounts, PageCounts)> {
     let parts = bytes.div_ceil(PART_BYTES as u64);
     let count = u32::try_from(parts).map_err(|_| Error::TransactionTooLarge)?;
     let lengths = (0..parts).map(|part| (bytes - part * PART_BYTES as u64).min(PART_BYTES as u64) as usize);
-    let (put, removed) = pages_of_sequence(PART_KEY_BYTES, lengths);
+    let (put, removed) = pages_of_sequence(part_max, PART_KEY_BYTES, lengths);
     Ok((count, put, removed))
 }
 
@@ -335,7 +346,6 @@ impl PreparedTransaction {
         inner.store.check()?;
         let prepared = self.prepared.as_deref_mut().expect("it has not ended");
         let (parts, pages_removed) = (prepared.parts, prepared.pages_removed);
-        let pages_patched = if commit { pages_changed(inner, &prepared.writes)? } else { 0 };
         #[cfg(test)]
         if inner.store.planted == Some(PlantedBug::EntryRemovedFirst) {
             let pages = inner.store.begin(pages_removed)?;
@@ -343,7 +353,16 @@ impl PreparedTransaction {
             drop(pages);
             inner.store.flush()?;
         }
-        let pages = prepared.reservation.begin(pages_patched + pages_removed)?;
+        let part_max = in_parts(|max| {
+            // What is reserved is for parts of that size.
+            let part_max = max.min(prepared.part_max);
+            let patched = match commit {
+                true => pages_changed(inner, &prepared.writes, part_max)?,
+                false => PageCounts::default(),
+            };
+            prepared.reservation.cover(&(patched + pages_removed)).map(|()| part_max)
+        })?;
+        let pages = prepared.reservation.begin(part_max)?;
         // Inside the gate, as in every commit.
         inner.check_open()?;
         let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
@@ -398,8 +417,9 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             locks: inner.locks.owner(info.txn),
             pending: Vec::new(),
             reservation: Reservation::none(&inner.store),
+            part_max: PageSize::MAX,
             parts,
-            pages_removed: pages_of_entry(bytes.len() as u64)?.2,
+            pages_removed: pages_of_entry(bytes.len() as u64, PageSize::DEFAULT)?.2,
         };
         // Nobody writes to a database that is only looked at, and nobody can end what is prepared in it.
         if !read_only {

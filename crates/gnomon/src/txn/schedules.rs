@@ -30,7 +30,7 @@ struct World {
 fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
     Database::open_store(disk.into(), options, database::Access::Write, |store| {
-        store.dirty_max = 1;
+        store.dirty_bytes_max = 4096;
         store.race = race;
     })
     .unwrap()
@@ -514,7 +514,7 @@ fn large_world(race: Option<PlantedRace>) -> Arc<World> {
     drop(world.db);
     let options = Options { pool_bytes: 512 << 10, escalate_bytes: 1, seed: Some(7), ..Options::default() };
     world.db = Database::open_store((&world.disk).into(), options, database::Access::Write, |store| {
-        store.dirty_max = 1;
+        store.dirty_bytes_max = 4096;
         store.race = race;
     })
     .unwrap();

@@ -39,7 +39,9 @@ const LAST: u64 = u64::MAX;
 
 fn open(disk: &SimDisk) -> Result<Database> {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
-    Database::open_store(disk.into(), options, database::Access::Write, |store| store.dirty_max = 8)
+    Database::open_store(disk.into(), options, database::Access::Write, |store| {
+        store.dirty_bytes_max = 8 * 4096
+    })
 }
 
 fn row(client: u64, row: u64) -> Vec<u8> {

@@ -13,11 +13,21 @@ use super::{
     writes::WriteSet,
 };
 use crate::{
-    Csn, Error, Interrupt, KEY_BYTES_MAX, Result, TreeId, TxnId, VALUE_BYTES_MAX,
-    access::{Seek, Tree},
+    Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
+    access::{self, Seek, Tree},
     lock::{LockName, LockOwner, Mark, Mode, TableId, WaitOptions, gap_mode, key_mode, tree_mode},
+    page::PageSize,
     sync::Arc,
 };
+
+/// How a tree is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeOptions {
+    /// The size of its pages, at least [`Options::page_bytes_min`](crate::Options::page_bytes_min). Small pages write
+    /// less for a small change; large ones make long scans and large entries cheap. A key has at most a quarter of a
+    /// page. Values that do not fit a third of one get pages of their own, as large as they need.
+    pub page_size: PageSize,
+}
 
 /// What a transaction sees of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -303,12 +313,9 @@ impl Transaction {
         self.inner().store.check()
     }
 
-    fn check_write(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn check_write(&self, value: &[u8]) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
-        }
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Error::KeyTooLong { bytes: key.len() });
         }
         if value.len() > VALUE_BYTES_MAX {
             return Err(Error::ValueTooLong { bytes: value.len() });
@@ -356,20 +363,37 @@ impl Transaction {
     /// Makes a new, empty tree, which exists for others when this transaction has committed. The first tree of a
     /// database is number 1.
     pub fn create_tree(&mut self) -> Result<TreeId> {
-        self.check_write(&[], &[])?;
+        self.create_tree_with(TreeOptions::default())
+    }
+
+    /// As [`Transaction::create_tree`], with pages of another size.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if the pages are smaller than the database's smallest.
+    pub fn create_tree_with(&mut self, options: TreeOptions) -> Result<TreeId> {
+        self.check_write(&[])?;
+        self.inner().store.check_page_size(options.page_size)?;
         let id = self.inner().new_tree_id();
-        self.writes.create_tree(id);
+        self.writes.create_tree(id, options.page_size);
         self.used.push(Used { id, state: None, mode: tree_mode::X });
         Ok(id)
     }
 
     /// Drops a tree with all that it holds, when this transaction commits. Locks it exclusively.
     pub fn drop_tree(&mut self, tree: TreeId) -> Result<()> {
-        self.check_write(&[], &[])?;
+        self.check_write(&[])?;
         self.use_tree(tree, tree_mode::X)?;
         self.drop_private(tree)?;
         self.writes.drop_tree(tree);
         Ok(())
+    }
+
+    /// The size of a tree's nodes.
+    fn page_size(&self, used: &Used) -> PageSize {
+        match &used.state {
+            Some(state) => state.tree.size(),
+            None => self.writes.tree(used.id).map(|writes| writes.size).unwrap_or_default(),
+        }
     }
 
     /// Locks a whole tree until the transaction ends.
@@ -507,7 +531,7 @@ impl Transaction {
     /// Writes a key that must be absent; [`Error::KeyExists`] otherwise, and then nothing is written and the
     /// transaction can go on. Waits for others that write the key, and looks at what they committed.
     pub fn insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
-        self.check_write(key, value)?;
+        self.check_write(value)?;
         match self.write(tree, key, Some(value), true)? {
             true => Err(Error::KeyExists),
             false => Ok(()),
@@ -516,13 +540,13 @@ impl Transaction {
 
     /// Writes a key, present or not.
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
-        self.check_write(key, value)?;
+        self.check_write(value)?;
         self.write(tree, key, Some(value), false).map(|_| ())
     }
 
     /// Deletes a key; false if it was absent.
     pub fn delete(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
-        self.check_write(key, &[])?;
+        self.check_write(&[])?;
         self.write(tree, key, None, false)
     }
 
@@ -536,6 +560,10 @@ impl Transaction {
     ) -> Result<bool> {
         self.relieve()?;
         let used = self.use_tree(tree, tree_mode::IX)?;
+        let max = access::key_bytes_max(self.page_size(&used));
+        if key.len() > max {
+            return Err(Error::KeyTooLong { bytes: key.len(), max });
+        }
         if used.covered() < Covered::Writes {
             self.lock(LockName::key(KEYS, tree.0, key), key_mode::X)?;
         }

@@ -6,6 +6,7 @@ use super::{epoch::Epochs, versions::Versions};
 use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::{Change, Seek, Tree},
+    page::PageSize,
     store::{PageRead, PageWrite, shadow::ShadowStore},
     sync::Mutex,
 };
@@ -90,7 +91,8 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
 /// The directory of trees: a tree of its own, whose root is the store's first page.
 ///
 /// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
-/// bytes, little-endian). A dropped tree stays until its pages are given back.
+/// bytes, little-endian) and the size of its nodes (1 byte: log2 of their bytes, less 9). A dropped tree stays until its
+/// pages are given back.
 ///
 /// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length of
 /// the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value: a
@@ -114,8 +116,10 @@ fn directory_key(state: u8, tree: TreeId) -> [u8; 9] {
     key
 }
 
-fn put(root: PageId) -> impl FnMut(Option<&[u8]>) -> Change<'static> {
-    move |_| Change::Put(root.0.to_le_bytes().to_vec().into())
+fn put(tree: &Tree) -> impl FnMut(Option<&[u8]>) -> Change<'static> {
+    let mut value = tree.root().0.to_le_bytes().to_vec();
+    value.push(tree.size().code());
+    move |_| Change::Put(value.clone().into())
 }
 
 fn delete(_: Option<&[u8]>) -> Change<'static> {
@@ -124,13 +128,13 @@ fn delete(_: Option<&[u8]>) -> Change<'static> {
 
 impl Directory {
     pub fn create(pages: &impl PageWrite) -> Result<Directory> {
-        let tree = Tree::create(pages)?;
+        let tree = Tree::create(pages, PageSize::DEFAULT)?;
         assert_eq!(tree.root(), ShadowStore::FIRST_PAGE, "the directory is the first thing in a store");
         Ok(Directory(tree))
     }
 
     pub fn open() -> Directory {
-        Directory(Tree::open(ShadowStore::FIRST_PAGE))
+        Directory(Tree::open(ShadowStore::FIRST_PAGE, PageSize::DEFAULT))
     }
 
     pub fn tree(&self) -> &Tree {
@@ -139,19 +143,19 @@ impl Directory {
 
     pub fn get(&self, pages: &impl PageRead, tree: TreeId) -> Result<Tree> {
         match self.0.get(pages, &directory_key(LIVE, tree))? {
-            Some(root) => Ok(Tree::open(decode_root(&root)?)),
+            Some(value) => decode_tree(&value),
             None => Err(Error::NoSuchTree(tree)),
         }
     }
 
-    pub fn insert(&self, pages: &impl PageWrite, tree: TreeId, root: PageId) -> Result<()> {
-        self.0.update(pages, &directory_key(LIVE, tree), &mut put(root))
+    pub fn insert(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<()> {
+        self.0.update(pages, &directory_key(LIVE, id), &mut put(tree))
     }
 
     /// Notes that a tree is dropped and its pages are to be given back.
-    pub fn drop_tree(&self, pages: &impl PageWrite, tree: TreeId, root: PageId) -> Result<()> {
-        self.0.update(pages, &directory_key(LIVE, tree), &mut delete)?;
-        self.0.update(pages, &directory_key(DROPPED, tree), &mut put(root))
+    pub fn drop_tree(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<()> {
+        self.0.update(pages, &directory_key(LIVE, id), &mut delete)?;
+        self.0.update(pages, &directory_key(DROPPED, id), &mut put(tree))
     }
 
     /// Forgets a dropped tree.
@@ -187,8 +191,8 @@ impl Directory {
         if key.first() == Some(&PREPARED) {
             return Ok(None);
         }
-        let root = self.0.get(pages, &key)?;
-        Ok(Some((decode_key(&key)?.1, Tree::open(decode_root(root.as_deref().unwrap_or_default())?))))
+        let value = self.0.get(pages, &key)?;
+        Ok(Some((decode_key(&key)?.1, decode_tree(value.as_deref().unwrap_or_default())?)))
     }
 
     /// Every tree, live and dropped.
@@ -203,8 +207,8 @@ impl Directory {
             }
             let (state, id) = decode_key(&key)?;
             // A dropped tree whose last pages are given back at this moment may be gone by now.
-            if let Some(root) = self.0.get(pages, &key)? {
-                found.push((id, Tree::open(decode_root(&root)?), state == LIVE));
+            if let Some(value) = self.0.get(pages, &key)? {
+                found.push((id, decode_tree(&value)?, state == LIVE));
             }
             last = Some(key);
         }
@@ -258,8 +262,10 @@ pub(super) fn directory_damage(detail: String) -> Error {
     Error::Corrupt { file: crate::LOGICAL_PAGES.into(), page: ShadowStore::FIRST_PAGE.0, detail }
 }
 
-fn decode_root(value: &[u8]) -> Result<PageId> {
-    value.try_into().map(|bytes| PageId(u64::from_le_bytes(bytes))).map_err(|_| malformed())
+fn decode_tree(value: &[u8]) -> Result<Tree> {
+    let (root, &[size]) = value.split_first_chunk().ok_or_else(malformed)? else { return Err(malformed()) };
+    let size = PageSize::from_code(size).ok_or_else(malformed)?;
+    Ok(Tree::open(PageId(u64::from_le_bytes(*root)), size))
 }
 
 fn decode_key(key: &[u8]) -> Result<(u8, TreeId)> {

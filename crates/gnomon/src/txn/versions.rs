@@ -363,7 +363,8 @@ mod tests {
     #[test]
     fn snapshots_cost_one_version_a_key_and_see_what_was_there() {
         let timeline = Timeline::new(Csn(0), usize::MAX);
-        let tree = Arc::new(TreeState::new(crate::access::Tree::open(crate::PageId(9)), Csn(0)));
+        let tree =
+            Arc::new(TreeState::new(crate::access::Tree::open(crate::PageId(9), Default::default()), Csn(0)));
         let mut rng = crate::env::Rng::from_seed(7);
         let mut now = BTreeMap::<Vec<u8>, Vec<u8>>::new();
         let mut held = Vec::new();

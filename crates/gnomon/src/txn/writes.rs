@@ -7,7 +7,7 @@ use std::{
     ops::Bound,
 };
 
-use crate::{TreeId, access::Tree};
+use crate::{TreeId, access::Tree, page::PageSize};
 
 /// A transaction that deletes may put so many bytes besides and still be one that gives space back.
 const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
@@ -41,6 +41,8 @@ pub(super) struct TreeWrites {
     pub keys: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
     /// The tree is new with this transaction.
     pub created: bool,
+    /// The size of its nodes, if it is new.
+    pub size: PageSize,
     /// The tree ends with this transaction.
     pub dropped: bool,
     /// Where the tree is, if this transaction made it and it was begun on private pages.
@@ -80,8 +82,8 @@ impl WriteSet {
         self.trees.get(&tree)
     }
 
-    pub fn create_tree(&mut self, tree: TreeId) {
-        let before = self.trees.insert(tree, TreeWrites { created: true, ..TreeWrites::default() });
+    pub fn create_tree(&mut self, tree: TreeId, size: PageSize) {
+        let before = self.trees.insert(tree, TreeWrites { created: true, size, ..TreeWrites::default() });
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Tree(tree, before));
         }
@@ -89,11 +91,11 @@ impl WriteSet {
 
     pub fn drop_tree(&mut self, tree: TreeId) {
         let before = self.trees.remove(&tree);
-        let created = before.as_ref().is_some_and(|before| before.created);
+        let (created, size) = before.as_ref().map(|before| (before.created, before.size)).unwrap_or_default();
         if self.replaced.is_none() {
             self.bytes -= before.as_ref().map_or(0, |before| before.bytes).min(self.bytes);
         }
-        self.trees.insert(tree, TreeWrites { created, dropped: true, ..TreeWrites::default() });
+        self.trees.insert(tree, TreeWrites { created, size, dropped: true, ..TreeWrites::default() });
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Tree(tree, before));
         }

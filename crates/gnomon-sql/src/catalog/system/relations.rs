@@ -1,9 +1,11 @@
 //! Users' tables, indexes, sequences and views as pg_class and its kin show them, the system's own tables too.
 
+use gnomon::PageSize;
+
 use super::{
     DATABASE, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID,
     System,
-    builder::{Rows, attributes, int, letter, oid, oids, option, small, string, yes},
+    builder::{Rows, attributes, int, letter, oid, oids, option, small, string, strings, yes},
     default_oid, derived_oid, reference, tree_number,
 };
 use crate::{
@@ -34,6 +36,7 @@ struct Class<'a> {
     attributes: usize,
     checks: usize,
     has_index: bool,
+    page_size: Option<PageSize>,
 }
 
 /// A column of any relation.
@@ -116,6 +119,7 @@ fn add_class(rows: &mut Rows, class: &Class<'_>) {
         ("relrewrite", oid(0)),
         ("relfrozenxid", oid(0)),
         ("relminmxid", oid(0)),
+        ("reloptions", option(class.page_size.map(|size| strings([format!("page_size={}", size.bytes())])))),
     ]);
 }
 
@@ -220,18 +224,19 @@ impl System<'_> {
                     attributes: relation.columns.len(),
                     checks: 0,
                     has_index: false,
+                    page_size: None,
                 },
             );
         }
         for object in self.objects() {
-            let (kind, method, file, checks, has_index) = match &object {
+            let (kind, method, file, checks, has_index, page_size) = match &object {
                 Object::Table(table) => {
                     let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
-                    (b'r', HEAP, tree_number(table.tree), table.checks.len(), has_index)
+                    (b'r', HEAP, tree_number(table.tree), table.checks.len(), has_index, table.page_size)
                 }
-                Object::Index(_, index) => (b'i', BTREE, tree_number(index.tree), 0, false),
-                Object::Sequence(_) => (b'S', 0, 0, 0, false),
-                Object::View(_) => (b'v', 0, 0, 0, false),
+                Object::Index(_, index) => (b'i', BTREE, tree_number(index.tree), 0, false, index.page_size),
+                Object::Sequence(_) => (b'S', 0, 0, 0, false, None),
+                Object::View(_) => (b'v', 0, 0, 0, false, None),
             };
             add_class(
                 rows,
@@ -245,6 +250,7 @@ impl System<'_> {
                     attributes: object.attributes().len(),
                     checks,
                     has_index,
+                    page_size,
                 },
             );
         }

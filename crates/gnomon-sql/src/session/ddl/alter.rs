@@ -21,7 +21,9 @@ use super::{
     },
     notice, refuse_null,
     sequence::SequenceSpec,
-    skip_missing, tag, violated,
+    skip_missing,
+    storage::page_size_of_table,
+    tag, violated,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -171,9 +173,15 @@ impl Session {
                 let to = self.name(to)?.name;
                 self.rename_table(table, &to)
             }
-            // There is one user, and storage has no parameters.
+            AlterTableOperation::SetOptionsParens { options } => match page_size_of_table(options)? {
+                Some(size) if table.page_size != Some(size) => {
+                    let changed = Table { page_size: Some(size), ..(**table).clone() };
+                    self.rewrite(table, changed, None).map(drop)
+                }
+                _ => Ok(()),
+            },
+            // There is one user, and storage has no other parameters.
             AlterTableOperation::OwnerTo { .. }
-            | AlterTableOperation::SetOptionsParens { .. }
             | AlterTableOperation::SetLogged
             | AlterTableOperation::SetUnlogged
             | AlterTableOperation::ReplicaIdentity { .. }

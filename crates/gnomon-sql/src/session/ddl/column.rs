@@ -427,6 +427,7 @@ impl Session {
             unique,
             constraint,
             tree: table.tree,
+            page_size: None,
         })
     }
 }

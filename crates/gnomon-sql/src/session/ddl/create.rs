@@ -8,7 +8,9 @@ use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
 use super::super::{Session, connection::Tag, dml::TableWriter, parse::fold};
 use super::{
     column::{column_spec, constraint_spec},
-    notice, refuse_taken, tag,
+    notice, refuse_taken,
+    storage::page_size_of_table,
+    tag,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -27,7 +29,7 @@ fn check_clauses(create: &CreateTable) -> Result<()> {
     refuse(create.or_replace, "CREATE OR REPLACE TABLE")?;
     refuse(create.external || create.clone.is_some(), "this form of CREATE TABLE")?;
     match &create.table_options {
-        // Storage parameters, such as fillfactor, are about a storage that this is not.
+        // Other storage parameters than page_size, such as fillfactor, are about a storage that this is not.
         CreateTableOptions::None | CreateTableOptions::With(_) => Ok(()),
         CreateTableOptions::Plain(options) if options.is_empty() => Ok(()),
         CreateTableOptions::TableProperties(_) | CreateTableOptions::Options(_) => {
@@ -69,6 +71,10 @@ impl Session {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
+            page_size: match &create.table_options {
+                CreateTableOptions::With(options) => page_size_of_table(options)?,
+                _ => None,
+            },
         };
         if let Some(query) = &create.query {
             return self.create_table_as(table, query, create);

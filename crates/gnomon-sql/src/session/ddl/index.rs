@@ -12,7 +12,9 @@ use super::super::{
 };
 use super::{
     column::{index_keys, refuse_include},
-    could_not_build, notice, tag,
+    could_not_build, notice,
+    storage::page_size_of_index,
+    tag,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -48,7 +50,8 @@ impl Session {
             ));
             return tag("CREATE INDEX");
         }
-        let index = self.define_index(&table, name.as_deref(), &keys, create.unique, false, false)?;
+        let mut index = self.define_index(&table, name.as_deref(), &keys, create.unique, false, false)?;
+        index.page_size = page_size_of_index(&create.with)?;
         self.lock_table(&table, TreeLock::Shared)?;
         self.build_index(&table, index)?;
         tag("CREATE INDEX")
@@ -57,7 +60,7 @@ impl Session {
     /// Makes the tree of a new index, fills it from the table's rows and adds it to the table, whose writers are
     /// locked out.
     pub(super) fn build_index(&mut self, table: &Arc<Table>, mut index: Index) -> Result<Arc<Table>> {
-        index.tree = self.engine()?.create_tree()?;
+        index.tree = self.create_index_tree(&index)?;
         let (source, built) = (table.clone(), index.clone());
         let _shown = self.registered.progress().show("CREATE INDEX", table, self.statement_time);
         self.with_context(&[], move |shared, ctx, _| {

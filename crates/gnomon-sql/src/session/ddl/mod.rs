@@ -13,11 +13,12 @@ mod create;
 mod drop;
 mod index;
 mod sequence;
+mod storage;
 mod view;
 
 use std::sync::Arc;
 
-use gnomon::{TreeId, TreeLock};
+use gnomon::{TreeId, TreeLock, TreeOptions};
 use sqlparser::ast::{ObjectName, Statement};
 
 use super::{
@@ -127,9 +128,16 @@ impl Session {
         Ok(engine.start_statement()?)
     }
 
-    /// Makes an empty tree; rows in it are numbered from 1 if it is a table's without primary key.
-    pub(super) fn create_tree(&mut self) -> Result<TreeId> {
-        let tree = self.engine()?.create_tree()?;
+    /// Makes an empty tree for an index.
+    pub(super) fn create_index_tree(&mut self, index: &Index) -> Result<TreeId> {
+        let options = TreeOptions { page_size: index.page_size.unwrap_or_default() };
+        Ok(self.engine()?.create_tree_with(options)?)
+    }
+
+    /// Makes an empty tree for a table; rows in it are numbered from 1 if it is a table's without primary key.
+    pub(super) fn create_tree(&mut self, table: &Table) -> Result<TreeId> {
+        let options = TreeOptions { page_size: table.page_size.unwrap_or_default() };
+        let tree = self.engine()?.create_tree_with(options)?;
         self.shared.row_numbers.register(tree);
         Ok(tree)
     }
@@ -146,12 +154,12 @@ impl Session {
 
     /// Gives a table and its indexes new, empty trees. The former ones are left alone.
     pub(super) fn new_trees(&mut self, table: &mut Table) -> Result<()> {
-        table.tree = self.create_tree()?;
+        table.tree = self.create_tree(table)?;
         if let Some(primary) = &mut table.primary_key {
             primary.tree = table.tree;
         }
         for index in &mut table.indexes {
-            index.tree = self.engine()?.create_tree()?;
+            index.tree = self.create_index_tree(index)?;
         }
         Ok(())
     }

@@ -195,11 +195,9 @@ impl TableWriter {
     /// The error for an entry that the engine did not take: what is too long is named.
     fn failed(&self, index: Option<&Index>, error: Error) -> SqlError {
         let message = match (&error, index) {
-            (Error::KeyTooLong { bytes }, Some(index)) => format!(
-                "index row size {bytes} exceeds maximum {} for index \"{}\"",
-                gnomon::KEY_BYTES_MAX,
-                index.name
-            ),
+            (Error::KeyTooLong { bytes, max }, Some(index)) => {
+                format!("index row size {bytes} exceeds maximum {max} for index \"{}\"", index.name)
+            }
             (Error::ValueTooLong { bytes }, _) => format!(
                 "row of {bytes} bytes exceeds maximum {} of table \"{}\"",
                 gnomon::VALUE_BYTES_MAX,

@@ -4,13 +4,15 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use super::{CHILD_BYTES, Flaw, HEAD_BYTES, NODE_HEADER_BYTES, SKIP_MAX, SLOT_BYTES, SPACE_BYTES, TAG_LARGE};
-use crate::page::{BODY_BYTES, Page, PageKind};
+use super::{CHILD_BYTES, Flaw, HEAD_BYTES, NODE_HEADER_BYTES, SKIP_MAX, SLOT_BYTES, Shape, TAG_LARGE};
+use crate::page::{Page, PageKind};
 
-pub(super) type Body = [u8; BODY_BYTES];
+const COUNT_AT: usize = 2;
+const HEAP_AT: usize = 4;
+const LIVE_AT: usize = 6;
 
-/// Numbers within a body fit two bytes (asserted in the layout).
-fn put_u16(body: &mut Body, at: usize, number: usize) {
+/// Counts, lengths of cells and numbers of steps fit two bytes (asserted in the layout).
+fn put_u16(body: &mut [u8], at: usize, number: usize) {
     body[at..at + 2].copy_from_slice(&(number as u16).to_le_bytes());
 }
 
@@ -37,21 +39,27 @@ const fn slot_at(index: usize) -> usize {
 /// The cells of a node, whatever they hold. The header is known to be consistent.
 #[derive(Clone, Copy)]
 pub(super) struct Cells<'a> {
-    body: &'a Body,
+    body: &'a [u8],
+    pub(super) shape: Shape,
     pub(super) count: usize,
+    /// In bytes, as `live`.
     heap: usize,
     live: usize,
 }
 
 impl<'a> Cells<'a> {
     #[inline]
-    pub(super) fn parse(body: &'a Body) -> Result<Self, Flaw> {
-        let field = |low: u8, high: u8| usize::from(u16::from_le_bytes([low, high]));
-        let (count, heap, live) = (field(body[2], body[3]), field(body[4], body[5]), field(body[6], body[7]));
-        if slot_at(count) > heap || heap > BODY_BYTES || live > BODY_BYTES - heap {
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Flaw> {
+        let shape = Shape::of_body(body.len());
+        let [_, _, count @ .., h0, h1, l0, l1] =
+            *body.first_chunk::<NODE_HEADER_BYTES>().ok_or(Flaw::Header)?;
+        let count = usize::from(u16::from_le_bytes(count));
+        let heap = usize::from(u16::from_le_bytes([h0, h1])) << shape.shift;
+        let live = usize::from(u16::from_le_bytes([l0, l1])) << shape.shift;
+        if slot_at(count) > heap || heap > body.len() || live > body.len() - heap {
             return Err(Flaw::Header);
         }
-        Ok(Cells { body, count, heap, live })
+        Ok(Cells { body, shape, count, heap, live })
     }
 
     pub(super) fn level(self) -> u8 {
@@ -74,9 +82,9 @@ impl<'a> Cells<'a> {
     #[inline]
     fn range(self, index: usize) -> Result<(usize, usize), Flaw> {
         let [o0, o1, l0, l1, ..] = *self.slot(index)?;
-        let start = usize::from(u16::from_le_bytes([o0, o1]));
+        let start = usize::from(u16::from_le_bytes([o0, o1])) << self.shape.shift;
         let end = start + usize::from(u16::from_le_bytes([l0, l1]));
-        if start < self.heap || end > BODY_BYTES {
+        if start < self.heap || end > self.body.len() {
             return Err(Flaw::Slot);
         }
         Ok((start, end))
@@ -146,7 +154,7 @@ impl<'a> Cells<'a> {
 
     /// The bytes left for more slots and cells, holes included.
     pub(super) fn room(self) -> usize {
-        SPACE_BYTES.saturating_sub(self.used())
+        self.shape.space_bytes().saturating_sub(self.used())
     }
 
     pub(super) fn all(self) -> Result<Vec<Cow<'a, [u8]>>, Flaw> {
@@ -155,7 +163,11 @@ impl<'a> Cells<'a> {
 
     /// Checks that the cells do not overlap, that the header counts them right, and that heads are those of the keys.
     pub(super) fn check(self) -> Result<(), Flaw> {
-        let mut ranges = (0..self.count).map(|index| self.range(index)).collect::<Result<Vec<_>, _>>()?;
+        let padded = |index| {
+            let (start, end) = self.range(index)?;
+            Ok((start, start + self.shape.padded(end - start)))
+        };
+        let mut ranges = (0..self.count).map(padded).collect::<Result<Vec<_>, _>>()?;
         ranges.sort_unstable();
         let disjoint =
             ranges.iter().zip(ranges.iter().skip(1)).all(|((_, end), (next_start, _))| end <= next_start);
@@ -194,44 +206,46 @@ pub(super) fn init(page: &mut Page, level: u8) {
     let body = page.body_mut();
     body.fill(0);
     body[0] = level;
-    put_u16(body, 4, BODY_BYTES);
+    let shape = Shape::of_body(body.len());
+    put_u16(body, HEAP_AT, shape.body_bytes >> shape.shift);
 }
 
 /// Inserts a cell, given in pieces, before the one at `index`. The first of an inner node has no key.
-pub(super) fn insert_cell(body: &mut Body, index: usize, key: &[u8], pieces: &[&[u8]]) -> Result<(), Flaw> {
+pub(super) fn insert_cell(body: &mut [u8], index: usize, key: &[u8], pieces: &[&[u8]]) -> Result<(), Flaw> {
     let bytes = pieces.iter().map(|piece| piece.len()).sum::<usize>();
     let mut cells = Cells::parse(body)?;
-    if index > cells.count {
+    let padded = cells.shape.padded(bytes);
+    if index > cells.count || bytes > usize::from(u16::MAX) {
         return Err(Flaw::Slot);
     }
-    if slot_at(cells.count + 1) + bytes > cells.heap {
+    if slot_at(cells.count + 1) + padded > cells.heap {
         compact(body)?;
         cells = Cells::parse(body)?;
-        if slot_at(cells.count + 1) + bytes > cells.heap {
+        if slot_at(cells.count + 1) + padded > cells.heap {
             return Err(Flaw::Overfull);
         }
     }
     let head = if index < cells.first_key() { 0 } else { share_prefix(body, key)? };
-    let Cells { count, heap, live, .. } = Cells::parse(body)?;
-    let start = heap - bytes;
+    let Cells { shape, count, heap, live, .. } = Cells::parse(body)?;
+    let start = heap - padded;
     write_pieces(body, start, pieces);
     body.copy_within(slot_at(index)..slot_at(count), slot_at(index + 1));
-    put_slot(body, index, start, bytes, head);
-    put_u16(body, 2, count + 1);
-    put_u16(body, 4, start);
-    put_u16(body, 6, live + bytes);
+    put_slot(body, shape, index, start, bytes, head);
+    put_u16(body, COUNT_AT, count + 1);
+    put_u16(body, HEAP_AT, start >> shape.shift);
+    put_u16(body, LIVE_AT, (live + padded) >> shape.shift);
     Ok(())
 }
 
-fn put_slot(body: &mut Body, index: usize, start: usize, bytes: usize, head: u32) {
-    put_u16(body, slot_at(index), start);
+fn put_slot(body: &mut [u8], shape: Shape, index: usize, start: usize, bytes: usize, head: u32) {
+    put_u16(body, slot_at(index), start >> shape.shift);
     put_u16(body, slot_at(index) + 2, bytes);
     body[slot_at(index) + HEAD_BYTES..slot_at(index + 1)].copy_from_slice(&head.to_be_bytes());
 }
 
 /// Makes `skip` what a new key has in common with those of the node, which may change all heads. Returns the new
 /// key's head.
-fn share_prefix(body: &mut Body, key: &[u8]) -> Result<u32, Flaw> {
+fn share_prefix(body: &mut [u8], key: &[u8]) -> Result<u32, Flaw> {
     let cells = Cells::parse(body)?;
     let (first, count) = (cells.first_key(), cells.count);
     let skip = if count <= first {
@@ -244,8 +258,8 @@ fn share_prefix(body: &mut Body, key: &[u8]) -> Result<u32, Flaw> {
         for index in first..count {
             let cells = Cells::parse(body)?;
             let (start, end) = cells.range(index)?;
-            let head = head_of(cells.key(index)?.get(skip..).ok_or(Flaw::Head)?);
-            put_slot(body, index, start, end - start, head);
+            let (head, shape) = (head_of(cells.key(index)?.get(skip..).ok_or(Flaw::Head)?), cells.shape);
+            put_slot(body, shape, index, start, end - start, head);
         }
         body[1] = skip as u8;
     }
@@ -253,63 +267,67 @@ fn share_prefix(body: &mut Body, key: &[u8]) -> Result<u32, Flaw> {
 }
 
 /// Writes pieces one after another. The caller made sure that they fit.
-fn write_pieces(body: &mut Body, mut start: usize, pieces: &[&[u8]]) {
+fn write_pieces(body: &mut [u8], mut start: usize, pieces: &[&[u8]]) {
     for piece in pieces {
         body[start..start + piece.len()].copy_from_slice(piece);
         start += piece.len();
     }
 }
 
-pub(super) fn remove_cell(body: &mut Body, index: usize) -> Result<(), Flaw> {
+pub(super) fn remove_cell(body: &mut [u8], index: usize) -> Result<(), Flaw> {
     let cells = Cells::parse(body)?;
     let (start, end) = cells.range(index)?;
-    let Cells { count, heap, live, .. } = cells;
-    let live = live.checked_sub(end - start).ok_or(Flaw::Header)?;
+    let Cells { shape, count, heap, live, .. } = cells;
+    let padded = shape.padded(end - start);
+    let live = live.checked_sub(padded).ok_or(Flaw::Header)?;
     body.copy_within(slot_at(index + 1)..slot_at(count), slot_at(index));
-    put_u16(body, 2, count - 1);
-    put_u16(body, 6, live);
+    put_u16(body, COUNT_AT, count - 1);
+    put_u16(body, LIVE_AT, live >> shape.shift);
     if count == 1 {
-        put_u16(body, 4, BODY_BYTES);
+        put_u16(body, HEAP_AT, shape.body_bytes >> shape.shift);
     } else if start == heap {
-        put_u16(body, 4, end);
+        put_u16(body, HEAP_AT, (start + padded) >> shape.shift);
     }
     Ok(())
 }
 
 /// Puts another cell in the place of the one at `index`, which has the same key; where it lies already, if it is
 /// not longer.
-pub(super) fn replace_cell(body: &mut Body, index: usize, key: &[u8], pieces: &[&[u8]]) -> Result<(), Flaw> {
+pub(super) fn replace_cell(body: &mut [u8], index: usize, key: &[u8], pieces: &[&[u8]]) -> Result<(), Flaw> {
     let bytes = pieces.iter().map(|piece| piece.len()).sum::<usize>();
     let cells = Cells::parse(body)?;
     let (start, end) = cells.range(index)?;
-    if bytes > end - start {
+    let shape = cells.shape;
+    let (before, padded) = (shape.padded(end - start), shape.padded(bytes));
+    if padded > before {
         remove_cell(body, index)?;
         return insert_cell(body, index, key, pieces);
     }
-    let live = cells.live.checked_sub(end - start).ok_or(Flaw::Header)? + bytes;
+    let live = cells.live.checked_sub(before).ok_or(Flaw::Header)? + padded;
     write_pieces(body, start, pieces);
     put_u16(body, slot_at(index) + 2, bytes);
-    put_u16(body, 6, live);
+    put_u16(body, LIVE_AT, live >> shape.shift);
     Ok(())
 }
 
 /// Moves the cells together, so that the holes between them become room.
-fn compact(body: &mut Body) -> Result<(), Flaw> {
-    let old = *body;
+fn compact(body: &mut [u8]) -> Result<(), Flaw> {
+    let old = body.to_vec();
     let cells = Cells::parse(&old)?;
-    let mut heap = BODY_BYTES;
+    let shape = cells.shape;
+    let mut heap = shape.body_bytes;
     for index in 0..cells.count {
         let cell = cells.cell(index)?;
         let start = heap
-            .checked_sub(cell.len())
+            .checked_sub(shape.padded(cell.len()))
             .filter(|start| *start >= slot_at(cells.count))
             .ok_or(Flaw::Overfull)?;
-        body[start..heap].copy_from_slice(cell);
-        put_u16(body, slot_at(index), start);
+        body[start..start + cell.len()].copy_from_slice(cell);
+        put_u16(body, slot_at(index), start >> shape.shift);
         heap = start;
     }
-    put_u16(body, 4, heap);
-    put_u16(body, 6, BODY_BYTES - heap);
+    put_u16(body, HEAP_AT, heap >> shape.shift);
+    put_u16(body, LIVE_AT, (shape.body_bytes - heap) >> shape.shift);
     Ok(())
 }
 
@@ -322,19 +340,20 @@ pub(super) fn write_node(page: &mut Page, level: u8, cells: &[Cow<'_, [u8]>]) ->
         (Some(first), Some(last)) => common(key_of(level, first)?, key_of(level, last)?).min(SKIP_MAX),
         _ => 0,
     };
-    let mut heap = BODY_BYTES;
+    let shape = Shape::of_body(body.len());
+    let mut heap = shape.body_bytes;
     for (index, cell) in cells.iter().enumerate() {
-        let start = heap.checked_sub(cell.len()).filter(|start| *start >= slot_at(cells.len()));
+        let start = heap.checked_sub(shape.padded(cell.len())).filter(|start| *start >= slot_at(cells.len()));
         let start = start.ok_or(Flaw::Overfull)?;
-        body[start..heap].copy_from_slice(cell);
+        body[start..start + cell.len()].copy_from_slice(cell);
         // Without a key, or out of order: the rest is empty.
         let head = head_of(key_of(level, cell)?.get(skip..).unwrap_or_default());
-        put_slot(body, index, start, cell.len(), head);
+        put_slot(body, shape, index, start, cell.len(), head);
         heap = start;
     }
     body[1] = skip as u8;
-    put_u16(body, 2, cells.len());
-    put_u16(body, 4, heap);
-    put_u16(body, 6, BODY_BYTES - heap);
+    put_u16(body, COUNT_AT, cells.len());
+    put_u16(body, HEAP_AT, heap >> shape.shift);
+    put_u16(body, LIVE_AT, (shape.body_bytes - heap) >> shape.shift);
     Ok(())
 }

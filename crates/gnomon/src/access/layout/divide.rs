@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{
-    CHILD_BYTES, Flaw, Node, SLOT_BYTES, SPACE_BYTES, Stored,
+    CHILD_BYTES, Flaw, Node, SLOT_BYTES, Shape, Stored,
     cells::{Cells, common, key_of, write_node},
     insert_child, remove_child, with_entry,
 };
@@ -20,7 +20,7 @@ pub(in crate::access) fn split_leaf(
     key: &[u8],
     value: Stored<'_>,
 ) -> Result<Vec<u8>, Flaw> {
-    let old = *left.body();
+    let (old, shape) = (left.body().to_vec(), Shape::of(left.size()));
     let mut cells = Cells::parse(&old)?.all()?;
     let entry = Cow::Owned(with_entry(key, value, |pieces| pieces.concat()));
     let cut_beside_entry = match position {
@@ -33,7 +33,7 @@ pub(in crate::access) fn split_leaf(
         Err(index) if index <= cells.len() => cells.insert(index, entry),
         Err(_) => return Err(Flaw::Slot),
     }
-    let cut = cut_beside_entry.unwrap_or_else(|| middle(&cells, 0));
+    let cut = cut_beside_entry.unwrap_or_else(|| middle(shape, &cells, 0));
     cut_in_two(left, right, 0, cells, cut)
 }
 
@@ -44,10 +44,10 @@ pub(in crate::access) fn split_inner(
     right: &mut Page,
     at_end: bool,
 ) -> Result<Vec<u8>, Flaw> {
-    let old = *left.body();
+    let old = left.body().to_vec();
     let cells = Cells::parse(&old)?;
     let all = cells.all()?;
-    let cut = if at_end { all.len().saturating_sub(2) } else { middle(&all, cells.level()) };
+    let cut = if at_end { all.len().saturating_sub(2) } else { middle(cells.shape, &all, cells.level()) };
     cut_in_two(left, right, cells.level(), all, cut)
 }
 
@@ -73,9 +73,12 @@ pub(in crate::access) fn balance(
     let Node::Inner(inner) = Node::parse(parent, None)? else { return Err(Flaw::Kind) };
     let separator = inner.separator(index + 1)?.to_vec();
     let (right_id, parent_room) = (inner.child(index + 1)?, inner.0.room());
-    let (old_left, old_right) = (*left.body(), *right.body());
+    if left.size() != right.size() {
+        return Err(Flaw::Size);
+    }
+    let (old_left, old_right) = (left.body().to_vec(), right.body().to_vec());
     let (left_cells, right_cells) = (Cells::parse(&old_left)?, Cells::parse(&old_right)?);
-    let level = left_cells.level();
+    let (level, shape) = (left_cells.level(), left_cells.shape);
     let mut cells = left_cells.all()?;
     let mut upper = right_cells.all()?;
     if let Some(first) = upper.first_mut().filter(|_| level > 0) {
@@ -83,14 +86,16 @@ pub(in crate::access) fn balance(
         first.to_mut().extend_from_slice(&separator);
     }
     cells.append(&mut upper);
-    if total(&cells) <= SPACE_BYTES {
+    if total(shape, &cells) <= shape.space_bytes() {
         write_node(left, level, &cells)?;
         remove_child(parent, index + 1)?;
         return Ok(Balanced::Merged);
     }
-    let cut = middle(&cells, level);
+    let cut = middle(shape, &cells, level);
     let new = separator_at(&cells, cut, level)?;
-    if cut == left_cells.count || new.len() > parent_room + separator.len() {
+    let parent_shape = Shape::of(parent.size());
+    let [new_bytes, old_bytes] = [&new, &separator].map(|key| parent_shape.padded(CHILD_BYTES + key.len()));
+    if cut == left_cells.count || new_bytes > parent_room + old_bytes {
         return Ok(Balanced::Unchanged);
     }
     cut_in_two(left, right, level, cells, cut)?;
@@ -99,18 +104,18 @@ pub(in crate::access) fn balance(
     Ok(Balanced::Shared(new))
 }
 
-fn total(cells: &[Cow<'_, [u8]>]) -> usize {
-    cells.iter().map(|cell| SLOT_BYTES + cell.len()).sum()
+fn total(shape: Shape, cells: &[Cow<'_, [u8]>]) -> usize {
+    cells.iter().map(|cell| SLOT_BYTES + shape.padded(cell.len())).sum()
 }
 
 /// Where to cut cells so that both sides have about half of the bytes. The cell in the middle goes to the side that
 /// has less; in an inner node always to the right, where it leaves its separator to the parent. So neither side of
 /// an inner node has more than half, and neither side of leaves more than half and half an entry.
-fn middle(cells: &[Cow<'_, [u8]>], level: u8) -> usize {
-    let total = total(cells);
+fn middle(shape: Shape, cells: &[Cow<'_, [u8]>], level: u8) -> usize {
+    let total = total(shape, cells);
     let mut before = 0;
     for (index, cell) in cells.iter().enumerate() {
-        let reached = before + SLOT_BYTES + cell.len();
+        let reached = before + SLOT_BYTES + shape.padded(cell.len());
         if 2 * reached >= total {
             let goes_left = level == 0 && 2 * reached - total < total - 2 * before;
             return index + usize::from(goes_left);
@@ -150,7 +155,11 @@ fn cut_in_two(
     if let Some(first) = upper.first_mut().filter(|_| level > 0) {
         first.to_mut().truncate(CHILD_BYTES);
     }
-    if total(lower) > SPACE_BYTES || total(upper) > SPACE_BYTES {
+    let fits = |page: &Page, cells: &[Cow<'_, [u8]>]| {
+        let shape = Shape::of(page.size());
+        total(shape, cells) <= shape.space_bytes()
+    };
+    if !fits(left, lower) || !fits(right, upper) {
         return Err(Flaw::Overfull);
     }
     write_node(right, level, upper)?;

@@ -10,15 +10,15 @@ use super::{
     disks::StateOf,
     early::EarlyPages,
     place::{self, Place, is_bitmap},
-    root::{LISTED_PAGES_MAX, ListedRun, RUNS_MAX, Root},
+    root::{LISTED_BYTES_MAX, ListedRun, RUNS_MAX, Root},
     space::Life,
-    table::{self, PageEntry},
+    table::{self, BLOCK, PageEntry},
 };
 use crate::{
     Csn, Result,
     disk::File,
     page::{
-        Page, PageKind,
+        Page, PageCounts, PageKind, PageSize,
         pool::{Frame, Pin, PoolKey},
     },
     sync::{Arc, atomic::Ordering},
@@ -34,14 +34,14 @@ struct Closed {
     /// Pages written early and unchanged since.
     early: Arc<EarlyPages>,
     /// Early places of pages that changed again.
-    early_outdated: Vec<Place>,
+    early_outdated: Vec<PageEntry>,
     freed: BTreeSet<u64>,
     /// What the cleaner moves.
     moved: Vec<Move>,
     rewritten: Vec<PoolKey>,
     /// Whether pages were written early, and so perhaps twice under this batch's number.
     wrote_early: bool,
-    reserved: u64,
+    reserved: PageCounts,
 }
 
 /// A batch while it is built.
@@ -55,8 +55,8 @@ struct Building {
     pins: Vec<Pin>,
     /// Where the objects of this batch go: data pages, bitmaps, nodes.
     places: HashMap<PoolKey, Place>,
-    /// Objects that have no place yet, and how long they are expected to stay as they are.
-    unplaced: Vec<(PoolKey, Life)>,
+    /// Objects that have no place yet: their sizes, and how long they are expected to stay as they are.
+    unplaced: Vec<(PoolKey, PageSize, Life)>,
     /// Bitmaps that change, by their logical numbers.
     bitmaps: BTreeSet<u64>,
     /// The new entries of data pages that were not written early, for the translation cache.
@@ -120,7 +120,7 @@ impl ShadowStore {
         whole?;
         let mut accumulating = self.accumulating.lock();
         let csn = self.last_csn();
-        if accumulating.dirty.is_empty()
+        if accumulating.dirty.frames.is_empty()
             && accumulating.early.is_empty()
             && accumulating.freed.is_empty()
             && accumulating.moved.is_empty()
@@ -129,7 +129,7 @@ impl ShadowStore {
         {
             let reserved = std::mem::take(&mut accumulating.reserved);
             drop(accumulating);
-            self.space.lock().unreserve(reserved);
+            self.unreserve(&reserved);
             return Ok(None);
         }
         let batch = accumulating.batch;
@@ -141,13 +141,14 @@ impl ShadowStore {
         let rewritten = std::mem::take(&mut accumulating.rewritten);
         let reserved = std::mem::take(&mut accumulating.reserved);
         let wrote_early = std::mem::take(&mut accumulating.wrote_early);
-        let early_outdated = dirty.keys().filter_map(|logical| early.remove(*logical)).collect();
+        let early_outdated = dirty.frames.keys().filter_map(|logical| early.remove(*logical)).collect();
         let early = Arc::new(early);
         accumulating.early_in_flight = (batch, early.clone());
         drop(accumulating);
         let images = dirty
+            .frames
             .into_iter()
-            .map(|(logical, frame)| {
+            .map(|(logical, (frame, _))| {
                 frame.in_flight.store(true, Ordering::Release);
                 frame.dirty.store(false, Ordering::Release);
                 let image =
@@ -175,10 +176,11 @@ impl ShadowStore {
     fn build_and_write(&self, mut closed: Closed) -> Result<()> {
         let old = *self.root.lock();
         let batch = closed.batch;
-        for &place in &closed.early_outdated {
-            self.space.lock().release_for_reservation(place);
-            closed.reserved += 1;
+        for &page in &closed.early_outdated {
+            self.release_for_reservation(page);
+            closed.reserved[page.size] += 1;
         }
+        self.note_sizes(closed.images.values().map(|(_, image)| image.size()));
         let mut building = self.build(&mut closed, &old)?;
         let table = building.places.get(&PoolKey { level: building.depth, index: 0 }).copied();
         let root = Root {
@@ -190,6 +192,7 @@ impl ShadowStore {
             free_pages_whole: false,
             closed: false,
             copies_whole: self.copies_whole.load(Ordering::Acquire),
+            uniform: self.uniform.load(Ordering::Acquire),
             table: table.map_or(old.table, |place| PageEntry::new(place, batch)),
             ..old
         };
@@ -213,7 +216,13 @@ impl ShadowStore {
         let listed = match closed.wrote_early {
             // The list would have to name these too, and could not tell an earlier writing of a page from the last.
             true => None,
-            false => list(pages.iter().map(|(place, ..)| *place).collect()),
+            false => {
+                let run = |(place, _, page): &(Place, PoolKey, Arc<Page>)| ListedRun {
+                    place: *place,
+                    pages: self.physical_pages(page.size()),
+                };
+                list(pages.iter().map(run).collect(), (LISTED_BYTES_MAX / self.unit.bytes()) as u64)
+            }
         };
         self.write_pages_and_root(&root, &pages, listed.as_deref())?;
         self.counters.batches.add(1);
@@ -231,7 +240,7 @@ impl ShadowStore {
                 self.translations.publish(logical, Some(entry));
             }
             if self.has_planted(PlantedBug::PinsIgnored) {
-                building.abandoned.iter().map(|entry| entry.place).collect()
+                building.abandoned
             } else {
                 pins.give_up(building.abandoned, batch)
             }
@@ -243,12 +252,10 @@ impl ShadowStore {
         drop(building.pins);
         #[cfg(all(test, shuttle))]
         self.scribble(&free)?;
-        let mut space = self.space.lock();
-        for place in free {
-            space.release(place);
-        }
-        space.unreserve(closed.reserved);
-        self.cleaning_wanted.store(space.wants_cleaning(), Ordering::Release);
+        self.release(free);
+        self.unreserve(&closed.reserved);
+        let wanted = self.space.lock().wants_cleaning();
+        self.cleaning_wanted.store(wanted, Ordering::Release);
         Ok(())
     }
 
@@ -294,8 +301,8 @@ impl ShadowStore {
             abandoned: Vec::new(),
         };
         self.deepen(&mut building, old, closed.logical_end)?;
-        for &logical in closed.images.keys() {
-            self.touch(&mut building, old, PoolKey { level: 0, index: logical })?;
+        for (&logical, (_, image)) in &closed.images {
+            self.touch(&mut building, old, PoolKey { level: 0, index: logical }, image.size())?;
         }
         for (logical, entry) in closed.early.iter(closed.batch) {
             self.point(&mut building, old, logical, entry)?;
@@ -317,7 +324,7 @@ impl ShadowStore {
             if changed {
                 // The copies that stay where they are are not new.
                 let new = Place::of(to.place.copies().filter(|copy| !from.place.has(*copy)));
-                self.space.lock().release(new);
+                self.release([PageEntry { place: new, ..to }]);
             } else {
                 building.translations.insert(logical, to);
                 self.point(&mut building, old, logical, to)?;
@@ -342,27 +349,29 @@ impl ShadowStore {
                 .filter(|&index| {
                     let key = PoolKey { level: 0, index };
                     !building.places.contains_key(&key)
-                        && !building.unplaced.iter().any(|(other, _)| *other == key)
+                        && !building.unplaced.iter().any(|(other, ..)| *other == key)
                 })
                 .collect();
             for index in bitmaps {
                 self.deepen(&mut building, old, index + 1)?;
-                self.touch(&mut building, old, PoolKey { level: 0, index })?;
+                self.touch(&mut building, old, PoolKey { level: 0, index }, BLOCK)?;
             }
             let unplaced = std::mem::take(&mut building.unplaced);
             if unplaced.is_empty() {
                 return Ok(building);
             }
-            for life in [Life::Short, Life::Long] {
-                let keys = unplaced.iter().filter(|(_, expected)| *expected == life).map(|(key, _)| *key);
-                let keys: Vec<PoolKey> = keys.collect();
-                let places = self.take_space(keys.len() as u64, life, &mut closed.reserved)?;
+            let mut alike: BTreeMap<(PageSize, Life), Vec<PoolKey>> = BTreeMap::new();
+            for (key, size, life) in unplaced {
+                alike.entry((size, life)).or_default().push(key);
+            }
+            for ((size, life), keys) in alike {
+                let places = self.take_places(size, keys.len() as u64, life, &mut closed.reserved)?;
                 for (key, place) in keys.into_iter().zip(places) {
                     #[cfg(test)]
                     let place = self.planted_place(&mut building, key, old, place)?;
-                    self.reach(&mut building, place)?;
+                    self.reach(&mut building, place, size)?;
                     building.places.insert(key, place);
-                    let entry = PageEntry::new(place, closed.batch);
+                    let entry = PageEntry::sized(place, size, closed.batch);
                     if key.level == 0 {
                         building.translations.insert(key.index, entry);
                     }
@@ -388,7 +397,7 @@ impl ShadowStore {
     }
 
     /// Notes that an object is written by this batch, and with it every node above it.
-    fn touch(&self, building: &mut Building, old: &Root, key: PoolKey) -> Result<()> {
+    fn touch(&self, building: &mut Building, old: &Root, key: PoolKey, size: PageSize) -> Result<()> {
         let before = self.abandon(building, old, key, Place::default())?;
         let life = match before {
             Some(before) if key.level == 0 && !is_bitmap(key.index) => {
@@ -396,7 +405,7 @@ impl ShadowStore {
             }
             _ => Life::Short,
         };
-        building.unplaced.push((key, life));
+        building.unplaced.push((key, size, life));
         if key.level < building.depth {
             self.touch_node(building, old, key.level + 1, table::node_base(key.level + 1, key.index))?;
         }
@@ -410,13 +419,14 @@ impl ShadowStore {
         self.touch_node(building, old, 1, table::node_base(1, logical))?;
         self.set(building, key, entry);
         let new = entry.place.copies().filter(|copy| !before.place.has(*copy));
-        self.reach(building, Place::of(new))
+        self.reach(building, Place::of(new), entry.size)
     }
 
     /// Marks copies in the bitmaps.
-    fn reach(&self, building: &mut Building, place: Place) -> Result<()> {
+    fn reach(&self, building: &mut Building, place: Place, size: PageSize) -> Result<()> {
+        let pages = self.physical_pages(size);
         for copy in place.copies() {
-            let bitmap = self.space_of(copy, |space| space.reach(copy))?;
+            let bitmap = self.space_of(copy, |space| space.reach(copy, pages))?;
             building.bitmaps.extend(bitmap);
         }
         Ok(())
@@ -436,7 +446,7 @@ impl ShadowStore {
             None => Page::new(PageKind::PageTable),
         };
         building.nodes.insert(key, node);
-        self.touch(building, old, key)
+        self.touch(building, old, key, BLOCK)
     }
 
     /// Notes that the old copies of an object, but for those that it `keeps`, are given up. Gives its old entry.
@@ -454,11 +464,13 @@ impl ShadowStore {
         let entry = self.entry(key.level, key.index)?;
         if let Some(entry) = entry {
             let given_up = Place::of(entry.place.copies().filter(|copy| !keeps.has(*copy)));
+            let pages = self.physical_pages(entry.size);
+            let short = self.has_planted(PlantedBug::ExtentFreedShort) && pages > 1;
             for copy in given_up.copies() {
-                let bitmap = self.space_of(copy, |space| space.abandon(copy))?;
+                let bitmap = self.space_of(copy, |space| space.abandon(copy, pages - u64::from(short)))?;
                 building.bitmaps.extend(bitmap);
             }
-            if given_up != Place::default() {
+            if given_up != Place::default() && !short {
                 building.abandoned.push(PageEntry { place: given_up, ..entry });
             }
         }
@@ -484,10 +496,10 @@ impl ShadowStore {
 
     /// Whoever still reads a place that is free shall notice.
     #[cfg(all(test, shuttle))]
-    fn scribble(&self, free: &[Place]) -> Result<()> {
+    fn scribble(&self, free: &[PageEntry]) -> Result<()> {
         let free: Vec<_> = free.iter().filter(|_| self.scribbles).collect();
         let nonsense: Vec<_> =
-            free.iter().map(|place| (**place, |block: &mut [u8]| block.fill(0xff))).collect();
+            free.iter().map(|page| (page.place, page.size, |block: &mut [u8]| block.fill(0xff))).collect();
         self.write_blocks(&nonsense, |_, _| Ok(()))
     }
 
@@ -523,16 +535,16 @@ impl ShadowStore {
 }
 
 /// The pages as runs, if there are few enough for a root to list, and for opening to read.
-fn list(mut pages: Vec<Place>) -> Option<Vec<ListedRun>> {
-    if pages.len() as u64 > LISTED_PAGES_MAX {
+fn list(mut pages: Vec<ListedRun>, physical_pages_max: u64) -> Option<Vec<ListedRun>> {
+    if pages.iter().map(|page| page.pages).sum::<u64>() > physical_pages_max {
         return None;
     }
-    pages.sort_unstable();
+    pages.sort_unstable_by_key(|page| page.place);
     let mut runs: Vec<ListedRun> = Vec::new();
-    for place in pages {
+    for page in pages {
         match runs.last_mut() {
-            Some(run) if run.place.after(run.pages) == place => run.pages += 1,
-            _ => runs.push(ListedRun { place, pages: 1 }),
+            Some(run) if run.place.after(run.pages) == page.place => run.pages += page.pages,
+            _ => runs.push(page),
         }
     }
     (runs.len() <= RUNS_MAX).then_some(runs)

@@ -11,22 +11,23 @@
 //!
 //! While a state is pinned ([`pin`](super::pin)) nothing is moved: it would take twice the space until the state is let go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    PlantedBug, ShadowStore,
+    PlantedBug, Purpose, ShadowStore,
+    extents::Grow,
     place::{self, Place, is_bitmap},
-    space::{Life, SEGMENT_PAGES},
-    table::PageEntry,
+    space::{CHUNK_PAGES, Life, SEGMENT_PAGES},
+    table::{BLOCK, PageEntry},
 };
 use crate::{
-    Csn, Result,
-    page::{PAGE_BYTES, Page, pool::PoolKey},
+    Csn, Error, Result,
+    page::{Identity, Page, PageCounts, PageSize, pool::PoolKey},
     sync::atomic::Ordering,
 };
 
-/// So many pages are moved in a step (2 MiB), at most: the batch that they join takes longer by that.
-const STEP_PAGES: u64 = 512;
+/// So many bytes are moved in a step, about, at most: the batch that they join takes longer by that.
+const STEP_BYTES: usize = 2 << 20;
 
 /// A data page of which copies stand elsewhere, and where all of them are to be.
 #[derive(Clone, Copy)]
@@ -42,6 +43,16 @@ struct Found {
     data: Vec<(u64, PageEntry, u64, Vec<u8>)>,
     /// What is to be written anew: nodes, and bitmaps as their logical pages.
     rewritten: Vec<PoolKey>,
+    /// Where pages were found: those of several segments are found in each.
+    seen: BTreeSet<u64>,
+}
+
+/// A copy of a page, as it was found.
+struct FoundCopy {
+    copy: u64,
+    size: PageSize,
+    owner: Identity,
+    block: Vec<u8>,
 }
 
 impl ShadowStore {
@@ -52,12 +63,26 @@ impl ShadowStore {
 
     /// Does one step of cleaning, and makes it durable. True if there is more to do.
     pub fn clean_some(&self) -> Result<bool> {
+        self.load_bitmaps()?;
+        let is_pinned = self.pins.lock().is_pinned();
+        let before = {
+            let mut space = self.space.lock();
+            if !is_pinned {
+                space.begin_shrinking();
+            }
+            space.progress()
+        };
         let moved = self.move_some()?;
         if moved {
             self.flush()?;
         }
         let cut = self.cut_file()?;
-        let wanted = (moved || cut) && self.space.lock().wants_more_cleaning();
+        let space = self.space.lock();
+        // Where pages were only moved about there is no use in going on.
+        let (ready, beyond) = space.progress();
+        let progressed = moved && (ready > before.0 || beyond > before.1);
+        let wanted = (progressed || cut) && space.wants_more_cleaning();
+        drop(space);
         self.cleaning_wanted.store(wanted, Ordering::Release);
         Ok(wanted)
     }
@@ -77,42 +102,77 @@ impl ShadowStore {
             let mut space = self.space.lock();
             space.begin_shrinking();
             // In a small file copies count, too.
-            let pages_max = (space.reachable() / 16).clamp(SEGMENT_PAGES, STEP_PAGES);
+            let step_pages = (STEP_BYTES / self.unit.bytes()) as u64;
+            let pages_max = (space.reachable() / 16).clamp(SEGMENT_PAGES, step_pages);
             space.victims(pages_max)
         };
-        let mut found = Found { data: Vec::new(), rewritten: Vec::new() };
+        self.move_waiting()?;
+        let mut found = Found { data: Vec::new(), rewritten: Vec::new(), seen: BTreeSet::new() };
         for first in victims {
             self.find_live(first, &mut found)?;
         }
         // Space that is lost with its disk meanwhile is no matter: these pages are repaired like all others.
-        let objects = (found.data.len() + found.rewritten.len()) as u64;
-        if objects == 0 {
+        let (mut objects, mut extents) =
+            (PageCounts::of(BLOCK, found.rewritten.len() as u64), PageCounts::default());
+        for (_, entry, ..) in &found.data {
+            objects[entry.size] += 1;
+            // Each is taken where it is to be, on the disk that its copy is on, and not reserved.
+            extents[entry.size] += u64::from(self.is_extent(entry.size));
+        }
+        if objects.pages() == 0 {
             return Ok(false);
         }
-        let logical_end = self.logical.lock().end;
-        let mut reserved = super::pages_written(objects, logical_end);
-        if !self.space.lock().reserve_spare(reserved) {
-            return Ok(false);
-        }
-        match self.copy_live(&found.data, &mut reserved) {
-            Ok(moves) => self.join(moves, found.rewritten, reserved),
-            Err(error) => {
-                self.space.lock().unreserve(reserved);
-                return Err(error);
+        let all = super::pages_written(&objects, self.logical.lock().end);
+        let physical = self.physical_pages_of(&all);
+        let mut reserved = all.beyond(&extents);
+        let mut has_room = self.space.lock().reserve_spare(physical);
+        if has_room {
+            self.space.lock().unreserve(self.physical_pages_of(&extents));
+            match self.reserve_extents(Purpose::Use, &reserved, Grow::No) {
+                Err(Error::DiskFull) => has_room = false,
+                done => done?,
             }
         }
+        let moved = match has_room {
+            true => self.copy_live(&found.data, &mut reserved).inspect_err(|_| self.unreserve(&reserved))?,
+            false => Vec::new(),
+        };
+        if !has_room || moved.is_empty() && found.rewritten.is_empty() {
+            if has_room {
+                self.unreserve(&reserved);
+            }
+            let again = self.space.lock().leave_room(physical);
+            return if again { self.move_some() } else { Ok(false) };
+        }
+        self.join(moved, found.rewritten, reserved);
         Ok(true)
     }
 
-    /// Counts pages that were taken against what was reserved for them.
-    pub(super) fn use_reserved(&self, pages: u64, reserved: &mut u64) {
-        let used = pages.min(*reserved);
-        *reserved -= used;
-        self.space.lock().unreserve(used);
+    /// Counts pages that were taken against what was reserved for them, if they are not extents.
+    pub(super) fn use_reserved(&self, size: PageSize, pages: u64, reserved: &mut PageCounts) {
+        if !self.is_extent(size) {
+            let used = pages.min(reserved[size]);
+            reserved[size] -= used;
+            self.space.lock().unreserve(used);
+        }
+    }
+
+    /// Takes the place for a copy of a page on a disk, if it has one and is not lost.
+    pub(super) fn take_copy_on(
+        &self,
+        disk: usize,
+        size: PageSize,
+        life: Life,
+        grow: Grow,
+    ) -> Result<Option<u64>> {
+        match self.is_extent(size) {
+            true => self.take_extent_on(disk, self.physical_pages(size), grow),
+            false => Ok(self.take_on(disk, 1, life)?.pop()),
+        }
     }
 
     /// Has the next batch point to what was moved, and write nodes and bitmaps anew, with what was reserved for that.
-    pub(super) fn join(&self, moves: Vec<Move>, rewritten: Vec<PoolKey>, reserved: u64) {
+    pub(super) fn join(&self, moves: Vec<Move>, rewritten: Vec<PoolKey>, reserved: PageCounts) {
         // From inside the gate: what is reserved belongs to the batch that closes next, and goes with it.
         let gate = self.gate.read();
         let mut accumulating = self.accumulating.lock();
@@ -124,27 +184,33 @@ impl ShadowStore {
     }
 
     /// Copies what lives in segments to others of the same disk, durably.
-    fn copy_live(&self, data: &[(u64, PageEntry, u64, Vec<u8>)], reserved: &mut u64) -> Result<Vec<Move>> {
+    fn copy_live(
+        &self,
+        data: &[(u64, PageEntry, u64, Vec<u8>)],
+        reserved: &mut PageCounts,
+    ) -> Result<Vec<Move>> {
         let mut moves: BTreeMap<u64, Move> = BTreeMap::new();
         let mut blocks = Vec::with_capacity(data.len());
-        for run in data.chunk_by(|a, b| place::disk_of(a.2) == place::disk_of(b.2)) {
-            // The pages of a disk follow each other in `data`.
-            let disk = place::disk_of(run[0].2);
-            let places = self.take_on(disk, run.len() as u64, Life::Long)?;
-            self.use_reserved(places.len() as u64, reserved);
-            for ((logical, entry, copy, block), to) in run.iter().zip(places) {
-                let moved =
-                    moves.entry(*logical).or_insert(Move { logical: *logical, from: *entry, to: *entry });
-                moved.to.place = moved.to.place.moved(*copy, to);
-                blocks.push((Place::single(to), |target: &mut [u8]| target.copy_from_slice(block)));
-            }
+        // The pages of a disk follow each other in `data`. By size, so that each size gets its places together.
+        let mut data: Vec<&(u64, PageEntry, u64, Vec<u8>)> = data.iter().collect();
+        data.sort_by_key(|(_, entry, copy, _)| (place::disk_of(*copy), entry.size));
+        for (logical, entry, copy, block) in data {
+            let to = self.take_copy_on(place::disk_of(*copy), entry.size, Life::Long, Grow::No)?;
+            let Some(to) = to else { continue };
+            self.use_reserved(entry.size, 1, reserved);
+            let moved = moves.entry(*logical).or_insert(Move { logical: *logical, from: *entry, to: *entry });
+            moved.to.place = moved.to.place.moved(*copy, to);
+            blocks.push((Place::single(to), entry.size, |target: &mut [u8]| target.copy_from_slice(block)));
         }
         self.write_copies(&blocks)?;
         Ok(moves.into_values().collect())
     }
 
     /// Writes copies of pages to the places given, durably.
-    pub(super) fn write_copies<F: Fn(&mut [u8]) + Sync>(&self, blocks: &[(Place, F)]) -> Result<()> {
+    pub(super) fn write_copies<F: Fn(&mut [u8]) + Sync>(
+        &self,
+        blocks: &[(Place, PageSize, F)],
+    ) -> Result<()> {
         let written = self.before_writing().and_then(|()| {
             self.write_blocks(blocks, |_, file| match self.has_planted(PlantedBug::MoveUnsynced) {
                 true => Ok(()),
@@ -181,7 +247,8 @@ impl ShadowStore {
     fn find_live(&self, first: u64, found: &mut Found) -> Result<()> {
         let live = self.space.lock().live(first);
         let Some(last) = live.last() else { return Ok(()) };
-        let mut blocks = vec![0; (last - first + 1) as usize * PAGE_BYTES];
+        let unit = self.unit.bytes();
+        let mut blocks = vec![0; (last - first + 1) as usize * unit];
         if let Err(error) = self.read_block(first, &mut blocks) {
             if self.disks.is_mirrored() {
                 self.space.lock().leave(first);
@@ -189,30 +256,85 @@ impl ShadowStore {
             }
             return Err(error);
         }
-        for copy in live {
-            let block = &blocks[(copy - first) as usize * PAGE_BYTES..][..PAGE_BYTES];
-            let owner = Page::check(block).ok().map(|(_, identity)| identity);
-            let Some(owner) = owner.filter(|owner| owner.database == self.database) else {
+        // Physical pages before this one belong to pages that were found.
+        let mut next = first;
+        for physical in live {
+            if physical < next {
+                continue;
+            }
+            let begin = &blocks[(physical - first) as usize * unit..];
+            let page = match self.page_at(physical, begin)? {
+                None if physical == first => self.page_into(first)?,
+                page => page,
+            };
+            let Some(FoundCopy { copy, size, owner, block }) = page else {
                 let mut space = self.space.lock();
                 // Otherwise it was given up since, and is being written over.
-                if space.live(first).contains(&copy) {
+                if space.live(first).contains(&physical) {
                     // Whoever needs it will tell that it is damaged.
                     space.leave(first);
                 }
                 continue;
             };
-            let entry = self.entry(owner.level, owner.logical)?.filter(|entry| entry.place.has(copy));
+            next = copy + self.physical_pages(size);
+            if !found.seen.insert(copy) {
+                continue;
+            }
+            let entry = self.entry(owner.level, owner.logical)?;
+            let is_here = |entry: &PageEntry| entry.place.has(copy) && entry.size == size;
             // A page of an earlier time, which was here before the one that belongs here.
             let fits = |entry: &PageEntry| owner.fits(&self.identity_of(owner.level, owner.logical, *entry));
-            let Some(entry) = entry.filter(fits) else { continue };
+            let Some(entry) = entry.filter(is_here).filter(fits) else { continue };
             match owner.level {
-                0 if !is_bitmap(owner.logical) => {
-                    found.data.push((owner.logical, entry, copy, block.to_vec()));
-                }
+                0 if !is_bitmap(owner.logical) => found.data.push((owner.logical, entry, copy, block)),
                 level => found.rewritten.push(PoolKey { level, index: owner.logical }),
             }
         }
         Ok(())
+    }
+
+    /// The whole page of this database that begins at a physical page, if one does; `begin` is read already.
+    fn page_at(&self, copy: u64, begin: &[u8]) -> Result<Option<FoundCopy>> {
+        let Some(size) = Page::size_told(begin) else { return Ok(None) };
+        let (pages, page) = (self.physical_pages(size), place::page_of(copy));
+        let offset = page % CHUNK_PAGES;
+        if !offset.is_multiple_of(pages)
+            || offset + pages > CHUNK_PAGES
+            || page + pages > self.space.lock().file_end(place::disk_of(copy))
+        {
+            return Ok(None);
+        }
+        let block = match begin.get(..size.bytes()) {
+            Some(block) => block.to_vec(),
+            None => {
+                let mut block = vec![0; size.bytes()];
+                self.read_block(copy, &mut block)?;
+                block
+            }
+        };
+        let owner = Page::check(&block).ok().map(|(_, identity)| identity);
+        let owner = owner.filter(|owner| owner.database == self.database);
+        Ok(owner.map(|owner| FoundCopy { copy, size, owner, block }))
+    }
+
+    /// The page that reaches into the segment that begins at `first` from one before it.
+    fn page_into(&self, first: u64) -> Result<Option<FoundCopy>> {
+        let offset = place::page_of(first) % CHUNK_PAGES;
+        let most = self.physical_pages(PageSize::MAX);
+        let mut pages = 2 * SEGMENT_PAGES;
+        while pages <= most {
+            let before = offset % pages;
+            if before > 0 {
+                let mut begin = vec![0; self.unit.bytes()];
+                self.read_block(first - before, &mut begin)?;
+                let page = self.page_at(first - before, &begin)?;
+                if let Some(page) = page.filter(|page| self.physical_pages(page.size) == pages) {
+                    return Ok(Some(page));
+                }
+            }
+            pages *= 2;
+        }
+        Ok(None)
     }
 
     /// Cuts the files whose end was lowered and that have nothing left beyond.
@@ -247,7 +369,7 @@ impl ShadowStore {
         let mut ends = Vec::new();
         for &disk in &disks {
             if let Some(space) = self.space.lock().disk_mut(disk) {
-                ends.push((disk, space.end() * PAGE_BYTES as u64));
+                ends.push((disk, space.end() * self.unit.bytes() as u64));
                 space.cut();
             }
         }
@@ -270,8 +392,6 @@ impl ShadowStore {
     }
 }
 
-const _: () = assert!(STEP_PAGES >= SEGMENT_PAGES);
-
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use std::collections::BTreeMap;
@@ -280,7 +400,7 @@ mod tests {
     use crate::{
         disk::{Disk, MemDisk, SimDisk},
         env::Rng,
-        page::{PageId, PageKind},
+        page::{PAGE_BYTES, PageId, PageKind},
         store::{PageGuard, PageRead, PageWrite, shadow::FILE},
         sync::Arc,
     };
@@ -301,7 +421,7 @@ mod tests {
 
         fn add(&mut self, value: u64) -> Result<()> {
             let pages = self.store.begin(1)?;
-            let mut page = pages.allocate(PageKind::TreeLeaf)?;
+            let mut page = pages.allocate(PageKind::TreeLeaf, PageSize::DEFAULT)?;
             page.body_mut()[..8].copy_from_slice(&value.to_le_bytes());
             self.pages.insert(page.id(), value);
             Ok(())
@@ -424,12 +544,12 @@ mod tests {
         let mut world = World::new(&disk, None).unwrap();
         (0..300).for_each(|number| world.add(number).unwrap());
         world.store.flush().unwrap();
-        let mut found = Found { data: Vec::new(), rewritten: Vec::new() };
+        let mut found = Found { data: Vec::new(), rewritten: Vec::new(), seen: BTreeSet::new() };
         world.store.find_live(SEGMENT_PAGES, &mut found).unwrap();
         assert!(found.data.len() > 50, "{}", found.data.len());
         for _ in 0..2 {
-            let moves = world.store.copy_live(&found.data, &mut 0).unwrap();
-            world.store.join(moves, Vec::new(), 0);
+            let moves = world.store.copy_live(&found.data, &mut PageCounts::default()).unwrap();
+            world.store.join(moves, Vec::new(), PageCounts::default());
         }
         world.store.flush().unwrap();
         check(&*world.store, &world.pages).unwrap();

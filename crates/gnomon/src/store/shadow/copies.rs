@@ -14,16 +14,17 @@ use super::{
     clean::Move,
     counters::Counted,
     disks::{Member, StateOf},
+    extents::Grow,
     open::{self, file_name},
     place::{self, DISKS_MAX, Place, is_bitmap},
-    root::{self, DiskEntry, DiskState, ROOT_PAGES, Root},
+    root::{self, DiskEntry, DiskState, Root},
     space::{Life, Space},
-    table::{self, FANOUT, PageEntry},
+    table::{self, BLOCK, FANOUT, PageEntry},
 };
 use crate::{
     Csn, Error, Result,
     disk::{Disk, LIST_FILE},
-    page::{PAGE_BYTES, PageKind},
+    page::{PageCounts, PageKind},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -139,11 +140,12 @@ impl ShadowStore {
         table.mirrored |= mirror;
         table.disks.resize(table.disks.len().max(number + 1), DiskEntry::default());
         let identity = open::disk_identity(self.database, number, root.batch);
+        let root_pages = root::physical_pages(self.unit);
         let entry = DiskEntry {
             identity,
-            end: ROOT_PAGES,
-            used: ROOT_PAGES,
-            cursor: ROOT_PAGES,
+            end: root_pages,
+            used: root_pages,
+            cursor: root_pages,
             state: DiskState::Present,
         };
         table.disks[number] = entry;
@@ -256,7 +258,9 @@ impl ShadowStore {
         // Nobody reads a state of before, nor has pages of his own, which may name them.
         if !self.pins.lock().is_pinned() && self.private_views.load(Ordering::Acquire) == 0 {
             let lost: Vec<usize> = self.disks.lost().into_iter().map(|(disk, _)| disk).collect();
-            self.disks.forget(&lost);
+            if self.forget_lost_extents()? {
+                self.disks.forget(&lost);
+            }
         }
         self.lead_next(|store| {
             let csn = store.root.lock().csn;
@@ -300,7 +304,7 @@ impl ShadowStore {
                 if let Err(root::RootFault::Damaged(detail)) = copy {
                     damaged = true;
                     let detail = format!("copy {at} of the page table pointer: {detail}");
-                    let page = at as u64;
+                    let page = at as u64 * (root::physical_pages(self.unit) / root::ROOT_PAGES);
                     report.repaired.push(Finding {
                         file: file_name(disk),
                         page,
@@ -431,7 +435,7 @@ impl ShadowStore {
             return Ok(());
         }
         // As it stands in its other place: a page that was written before its batch was known says so.
-        let mut block = vec![0; PAGE_BYTES];
+        let mut block = vec![0; entry.size.bytes()];
         self.read_block(whole[0], &mut block)?;
         let moved = Move { logical: index, from: entry, to: entry };
         repairs.moves.push((moved, whole[0], block));
@@ -440,13 +444,18 @@ impl ShadowStore {
 
     /// Makes new copies, durably.
     fn carry_out(&self, repairs: Repairs, report: &mut ScrubReport) -> Result<()> {
-        let objects = repairs.len() as u64;
-        if objects == 0 {
+        let count = repairs.len() as u64;
+        if count == 0 {
             return Ok(());
         }
-        let mut reserved = match self.reserve(Purpose::Use, objects, 0) {
+        // Extents are taken where they are to be, on one disk, and not reserved.
+        let mut objects = PageCounts::of(BLOCK, (repairs.rewritten.len() + repairs.freed.len()) as u64);
+        for (moved, ..) in &repairs.moves {
+            objects[moved.from.size.min(BLOCK)] += 1;
+        }
+        let mut reserved = match self.reserve(Purpose::Use, &objects, &PageCounts::default()) {
             Err(Error::DiskFull) => {
-                report.missing += objects;
+                report.missing += count;
                 return Ok(());
             }
             reserved => reserved?,
@@ -455,7 +464,7 @@ impl ShadowStore {
         let moves = match copied {
             Ok(moves) => moves,
             Err(error) => {
-                self.space.lock().unreserve(reserved);
+                self.unreserve(&reserved);
                 return Err(error);
             }
         };
@@ -471,7 +480,7 @@ impl ShadowStore {
     fn copy_to_others(
         &self,
         pages: Vec<(Move, u64, Vec<u8>)>,
-        reserved: &mut u64,
+        reserved: &mut PageCounts,
         report: &mut ScrubReport,
     ) -> Result<Vec<Move>> {
         let mut moves = Vec::with_capacity(pages.len());
@@ -482,19 +491,20 @@ impl ShadowStore {
                 let space = self.space.lock();
                 self.disks.choose(&space, 1, &chosen, &[place::disk_of(whole)]).0
             };
+            let size = moved.from.size;
             let copy = match other.first() {
-                Some(&disk) => self.take_on(disk, 1, Life::Long)?.pop(),
+                Some(&disk) => self.take_copy_on(disk, size, Life::Long, Grow::Yes)?,
                 None => None,
             };
             let Some(copy) = copy else {
                 report.missing += 1;
                 continue;
             };
-            chosen[place::disk_of(copy)] += 1;
-            self.use_reserved(1, reserved);
+            chosen[place::disk_of(copy)] += self.physical_pages(size);
+            self.use_reserved(size, 1, reserved);
             moved.to = PageEntry { place: Place::of([whole, copy]), ..moved.from };
             moves.push(moved);
-            blocks.push((Place::single(copy), move |target: &mut [u8]| target.copy_from_slice(&block)));
+            blocks.push((Place::single(copy), size, move |target: &mut [u8]| target.copy_from_slice(&block)));
         }
         self.write_copies(&blocks)?;
         Ok(moves)

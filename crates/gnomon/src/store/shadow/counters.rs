@@ -32,7 +32,7 @@ pub struct Activity {
     pub batches: u64,
     /// How often the disk was told to make everything durable.
     pub syncs: u64,
-    /// Bytes written to the disk: all pages below.
+    /// Bytes written to the disk: all pages below, of whichever sizes.
     pub bytes_written: u64,
     /// Data pages written with their batch.
     pub data_pages: u64,
@@ -46,7 +46,7 @@ pub struct Activity {
     pub bitmap_pages: u64,
     /// Copies of the root written.
     pub root_pages: u64,
-    /// Zeros written where the file grew, and over torn pages.
+    /// Physical pages of zeros written where the file grew, and over torn ones.
     pub zeroed_pages: u64,
     /// Bytes of the keys and values that committed transactions changed.
     pub bytes_changed: u64,
@@ -201,14 +201,14 @@ mod tests {
     #[test]
     fn bytes_written_are_those_of_the_pages_of_every_kind() {
         let mut store = ShadowStore::open(&MemDisk::new(), Some(7), 1 << 20, false).unwrap();
-        store.dirty_max = 32;
+        store.dirty_bytes_max = 32 * 4096;
         let before = store.stats().activity;
         assert_eq!((before.pages_written(), before.syncs, before.batches), (0, 0, 0));
         let mut ids = Vec::new();
         for _ in 0..3 {
             let pages = store.begin(100).unwrap();
             for _ in 0..100 {
-                let mut page = pages.allocate(PageKind::TreeLeaf).unwrap();
+                let mut page = pages.allocate(PageKind::TreeLeaf, crate::PageSize::DEFAULT).unwrap();
                 page.body_mut()[BODY_BYTES - 1] = 1;
                 ids.push(page.id());
             }

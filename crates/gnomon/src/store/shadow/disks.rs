@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, Result,
     disk::File,
-    page::PAGE_BYTES,
+    page::PageSize,
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// The longest write, in pages (1 MiB).
-const WRITE_PAGES: usize = 256;
-/// So many pages of a large batch go to one disk before another is chosen (1 MiB).
-const STRIPE_PAGES: u64 = 256;
+/// The longest write, in bytes, but for a page.
+const WRITE_BYTES: usize = 1 << 20;
+/// So many bytes of a large batch go to one disk before another is chosen.
+const STRIPE_BYTES: usize = 1 << 20;
 
 /// The disks of a store, by number.
 pub(super) struct Disks {
@@ -39,6 +39,8 @@ pub(super) struct Disks {
     loss_unrecorded: AtomicBool,
     /// What the published root tells of each: a batch that is being built has changed the space already.
     published: Mutex<Vec<DiskEntry>>,
+    /// The size of a physical page.
+    unit: PageSize,
     /// Whether several disks are written at the same time. Tests that count events do without.
     pub parallel: bool,
 }
@@ -68,8 +70,9 @@ impl Member {
 }
 
 impl Disks {
-    pub fn new(mirrored: bool) -> Disks {
+    pub fn new(mirrored: bool, unit: PageSize) -> Disks {
         Disks {
+            unit,
             members: RwLock::default(),
             mirrored: AtomicBool::new(mirrored),
             lost: Mutex::default(),
@@ -135,13 +138,18 @@ impl Disks {
         self.loss_unrecorded.load(Ordering::Acquire)
     }
 
+    /// Where a physical page begins in the file of its disk, in bytes.
+    pub fn offset(&self, physical: u64) -> u64 {
+        place::page_of(physical) * self.unit.bytes() as u64
+    }
+
     /// Reads pages that follow each other on a disk.
     pub fn read(&self, physical: u64, blocks: &mut [u8]) -> std::io::Result<()> {
         let Some(member) = self.member(place::disk_of(physical)) else {
             return Err(std::io::Error::other("its disk is lost"));
         };
-        let pages = (blocks.len() / PAGE_BYTES) as u64;
-        member.busy(pages, |file| file.read_at(place::page_of(physical) * PAGE_BYTES as u64, blocks))
+        let pages = (blocks.len() / self.unit.bytes()) as u64;
+        member.busy(pages, |file| file.read_at(self.offset(physical), blocks))
     }
 
     /// The copies of a place on disks that are there: first the one whose disk has less to do.
@@ -192,7 +200,7 @@ impl Disks {
         let ample = candidates.iter().all(|(.., ample)| *ample);
         let pages = match (alternatives, ample) {
             (false, _) => u64::MAX,
-            (true, true) => STRIPE_PAGES,
+            (true, true) => (STRIPE_BYTES / self.unit.bytes()) as u64,
             (true, false) => 1,
         };
         (candidates.into_iter().map(|(_, disk, _)| disk).collect(), pages)
@@ -321,11 +329,11 @@ impl ShadowStore {
     /// does something more there.
     pub(super) fn write_blocks<F: Fn(&mut [u8]) + Sync>(
         &self,
-        blocks: &[(Place, F)],
+        blocks: &[(Place, PageSize, F)],
         then: impl Fn(usize, &dyn File) -> std::io::Result<()> + Sync,
     ) -> Result<()> {
         let mut columns = [const { Column::new() }; DISKS_MAX];
-        for (index, (place, _)) in blocks.iter().enumerate() {
+        for (index, (place, ..)) in blocks.iter().enumerate() {
             let skipped = if self.has_planted(PlantedBug::SecondCopyUnwritten) { place.second } else { 0 };
             for copy in place.copies().filter(|copy| *copy != skipped) {
                 columns[place::disk_of(copy)].push((place::page_of(copy), index));
@@ -334,32 +342,42 @@ impl ShadowStore {
         columns.iter_mut().for_each(|column| column.sort_unstable());
         self.on_all(|disk, member| {
             let column = &columns[disk];
-            member.busy(column.len() as u64, |file| {
-                write_column(file, column, |index, block| blocks[index].1(block))
+            let unit = self.unit.bytes();
+            let bytes: usize = column.iter().map(|(_, index)| blocks[*index].1.bytes()).sum();
+            member.busy((bytes / unit) as u64, |file| {
+                let size = |index: usize| blocks[index].1.bytes();
+                write_column(file, unit, column, size, |index, block| blocks[index].2(block))
             })?;
             then(disk, &*member.file)
         })
     }
 }
 
-/// Writes blocks, in long writes.
-fn write_column(file: &dyn File, column: &Column, make: impl Fn(usize, &mut [u8])) -> std::io::Result<()> {
-    let mut buffer = Vec::with_capacity(column.len().min(WRITE_PAGES) * PAGE_BYTES);
+/// Writes blocks of the sizes given, in long writes.
+fn write_column(
+    file: &dyn File,
+    unit: usize,
+    column: &Column,
+    size: impl Fn(usize) -> usize,
+    make: impl Fn(usize, &mut [u8]),
+) -> std::io::Result<()> {
+    let mut buffer = Vec::new();
     let mut start = 0;
     for &(page, index) in column {
-        let full = buffer.len() == WRITE_PAGES * PAGE_BYTES;
-        if !buffer.is_empty() && (full || start + (buffer.len() / PAGE_BYTES) as u64 != page) {
-            file.write_at(start * PAGE_BYTES as u64, &buffer)?;
+        let (offset, bytes) = (page * unit as u64, size(index));
+        let full = buffer.len() + bytes > WRITE_BYTES;
+        if !buffer.is_empty() && (full || start + buffer.len() as u64 != offset) {
+            file.write_at(start, &buffer)?;
             buffer.clear();
         }
         if buffer.is_empty() {
-            start = page;
+            start = offset;
         }
         let at = buffer.len();
-        buffer.resize(at + PAGE_BYTES, 0);
+        buffer.resize(at + bytes, 0);
         make(index, &mut buffer[at..]);
     }
-    if buffer.is_empty() { Ok(()) } else { file.write_at(start * PAGE_BYTES as u64, &buffer) }
+    if buffer.is_empty() { Ok(()) } else { file.write_at(start, &buffer) }
 }
 
 fn entry_of(spaces: &Spaces, disk: usize) -> Option<DiskEntry> {

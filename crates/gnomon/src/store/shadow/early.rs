@@ -1,16 +1,20 @@
 //! The pages of a batch that were written before it was closed: where they are.
 
 use super::{place::Place, table::PageEntry, words::Words};
+use crate::page::PageSize;
 
 /// Set in the word of a page that was written by a transaction of its own, before its batch was known.
 const BEFORE_BATCH: u128 = 1 << Place::WORD_BITS;
+/// Where the code of the page's size begins.
+const SIZE_AT: u32 = Place::WORD_BITS + 1;
 
 /// Where pages are that were written before their batch was closed.
 #[derive(Clone, Default)]
 pub(super) struct EarlyPages(Words);
 
 fn entry(word: u128, batch: u64) -> PageEntry {
-    PageEntry { place: Place::of_word(word), batch, early: word & BEFORE_BATCH != 0 }
+    let size = PageSize::from_code((word >> SIZE_AT) as u8 & 0xf).unwrap_or_default();
+    PageEntry { place: Place::of_word(word), batch, size, early: word & BEFORE_BATCH != 0 }
 }
 
 impl EarlyPages {
@@ -31,15 +35,16 @@ impl EarlyPages {
         self.0.get(logical).map(|word| entry(word, batch))
     }
 
-    /// Notes where a page was written, and whether its batch was not known then. Returns where it was before.
-    pub fn insert(&mut self, logical: u64, place: Place, before_batch: bool) -> Option<Place> {
-        let before = self.0.insert(logical, place.word() | if before_batch { BEFORE_BATCH } else { 0 });
-        before.map(Place::of_word)
+    /// Notes where a page was written. Returns where it was before.
+    pub fn insert(&mut self, logical: u64, page: PageEntry) -> Option<PageEntry> {
+        let flag = if page.early { BEFORE_BATCH } else { 0 };
+        let word = page.place.word() | flag | u128::from(page.size.code()) << SIZE_AT;
+        self.0.insert(logical, word).map(|word| entry(word, page.batch))
     }
 
     /// Forgets a page. Returns where it was.
-    pub fn remove(&mut self, logical: u64) -> Option<Place> {
-        self.0.remove(logical).map(Place::of_word)
+    pub fn remove(&mut self, logical: u64) -> Option<PageEntry> {
+        self.0.remove(logical).map(|word| entry(word, 0))
     }
 
     /// All entries, for this batch, in the order of logical pages.

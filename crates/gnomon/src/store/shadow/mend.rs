@@ -2,10 +2,7 @@
 //! them again (see [`Root::free_pages_whole`](super::root::Root::free_pages_whole)).
 
 use super::{ShadowStore, place, space::CHUNK_PAGES};
-use crate::{
-    Result,
-    page::{PAGE_BYTES, Page},
-};
+use crate::Result;
 
 /// Pages looked at in one step. Free ones among them are out of the allocator's reach meanwhile.
 const STEP_PAGES: u64 = 64;
@@ -48,19 +45,20 @@ impl ShadowStore {
             claimed.iter().try_for_each(|&copy| self.mend(copy).or_else(|error| self.lose(disk, error)));
         let mut space = self.space.lock();
         for copy in claimed {
-            space.release(place::Place::single(copy));
+            space.release(place::Place::single(copy), 1);
         }
         drop(space);
         mended.map(|()| Some(place::physical(disk, until)))
     }
 
     fn mend(&self, copy: u64) -> std::io::Result<()> {
-        let mut block = [0; PAGE_BYTES];
+        let mut block = vec![0; self.unit.bytes()];
         let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(()) };
-        let at = place::page_of(copy) * PAGE_BYTES as u64;
+        let at = self.disks.offset(copy);
         member.file.read_at(at, &mut block)?;
-        if block.iter().any(|&byte| byte != 0) && Page::unseal(&block).is_err() {
-            member.file.write_at(at, &[0; PAGE_BYTES])?;
+        if self.damage_of_free(&block).is_some() {
+            block.fill(0);
+            member.file.write_at(at, &block)?;
             self.counters.zeroed_pages.add(1);
         }
         Ok(())

@@ -51,6 +51,7 @@ mod counters;
 mod disks;
 mod durable;
 mod early;
+mod extents;
 mod mend;
 mod open;
 mod pages;
@@ -75,11 +76,12 @@ use self::{
     disks::{Disks, StateOf},
     durable::Durability,
     early::EarlyPages,
+    extents::{Extents, Grow},
     place::{DISKS_MAX, Place, is_bitmap},
     root::Root,
     space::{Life, Search},
     spaces::{Growth, Spaces},
-    table::PageEntry,
+    table::{BLOCK, PageEntry},
     translate::Translations,
 };
 use super::PageRead;
@@ -87,7 +89,7 @@ use crate::{
     Csn, Error, Result,
     disk::File,
     page::{
-        Identity, PAGE_BYTES, Page, PageId,
+        Identity, PAGE_BYTES, Page, PageCounts, PageId, PageSize,
         pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
     },
     sync::{
@@ -111,20 +113,20 @@ pub const FILE: &str = "pages";
 /// Its name until it is a database.
 pub(crate) const UNFINISHED_FILE: &str = "pages.new";
 
-/// What a frame, its page and its place in tables cost, beyond nothing: used to turn bytes into frames.
-const FRAME_BYTES: usize = PAGE_BYTES + 256;
-/// So many changed pages are written early at a time.
-const EARLY_PAGES: usize = 64;
-/// Growth up to this is filled with zeros (8 MiB).
-const ZEROED_PAGES_MAX: usize = 2048;
+/// Changed pages of about so many bytes are written early at a time.
+const EARLY_BYTES: usize = 256 << 10;
+/// Growth up to so many bytes is filled with zeros.
+const ZEROED_BYTES_MAX: u64 = 8 << 20;
 
 /// A store of pages in one file on each of its disks.
 pub struct ShadowStore {
     disks: Disks,
     database: u64,
+    /// The size of a physical page, and of the smallest page.
+    unit: PageSize,
     pool: Pool,
-    /// The changed pages beyond which a page transaction writes some early.
-    pub(crate) dirty_max: usize,
+    /// The bytes of changed pages beyond which a page transaction writes some early.
+    pub(crate) dirty_bytes_max: usize,
     /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
     gate: RwLock<()>,
     accumulating: Mutex<Accumulating>,
@@ -133,6 +135,7 @@ pub struct ShadowStore {
     /// One thread at a time grows the file.
     growing: Mutex<()>,
     space: Mutex<Spaces>,
+    extents: Mutex<Extents>,
     /// The published root: durable, and what the page table in memory stands under.
     root: Mutex<Root>,
     logical: Mutex<Logical>,
@@ -162,6 +165,8 @@ pub struct ShadowStore {
     reports: Mutex<VecDeque<String>>,
     /// Whether the root in the files has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
+    /// As the next root will say, see [`Root::uniform`].
+    uniform: AtomicBool,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
     #[cfg(all(test, shuttle))]
@@ -177,7 +182,7 @@ struct Accumulating {
     /// The number of that batch.
     batch: u64,
     /// Changed pages, by logical number.
-    dirty: BTreeMap<u64, Arc<Frame>>,
+    dirty: Dirty,
     /// Changed pages that were written early: where.
     early: EarlyPages,
     /// Those of the batch in flight, and its number, until the page table knows them.
@@ -191,24 +196,48 @@ struct Accumulating {
     /// Whether pages were written under its number before it was closed.
     wrote_early: bool,
     /// Space reserved for it.
-    reserved: u64,
+    reserved: PageCounts,
     /// Of that, what page transactions reserved that have not ended.
-    reserved_open: u64,
+    reserved_open: PageCounts,
+}
+
+/// Changed pages.
+#[derive(Default)]
+struct Dirty {
+    frames: BTreeMap<u64, (Arc<Frame>, PageSize)>,
+    counts: PageCounts,
+    bytes: usize,
+}
+
+impl Dirty {
+    fn insert(&mut self, frame: Arc<Frame>, size: PageSize) {
+        self.remove(frame.key.index);
+        self.counts[size] += 1;
+        self.bytes += size.bytes();
+        self.frames.insert(frame.key.index, (frame, size));
+    }
+
+    fn remove(&mut self, logical: u64) -> Option<Arc<Frame>> {
+        let (frame, size) = self.frames.remove(&logical)?;
+        self.counts[size] -= 1;
+        self.bytes -= size.bytes();
+        Some(frame)
+    }
 }
 
 impl Accumulating {
     /// Pages that the batch will need if nothing is added, in a page table with so many nodes of level 1. Nodes above
     /// and bitmaps have a reservation of their own, see [`standing_pages`].
-    fn needed(&self, nodes: u64) -> u64 {
-        let written = self.dirty.len() + self.rewritten.len();
+    fn needed(&self, nodes: u64) -> PageCounts {
+        let written = self.dirty.frames.len() + self.rewritten.len();
         let changed = written + self.early.len() + self.freed.len() + self.moved.len();
-        written as u64 + nodes.min(changed as u64)
+        self.dirty.counts + PageCounts::of(BLOCK, self.rewritten.len() as u64 + nodes.min(changed as u64))
     }
 
     /// What was reserved and will not be needed.
-    fn take_excess(&mut self, nodes: u64) -> u64 {
-        let excess = self.reserved.saturating_sub(self.reserved_open + self.needed(nodes));
-        self.reserved -= excess;
+    fn take_excess(&mut self, nodes: u64) -> PageCounts {
+        let excess = self.reserved.beyond(&(self.reserved_open + self.needed(nodes)));
+        self.reserved = self.reserved.beyond(&excess);
         excess
     }
 }
@@ -275,6 +304,8 @@ pub(crate) enum PlantedBug {
     MoveUnsynced,
     /// The file is cut before the root knows.
     CutBeforeRoot,
+    /// An extent that is given up stays in use with its last physical page.
+    ExtentFreedShort,
     /// A batch points to private pages without syncing them first.
     PublishedUnsynced,
     /// A page's second copy is not written.
@@ -324,11 +355,13 @@ pub struct StoreStats {
     pub batch: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,
-    /// Pages of the file.
+    /// The size of a physical page, and of the smallest page.
+    pub unit: PageSize,
+    /// Physical pages of all files.
     pub file_pages: u64,
     /// Of these, pages that the durable state uses.
     pub used_pages: u64,
-    /// Pages that only pinned states use.
+    /// Physical pages that only pinned states use.
     pub held_pages: u64,
     /// Segments of the file, and how many of them are known to be empty.
     pub segments: (u64, u64),
@@ -338,8 +371,10 @@ pub struct StoreStats {
     pub table_depth: u8,
     /// Nodes of the page table, at most: so many as the page numbers handed out need.
     pub table_pages: u64,
-    /// Frames of the buffer pool in use, and at most.
-    pub pool_frames: (usize, usize),
+    /// Frames of the buffer pool in use.
+    pub pool_frames: usize,
+    /// Bytes of the buffer pool in use, and at most.
+    pub pool_bytes: (usize, usize),
     /// What was done since it was opened.
     pub activity: Activity,
 }
@@ -368,38 +403,54 @@ impl ShadowStore {
         self.root.lock().depth == 0
     }
 
+    /// Fails if there can be no pages of this size.
+    pub fn check_page_size(&self, size: PageSize) -> Result<()> {
+        if size >= self.unit {
+            return Ok(());
+        }
+        Err(Error::BadOption(format!(
+            "pages of {size} are smaller than the smallest of this database, {}: ask for larger ones, or create a database with a smaller page_bytes_min",
+            self.unit
+        )))
+    }
+
     /// Begins a page transaction that will change at most `pages` pages. Waits at the gate; reserves space, and fails
     /// with [`Error::DiskFull`] if there is not enough.
-    pub fn begin(&self, pages: u64) -> Result<PageTxn<'_>> {
+    pub fn begin(&self, pages: impl Into<PageCounts>) -> Result<PageTxn<'_>> {
         self.begin_for(Purpose::Use, pages)
     }
 
     /// Begins a page transaction as [`ShadowStore::begin`] does, with some space that is kept on a full disk for those
     /// that free more than they use.
-    pub fn begin_for(&self, purpose: Purpose, pages: u64) -> Result<PageTxn<'_>> {
-        let reserved = self.reserve(purpose, pages, 0)?;
+    pub fn begin_for(&self, purpose: Purpose, pages: impl Into<PageCounts>) -> Result<PageTxn<'_>> {
+        let reserved = self.reserve(purpose, &pages.into(), &PageCounts::default())?;
         self.enter(reserved)
     }
 
-    /// Reserves what a page transaction that changes `pages` pages may write beyond the `held` physical pages that are
-    /// reserved for it already. Returns how many physical pages that is.
-    fn reserve(&self, purpose: Purpose, pages: u64, held: u64) -> Result<u64> {
+    /// Reserves what a page transaction that changes `pages` may write beyond what is `held` for it already. Returns what
+    /// that is.
+    fn reserve(&self, purpose: Purpose, pages: &PageCounts, held: &PageCounts) -> Result<PageCounts> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
         let logical_end = self.logical.lock().end;
+        let reserved = pages_written(pages, logical_end).beyond(held);
         let mut space = self.space.lock();
-        let reserved = pages_written(pages, logical_end).saturating_sub(held);
         let standing = standing_pages(logical_end, space.chunk_count());
-        space.set_standing(standing);
+        if self.unit == BLOCK {
+            space.set_standing(standing);
+        }
         drop(space);
-        self.reserve_space(purpose, reserved)
+        self.reserve_space(purpose, &reserved)?;
+        self.keep_standing(purpose, standing).inspect_err(|_| self.unreserve(&reserved))?;
+        Ok(reserved)
     }
 
-    /// Reserves so many physical pages, and returns how many that is.
-    fn reserve_space(&self, purpose: Purpose, reserved: u64) -> Result<u64> {
+    /// Reserves space for these pages, and for nothing above them.
+    fn reserve_space(&self, purpose: Purpose, reserved: &PageCounts) -> Result<()> {
+        let physical = self.physical_pages_of(reserved);
         let mut space = self.space.lock();
-        let needs_growth = space.reserve(reserved);
+        let needs_growth = space.reserve(physical);
         drop(space);
         if needs_growth && let Err(error) = self.grow() {
             let mut space = self.space.lock();
@@ -410,16 +461,16 @@ impl ShadowStore {
             };
             let is_full = matches!(error, Error::DiskFull);
             if !is_full || !space.has_spare(kept) {
-                space.unreserve(reserved);
+                space.unreserve(physical);
                 drop(space);
                 return Err(if is_full { error } else { self.poison(&error) });
             }
         }
-        Ok(reserved)
+        self.reserve_extents(purpose, reserved, Grow::Yes)
     }
 
-    /// Goes through the gate with so many physical pages reserved.
-    fn enter(&self, reserved: u64) -> Result<PageTxn<'_>> {
+    /// Goes through the gate with so much reserved.
+    fn enter(&self, reserved: PageCounts) -> Result<PageTxn<'_>> {
         let gate = self.gate.read();
         // From inside the gate: it belongs to the batch that closes next, and goes with it.
         let mut accumulating = self.accumulating.lock();
@@ -465,13 +516,14 @@ impl ShadowStore {
             if to <= from {
                 return Ok(());
             }
-            member.file.allocate(to * PAGE_BYTES as u64)?;
-            let pages = (to - from) as usize;
-            if pages <= ZEROED_PAGES_MAX {
+            let unit = self.unit.bytes() as u64;
+            member.file.allocate(to * unit)?;
+            let bytes = (to - from) * unit;
+            if bytes <= ZEROED_BYTES_MAX {
                 // Blocks that were written once are overwritten without a journal entry of the file system at each
                 // sync.
-                member.file.write_at(from * PAGE_BYTES as u64, &vec![0; pages * PAGE_BYTES])?;
-                self.counters.zeroed_pages.add(pages as u64);
+                member.file.write_at(from * unit, &vec![0; bytes as usize])?;
+                self.counters.zeroed_pages.add(to - from);
             }
             Ok(())
         };
@@ -522,6 +574,7 @@ impl ShadowStore {
             identity: root.database,
             batch: root.batch,
             durable_csn: root.csn,
+            unit: self.unit,
             file_pages,
             used_pages: root.used,
             held_pages,
@@ -529,7 +582,8 @@ impl ShadowStore {
             logical_pages: self.logical.lock().end,
             table_depth: root.depth,
             table_pages: self.table_pages(&root),
-            pool_frames: (self.pool.len(), self.pool.capacity()),
+            pool_frames: self.pool.len(),
+            pool_bytes: (self.pool.bytes(), self.pool.capacity()),
             activity: self.counters.activity(self.pool.data_fetches(), self.translations.hits_and_misses()),
         }
     }
@@ -596,7 +650,7 @@ impl ShadowStore {
     }
 
     fn read_copy(&self, level: u8, logical: u64, copy: u64, entry: PageEntry) -> Result<Page> {
-        let mut block = [0; PAGE_BYTES];
+        let mut block = vec![0; entry.size.bytes()];
         self.read_block(copy, &mut block)?;
         let expected = self.identity_of(level, logical, entry);
         #[cfg(test)]
@@ -698,9 +752,9 @@ impl ShadowStore {
             .ok_or_else(|| self.corrupt(0, format!("logical page {id} is pointed to, but does not exist")))
     }
 
-    fn mark_dirty(&self, frame: &Arc<Frame>) {
+    fn mark_dirty(&self, frame: &Arc<Frame>, size: PageSize) {
         if !frame.dirty.swap(true, Ordering::AcqRel) {
-            self.accumulating.lock().dirty.insert(frame.key.index, frame.clone());
+            self.accumulating.lock().dirty.insert(frame.clone(), size);
         }
     }
 
@@ -739,7 +793,7 @@ impl ShadowStore {
             if disks.is_empty() {
                 let mut space = self.space.lock();
                 for place in taken {
-                    space.release(place);
+                    space.release(place, 1);
                 }
                 space.reserve(covered);
                 *reserved += covered;
@@ -890,6 +944,13 @@ impl ShadowStore {
         self.confirmed.load(Ordering::Acquire)
     }
 
+    /// Notes of which sizes there are going to be pages.
+    fn note_sizes(&self, mut sizes: impl Iterator<Item = PageSize>) {
+        if sizes.any(|size| size != self.unit) {
+            self.uniform.store(false, Ordering::Release);
+        }
+    }
+
     /// Writes pages to the places given, in long writes, and then does something more on each disk.
     fn write_pages(
         &self,
@@ -902,9 +963,10 @@ impl ShadowStore {
         let blocks: Vec<_> = pages
             .iter()
             .map(|(place, key, page)| {
-                let entry = PageEntry { place: *place, batch, early: when == When::BeforeBatch };
+                let entry = PageEntry::sized(*place, page.size(), batch);
+                let entry = PageEntry { early: when == When::BeforeBatch, ..entry };
                 let identity = self.identity_of(key.level, key.index, entry);
-                (*place, move |block: &mut [u8]| page.seal(identity, block))
+                (*place, page.size(), move |block: &mut [u8]| page.seal(identity, block))
             })
             .collect();
         self.write_blocks(&blocks, then)?;
@@ -929,40 +991,56 @@ impl ShadowStore {
     /// Writes some changed pages before their batch is closed. The caller is inside the gate.
     fn write_early(&self) -> Result<()> {
         let Some(_one) = self.early.try_lock() else { return Ok(()) };
-        let mut chosen: Vec<(Arc<Frame>, ReadLatch)> = Vec::with_capacity(EARLY_PAGES);
+        let mut chosen: Vec<(Arc<Frame>, ReadLatch)> = Vec::new();
+        let mut wanted = PageCounts::default();
         let (batch, mut reserved) = {
             let mut accumulating = self.accumulating.lock();
+            let mut bytes = 0;
             // A frame that somebody (perhaps this thread) holds exclusively is passed over, not waited for.
-            for frame in accumulating.dirty.values() {
-                if chosen.len() == EARLY_PAGES {
+            for (frame, size) in accumulating.dirty.frames.values() {
+                if bytes >= EARLY_BYTES {
                     break;
                 }
                 if let Some(latch) = frame.try_read() {
                     chosen.push((frame.clone(), latch));
+                    wanted[*size] += 1;
+                    bytes += size.bytes();
                 }
             }
-            let covered = accumulating.reserved.min(chosen.len() as u64);
-            accumulating.reserved -= covered;
+            let covered = accumulating.reserved.at_most(&wanted);
+            accumulating.reserved = accumulating.reserved.beyond(&covered);
             accumulating.wrote_early |= !chosen.is_empty();
             (accumulating.batch, covered)
         };
-        let places = self.take_space(chosen.len() as u64, Life::Long, &mut reserved);
+        // By size, so that each size gets its places together.
+        chosen.sort_by_key(|(frame, latch)| (latch.size(), frame.key.index));
+        let mut places: Vec<PageEntry> = Vec::with_capacity(chosen.len());
+        let taken = wanted.iter().try_for_each(|(size, count)| {
+            let found = self.take_places(size, count, Life::Long, &mut reserved)?;
+            places.extend(found.into_iter().map(|place| PageEntry::sized(place, size, batch)));
+            Ok(())
+        });
         self.accumulating.lock().reserved += reserved;
-        let places = match places {
+        match taken {
             // The batch itself has its reservation: only memory is short, for a while.
-            Err(Error::DiskFull) => return Ok(()),
-            places => places?,
-        };
+            Err(Error::DiskFull) => {
+                places.into_iter().for_each(|place| self.release_early(place));
+                return Ok(());
+            }
+            taken => taken?,
+        }
         let pages: Vec<_> = chosen
             .iter()
             .zip(&places)
-            .map(|((frame, image), at)| (*at, frame.key, Arc::clone(image)))
+            .map(|((frame, image), at)| (at.place, frame.key, Arc::clone(image)))
             .collect();
+        self.note_sizes(wanted.iter().map(|(size, _)| size));
         self.write_pages(batch, When::Early, &pages, |_, _| Ok(()))?;
+        drop(pages);
         for ((frame, latch), place) in chosen.into_iter().zip(places) {
             let mut accumulating = self.accumulating.lock();
-            let before = accumulating.early.insert(frame.key.index, place, false);
-            accumulating.dirty.remove(&frame.key.index);
+            let before = accumulating.early.insert(frame.key.index, place);
+            accumulating.dirty.remove(frame.key.index);
             drop(accumulating);
             frame.dirty.store(false, Ordering::Release);
             drop(latch);
@@ -974,18 +1052,19 @@ impl ShadowStore {
     }
 
     /// Gives up the place of an early write, and gives the batch back what it took of its reservation.
-    fn release_early(&self, place: Place) {
+    fn release_early(&self, page: PageEntry) {
         // In this order: what the batch has must have been promised.
-        self.space.lock().release_for_reservation(place);
-        self.accumulating.lock().reserved += 1;
+        self.release_for_reservation(page);
+        self.accumulating.lock().reserved[page.size] += 1;
     }
 }
 
-/// At most so many physical pages are written for a page transaction that changes `pages` logical ones in a store of
-/// `logical_end`, beside the [`standing_pages`].
-fn pages_written(pages: u64, logical_end: u64) -> u64 {
+/// At most so much is written for a page transaction that changes `pages` in a store of `logical_end`, beside the
+/// [`standing_pages`].
+fn pages_written(pages: &PageCounts, logical_end: u64) -> PageCounts {
+    let count = pages.pages();
     // The last are nodes above and bitmaps that there are not yet.
-    pages + pages.min(nodes(logical_end + pages)) + pages / table::FANOUT
+    *pages + PageCounts::of(BLOCK, count.min(nodes(logical_end + count)) + count / table::FANOUT)
 }
 
 /// Nodes of level 1 that map `logical_end` pages.
@@ -993,7 +1072,7 @@ fn nodes(logical_end: u64) -> u64 {
     logical_end / table::FANOUT + 1
 }
 
-/// At most so many nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it changes.
+/// At most so many blocks, nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it changes.
 /// Those that they replace are free when it is durable, so this is always reserved, and used once for every batch.
 fn standing_pages(logical_end: u64, chunks: u64) -> u64 {
     let bitmaps = chunks + 2;
@@ -1035,7 +1114,8 @@ mod tests {
                     level = level.div_ceil(table::FANOUT);
                     needed += level.min(new);
                 }
-                let reserved = pages_written(new, old) + standing_pages(old, old.div_ceil(CHUNK_PAGES));
+                let reserved =
+                    pages_written(&new.into(), old).pages() + standing_pages(old, old.div_ceil(CHUNK_PAGES));
                 assert!(reserved >= needed + new / CHUNK_PAGES, "{old} + {new}: {reserved} < {needed}");
                 assert!(reserved < needed + needed / 50 + 64, "{old} + {new}: {reserved}, not {needed}");
             }

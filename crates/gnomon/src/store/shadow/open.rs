@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    FILE, FRAME_BYTES, FreePages, Logical, ShadowStore, UNFINISHED_FILE,
+    FILE, FreePages, Logical, ShadowStore, UNFINISHED_FILE,
     counters::{Counted, Counters},
     disks::{Disks, Member},
     durable::Durability,
@@ -16,13 +16,13 @@ use super::{
     root::{self, DiskEntry, DiskState, DiskTable, ROOT_PAGES, Root, RootCopy},
     space::Space,
     spaces::Spaces,
-    table::PageEntry,
+    table::{BLOCK, PageEntry},
     translate::Translations,
 };
 use crate::{
     Csn, Error, Result,
     disk::{Disk, File, LIST_FILE},
-    page::{PAGE_BYTES, pool::Pool},
+    page::{PAGE_BYTES, PageSize, pool::Pool},
     sync::{
         Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU64},
@@ -34,6 +34,8 @@ use crate::{
 pub struct Opening {
     /// Make the store if there is none, with this identity.
     pub create: Option<u64>,
+    /// The size of the physical pages of a new store, and of its smallest page: up to 4 KiB.
+    pub unit: PageSize,
     /// Whether a new store of several disks is mirrored.
     pub mirrored: bool,
     /// Whether to go on without disks that are missing.
@@ -82,7 +84,8 @@ impl ShadowStore {
         pool_bytes: usize,
         read_only: bool,
     ) -> Result<ShadowStore> {
-        let how = Opening { create, mirrored: false, degraded: false, pool_bytes, read_only };
+        let unit = BLOCK;
+        let how = Opening { create, unit, mirrored: false, degraded: false, pool_bytes, read_only };
         ShadowStore::open_on(&[disk], how)
     }
 
@@ -101,7 +104,7 @@ impl ShadowStore {
                     "it has no file '{FILE}'; create a database there first"
                 )));
             };
-            files = Self::create(disks, database, how.mirrored)?;
+            files = Self::create(disks, database, how)?;
         }
         let mut found = Self::find(files, how.degraded)?;
         let is_clean = found.newest.root.closed && found.roots_whole && found.missing.is_empty();
@@ -185,7 +188,8 @@ impl ShadowStore {
             return Err(Error::DiskMissing { disk, mirrored });
         }
         for (number, file) in found.present() {
-            let (pages, end) = (file.len()? / PAGE_BYTES as u64, found.newest.disks.disks[number].end);
+            let unit = found.newest.root.unit.bytes() as u64;
+            let (pages, end) = (file.len()? / unit, found.newest.disks.disks[number].end);
             if pages < end && !mirrored {
                 return Err(Error::Corrupt {
                     file: file_name(number),
@@ -203,7 +207,7 @@ impl ShadowStore {
         let files = |disk: usize| found.file(disk);
         for (number, file) in found.present() {
             // What a mirrored disk has lost of its end is found to be damaged, and repaired from the copies.
-            let len = found.newest.disks.disks[number].end * PAGE_BYTES as u64;
+            let len = found.newest.disks.disks[number].end * found.newest.root.unit.bytes() as u64;
             if file.len()? < len {
                 file.allocate(len)?;
             }
@@ -236,25 +240,27 @@ impl ShadowStore {
         let root = newest.root;
         let mirrored = newest.disks.mirrored;
         let counters = Arc::<Counters>::default();
-        let (disks, mut spaces) = (Disks::new(mirrored), Spaces::new(mirrored));
+        let disks = Disks::new(mirrored, root.unit);
+        let mut spaces = Spaces::new(mirrored, (PAGE_BYTES / root.unit.bytes()) as u64);
         for (number, entry) in newest.disks.disks.iter().enumerate() {
             match (&found.files[number], entry.state) {
                 (Some((file, given)), _) => {
                     let counted = Counted { file: file.clone(), counters: counters.clone() };
                     disks.add(number, Member::new(Arc::new(counted), entry.identity, *given), *entry);
                     // The file can be longer than the root knows, if a crash came after it grew.
-                    let file_pages = (file.len()? / PAGE_BYTES as u64).max(entry.end);
+                    let file_pages = (file.len()? / root.unit.bytes() as u64).max(entry.end);
                     spaces.add(number, Space::new(file_pages, entry.used, entry.cursor));
                 }
                 (None, DiskState::Lost | DiskState::Present) => disks.add_lost(number, *entry),
                 (None, DiskState::Absent) => {}
             }
         }
-        let pool = Pool::new(how.pool_bytes / FRAME_BYTES);
+        let pool = Pool::new(how.pool_bytes);
         Ok(ShadowStore {
             disks,
             database: root.database,
-            dirty_max: (pool.capacity() / 8).max(8),
+            unit: root.unit,
+            dirty_bytes_max: (pool.capacity() / 8).max(8 * PAGE_BYTES),
             pool,
             gate: RwLock::new(()),
             accumulating: Mutex::new(super::Accumulating {
@@ -265,6 +271,7 @@ impl ShadowStore {
             growing: Mutex::new(()),
             cleaning_wanted: AtomicBool::new(spaces.is_too_long()),
             space: Mutex::new(spaces),
+            extents: Mutex::default(),
             logical: Mutex::new(Logical {
                 free: Vec::new(),
                 end: root.logical_end,
@@ -281,6 +288,7 @@ impl ShadowStore {
             read_only: how.read_only,
             free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
             confirmed: AtomicBool::new(true),
+            uniform: AtomicBool::new(root.uniform),
             copies_whole: AtomicBool::new(root.copies_whole && found.missing.is_empty()),
             private_views: AtomicU64::new(0),
             fill_found: AtomicBool::new(true),
@@ -297,7 +305,9 @@ impl ShadowStore {
     }
 
     /// Makes a database on empty disks. Gives their files.
-    fn create(disks: &[&dyn Disk], database: u64, mirrored: bool) -> Result<Vec<Option<Arc<dyn File>>>> {
+    fn create(disks: &[&dyn Disk], database: u64, how: Opening) -> Result<Vec<Option<Arc<dyn File>>>> {
+        let Opening { mirrored, unit, .. } = how;
+        let root_pages = root::physical_pages(unit);
         if disks.len() > DISKS_MAX || mirrored && disks.len() < 2 {
             return Err(Error::BadOption(format!(
                 "a database has 1 to {DISKS_MAX} disks, and 2 at least if it is mirrored, but {} are given",
@@ -314,23 +324,25 @@ impl ShadowStore {
             }
             table.disks.push(DiskEntry {
                 identity: disk_identity(database, number, 0),
-                end: ROOT_PAGES,
-                used: ROOT_PAGES,
-                cursor: ROOT_PAGES,
+                end: root_pages,
+                used: root_pages,
+                cursor: root_pages,
                 state: DiskState::Present,
             });
         }
         let root = Root {
             database,
+            unit,
             batch: 0,
             csn: Csn(0),
             // Number 0 is the first bitmap's.
             logical_end: 1,
-            used: disks.len() as u64 * ROOT_PAGES,
+            used: disks.len() as u64 * root_pages,
             depth: 0,
             free_pages_whole: true,
             closed: true,
             copies_whole: true,
+            uniform: unit == BLOCK,
             table: PageEntry::default(),
         };
         // A crash leaves files of the other name, or such of new databases, which are no database yet.

@@ -4,7 +4,7 @@ use super::{ShadowStore, place::is_bitmap, table};
 use crate::{
     Csn, Error, Result,
     page::{
-        Page, PageId, PageKind,
+        Page, PageCounts, PageId, PageKind, PageSize,
         pool::{PoolKey, ReadLatch, WriteLatch},
     },
     store::{PageGuard, PageRead, PageWrite},
@@ -15,14 +15,19 @@ use crate::{
 /// next commit batch as a whole.
 pub struct PageTxn<'a> {
     store: &'a ShadowStore,
-    /// Pages reserved for it.
-    reserved: u64,
+    /// What is reserved for it.
+    reserved: PageCounts,
+    part_size_max: PageSize,
     _gate: RwLockReadGuard<'a, ()>,
 }
 
 impl<'a> PageTxn<'a> {
-    pub(super) fn new(store: &'a ShadowStore, gate: RwLockReadGuard<'a, ()>, reserved: u64) -> PageTxn<'a> {
-        PageTxn { store, reserved, _gate: gate }
+    pub(super) fn new(
+        store: &'a ShadowStore,
+        gate: RwLockReadGuard<'a, ()>,
+        reserved: PageCounts,
+    ) -> PageTxn<'a> {
+        PageTxn { store, reserved, part_size_max: PageSize::MAX, _gate: gate }
     }
 
     /// Takes the next CSN. Everything that this page transaction changes belongs to it.
@@ -34,11 +39,16 @@ impl<'a> PageTxn<'a> {
         self.store
     }
 
+    /// Has it use pages up to this size for the parts of large values: what was reserved for it.
+    pub fn set_part_size_max(&mut self, size: PageSize) {
+        self.part_size_max = size;
+    }
+
     fn make_room(&self) -> Result<()> {
         self.store.check()?;
         // An estimate read without waiting for anybody is good enough here.
-        let dirty = self.store.accumulating.lock().dirty.len();
-        if dirty > self.store.dirty_max { self.store.write_early() } else { Ok(()) }
+        let dirty_bytes = self.store.accumulating.lock().dirty.bytes;
+        if dirty_bytes > self.store.dirty_bytes_max { self.store.write_early() } else { Ok(()) }
     }
 }
 
@@ -49,10 +59,10 @@ impl Drop for PageTxn<'_> {
         let nodes = super::nodes(self.store.logical.lock().end);
         let excess = {
             let mut accumulating = self.store.accumulating.lock();
-            accumulating.reserved_open -= self.reserved;
+            accumulating.reserved_open = accumulating.reserved_open.beyond(&self.reserved);
             accumulating.take_excess(nodes)
         };
-        self.store.space.lock().unreserve(excess);
+        self.store.unreserve(&excess);
         if std::thread::panicking() {
             self.store.poison(&Error::Poisoned("a panic while pages were changed".into()));
         }
@@ -79,14 +89,19 @@ impl<'a> PageWrite for PageTxn<'a> {
         }
     }
 
-    fn allocate(&self, kind: PageKind) -> Result<PageMut<'a>> {
+    fn allocate(&self, kind: PageKind, size: PageSize) -> Result<PageMut<'a>> {
+        self.store.check_page_size(size)?;
         self.make_room()?;
         let index = self.store.allocate_logical()?;
         self.store.accumulating.lock().freed.remove(&index);
-        let pin = self.store.pool.put(PoolKey { level: 0, index }, Arc::new(Page::new(kind)));
+        let pin = self.store.pool.put(PoolKey { level: 0, index }, Arc::new(Page::sized(kind, size)));
         let latch = pin.write().expect("it has just got an image");
-        self.store.mark_dirty(latch.frame());
+        self.store.mark_dirty(latch.frame(), size);
         Ok(PageMut { store: self.store, latch })
+    }
+
+    fn part_size_max(&self) -> PageSize {
+        self.part_size_max
     }
 
     fn free(&self, guard: PageMut<'a>) -> Result<()> {
@@ -95,7 +110,7 @@ impl<'a> PageWrite for PageTxn<'a> {
         self.store.pool.remove(&frame);
         let early = {
             let mut accumulating = self.store.accumulating.lock();
-            accumulating.dirty.remove(&index);
+            accumulating.dirty.remove(index);
             accumulating.freed.insert(index);
             accumulating.early.remove(index)
         };
@@ -124,7 +139,7 @@ impl std::ops::Deref for PageMut<'_> {
 
 impl std::ops::DerefMut for PageMut<'_> {
     fn deref_mut(&mut self) -> &mut Page {
-        self.store.mark_dirty(self.latch.frame());
+        self.store.mark_dirty(self.latch.frame(), self.latch.page().size());
         self.latch.page_mut()
     }
 }

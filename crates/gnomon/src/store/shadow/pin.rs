@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     ShadowStore,
-    place::Place,
     root::Root,
     table::{self, PageEntry},
 };
@@ -21,8 +20,8 @@ use crate::{
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
-/// Pages that a pinned state keeps in memory at most, nodes of the page table among them (4 MiB).
-const CACHED_PAGES_MAX: usize = 1024;
+/// What a pinned state keeps of pages in memory at most, nodes of the page table among them, in bytes.
+const CACHED_BYTES_MAX: usize = 4 << 20;
 
 /// The pinned states of a store, and what is held for them.
 #[derive(Default)]
@@ -34,8 +33,7 @@ pub(super) struct Pins {
 
 /// Copies of a page that only pinned states reach.
 struct Held {
-    place: Place,
-    written: u64,
+    page: PageEntry,
     given_up: u64,
 }
 
@@ -46,15 +44,10 @@ impl Pins {
     }
 
     /// Of the pages that batch `given_up` gave up, those that are free now. The others are held.
-    pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<Place> {
-        let mut free = Vec::with_capacity(pages.len());
-        for PageEntry { place, batch: written, .. } in pages {
-            if self.is_needed(written, given_up) {
-                self.held.push(Held { place, written, given_up });
-            } else {
-                free.push(place);
-            }
-        }
+    pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<PageEntry> {
+        let (needed, free): (Vec<PageEntry>, Vec<PageEntry>) =
+            pages.into_iter().partition(|page| self.is_needed(page.batch, given_up));
+        self.held.extend(needed.into_iter().map(|page| Held { page, given_up }));
         free
     }
 
@@ -67,7 +60,7 @@ impl Pins {
     }
 
     /// The pages that are free when a state is pinned once less.
-    fn unpin(&mut self, batch: u64) -> Vec<Place> {
+    fn unpin(&mut self, batch: u64) -> Vec<PageEntry> {
         let count = self.states.get_mut(&batch).expect("it was pinned");
         *count -= 1;
         if *count > 0 {
@@ -76,9 +69,9 @@ impl Pins {
         self.states.remove(&batch);
         let (needed, free): (Vec<Held>, Vec<Held>) = std::mem::take(&mut self.held)
             .into_iter()
-            .partition(|held| self.is_needed(held.written, held.given_up));
+            .partition(|held| self.is_needed(held.page.batch, held.given_up));
         self.held = needed;
-        free.into_iter().map(|held| held.place).collect()
+        free.into_iter().map(|held| held.page).collect()
     }
 }
 
@@ -95,7 +88,32 @@ impl ShadowStore {
 
     /// Physical pages that are in use for pinned states only.
     pub fn held_pages(&self) -> u64 {
-        self.pins.lock().held.iter().map(|held| held.place.copies().count() as u64).sum()
+        let pages =
+            |held: &Held| held.page.place.copies().count() as u64 * self.physical_pages(held.page.size);
+        self.pins.lock().held.iter().map(pages).sum()
+    }
+}
+
+/// Pages in memory, by level and logical number.
+#[derive(Default)]
+struct Cached {
+    pages: HashMap<(u8, u64), Arc<Page>>,
+    bytes: usize,
+}
+
+impl Cached {
+    fn clear(&mut self) {
+        *self = Cached::default();
+    }
+
+    fn insert(&mut self, level: u8, logical: u64, page: Arc<Page>) {
+        if self.bytes + page.size().bytes() > CACHED_BYTES_MAX {
+            self.clear();
+        }
+        self.bytes += page.size().bytes();
+        if let Some(before) = self.pages.insert((level, logical), page) {
+            self.bytes -= before.size().bytes();
+        }
     }
 }
 
@@ -104,7 +122,7 @@ pub struct PinnedRoot {
     pub(super) store: Arc<ShadowStore>,
     pub(super) root: Root,
     /// Pages read lately, by level and logical number.
-    cached: Mutex<HashMap<(u8, u64), Arc<Page>>>,
+    cached: Mutex<Cached>,
 }
 
 impl PinnedRoot {
@@ -119,15 +137,11 @@ impl PinnedRoot {
     }
 
     fn page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Arc<Page>> {
-        if let Some(page) = self.cached.lock().get(&(level, logical)) {
+        if let Some(page) = self.cached.lock().pages.get(&(level, logical)) {
             return Ok(page.clone());
         }
         let page = Arc::new(self.store.read_page(level, logical, entry)?);
-        let mut cached = self.cached.lock();
-        if cached.len() >= CACHED_PAGES_MAX {
-            cached.clear();
-        }
-        cached.insert((level, logical), page.clone());
+        self.cached.lock().insert(level, logical, page.clone());
         Ok(page)
     }
 
@@ -149,11 +163,9 @@ impl PinnedRoot {
 impl Drop for PinnedRoot {
     fn drop(&mut self) {
         let free = self.store.pins.lock().unpin(self.root.batch);
-        let mut space = self.store.space.lock();
-        for place in free {
-            space.release(place);
-        }
-        self.store.cleaning_wanted.store(space.wants_cleaning(), Ordering::Release);
+        self.store.release(free);
+        let wanted = self.store.space.lock().wants_cleaning();
+        self.store.cleaning_wanted.store(wanted, Ordering::Release);
     }
 }
 
@@ -201,8 +213,11 @@ mod tests {
     fn pinned_states_stay_as_they_are_and_let_go_of_everything() {
         let store = store();
         let mut rng = Rng::from_seed(4);
-        let ids: Vec<PageId> =
-            (0..40).map(|_| store.begin(1).unwrap().allocate(PageKind::TreeLeaf).unwrap().id()).collect();
+        let ids: Vec<PageId> = (0..40)
+            .map(|_| {
+                store.begin(1).unwrap().allocate(PageKind::TreeLeaf, crate::PageSize::DEFAULT).unwrap().id()
+            })
+            .collect();
         store.flush().unwrap();
         let mut now = vec![0; ids.len()];
         let mut pinned: Vec<(PinnedRoot, Vec<u8>)> = Vec::new();

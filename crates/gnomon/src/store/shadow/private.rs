@@ -25,12 +25,12 @@ use super::{
     PageTxn, PlantedBug, Purpose, ShadowStore, When,
     place::Place,
     space::Life,
-    table::{self, PageEntry},
+    table::{self, BLOCK, PageEntry},
     words::Words,
 };
 use crate::{
     Error, Result,
-    page::{Page, PageId, PageKind, pool::PoolKey},
+    page::{PAGE_BYTES, Page, PageCounts, PageId, PageKind, PageSize, pool::PoolKey},
     store::{PageGuard, PageRead, PageWrite},
     sync::{Arc, Mutex, atomic::Ordering},
 };
@@ -45,6 +45,7 @@ const SPACE_AT_ONCE: usize = 256;
 struct Note {
     /// Where it was written; none if it is in the cache only, or freed.
     place: Option<Place>,
+    size: PageSize,
     /// The layer took its number from the store.
     is_new: bool,
     is_freed: bool,
@@ -54,10 +55,12 @@ impl Note {
     const PRESENT: u128 = 1 << Place::WORD_BITS;
     const NEW: u128 = 2 << Place::WORD_BITS;
     const FREED: u128 = 4 << Place::WORD_BITS;
+    const SIZE_AT: u32 = Place::WORD_BITS + 3;
 
     fn word(self) -> u128 {
         self.place.unwrap_or_default().word()
             | Note::PRESENT
+            | u128::from(self.size.code()) << Note::SIZE_AT
             | if self.is_new { Note::NEW } else { 0 }
             | if self.is_freed { Note::FREED } else { 0 }
     }
@@ -65,9 +68,17 @@ impl Note {
     fn of(word: u128) -> Note {
         Note {
             place: Place::of_word(word).present(),
+            size: PageSize::from_code((word >> Note::SIZE_AT) as u8 & 0xf).unwrap_or_default(),
             is_new: word & Note::NEW != 0,
             is_freed: word & Note::FREED != 0,
         }
+    }
+}
+
+impl Note {
+    /// The entry that it will have in the page table when it is published with this batch.
+    fn entry(self, batch: u64) -> Option<PageEntry> {
+        Some(PageEntry { early: true, ..PageEntry::sized(self.place?, self.size, batch) })
     }
 }
 
@@ -92,9 +103,40 @@ impl Layer {
 struct Cached {
     /// None while it is latched exclusively.
     page: Option<Arc<Page>>,
+    size: PageSize,
     /// It is nowhere else.
     dirty: bool,
     recent: bool,
+}
+
+/// Pages in memory, by layer and logical number.
+#[derive(Default)]
+struct Cache {
+    pages: BTreeMap<(u64, u64), Cached>,
+    /// How many they are, a large one counting as often as it has the default size.
+    count: usize,
+}
+
+impl Cache {
+    fn weight(size: PageSize) -> usize {
+        (size.bytes() / PAGE_BYTES).max(1)
+    }
+
+    fn insert(&mut self, key: (u64, u64), cached: Cached) {
+        self.remove(key);
+        self.count += Cache::weight(cached.size);
+        self.pages.insert(key, cached);
+    }
+
+    fn remove(&mut self, key: (u64, u64)) -> Option<Cached> {
+        let cached = self.pages.remove(&key)?;
+        self.count -= Cache::weight(cached.size);
+        Some(cached)
+    }
+
+    fn get_mut(&mut self, key: (u64, u64)) -> Option<&mut Cached> {
+        self.pages.get_mut(&key)
+    }
 }
 
 struct State {
@@ -102,8 +144,7 @@ struct State {
     layers: BTreeMap<u64, Layer>,
     /// The layer that is changed.
     current: u64,
-    /// By layer and logical number.
-    cached: BTreeMap<(u64, u64), Cached>,
+    cached: Cache,
     /// Where looking for pages to evict goes on.
     hand: (u64, u64),
 }
@@ -137,16 +178,17 @@ impl PrivatePages {
             state: Mutex::new(State {
                 layers: BTreeMap::new(),
                 current: 0,
-                cached: BTreeMap::new(),
+                cached: Cache::default(),
                 hand: (0, 0),
             }),
         }
     }
 
-    /// Pages that it has changed, at most, and pages that it has in memory.
+    /// Pages that it has changed, at most, and pages that it has in memory, of which a large one counts as often as it has
+    /// the default size.
     pub fn len(&self) -> (usize, usize) {
         let state = self.state.lock();
-        (state.layers.values().map(|layer| layer.0.len()).sum(), state.cached.len())
+        (state.layers.values().map(|layer| layer.0.len()).sum(), state.cached.count)
     }
 
     /// What its map takes in memory, about, in bytes.
@@ -167,7 +209,8 @@ impl PrivatePages {
     /// Undoes all changes in layers from `number` on.
     pub fn drop_layers(&self, number: u64) {
         let mut state = self.state.lock();
-        state.cached.split_off(&(number, 0));
+        let upper: Vec<(u64, u64)> = state.cached.pages.range((number, 0)..).map(|(key, _)| *key).collect();
+        upper.into_iter().for_each(|key| _ = state.cached.remove(key));
         for layer in state.layers.split_off(&number).into_values() {
             self.give_back(layer);
         }
@@ -190,8 +233,8 @@ impl PrivatePages {
         for (logical, note) in layer.notes() {
             let before = below.get(logical).filter(|before| !before.is_freed);
             if let Some(before) = before {
-                released.extend(before.place);
-                state.cached.remove(&(into, logical));
+                released.extend(before.entry(0));
+                state.cached.remove((into, logical));
             }
             let is_new = before.map_or(note.is_new, |before| before.is_new);
             if note.is_freed && is_new {
@@ -200,7 +243,7 @@ impl PrivatePages {
             } else {
                 below.set(logical, Note { is_new, ..note });
             }
-            if let Some(cached) = state.cached.remove(&(number, logical)) {
+            if let Some(cached) = state.cached.remove((number, logical)) {
                 state.cached.insert((into, logical), cached);
             }
         }
@@ -212,14 +255,14 @@ impl PrivatePages {
     pub fn finish(&self) -> Result<()> {
         self.merge_layers(1, 0);
         let mut state = self.state.lock();
-        let dirty = state.cached.iter().filter(|(_, cached)| cached.dirty);
+        let dirty = state.cached.pages.iter().filter(|(_, cached)| cached.dirty);
         let dirty: Vec<(u64, u64)> = dirty.map(|(key, _)| *key).collect();
         // As many at a time as fit well into one reservation.
         dirty.chunks(SPACE_AT_ONCE).try_for_each(|some| self.write_out(&mut state, some))
     }
 
-    /// Physical pages that are to be reserved for the batch that publishes it: nodes of the page table and bitmaps, at
-    /// most. The pages themselves have their places.
+    /// Blocks that are to be reserved for the batch that publishes it: nodes of the page table and bitmaps, at most. The
+    /// pages themselves have their places.
     fn standing(&self) -> u64 {
         let pages = self.len().0 as u64;
         let logical_end = self.store.logical.lock().end;
@@ -228,7 +271,7 @@ impl PrivatePages {
 
     /// Gives back the space and the numbers of a layer that nobody will use.
     fn give_back(&self, layer: Layer) {
-        let released: Vec<Place> = layer.notes().filter_map(|(_, note)| note.place).collect();
+        let released: Vec<PageEntry> = layer.notes().filter_map(|(_, note)| note.entry(0)).collect();
         self.release(&released);
         layer
             .notes()
@@ -236,12 +279,11 @@ impl PrivatePages {
             .for_each(|(logical, _)| self.store.free_logical(logical));
     }
 
-    fn release(&self, places: &[Place]) {
-        for some in places.chunks(SPACE_AT_ONCE) {
-            let mut space = self.store.space.lock();
-            some.iter().for_each(|place| space.release(*place));
+    fn release(&self, pages: &[PageEntry]) {
+        for some in pages.chunks(SPACE_AT_ONCE) {
+            self.store.release(some.iter().copied());
         }
-        if !places.is_empty() {
+        if !pages.is_empty() {
             let wanted = self.store.space.lock().wants_cleaning();
             self.store.cleaning_wanted.store(wanted, Ordering::Release);
         }
@@ -250,14 +292,15 @@ impl PrivatePages {
     /// Evicts pages if there are too many in memory.
     fn make_room(&self, state: &mut State) -> Result<()> {
         self.store.check()?;
-        if state.cached.len() < self.cached_max {
+        if state.cached.count < self.cached_max {
             return Ok(());
         }
-        let wanted = (self.cached_max / 4).max(1);
+        let wanted = state.cached.count - self.cached_max * 3 / 4;
         let mut chosen = BTreeSet::new();
-        // Twice round at most: once to take second chances away.
-        for _ in 0..2 * state.cached.len() {
-            let next = state.cached.range_mut(state.hand..).next();
+        let mut count = 0;
+        // Twice round at most, with a turn at each end: once to take second chances away.
+        for _ in 0..2 * (state.cached.pages.len() + 1) {
+            let next = state.cached.pages.range_mut(state.hand..).next();
             let Some((&key, cached)) = next else {
                 state.hand = (0, 0);
                 continue;
@@ -266,17 +309,21 @@ impl PrivatePages {
             if cached.page.is_none() || std::mem::take(&mut cached.recent) {
                 continue;
             }
-            if !chosen.insert(key) || chosen.len() == wanted {
+            if chosen.insert(key) {
+                count += Cache::weight(cached.size);
+            }
+            if count >= wanted {
                 break;
             }
         }
-        let (dirty, clean): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|key| state.cached[key].dirty);
+        let (dirty, clean): (Vec<_>, Vec<_>) =
+            chosen.into_iter().partition(|key| state.cached.pages[key].dirty);
         for key in clean {
-            state.cached.remove(&key);
+            state.cached.remove(key);
         }
         self.write_out(state, &dirty)?;
         for key in dirty {
-            state.cached.remove(&key);
+            state.cached.remove(key);
         }
         Ok(())
     }
@@ -287,22 +334,38 @@ impl PrivatePages {
             return Ok(());
         }
         let store = &self.store;
-        let mut reserved = store.reserve_space(Purpose::Use, keys.len() as u64)?;
-        let places = store.take_space(keys.len() as u64, Life::Long, &mut reserved);
-        store.space.lock().unreserve(reserved);
-        let places = places?;
+        let mut keys: Vec<(PageSize, (u64, u64))> =
+            keys.iter().map(|key| (state.cached.pages[key].size, *key)).collect();
+        // By size, so that each size gets its places together.
+        keys.sort_unstable();
+        let mut wanted = PageCounts::default();
+        keys.iter().for_each(|(size, _)| wanted[*size] += 1);
+        store.reserve_space(Purpose::Use, &wanted)?;
+        let mut reserved = wanted;
+        let mut places: Vec<PageEntry> = Vec::with_capacity(keys.len());
+        let taken = wanted.iter().try_for_each(|(size, count)| {
+            let found = store.take_places(size, count, Life::Long, &mut reserved)?;
+            places.extend(found.into_iter().map(|place| PageEntry::sized(place, size, 0)));
+            Ok(())
+        });
+        store.unreserve(&reserved);
+        if let Err(error) = taken {
+            store.release(places);
+            return Err(error);
+        }
         let batch = store.accumulating.lock().batch;
-        let pages = keys.iter().zip(&places).filter_map(|(key, place)| {
-            let page = state.cached.get(key)?.page.clone()?;
-            Some((*place, PoolKey { level: 0, index: key.1 }, page))
+        let pages = keys.iter().zip(&places).filter_map(|((_, key), at)| {
+            let page = state.cached.pages.get(key)?.page.clone()?;
+            Some((at.place, PoolKey { level: 0, index: key.1 }, page))
         });
         let pages: Vec<_> = pages.collect();
+        store.note_sizes(wanted.iter().map(|(size, _)| size));
         let written = store.write_pages(batch, When::BeforeBatch, &pages, |_, _| Ok(()));
         written.map_err(|error| store.poison(&error))?;
-        for (key, place) in keys.iter().zip(places) {
+        for ((size, key), at) in keys.into_iter().zip(places) {
             let layer = state.layers.entry(key.0).or_default();
             let is_new = layer.get(key.1).is_some_and(|note| note.is_new);
-            layer.set(key.1, Note { place: Some(place), is_new, is_freed: false });
+            layer.set(key.1, Note { place: Some(at.place), size, is_new, is_freed: false });
             if let Some(cached) = state.cached.get_mut(key) {
                 cached.dirty = false;
             }
@@ -316,12 +379,13 @@ impl PrivatePages {
             return Ok((Arc::clone(&*self.store.read(id)?), false));
         };
         let is_current = layer == state.current;
-        if let Some(cached) = state.cached.get_mut(&(layer, id.0)) {
+        if let Some(cached) = state.cached.get_mut((layer, id.0)) {
             cached.recent = true;
             let page = cached.page.clone();
             return Ok((page.ok_or_else(|| self.damaged(id, "is reached twice"))?, is_current));
         }
-        let Some(place) = note.place.filter(|_| !note.is_freed) else {
+        let batch = self.store.accumulating.lock().batch;
+        let Some(entry) = note.entry(batch).filter(|_| !note.is_freed) else {
             return Err(self.damaged(id, "is pointed to, but was freed"));
         };
         match self.make_room(state) {
@@ -329,9 +393,9 @@ impl PrivatePages {
             Ok(()) | Err(Error::DiskFull) => {}
             Err(error) => return Err(error),
         }
-        let batch = self.store.accumulating.lock().batch;
-        let page = Arc::new(self.store.read_page(0, id.0, PageEntry { place, batch, early: true })?);
-        state.cached.insert((layer, id.0), Cached { page: Some(page.clone()), dirty: false, recent: true });
+        let page = Arc::new(self.store.read_page(0, id.0, entry)?);
+        let cached = Cached { page: Some(page.clone()), size: page.size(), dirty: false, recent: true };
+        state.cached.insert((layer, id.0), cached);
         Ok((page, is_current))
     }
 
@@ -344,29 +408,31 @@ impl PrivatePages {
         let mut state = self.state.lock();
         let current = state.current;
         if !changed {
-            if let Some(cached) = state.cached.get_mut(&(current, id)) {
+            if let Some(cached) = state.cached.get_mut((current, id)) {
                 cached.page = Some(page);
             }
             return;
         }
         let before = state.current().get(id);
-        self.release(before.and_then(|note| note.place).as_slice());
+        self.release(before.and_then(|note| note.entry(0)).as_slice());
         let is_new = before.is_some_and(|note| note.is_new);
-        state.current().set(id, Note { place: None, is_new, is_freed: false });
-        state.cached.insert((current, id), Cached { page: Some(page), dirty: true, recent: true });
+        let size = page.size();
+        state.current().set(id, Note { place: None, size, is_new, is_freed: false });
+        state.cached.insert((current, id), Cached { page: Some(page), size, dirty: true, recent: true });
     }
 
     fn free_page(&self, id: u64) {
         let mut state = self.state.lock();
         let current = state.current;
         let before = state.current().get(id);
-        state.cached.remove(&(current, id));
-        self.release(before.and_then(|note| note.place).as_slice());
+        state.cached.remove((current, id));
+        self.release(before.and_then(|note| note.entry(0)).as_slice());
         if before.is_some_and(|note| note.is_new) {
             state.current().0.remove(id);
             self.store.free_logical(id);
         } else {
-            state.current().set(id, Note { place: None, is_new: false, is_freed: true });
+            let size = PageSize::default();
+            state.current().set(id, Note { place: None, size, is_new: false, is_freed: true });
         }
     }
 }
@@ -444,19 +510,20 @@ impl<'a> PageWrite for &'a PrivatePages {
         if is_current {
             // Taken out, so that it is changed and not a copy of it.
             let current = state.current;
-            if let Some(cached) = state.cached.get_mut(&(current, id.0)) {
+            if let Some(cached) = state.cached.get_mut((current, id.0)) {
                 cached.page = None;
             }
         }
         Ok(PrivateMut { pages: self, id: id.0, page: Some(page), changed: false })
     }
 
-    fn allocate(&self, kind: PageKind) -> Result<PrivateMut<'a>> {
+    fn allocate(&self, kind: PageKind, size: PageSize) -> Result<PrivateMut<'a>> {
+        self.store.check_page_size(size)?;
         let mut state = self.state.lock();
         self.make_room(&mut state)?;
         let id = self.store.allocate_logical()?;
-        state.current().set(id, Note { place: None, is_new: true, is_freed: false });
-        Ok(PrivateMut { pages: self, id, page: Some(Arc::new(Page::new(kind))), changed: true })
+        state.current().set(id, Note { place: None, size, is_new: true, is_freed: false });
+        Ok(PrivateMut { pages: self, id, page: Some(Arc::new(Page::sized(kind, size))), changed: true })
     }
 
     fn free(&self, mut guard: PrivateMut<'a>) -> Result<()> {
@@ -482,14 +549,15 @@ impl ShadowStore {
     pub fn begin_publishing(
         &self,
         purpose: Purpose,
-        pages: u64,
+        pages: impl Into<PageCounts>,
         private: &PrivatePages,
     ) -> Result<PageTxn<'_>> {
-        let standing = self.reserve_space(purpose, private.standing())?;
-        match self.reserve(purpose, pages, 0) {
+        let standing = PageCounts::of(BLOCK, private.standing());
+        self.reserve_space(purpose, &standing)?;
+        match self.reserve(purpose, &pages.into(), &PageCounts::default()) {
             Ok(reserved) => self.enter(reserved + standing),
             Err(error) => {
-                self.space.lock().unreserve(standing);
+                self.unreserve(&standing);
                 Err(error)
             }
         }
@@ -507,21 +575,21 @@ impl PageTxn<'_> {
         for (logical, note) in layers.values().flat_map(Layer::notes) {
             let key = PoolKey { level: 0, index: logical };
             // A changed page that is being written early is waited for: what it was is outdated now.
-            let is_dirty = store.accumulating.lock().dirty.contains_key(&logical);
+            let is_dirty = store.accumulating.lock().dirty.frames.contains_key(&logical);
             let latch = if is_dirty { store.pool.get(key).and_then(|pin| pin.write()) } else { None };
             let mut accumulating = store.accumulating.lock();
-            if let Some(frame) = accumulating.dirty.remove(&logical) {
+            if let Some(frame) = accumulating.dirty.remove(logical) {
                 frame.dirty.store(false, Ordering::Release);
             }
-            let outdated = match note.place {
-                Some(place) => {
-                    if place.copies().any(|copy| !store.disks.is_there(copy)) {
+            let outdated = match note.entry(0) {
+                Some(entry) => {
+                    if entry.place.copies().any(|copy| !store.disks.is_there(copy)) {
                         // Its disk was lost since it was written.
                         store.note_missing_copies();
                     }
                     accumulating.wrote_early |= !store.has_planted(PlantedBug::PublishedUnsynced);
                     accumulating.freed.remove(&logical);
-                    accumulating.early.insert(logical, place, true)
+                    accumulating.early.insert(logical, entry)
                 }
                 None => {
                     accumulating.freed.insert(logical);
@@ -535,8 +603,8 @@ impl PageTxn<'_> {
                 store.pool.remove(pin.frame());
             }
             drop(latch);
-            if let Some(place) = outdated {
-                store.release_early(place);
+            if let Some(outdated) = outdated {
+                store.release_early(outdated);
             }
             if note.is_freed {
                 store.free_logical(logical);

@@ -22,38 +22,43 @@
 //! | 40..48 | logical pages: each page number below was in use at some time |
 //! | 48..56 | physical pages in use, over all disks |
 //! | 56 | depth of the page table |
-//! | 57 | bit 0: every free page is whole (see `free_pages_whole`); bit 1: `closed`; bit 2: `copies_whole`; bit 3: pages are mirrored |
+//! | 57 | bit 0: every free page is whole (see `free_pages_whole`); bit 1: `closed`; bit 2: `copies_whole`; bit 3: pages are mirrored; bit 4: `uniform` |
 //! | 58 | the number of the disk that this copy is on |
 //! | 59 | how many numbers of disks are in use |
 //! | 60..62 | how many runs of pages are listed |
+//! | 62 | log2 of the bytes of a physical page, less 9 |
 //! | 64..80 | page table entry of the page table's root node |
 //! | 80..592 | for each number of a disk: its identity (8 bytes), the pages of its file (8), its pages in use (8), where its allocator goes on (7), its state (1) |
 //! | 592..4096 | the runs: 5 bytes for the first physical page, 5 for that of their second copies, 3 for how many pages |
 
 use super::{
     place::{self, DISK_PAGES_MAX, DISKS_MAX, Place},
-    table::{self, DEPTH_MAX, PageEntry},
+    table::{self, BLOCK, DEPTH_MAX, PageEntry},
 };
 use crate::{
     Csn, Error, Result,
     disk::File,
-    page::{PAGE_BYTES, Page},
+    page::{PAGE_BYTES, Page, PageSize},
     sync::Arc,
 };
 
-/// The version of the database format that this code writes and the newest that it reads.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The version of the database format that this code reads and writes. Older ones were never released.
+pub(crate) const FORMAT_VERSION: u32 = 4;
 const MAGIC: [u8; 8] = *b"GNOMONDB";
-/// The physical pages that hold the copies of the root: two pairs.
+/// The copies of the root on a disk: two pairs, each copy of 4 KiB, at the beginning of the file.
 pub(crate) const ROOT_PAGES: u64 = 4;
+
+/// The physical pages of this size that hold the copies of the root.
+pub(crate) fn physical_pages(unit: PageSize) -> u64 {
+    ROOT_PAGES * (PAGE_BYTES / unit.bytes()) as u64
+}
 
 const DISKS_AT: usize = 80;
 const DISK_BYTES: usize = 32;
 const RUNS_AT: usize = DISKS_AT + DISKS_MAX * DISK_BYTES;
 const RUN_BYTES: usize = 13;
-/// A batch of more pages is synced before its root is written (4 MiB): so much is read when a database is opened after
-/// a crash.
-pub(crate) const LISTED_PAGES_MAX: u64 = 1024;
+/// A batch of more bytes is synced before its root is written: so much is read when a database is opened after a crash.
+pub(crate) const LISTED_BYTES_MAX: usize = 4 << 20;
 /// At most so many runs can be listed.
 pub(crate) const RUNS_MAX: usize = (PAGE_BYTES - RUNS_AT) / RUN_BYTES;
 
@@ -64,6 +69,8 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
     pub database: u64,
+    /// The size of a physical page, and of the smallest page. It never changes.
+    pub unit: PageSize,
     pub batch: u64,
     pub csn: Csn,
     pub logical_end: u64,
@@ -72,6 +79,8 @@ pub(crate) struct Root {
     /// Whether each free page is either zero or was once written whole. A crash in a batch leaves torn pages in free
     /// space, which hold nothing and harm nothing; from then on damage of free pages cannot be told from that.
     pub free_pages_whole: bool,
+    /// Whether no page ever had another size than a physical one, so that free space consists of whole pages.
+    pub uniform: bool,
     /// Whether the database was closed with this root. Otherwise what can be read of it need not be durable.
     pub closed: bool,
     /// Whether every page has as many copies as it should, as far as is known: no disk was lost since the last time that
@@ -122,9 +131,9 @@ pub(crate) struct ListedRun {
 }
 
 impl DiskTable {
-    /// The table of a store whose only disk has so many pages, all in use.
-    pub fn of_one(identity: u64, pages: u64) -> DiskTable {
-        let disk = DiskEntry { identity, end: pages, used: pages, cursor: pages, state: DiskState::Present };
+    /// The table of a store whose only disk has so many pages, of which so many are in use.
+    pub fn of_one(identity: u64, end: u64, used: u64) -> DiskTable {
+        let disk = DiskEntry { identity, end, used, cursor: end, state: DiskState::Present };
         DiskTable { mirrored: false, disks: vec![disk] }
     }
 
@@ -152,10 +161,11 @@ impl Root {
         put(32, &self.csn.0.to_le_bytes());
         put(40, &self.logical_end.to_le_bytes());
         put(48, &self.used.to_le_bytes());
-        let flags = [self.free_pages_whole, self.closed, self.copies_whole, table.mirrored];
+        let flags = [self.free_pages_whole, self.closed, self.copies_whole, table.mirrored, self.uniform];
         let flags = flags.iter().rev().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
         put(56, &[self.depth, flags, disk as u8, table.disks.len() as u8]);
         put(60, &(listed.len() as u16).to_le_bytes());
+        put(62, &[self.unit.code()]);
         put(64, &self.table.encode());
         for (disk, at) in table.disks.iter().zip((DISKS_AT..).step_by(DISK_BYTES)) {
             put(at, &disk.identity.to_le_bytes());
@@ -191,11 +201,14 @@ impl Root {
             return Err(RootFault::TooNew(version));
         }
         if version < FORMAT_VERSION {
-            return Err(RootFault::Damaged("it is of a version of the format before the first release"));
+            return Err(RootFault::TooOld(version));
         }
+        let unit = PageSize::from_code(block[62]).filter(|unit| *unit <= BLOCK);
+        let unit = unit.ok_or(RootFault::Damaged("its physical pages have no size that they can have"))?;
         let flag = |bit: u8| block[57] >> bit & 1 == 1;
         let root = Root {
             database: number(16, 8),
+            unit,
             batch: number(24, 8),
             csn: Csn(number(32, 8)),
             logical_end: number(40, 8),
@@ -204,6 +217,7 @@ impl Root {
             free_pages_whole: flag(0),
             closed: flag(1),
             copies_whole: flag(2),
+            uniform: flag(4),
             table: PageEntry::decode(&block[64..80]),
         };
         let damaged = RootFault::Damaged("its numbers do not fit each other");
@@ -242,11 +256,12 @@ impl Root {
                 && run.place.copies().all(|copy| {
                     let page = place::page_of(copy);
                     let end = disks.get(place::disk_of(copy)).map_or(0, |disk| disk.end);
-                    page >= ROOT_PAGES && page + run.pages <= end
+                    page >= physical_pages(unit) && page + run.pages <= end
                 })
         };
         let pages: u64 = listed.iter().map(|run| run.pages).sum();
-        if fits && pages <= LISTED_PAGES_MAX && listed.iter().all(in_file) {
+        let listed_max = (LISTED_BYTES_MAX / unit.bytes()) as u64;
+        if fits && pages <= listed_max && listed.iter().all(in_file) {
             let disks = DiskTable { mirrored: flag(3), disks };
             Ok(RootCopy { root, disks, disk, listed, place: 0 })
         } else {
@@ -267,7 +282,7 @@ impl Root {
         file.write_at(self.first_place() * PAGE_BYTES as u64, &[block, block].concat())
     }
 
-    /// The first physical page of its pair of copies.
+    /// The first place of its pair of copies, in steps of 4 KiB.
     pub fn first_place(&self) -> u64 {
         self.batch % 2 * 2
     }
@@ -288,7 +303,7 @@ pub(crate) struct RootCopy {
     pub disk: usize,
     /// The pages that were written together with it.
     pub listed: Vec<ListedRun>,
-    /// The page of the disk that it stands in.
+    /// The place that it stands in, in steps of 4 KiB.
     pub place: u64,
 }
 
@@ -299,25 +314,39 @@ impl RootCopy {
     /// Whether of every listed page a copy is there, whole and of this batch. Without that, its batch was cut short by a
     /// crash, and nobody was told that it is durable.
     pub fn counts(&self, files: Files) -> Result<bool> {
+        if !self.listed.is_empty() && !self.disks.mirrored {
+            // A file may have grown for more than is written yet. Mirrored ones are made as long as they should be.
+            for (disk, entry) in self.disks.present() {
+                if let Some(file) = files(disk)
+                    && file.len()? / (self.root.unit.bytes() as u64) < entry.end
+                {
+                    return Ok(false);
+                }
+            }
+        }
         for run in &self.listed {
             let copies: Vec<Option<Vec<u8>>> = run
                 .place
                 .copies()
                 .map(|copy| self.read_run(files, copy, run.pages))
                 .collect::<Result<_>>()?;
-            let is_there = |page: u64| copies.iter().flatten().any(|blocks| self.is_whole(blocks, page));
-            if !(0..run.pages).all(is_there) {
-                return Ok(false);
+            let bytes = run.pages as usize * self.root.unit.bytes();
+            let mut at = 0;
+            while at < bytes {
+                let size = copies.iter().flatten().find_map(|blocks| self.whole_at(blocks, at));
+                let Some(size) = size else { return Ok(false) };
+                at += size;
             }
         }
         Ok(true)
     }
 
-    fn is_whole(&self, blocks: &[u8], page: u64) -> bool {
-        let block = &blocks[page as usize * PAGE_BYTES..][..PAGE_BYTES];
-        Page::check(block).is_ok_and(|(_, identity)| {
-            identity.database == self.root.database && identity.batch == self.root.batch
-        })
+    /// How many bytes the page has that begins there, if it is whole and of this batch.
+    fn whole_at(&self, blocks: &[u8], at: usize) -> Option<usize> {
+        let rest = blocks.get(at..)?;
+        let size = Page::size_told(rest)?.bytes();
+        let (_, identity) = Page::check(rest.get(..size)?).ok()?;
+        (identity.database == self.root.database && identity.batch == self.root.batch).then_some(size)
     }
 
     /// Writes the listed pages once more, as they are: what can be read may still be in memory only, or be thought
@@ -327,17 +356,20 @@ impl RootCopy {
             let copies: Vec<u64> = run.place.copies().collect();
             let blocks: Vec<Option<Vec<u8>>> =
                 copies.iter().map(|&copy| self.read_run(files, copy, run.pages)).collect::<Result<_>>()?;
-            let mut whole = vec![0; run.pages as usize * PAGE_BYTES];
-            for page in 0..run.pages {
-                let from = blocks.iter().flatten().find(|blocks| self.is_whole(blocks, page));
-                if let Some(from) = from {
-                    let at = page as usize * PAGE_BYTES..(page as usize + 1) * PAGE_BYTES;
-                    whole[at.clone()].copy_from_slice(&from[at]);
-                }
+            let unit = self.root.unit.bytes();
+            let mut whole = vec![0; run.pages as usize * unit];
+            let mut at = 0;
+            while at < whole.len() {
+                let from =
+                    blocks.iter().flatten().find_map(|blocks| Some((blocks, self.whole_at(blocks, at)?)));
+                // Otherwise the state would not count.
+                let Some((from, size)) = from else { break };
+                whole[at..at + size].copy_from_slice(&from[at..at + size]);
+                at += size;
             }
             for copy in copies {
                 if let Some(file) = files(place::disk_of(copy)) {
-                    file.write_at(place::page_of(copy) * PAGE_BYTES as u64, &whole)?;
+                    file.write_at(place::page_of(copy) * unit as u64, &whole)?;
                 }
             }
         }
@@ -347,8 +379,9 @@ impl RootCopy {
     /// The blocks of a run on one disk; none if the disk is missing or the file ends before.
     fn read_run(&self, files: Files, first: u64, pages: u64) -> Result<Option<Vec<u8>>> {
         let Some(file) = files(place::disk_of(first)) else { return Ok(None) };
-        let mut blocks = vec![0; pages as usize * PAGE_BYTES];
-        match file.read_at(place::page_of(first) * PAGE_BYTES as u64, &mut blocks) {
+        let unit = self.root.unit.bytes();
+        let mut blocks = vec![0; pages as usize * unit];
+        match file.read_at(place::page_of(first) * unit as u64, &mut blocks) {
             Ok(()) => Ok(Some(blocks)),
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
             // Another copy may be readable.
@@ -363,6 +396,7 @@ impl RootCopy {
 pub(crate) enum RootFault {
     Damaged(&'static str),
     TooNew(u32),
+    TooOld(u32),
 }
 
 /// What the four places of the root hold.
@@ -390,6 +424,12 @@ pub(crate) fn newest(files: Files, copies: &[Result<RootCopy, RootFault>]) -> Re
         _ => None,
     }) {
         return Err(Error::TooNew { found, known: FORMAT_VERSION });
+    }
+    if let Some(found) = copies.iter().find_map(|copy| match copy {
+        Err(RootFault::TooOld(found)) => Some(*found),
+        _ => None,
+    }) {
+        return Err(Error::TooOld { found, oldest: FORMAT_VERSION });
     }
     let newest = copies.iter().flatten().max_by_key(|copy| copy.root.batch);
     if let Some(newest) = newest {
@@ -426,6 +466,7 @@ mod tests {
     fn root(batch: u64) -> Root {
         Root {
             database: 7,
+            unit: BLOCK,
             batch,
             csn: Csn(batch * 10),
             logical_end: 100,
@@ -434,13 +475,14 @@ mod tests {
             free_pages_whole: true,
             closed: false,
             copies_whole: true,
+            uniform: true,
             table: PageEntry::new(Place::single(9), batch),
         }
     }
 
     /// A disk, all of whose 200 pages are in use.
     fn table() -> DiskTable {
-        DiskTable::of_one(5, 200)
+        DiskTable::of_one(5, 200, 200)
     }
 
     fn found(file: &Arc<dyn File>) -> RootCopy {
@@ -523,7 +565,7 @@ mod tests {
             let store = ShadowStore::open(&disk, Some(7), 1 << 20, false).unwrap();
             for _ in 0..1 + run % 2 {
                 let pages = store.begin(1).unwrap();
-                pages.allocate(PageKind::TreeLeaf).unwrap();
+                pages.allocate(PageKind::TreeLeaf, crate::PageSize::DEFAULT).unwrap();
                 drop(pages);
                 store.flush().unwrap();
                 let file = disk.open(super::super::FILE, false).unwrap();
@@ -541,16 +583,17 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_is_refused() {
+    fn another_format_is_refused() {
         let file = MemDisk::new().open("pages", true).unwrap();
-        let mut block = root(1).encode(&table(), 0, &[]);
-        block[4] = 4;
-        let sum = crc32c::crc32c(&block[4..]);
-        block[..4].copy_from_slice(&sum.to_le_bytes());
-        file.write_at(0, &block).unwrap();
-        assert!(matches!(
-            newest(&|_| Some(file.clone()), &read_copies(&*file).unwrap()),
-            Err(Error::TooNew { found: 4, known: 3 })
-        ));
+        let write = |version| {
+            let mut block = root(1).encode(&table(), 0, &[]);
+            block[4] = version;
+            let sum = crc32c::crc32c(&block[4..]);
+            block[..4].copy_from_slice(&sum.to_le_bytes());
+            file.write_at(0, &block).unwrap();
+            newest(&|_| Some(file.clone()), &read_copies(&*file).unwrap())
+        };
+        assert!(matches!(write(5), Err(Error::TooNew { found: 5, known: 4 })));
+        assert!(matches!(write(3), Err(Error::TooOld { found: 3, oldest: 4 })));
     }
 }

@@ -46,6 +46,7 @@ fn open(disk: &SimDisk, create: Option<u64>) -> ShadowStore {
     let set = disk.set();
     let how = Opening {
         create,
+        unit: crate::PageSize::DEFAULT,
         mirrored: set.is_mirrored(),
         degraded: true,
         pool_bytes: POOL_BYTES,
@@ -61,11 +62,13 @@ impl World {
 
     fn on(disk: SimDisk, race: Option<PlantedRace>) -> Arc<World> {
         let mut store = open(&disk, Some(7));
-        store.dirty_max = 1;
+        store.dirty_bytes_max = 4096;
         store.race = race;
         store.translations.fills_late = race == Some(PlantedRace::TranslationOutdated);
         let pages = store.begin(PAGES as u64).unwrap();
-        let ids = (0..PAGES).map(|_| pages.allocate(PageKind::TreeLeaf).unwrap().id()).collect();
+        let ids = (0..PAGES)
+            .map(|_| pages.allocate(PageKind::TreeLeaf, crate::PageSize::DEFAULT).unwrap().id())
+            .collect();
         drop(pages);
         store.flush().unwrap();
         Arc::new(World { disk, store: Arc::new(store), ids, moves: Mutex::default() })
@@ -75,7 +78,7 @@ impl World {
     fn opened_again(&self, race: Option<PlantedRace>) -> Arc<World> {
         self.store.close().unwrap();
         let mut store = ShadowStore::open(&self.disk, None, POOL_BYTES, false).unwrap();
-        store.dirty_max = 1;
+        store.dirty_bytes_max = 4096;
         store.race = race;
         store.translations.fills_late = race == Some(PlantedRace::TranslationOutdated);
         let moves = Mutex::new(self.moves.lock().clone());

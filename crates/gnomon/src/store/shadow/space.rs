@@ -17,6 +17,11 @@
 //! lives in them. When there is no empty segment, pages go into holes, long ones first: whatever is free can be used,
 //! always.
 //!
+//! Physical pages have one size, that of the smallest page that the database can have. A larger page takes several that
+//! follow each other, its *extent*: a power of two of them, `n`, beginning at a multiple of `n` within its chunk. So
+//! extents of up to a segment lie within one, larger ones take whole segments, and none crosses a chunk. Each size fills
+//! segments of its own, and what is free of them later has room for the same size again.
+//!
 //! The file grows when more than a given share of it would be in use otherwise. When it is far larger than that, its
 //! end is lowered: nothing is handed out from there on, the cleaner moves what is there, and the file is cut.
 
@@ -24,6 +29,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::root::ROOT_PAGES;
 use crate::page::{BODY_BYTES, Page, PageKind};
+
+/// Segments that can be filled at a time: one for each life expectancy, one for each size of extents up to a segment.
+const FILLING: usize = 2 + SEGMENT_PAGES.trailing_zeros() as usize + 1;
 
 /// How many pages one bitmap covers.
 pub(crate) const CHUNK_PAGES: u64 = BODY_BYTES as u64 * 8;
@@ -62,7 +70,7 @@ pub(crate) struct Run {
 }
 
 /// How long a page is expected to stay as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Short,
     Long,
@@ -149,8 +157,8 @@ pub(crate) struct Space {
     chunks: BTreeMap<u64, Chunk>,
     /// Segments below the end without a taken page, of loaded chunks, but for those being filled.
     empty: BTreeSet<u64>,
-    /// The segments being filled, by life expectancy: where each goes on.
-    filling: [Option<u64>; 2],
+    /// The segments being filled, by life expectancy of pages and then by size of extents: where each goes on.
+    filling: [Option<u64>; FILLING],
     /// Segments with a damaged page: not to be cleaned.
     damaged: BTreeSet<u64>,
     /// Pages of the file that may be handed out are below this.
@@ -160,6 +168,12 @@ pub(crate) struct Space {
     pub(super) extent: Extent,
     /// Where the next search for a hole begins.
     cursor: u64,
+    /// Where the next search for one that has room for an extent begins.
+    extent_cursor: u64,
+    /// Pages to leave free when the file is shortened: so many were needed to move what was beyond its end.
+    room: u64,
+    /// Physical pages of 4 KiB: what bounds in pages are multiplied with.
+    scale: u64,
     /// Pages taken, over all chunks, loaded or not.
     taken: u64,
     /// Pages reachable, over all chunks.
@@ -175,17 +189,26 @@ impl Space {
         Space {
             chunks: BTreeMap::new(),
             empty: BTreeSet::new(),
-            filling: [None; 2],
+            filling: [None; FILLING],
             damaged: BTreeSet::new(),
             end,
             file_end: end,
             extent: Extent::default(),
             cursor,
+            extent_cursor: 0,
+            room: 0,
+            scale: 1,
             taken: used,
             reachable: used,
             promised: 0,
             handed_out: 0,
         }
+    }
+
+    /// Says that so many physical pages have 4 KiB.
+    pub fn set_scale(&mut self, scale: u64) {
+        self.scale = scale;
+        self.extent.spare_pages_max *= scale;
     }
 
     /// Pages of the file that may be handed out are below this.
@@ -294,7 +317,8 @@ impl Space {
         if self.end >= needed {
             return self.end;
         }
-        let growth = (self.end / 16).clamp(*GROWTH_PAGES.start(), *GROWTH_PAGES.end());
+        let growth =
+            (self.end / 16).clamp(GROWTH_PAGES.start() * self.scale, GROWTH_PAGES.end() * self.scale);
         needed.max(self.end + growth).next_multiple_of(SEGMENT_PAGES)
     }
 
@@ -308,9 +332,10 @@ impl Space {
 
     /// Marks the pages of the root, which count as used already, in the first bitmap of a new disk.
     pub fn mark_roots(&mut self) {
+        let roots = ROOT_PAGES * self.scale;
         let (chunk, _) = self.loaded(0);
         for word in [&mut chunk.taken[0], &mut chunk.reachable[0]] {
-            *word |= (1 << ROOT_PAGES) - 1;
+            *word |= (1 << roots) - 1;
         }
         self.empty.remove(&0);
     }
@@ -329,6 +354,119 @@ impl Space {
         match self.unloaded_chunk() {
             Some(chunk) => Search::Load(chunk),
             None => self.take_hole(pages).map_or(Search::Nothing, Search::Found),
+        }
+    }
+
+    /// Takes an extent of `pages` pages, a power of two.
+    pub fn take_extent(&mut self, pages: u64) -> Search {
+        debug_assert!(pages.is_power_of_two() && pages <= CHUNK_PAGES / 2);
+        let found = match pages <= SEGMENT_PAGES {
+            true => self.extent_from_filling(pages),
+            false => self.extent_of_segments(pages),
+        };
+        if let Some(run) = found {
+            return Search::Found(run);
+        }
+        match self.unloaded_chunk() {
+            Some(chunk) => Search::Load(chunk),
+            None => self.extent_from_holes(pages).map_or(Search::Nothing, Search::Found),
+        }
+    }
+
+    /// Takes an extent from the segment that is filled with such, or from an empty one.
+    fn extent_from_filling(&mut self, pages: u64) -> Option<Run> {
+        let which = 2 + pages.trailing_zeros() as usize;
+        loop {
+            if let Some(from) = self.filling[which] {
+                let segment = from / SEGMENT_PAGES;
+                let limit = (segment + 1) * SEGMENT_PAGES;
+                if let Some(run) = self.extent_within(from..limit, pages) {
+                    // The last page's place, as for pages.
+                    self.filling[which] = Some((run.start + pages).min(limit - 1));
+                    self.take_all(run);
+                    return Some(run);
+                }
+                self.filling[which] = None;
+                self.find_empty(segment, segment + 1);
+            }
+            self.filling[which] = Some(self.empty.pop_first()? * SEGMENT_PAGES);
+        }
+    }
+
+    /// Takes empty segments that follow each other.
+    fn extent_of_segments(&mut self, pages: u64) -> Option<Run> {
+        let count = pages / SEGMENT_PAGES;
+        let is_extent = |first: &&u64| {
+            let offset = **first % CHUNK_SEGMENTS as u64;
+            offset.is_multiple_of(count)
+                && offset + count <= CHUNK_SEGMENTS as u64
+                && self.empty.range(**first..**first + count).count() as u64 == count
+        };
+        let run = Run { start: self.empty.iter().find(is_extent)? * SEGMENT_PAGES, len: pages };
+        self.take_all(run);
+        Some(run)
+    }
+
+    /// Takes an extent wherever there is one, all chunks being loaded.
+    fn extent_from_holes(&mut self, pages: u64) -> Option<Run> {
+        for _ in 0..=self.chunk_count() {
+            if self.extent_cursor >= self.end {
+                self.extent_cursor = 0;
+            }
+            let from = self.extent_cursor;
+            let limit = ((from / CHUNK_PAGES + 1) * CHUNK_PAGES).min(self.end);
+            if let Some(run) = self.extent_within(from..limit, pages) {
+                self.extent_cursor = run.start + run.len;
+                self.take_all(run);
+                return Some(run);
+            }
+            self.extent_cursor = limit;
+        }
+        None
+    }
+
+    /// The first free extent within a part of a loaded chunk.
+    fn extent_within(&mut self, part: std::ops::Range<u64>, pages: u64) -> Option<Run> {
+        let (chunk, offset) = self.loaded(part.start);
+        let base = part.start - offset;
+        let limit = part.end - base;
+        let mut at = offset.next_multiple_of(pages);
+        while at + pages <= limit {
+            let taken = chunk.find(at, true);
+            if taken >= at + pages {
+                return Some(Run { start: base + at, len: pages });
+            }
+            at = chunk.find(taken, false).next_multiple_of(pages);
+        }
+        None
+    }
+
+    /// How long the file should be to have room for an extent at its end, whatever is in use.
+    pub fn end_with_extent(&self, pages: u64) -> u64 {
+        let (end, chunk) = (self.file_end, self.file_end - self.file_end % CHUNK_PAGES);
+        let start = (end - chunk).next_multiple_of(pages);
+        let start = if start + pages <= CHUNK_PAGES { chunk + start } else { chunk + CHUNK_PAGES };
+        (start + pages).next_multiple_of(SEGMENT_PAGES)
+    }
+
+    /// Gives extents of `pages` pages back that were not used. Filling goes on at the first of them, so that those who
+    /// reserve more than they use leave no gaps.
+    pub fn release_unused(&mut self, starts: &[u64], pages: u64) {
+        for &start in starts {
+            self.release_run(Run { start, len: pages });
+        }
+        let which = 2 + pages.trailing_zeros() as usize;
+        if let (Some(&first), Some(Some(from))) = (starts.iter().min(), self.filling.get(which).copied())
+            && first + pages <= self.end
+            && !self
+                .filling
+                .iter()
+                .flatten()
+                .any(|at| at / SEGMENT_PAGES == first / SEGMENT_PAGES && *at != from)
+        {
+            self.filling[which] = Some(first);
+            self.empty.remove(&(first / SEGMENT_PAGES));
+            self.find_empty(from / SEGMENT_PAGES, from / SEGMENT_PAGES + 1);
         }
     }
 
@@ -403,39 +541,44 @@ impl Space {
         self.taken += run.len;
     }
 
-    /// Notes that a taken page is reachable from the root of the batch being built; gives its chunk.
-    pub fn reach(&mut self, page: u64) -> u64 {
+    /// Notes that a taken page is reachable from the root of the batch being built.
+    pub fn reach(&mut self, page: u64) {
         let (chunk, offset) = self.loaded(page);
         debug_assert!(chunk.is_taken(offset));
         let word = &mut chunk.reachable[(offset / 64) as usize];
         debug_assert!(*word >> (offset % 64) & 1 == 0, "page {page} is reached twice");
         *word |= 1 << (offset % 64);
         self.reachable += 1;
-        page / CHUNK_PAGES
     }
 
-    /// Notes that the root of the batch being built does not reach a page any more; gives its chunk. The page stays
-    /// taken until [`Space::release`].
-    pub fn abandon(&mut self, page: u64) -> u64 {
+    /// Notes that the root of the batch being built does not reach a page any more. The page stays taken until
+    /// [`Space::release`].
+    pub fn abandon(&mut self, page: u64) {
         let (chunk, offset) = self.loaded(page);
         let word = &mut chunk.reachable[(offset / 64) as usize];
         debug_assert!(*word >> (offset % 64) & 1 == 1, "page {page} is abandoned twice");
         *word &= !(1 << (offset % 64));
         self.reachable -= 1;
-        page / CHUNK_PAGES
     }
 
     /// Frees a taken page that no durable or future root reaches.
+    #[cfg(test)]
     pub fn release(&mut self, page: u64) {
-        let (chunk, offset) = self.loaded(page);
-        debug_assert!(
-            chunk.reachable[(offset / 64) as usize] >> (offset % 64) & 1 == 0,
-            "page {page} is still reached"
-        );
-        chunk.give_back(offset);
-        self.taken -= 1;
-        let segment = page / SEGMENT_PAGES;
-        self.find_empty(segment, segment + 1);
+        self.release_run(Run { start: page, len: 1 });
+    }
+
+    /// Frees taken pages of a chunk that no durable or future root reaches.
+    pub fn release_run(&mut self, run: Run) {
+        let (chunk, offset) = self.loaded(run.start);
+        for offset in offset..offset + run.len {
+            debug_assert!(
+                chunk.reachable[(offset / 64) as usize] >> (offset % 64) & 1 == 0,
+                "page {offset} of a chunk is still reached"
+            );
+            chunk.give_back(offset);
+        }
+        self.taken -= run.len;
+        self.find_empty(run.start / SEGMENT_PAGES, (run.start + run.len).div_ceil(SEGMENT_PAGES));
     }
 
     /// Takes one given page, of a loaded chunk, if it is free.
@@ -462,6 +605,20 @@ impl Space {
 
 /// What the cleaner needs to know.
 impl Space {
+    /// What cleaning is for: free pages in empty segments and in those being filled, and pages beyond the end.
+    pub fn progress(&self) -> (u64, std::cmp::Reverse<u64>) {
+        let rest = |at: &u64| SEGMENT_PAGES - at % SEGMENT_PAGES;
+        let ready =
+            self.empty.len() as u64 * SEGMENT_PAGES + self.filling.iter().flatten().map(rest).sum::<u64>();
+        let first = self.end / SEGMENT_PAGES;
+        let beyond = self.chunks.range(self.end / CHUNK_PAGES..).map(|(number, chunk)| {
+            let segments =
+                (0..CHUNK_SEGMENTS).filter(|&index| number * CHUNK_SEGMENTS as u64 + index as u64 >= first);
+            segments.map(|index| ones(chunk.segment(index).0)).sum::<u64>()
+        });
+        (ready, std::cmp::Reverse(beyond.sum()))
+    }
+
     fn empty_wanted(&self) -> u64 {
         (self.end / SEGMENT_PAGES / 16).clamp(*EMPTY_SEGMENTS.start(), *EMPTY_SEGMENTS.end())
     }
@@ -487,7 +644,18 @@ impl Space {
     /// How short the file can be made: what cannot be moved stays.
     fn end_least(&self) -> u64 {
         let immovable = self.damaged.last().map_or(0, |segment| (segment + 1) * SEGMENT_PAGES);
-        self.end_needed().max(immovable)
+        (self.end_needed() + self.room).max(immovable)
+    }
+
+    /// There was no room below the end to move so many pages: more of the file stays.
+    /// False if all of it stays already.
+    pub fn leave_room(&mut self, pages: u64) -> bool {
+        let shrinks = self.end < self.file_end;
+        if shrinks {
+            self.room = (2 * self.room).max(2 * pages).next_multiple_of(SEGMENT_PAGES);
+            self.grown((self.end + self.room).min(self.file_end));
+        }
+        shrinks
     }
 
     /// Lowers the end if the file is much longer than it should be.
@@ -726,6 +894,71 @@ mod tests {
         assert_eq!(space.taken(), end, "nothing is handed out beyond the end");
         space.cut();
         assert_eq!(space.segments(), (end / SEGMENT_PAGES, 0));
+    }
+
+    /// Extents and pages are handed out once, where they may be, as long as there is room for one; the file grows by what
+    /// an extent needs.
+    #[test]
+    fn extents_are_aligned_and_found_wherever_they_fit() {
+        let mut rng = Rng::from_seed(12);
+        for round in 0..20 {
+            let end = 600 + rng.below(if round % 4 == 0 { 2 * CHUNK_PAGES } else { 4000 });
+            let mut space = loaded(end);
+            let mut taken = vec![false; end as usize];
+            let mut extents: Vec<Run> = Vec::new();
+            for _ in 0..400 {
+                let pages = 1 << rng.below(12);
+                match rng.below(5) {
+                    0 => {
+                        if let Some(run) = take(&mut space, pages.min(100), Life::Short) {
+                            (run.start..run.start + run.len).for_each(|page| {
+                                assert!(!std::mem::replace(&mut taken[page as usize], true));
+                                extents.push(Run { start: page, len: 1 });
+                            });
+                        }
+                    }
+                    1 | 2 if !extents.is_empty() => {
+                        let run = extents.swap_remove(rng.below(extents.len() as u64) as usize);
+                        taken[run.start as usize..(run.start + run.len) as usize].fill(false);
+                        space.release_run(run);
+                    }
+                    _ => match space.take_extent(pages) {
+                        Search::Found(run) => {
+                            assert_eq!((run.len, run.start % CHUNK_PAGES % pages), (pages, 0));
+                            assert_eq!(run.start / CHUNK_PAGES, (run.start + pages - 1) / CHUNK_PAGES);
+                            let free = &mut taken[run.start as usize..(run.start + pages) as usize];
+                            assert!(free.iter().all(|taken| !taken), "{run:?}");
+                            free.fill(true);
+                            extents.push(run);
+                        }
+                        Search::Nothing => {
+                            let fits = |start: &u64| {
+                                let offset = start % CHUNK_PAGES;
+                                offset.is_multiple_of(pages)
+                                    && offset + pages <= CHUNK_PAGES
+                                    && start + pages <= end
+                                    && (*start..start + pages).all(|page| !taken[page as usize])
+                            };
+                            assert_eq!((0..end).find(fits), None, "{pages} pages");
+                        }
+                        Search::Load(chunk) => panic!("chunk {chunk} is not loaded"),
+                    },
+                }
+                assert_eq!(space.taken() as usize, taken.iter().filter(|taken| **taken).count());
+            }
+            for pages in [1 << 11, 16, 1 << 8] {
+                take_everything(&mut space);
+                let end = space.end_with_extent(pages);
+                assert!(end > space.end() && end <= space.end() + CHUNK_PAGES);
+                space.grown(end);
+                (0..end.div_ceil(CHUNK_PAGES))
+                    .filter(|chunk| !space.is_loaded(*chunk))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|chunk| space.load(chunk, None));
+                assert!(matches!(space.take_extent(pages), Search::Found(_)));
+            }
+        }
     }
 
     /// Every free page is handed out once, whatever happened before; what is known of empty segments is right.

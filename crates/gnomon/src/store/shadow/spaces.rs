@@ -22,6 +22,8 @@ const KEPT_PAGES: std::ops::RangeInclusive<u64> = 64..=4096;
 pub(crate) struct Spaces {
     disks: BTreeMap<usize, Space>,
     mirrored: bool,
+    /// Physical pages of 4 KiB: what bounds in pages are multiplied with.
+    scale: u64,
     /// Pages promised to page transactions and not yet allocated.
     reserved: u64,
     /// Pages promised to every batch.
@@ -39,8 +41,9 @@ pub(crate) struct Growth {
 }
 
 impl Spaces {
-    pub fn new(mirrored: bool) -> Spaces {
-        Spaces { disks: BTreeMap::new(), mirrored, reserved: 0, standing: 0, life_batches: 0.0 }
+    /// No disks, on which so many physical pages have 4 KiB.
+    pub fn new(mirrored: bool, scale: u64) -> Spaces {
+        Spaces { disks: BTreeMap::new(), mirrored, scale, reserved: 0, standing: 0, life_batches: 0.0 }
     }
 
     pub fn set_mirrored(&mut self) {
@@ -49,7 +52,8 @@ impl Spaces {
     }
 
     /// Adds a disk.
-    pub fn add(&mut self, disk: usize, space: Space) {
+    pub fn add(&mut self, disk: usize, mut space: Space) {
+        space.set_scale(self.scale);
         self.disks.insert(disk, space);
         self.share_promises();
     }
@@ -204,17 +208,11 @@ impl Spaces {
         self.share_promises();
     }
 
-    /// Gives back a page that no durable root reaches, and promises another in its stead.
-    pub fn release_for_reservation(&mut self, place: Place) {
-        self.release(place);
-        self.reserved += 1;
-        self.share_promises();
-    }
-
     /// Pages of files that cannot grow which only a page transaction that gives pages back may use.
     pub fn kept(&self) -> u64 {
         let end: u64 = self.disks.values().map(Space::end).sum();
-        (end / self.copies() as u64 / 32).clamp(*KEPT_PAGES.start(), *KEPT_PAGES.end())
+        (end / self.copies() as u64 / 32)
+            .clamp(KEPT_PAGES.start() * self.scale, KEPT_PAGES.end() * self.scale)
     }
 
     /// The files that should grow for what is promised.
@@ -263,26 +261,56 @@ impl Spaces {
         }
     }
 
-    /// Notes that the root of the batch being built reaches a page; gives its bitmap.
-    pub fn reach(&mut self, physical: u64) -> Option<u64> {
+    /// Takes an extent of `pages` pages of a disk, a power of two. As [`Spaces::take_run`].
+    pub fn take_extent(&mut self, disk: usize, pages: u64) -> Search {
+        let Some(space) = self.disks.get_mut(&disk) else { return Search::Nothing };
+        match space.take_extent(pages) {
+            Search::Found(run) => Search::Found(Run { start: place::physical(disk, run.start), ..run }),
+            Search::Load(chunk) => Search::Load(place::bitmap(disk, chunk)),
+            Search::Nothing => Search::Nothing,
+        }
+    }
+
+    /// How a file is to grow to have room for an extent; none if it cannot be that long.
+    pub fn growth_for_extent(&self, disk: usize, pages: u64) -> Option<Growth> {
+        let space = self.disks.get(&disk)?;
+        let to = space.end_with_extent(pages);
+        (to < DISK_PAGES_MAX).then_some(Growth { disk, from: space.file_end(), to })
+    }
+
+    /// Notes that the root of the batch being built reaches `pages` pages from one on; gives their bitmap.
+    pub fn reach(&mut self, physical: u64, pages: u64) -> Option<u64> {
         let (space, page) = self.of(physical)?;
-        space.reach(page);
+        (page..page + pages).for_each(|page| space.reach(page));
         Some(place::bitmap_of(physical))
     }
 
-    /// Notes that the root of the batch being built does not reach a page any more; gives its bitmap. The page stays
-    /// taken until [`Spaces::release`].
-    pub fn abandon(&mut self, physical: u64) -> Option<u64> {
+    /// Notes that the root of the batch being built does not reach `pages` pages from one on any more; gives their
+    /// bitmap. They stay taken until [`Spaces::release`].
+    pub fn abandon(&mut self, physical: u64, pages: u64) -> Option<u64> {
         let (space, page) = self.of(physical)?;
-        space.abandon(page);
+        (page..page + pages).for_each(|page| space.abandon(page));
         Some(place::bitmap_of(physical))
     }
 
-    /// Frees taken pages that no durable or future root reaches.
-    pub fn release(&mut self, place: Place) {
+    /// Frees `pages` taken pages from each copy of a place on, which no durable or future root reaches.
+    pub fn release(&mut self, place: Place, pages: u64) {
         for copy in place.copies() {
-            if let Some((space, page)) = self.of(copy) {
-                space.release(page);
+            if let Some((space, start)) = self.of(copy) {
+                space.release_run(Run { start, len: pages });
+            }
+        }
+    }
+
+    /// As [`Space::release_unused`], of each disk.
+    pub fn release_unused(&mut self, places: &[Place], pages: u64) {
+        let mut starts: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for copy in places.iter().flat_map(|place| place.copies()) {
+            starts.entry(place::disk_of(copy)).or_default().push(place::page_of(copy));
+        }
+        for (disk, starts) in starts {
+            if let Some(space) = self.disks.get_mut(&disk) {
+                space.release_unused(&starts, pages);
             }
         }
     }
@@ -309,6 +337,28 @@ impl Spaces {
 
     pub fn begin_shrinking(&mut self) {
         self.disks.values_mut().for_each(Space::begin_shrinking);
+    }
+
+    /// As [`Space::progress`], of all disks.
+    pub fn progress(&self) -> (u64, std::cmp::Reverse<u64>) {
+        self.disks.values().map(Space::progress).fold((0, std::cmp::Reverse(0)), |(ready, beyond), more| {
+            (ready + more.0, std::cmp::Reverse(beyond.0 + more.1.0))
+        })
+    }
+
+    /// As [`Space::leave_room`], on each disk; false if no file is to be shortened.
+    pub fn leave_room(&mut self, pages: u64) -> bool {
+        self.disks.values_mut().fold(false, |any, space| space.leave_room(pages) | any)
+    }
+
+    /// Whether a physical page lies where its file is to be cut.
+    pub fn is_beyond(&self, physical: u64) -> bool {
+        self.disks.get(&place::disk_of(physical)).is_some_and(|space| place::page_of(physical) >= space.end())
+    }
+
+    /// Pages of the file of a disk.
+    pub fn file_end(&self, disk: usize) -> u64 {
+        self.disks.get(&disk).map_or(0, Space::file_end)
     }
 
     /// The disks whose files can be cut.

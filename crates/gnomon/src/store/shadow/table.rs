@@ -5,11 +5,11 @@
 //! (Shadows, section 2: "a tree structure with a fixed number N of slots in each node".)
 //!
 //! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second is zero unless the page is mirrored),
-//! the 40-bit number of the commit batch that wrote the page, 4 bits of size (log2 of bytes, less 9), 4 bits of flags: bit
+//! the 40-bit number of the commit batch that wrote the page, 4 bits of its size (log2 of bytes, less 9), 4 bits of flags: bit
 //! 0, the page was written before its batch was known (and may carry a smaller number). Zero is "no such page".
 
 use super::place::Place;
-use crate::page::{BODY_BYTES, PAGE_BYTES, Page};
+use crate::page::{BODY_BYTES, Page, PageSize};
 
 /// The size of an entry in bytes.
 pub(crate) const ENTRY_BYTES: usize = 16;
@@ -21,21 +21,29 @@ const FIELD_BITS: u32 = 40;
 /// Where the flags begin.
 const FLAGS_AT: u32 = 3 * FIELD_BITS + 4;
 const EARLY: u128 = 1 << FLAGS_AT;
-const SIZE_CODE: u128 = PAGE_BYTES.trailing_zeros() as u128 - 9;
+/// The size of a node of the page table, and of a bitmap of space.
+pub(crate) const BLOCK: PageSize = PageSize::DEFAULT;
 
-/// Where a page is, and which batch wrote it.
+/// Where a page is, how large, and which batch wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageEntry {
+    /// The first physical page of each copy.
     pub place: Place,
     pub batch: u64,
+    pub size: PageSize,
     /// Whether the page was written before its batch was known, and so may carry a smaller number.
     pub early: bool,
 }
 
 impl PageEntry {
-    /// The entry of a page that this batch wrote, under its own number.
+    /// The entry of a block that this batch wrote, under its own number.
     pub fn new(place: Place, batch: u64) -> PageEntry {
-        PageEntry { place, batch, early: false }
+        PageEntry::sized(place, BLOCK, batch)
+    }
+
+    /// The entry of a page that this batch wrote, under its own number.
+    pub fn sized(place: Place, size: PageSize, batch: u64) -> PageEntry {
+        PageEntry { place, batch, size, early: false }
     }
 
     pub fn encode(self) -> [u8; ENTRY_BYTES] {
@@ -44,7 +52,7 @@ impl PageEntry {
         let word = u128::from(first)
             | u128::from(second) << FIELD_BITS
             | u128::from(self.batch) << (2 * FIELD_BITS)
-            | if first == 0 { 0 } else { SIZE_CODE << (3 * FIELD_BITS) }
+            | if first == 0 { 0 } else { u128::from(self.size.code()) << (3 * FIELD_BITS) }
             | if self.early { EARLY } else { 0 };
         word.to_le_bytes()
     }
@@ -53,7 +61,9 @@ impl PageEntry {
         let word = u128::from_le_bytes(bytes.try_into().expect("16 bytes"));
         let field = |index: u32| (word >> (index * FIELD_BITS)) as u64 & ((1 << FIELD_BITS) - 1);
         let place = Place { first: field(0), second: field(1) };
-        PageEntry { place, batch: field(2), early: word & EARLY != 0 }
+        // A size that there is not is found out when the page is read.
+        let size = PageSize::from_code((word >> (3 * FIELD_BITS)) as u8 & 0xf).filter(|_| place.first != 0);
+        PageEntry { place, batch: field(2), size: size.unwrap_or_default(), early: word & EARLY != 0 }
     }
 
     /// The entry, unless it says that there is no page.
@@ -96,10 +106,13 @@ mod tests {
     #[test]
     fn entries_round_trip() {
         let place = Place { first: (1 << 40) - 1, second: (1 << 40) - 3 };
-        let far = PageEntry::new(place, (1 << 40) - 2);
-        assert_eq!(PageEntry::decode(&far.encode()), far);
-        let early = PageEntry { early: true, ..far };
-        assert_eq!(PageEntry::decode(&early.encode()), early);
+        for size in PageSize::all() {
+            let far = PageEntry::sized(place, size, (1 << 40) - 2);
+            assert_eq!(PageEntry::decode(&far.encode()), far);
+            let early = PageEntry { early: true, ..far };
+            assert_eq!(PageEntry::decode(&early.encode()), early);
+        }
+        assert_eq!(PageEntry::decode(&[0; ENTRY_BYTES]), PageEntry::default());
         assert_eq!(PageEntry::default().encode(), [0; ENTRY_BYTES]);
     }
 

@@ -164,7 +164,8 @@ mod tests {
     use crate::store::shadow::place::Place;
 
     fn entry(physical: u64) -> PageEntry {
-        PageEntry { place: Place::single(physical), batch: physical + 1, early: physical.is_multiple_of(2) }
+        let early = physical.is_multiple_of(2);
+        PageEntry { early, ..PageEntry::new(Place::single(physical), physical + 1) }
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    page::{PAGE_BYTES, Page, PageId, PageKind},
+    page::{Page, PageId, PageKind},
+    sync::atomic::Ordering,
 };
 
 /// Something wrong with a page.
@@ -21,7 +22,8 @@ use crate::{
 pub struct Finding {
     /// The file's name within the database directory.
     pub file: String,
-    /// The physical page number: its offset in the file is this times the page size.
+    /// The physical page number: its offset in the file is this times the size of a physical page, 4 KiB unless the
+    /// database was created with another.
     pub page: u64,
     /// What is wrong.
     pub detail: String,
@@ -38,6 +40,26 @@ pub enum Severity {
     Spare,
     /// Data may be lost.
     Data,
+}
+
+impl ShadowStore {
+    /// Whether the durable state uses a physical page of the first disk.
+    #[cfg(test)]
+    pub(crate) fn uses(&self, physical: u64) -> bool {
+        self.load_bitmap(place::bitmap_of(physical)).expect("its bitmap can be read");
+        let first = physical - physical % SEGMENT_PAGES;
+        self.space.lock().live(first).contains(&physical)
+    }
+
+    /// What is wrong with a physical page that is free. Free space that had pages of several physical pages has what is
+    /// left of them between others: then only that is known to be damaged which says that it is a page by itself.
+    pub(super) fn damage_of_free(&self, block: &[u8]) -> Option<String> {
+        if block.iter().all(|&byte| byte == 0) {
+            return None;
+        }
+        let is_page = self.uniform.load(Ordering::Acquire) || Page::tells_of(block, self.database);
+        if is_page { Page::check(block).err() } else { None }
+    }
 }
 
 /// What a store holds, as found by reading all of it.
@@ -115,8 +137,9 @@ impl Walk<'_> {
         });
         let copies: Vec<_> = copies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         for (disk, at, copy) in copies {
-            let place = place::physical(disk, at);
-            self.reached.insert(place, (0, 0));
+            let pages = root::physical_pages(newest.unit) / root::ROOT_PAGES;
+            let place = place::physical(disk, at * pages);
+            self.reached.extend((place..place + pages).map(|physical| (physical, (0, 0))));
             match copy {
                 Err(RootFault::Damaged(detail)) => {
                     // The pair that the next batch writes can have been torn by a crash in it.
@@ -133,6 +156,9 @@ impl Walk<'_> {
                 }
                 Err(RootFault::TooNew(found)) => {
                     return Err(Error::TooNew { found, known: root::FORMAT_VERSION });
+                }
+                Err(RootFault::TooOld(found)) => {
+                    return Err(Error::TooOld { found, oldest: root::FORMAT_VERSION });
                 }
                 Ok(copy) if copy.root.batch > newest.batch => self.find(
                     place,
@@ -160,14 +186,17 @@ impl Walk<'_> {
         let mut whole = None;
         let mut wrong = Vec::new();
         for copy in entry.place.copies().filter(|copy| self.store.disks.is_there(*copy)) {
-            if let Some((other_level, other)) = self.reached.insert(copy, (level, logical)) {
-                self.damaged(
-                    copy,
-                    format!("both page {other} of level {other_level} and page {logical} of level {level} are mapped to it"),
-                );
-                return Ok(());
+            let pages = self.store.physical_pages(entry.size);
+            for physical in copy..copy + pages {
+                if let Some((other_level, other)) = self.reached.insert(physical, (level, logical)) {
+                    self.damaged(
+                        physical,
+                        format!("both page {other} of level {other_level} and page {logical} of level {level} are mapped to it"),
+                    );
+                    return Ok(());
+                }
             }
-            self.report.pages_read += 1;
+            self.report.pages_read += pages;
             (self.progress)(self.report.pages_read, self.store.root.lock().used);
             match self.store.read_copy(level, logical, copy, entry) {
                 Ok(page) => whole = Some(page),
@@ -227,7 +256,7 @@ impl Walk<'_> {
             let logical = place::bitmap(disk, chunk);
             let Ok(Some(entry)) = self.store.entry(0, logical) else {
                 // A new disk has none yet.
-                let roots = if chunk == 0 { root::ROOT_PAGES } else { 0 };
+                let roots = if chunk == 0 { root::physical_pages(self.store.unit) } else { 0 };
                 marked.extend((0..roots).map(|page| place::physical(disk, page)));
                 continue;
             };
@@ -266,17 +295,16 @@ impl Walk<'_> {
             reached.union(&marked).map(|page| place::page_of(*page) / SEGMENT_PAGES).collect();
         let is_empty = |segment: &u64| !occupied.contains(segment);
         self.report.segments_empty += (0..end / SEGMENT_PAGES).filter(is_empty).count() as u64;
-        let file_end = member.file.len()? / PAGE_BYTES as u64;
-        let mut block = vec![0; PAGE_BYTES];
+        let unit = self.store.unit.bytes();
+        let file_end = member.file.len()? / unit as u64;
+        let mut block = vec![0; unit];
         let free = (0..file_end).map(|page| place::physical(disk, page));
         for page in free.filter(|page| !reached.contains(page) && !marked.contains(page)) {
             self.report.free_pages += 1;
             self.report.pages_read += 1;
             (self.progress)(self.report.pages_read, file_end);
-            member.file.read_at(place::page_of(page) * PAGE_BYTES as u64, &mut block)?;
-            if block.iter().any(|&byte| byte != 0)
-                && let Err(detail) = Page::unseal(&block)
-            {
+            member.file.read_at(self.store.disks.offset(page), &mut block)?;
+            if let Some(detail) = self.store.damage_of_free(&block) {
                 let detail = format!("this free page is damaged (it holds no data): {detail}");
                 let severity = if free_pages_whole { Severity::Spare } else { Severity::Trace };
                 self.find(page, detail, severity);

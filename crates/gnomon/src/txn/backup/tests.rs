@@ -195,7 +195,7 @@ fn an_incremental_backup_costs_what_has_changed() {
     let (full, stream) = backup(&db, None);
     assert!(full.pages > 2000);
     let (none, nothing) = backup(&db, Some(full.header.id));
-    assert_eq!((none.pages, nothing.len()), (0, 72 + 32));
+    assert_eq!((none.pages, nothing.len()), (0, 80 + 32));
     // In one of a hundred leaves.
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     for key in (0..20_000u32).step_by(900) {
@@ -231,7 +231,10 @@ fn every_damaged_byte_and_every_cut_is_refused() {
             damaged[at] ^= 1 << (at % 8);
             let found = check_backup(damaged.as_slice(), &mut |_, _| ());
             assert!(
-                matches!(found, Err(Error::BackupDamaged { .. } | Error::TooNew { .. })),
+                matches!(
+                    found,
+                    Err(Error::BackupDamaged { .. } | Error::TooNew { .. } | Error::TooOld { .. })
+                ),
                 "byte {at}: {found:?}"
             );
             let found = check_backup(&stream[..at], &mut |_, _| ());
@@ -360,7 +363,8 @@ fn a_damaged_page_is_named_and_not_backed_up() {
         match db.backup(None, &mut Vec::new(), &mut |_, _| ()) {
             Ok(_) => {}
             Err(Error::Corrupt { page: named, .. }) => {
-                assert_eq!(named, page);
+                // A large value's page takes several physical ones, and is named by its first.
+                assert!(named <= page && page - named < 32, "{named} is not {page}");
                 refused += 1;
             }
             Err(error) => panic!("{error}"),
@@ -425,15 +429,18 @@ fn many_pages_are_laid_out_anew() {
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     let [dropped, kept] = [(); 2].map(|()| txn.create_tree().unwrap());
     txn.commit().unwrap();
+    // A page each.
     let fill = |tree: TreeId, keys: std::ops::Range<u32>| {
-        for key in keys {
+        for some in keys.clone().step_by(2000) {
             let mut txn = db.begin(TxnOptions::default()).unwrap();
-            txn.put(tree, &key.to_be_bytes(), &vec![key as u8; 8 << 20]).unwrap();
+            for key in some..(some + 2000).min(keys.end) {
+                txn.put(tree, &key.to_be_bytes(), &vec![key as u8; 3800]).unwrap();
+            }
             txn.commit().unwrap();
         }
     };
-    fill(dropped, 0..4);
-    fill(kept, 0..14);
+    fill(dropped, 0..8_000);
+    fill(kept, 0..28_000);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     txn.drop_tree(dropped).unwrap();
     txn.commit().unwrap();
@@ -443,9 +450,9 @@ fn many_pages_are_laid_out_anew() {
     let (copy, report) = restored(&[&stream]);
     assert!(report.report.free_pages == 0 && report.report.stats.table_depth == 2);
     let mut txn = copy.begin(TxnOptions::default()).unwrap();
-    for key in 0..14u32 {
+    for key in (0..28_000u32).step_by(7) {
         let value = txn.get(kept, &key.to_be_bytes()).unwrap().unwrap();
-        assert!(value.len() == 8 << 20 && value[77] == key as u8);
+        assert!(value.len() == 3800 && value[77] == key as u8);
     }
     txn.put(kept, b"more", &vec![1; 1 << 20]).unwrap();
     txn.commit().unwrap();

@@ -206,7 +206,7 @@ fn a_transaction_far_beyond_memory_is_one_transaction() {
         }
     }
     let stats = db.stats();
-    assert!(stats.pool_frames <= stats.pool_frames_max, "{stats:?}");
+    assert!(stats.pool_bytes <= stats.pool_bytes_max, "{stats:?}");
     assert_eq!(sum(&mut plain(&db), accounts).unwrap(), (2000 + rows, 20_000));
     // Small changes go on from there.
     let mut old = begin(&db, Isolation::Snapshot);

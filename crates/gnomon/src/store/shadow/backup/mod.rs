@@ -17,7 +17,7 @@
 //! one identity the changes of one could be taken for those of the other. Its backups begin with a full one.
 //!
 //! Layout of a stream ([`stream`]): a header, one group for each node of level 1 in the order of logical pages, a
-//! trailer. A group is the node, as a map from its slots to batches, then those of its pages that are newer than what
+//! trailer. A group is the node, as a map from its slots to batches and sizes, then those of its pages that are newer than what
 //! the backup goes on from, sealed as they stand in the file. So a reader knows from the map which pages are there, which
 //! are in an earlier backup, and which are gone. Bitmaps of space are left out: a restored file is laid out anew.
 
@@ -27,7 +27,7 @@ mod take;
 
 use std::{fmt, io, str::FromStr, time::Duration};
 
-use crate::{Csn, Error};
+use crate::{Csn, Error, page::PageSize};
 
 pub use self::{
     restore::restore,
@@ -79,7 +79,9 @@ pub struct BackupHeader {
     pub csn: Csn,
     /// When it was begun, since 1970-01-01 00:00 UTC, to the second.
     pub begun: Duration,
-    /// Pages of 4 KiB that the state uses in the database's file.
+    /// The size of the database's smallest page, and of its physical pages.
+    pub page_size_min: PageSize,
+    /// Physical pages that the state uses in the database's file.
     pub used_pages: u64,
     /// Logical page numbers of the state: what progress is counted in.
     pub logical_pages: u64,
@@ -90,7 +92,7 @@ pub struct BackupHeader {
 pub struct Backup {
     /// What it says of itself.
     pub header: BackupHeader,
-    /// Pages of 4 KiB in it.
+    /// Pages in it, of all sizes.
     pub pages: u64,
     /// The stream's length in bytes.
     pub bytes: u64,

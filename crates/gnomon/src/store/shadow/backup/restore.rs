@@ -1,6 +1,6 @@
 //! Making a store of backups: a full one and those that go on from it are read side by side, group by group, and each
-//! page is taken from the one that has its newest batch. The new file has no holes: pages in the order of their logical
-//! numbers, each node after what it maps.
+//! page is taken from the one that has its newest batch. Pages lie in the new file in the order of their logical numbers,
+//! each node after what it maps. There are no holes but where a larger page comes after smaller ones.
 
 use std::io::Read;
 
@@ -11,22 +11,21 @@ use super::{
 use crate::{
     Error, Result,
     disk::{Disk, File},
-    page::{Identity, PAGE_BYTES, Page, PageKind},
+    page::{Identity, Page, PageKind, PageSize},
     store::shadow::{
         open::disk_identity,
         place::Place,
-        root::{DiskTable, ROOT_PAGES, Root},
-        space::CHUNK_PAGES,
-        table::{self, DEPTH_MAX, FANOUT, PageEntry},
+        root::{self, DiskTable, Root},
+        space::{CHUNK_PAGES, Run},
+        table::{self, BLOCK, DEPTH_MAX, FANOUT, PageEntry},
     },
     sync::Arc,
 };
 
-/// The new file is written in pieces of so many pages (1 MiB).
-const WRITE_PAGES: usize = 256;
-/// The new file is synced each time so many pages were written (32 MiB), so that others who sync do not wait for all of
-/// it.
-const SYNC_PAGES: u64 = 8192;
+/// The new file is written in pieces of so many bytes.
+const WRITE_BYTES: usize = 1 << 20;
+/// The new file is synced each time so many bytes were written, so that others who sync do not wait for all of it.
+const SYNC_BYTES: u64 = 32 << 20;
 
 /// Makes the file `name` the store that the last of the backups in `chain` holds; it is durable on return. The first
 /// must be a full one, each other must go on from the one before it. The store's identity is `database`.
@@ -58,8 +57,11 @@ pub fn restore<R: Read>(
         file,
         database,
         batch: last.id.batch,
-        next: ROOT_PAGES,
-        buffer: Vec::with_capacity(WRITE_PAGES * PAGE_BYTES),
+        unit: last.page_size_min,
+        next: root::physical_pages(last.page_size_min),
+        holes: Vec::new(),
+        uniform: last.page_size_min == BLOCK,
+        buffer: Vec::with_capacity(WRITE_BYTES),
         synced: 0,
         open: [const { None }; DEPTH_MAX as usize + 1],
         bitmaps: Vec::new(),
@@ -68,7 +70,7 @@ pub fn restore<R: Read>(
         source.advance()?;
     }
     while let Some(base) = sources.iter().filter_map(|source| Some(source.group.as_ref()?.base)).min() {
-        merge(&sources, base, &mut layout)?;
+        merge(&mut sources, base, &mut layout)?;
         progress(layout.next.min(last.used_pages), last.used_pages);
         for source in &mut sources {
             if source.group.as_ref().is_some_and(|group| group.base == base) {
@@ -78,12 +80,14 @@ pub fn restore<R: Read>(
     }
     let root = Root {
         database,
+        unit: last.page_size_min,
         batch: last.id.batch,
         csn: last.csn,
         logical_end: last.logical_pages,
         used: 0,
         depth: 0,
         free_pages_whole: true,
+        uniform: true,
         closed: true,
         copies_whole: true,
         table: PageEntry::default(),
@@ -120,31 +124,32 @@ fn check_chain<R>(sources: &[Source<R>]) -> Result<()> {
 }
 
 /// Writes the pages of a node: the newest group says which they are, and each is in the backup of its batch.
-fn merge<R: Read>(sources: &[Source<R>], base: u64, layout: &mut Layout) -> Result<()> {
-    let group_of = |source: &Source<R>| source.group.as_ref().is_some_and(|group| group.base == base);
-    let newest = sources.iter().rfind(|source| group_of(source)).and_then(|source| source.group.as_ref());
+fn merge<R: Read>(sources: &mut [Source<R>], base: u64, layout: &mut Layout) -> Result<()> {
+    let group_of = |source: &&Source<R>| source.group.as_ref().is_some_and(|group| group.base == base);
+    let newest = sources.iter().rfind(group_of).and_then(|source| source.group.as_ref());
     let Some(newest) = newest else { return Ok(()) };
-    let map: &Map = &newest.map;
+    let map: Box<Map> = newest.map.clone();
     layout.reserve_bitmaps(base)?;
-    for slot in (0..SLOTS).filter(|&slot| map[slot] != 0) {
+    for (slot, mapped) in map.iter().enumerate() {
+        let Some(mapped) = mapped else { continue };
         let logical = base + slot as u64;
         // The newest that goes on from before the page was written.
-        let is_before = |source: &&Source<R>| source.header.since.map_or(0, |since| since.batch) < map[slot];
-        let from = sources.iter().rfind(is_before).expect("the first is a full one");
-        let block = from
-            .group
-            .as_ref()
-            .filter(|group| group.base == base && group.map[slot] == map[slot])
-            .and_then(|group| group.block(slot));
+        let is_before =
+            |source: &Source<R>| source.header.since.map_or(0, |since| since.batch) < mapped.batch;
+        let from = sources.iter().rposition(is_before).expect("the first is a full one");
+        let from = &mut sources[from];
+        let agrees =
+            from.group.as_ref().is_some_and(|group| group.base == base && group.map[slot] == Some(*mapped));
+        let block = if agrees { from.page(slot)? } else { None };
         let Some(block) = block else {
             let detail = format!(
                 "logical page {logical} of batch {} should be in it, since a later backup counts on it",
-                map[slot]
+                mapped.batch
             );
             return Err(from.damaged(0, detail));
         };
-        let physical = layout.copy(block)?;
-        layout.set(1, logical, PageEntry::new(Place::single(physical), map[slot]))?;
+        let physical = layout.copy(mapped.size, block)?;
+        layout.set(1, logical, PageEntry::sized(Place::single(physical), mapped.size, mapped.batch))?;
     }
     Ok(())
 }
@@ -160,10 +165,16 @@ struct Layout {
     file: Arc<dyn File>,
     database: u64,
     batch: u64,
+    /// The size of a physical page.
+    unit: PageSize,
     /// The physical page that comes next; those before it that are not in the file are in the buffer.
     next: u64,
+    /// Physical pages that are not in use.
+    holes: Vec<Run>,
+    /// As the root will say.
+    uniform: bool,
     buffer: Vec<u8>,
-    /// Where the part of the file ends that was synced.
+    /// Where the part of the file ends that was synced, in bytes.
     synced: u64,
     /// The node of each level that is being filled.
     open: [Option<Open>; DEPTH_MAX as usize + 1],
@@ -172,33 +183,52 @@ struct Layout {
 }
 
 impl Layout {
-    /// Takes the next page of the file, and lets it be filled.
-    fn append(&mut self, fill: impl FnOnce(&mut [u8])) -> Result<u64> {
-        if self.buffer.len() == WRITE_PAGES * PAGE_BYTES {
+    /// Takes the next place of the file for a page of this size, and lets it be filled.
+    fn append(&mut self, size: PageSize, fill: impl FnOnce(&mut [u8])) -> Result<u64> {
+        let pages = (size.bytes() / self.unit.bytes()) as u64;
+        self.uniform &= pages == 1;
+        let hole = hole_before(self.next, pages);
+        if hole > 0 {
+            self.holes.push(Run { start: self.next, len: hole });
+            for _ in 0..hole {
+                self.extend(self.unit, |_| ())?;
+            }
+        }
+        let start = self.next;
+        self.extend(size, fill)?;
+        Ok(start)
+    }
+
+    fn extend(&mut self, size: PageSize, fill: impl FnOnce(&mut [u8])) -> Result<()> {
+        if self.buffer.len() + size.bytes() > WRITE_BYTES {
             self.write_buffer()?;
         }
         let at = self.buffer.len();
-        self.buffer.resize(at + PAGE_BYTES, 0);
+        self.buffer.resize(at + size.bytes(), 0);
         fill(&mut self.buffer[at..]);
-        self.next += 1;
-        Ok(self.next - 1)
+        self.next += (size.bytes() / self.unit.bytes()) as u64;
+        Ok(())
+    }
+
+    fn offset(&self, physical: u64) -> u64 {
+        physical * self.unit.bytes() as u64
     }
 
     fn write_buffer(&mut self) -> Result<()> {
-        let start = self.next - (self.buffer.len() / PAGE_BYTES) as u64;
-        self.file.write_at(start * PAGE_BYTES as u64, &self.buffer)?;
+        let end = self.offset(self.next);
+        self.file.write_at(end - self.buffer.len() as u64, &self.buffer)?;
         self.buffer.clear();
-        if self.next - self.synced >= SYNC_PAGES {
+        if end - self.synced >= SYNC_BYTES {
             self.file.sync()?;
-            self.synced = self.next;
+            self.synced = end;
         }
         Ok(())
     }
 
     /// Copies a page, under the new identity.
-    fn copy(&mut self, block: &[u8]) -> Result<u64> {
+    fn copy(&mut self, size: PageSize, block: &[u8]) -> Result<u64> {
         let database = self.database;
-        self.append(|place| {
+        self.append(size, |place| {
             place.copy_from_slice(block);
             Page::move_to(place, database);
         })
@@ -228,7 +258,7 @@ impl Layout {
         let Some(Open { base, node }) = self.open[usize::from(level)].take() else { return Ok(None) };
         let identity =
             Identity { database: self.database, level, logical: base, batch: self.batch, early: false };
-        let physical = self.append(|place| node.seal(identity, place))?;
+        let physical = self.append(BLOCK, |place| node.seal(identity, place))?;
         Ok(Some((base, PageEntry::new(Place::single(physical), self.batch))))
     }
 
@@ -239,7 +269,7 @@ impl Layout {
             if number > logical {
                 return Ok(());
             }
-            let physical = self.append(|_| ())?;
+            let physical = self.append(BLOCK, |_| ())?;
             self.bitmaps.push(physical);
             self.set(1, number, PageEntry::new(Place::single(physical), self.batch))?;
         }
@@ -247,8 +277,9 @@ impl Layout {
 
     /// Writes what is left of the page table, the bitmaps and the root.
     fn finish(mut self, root: Root) -> Result<()> {
-        // The nodes that are open, and one of each level for each bitmap.
-        while self.bitmaps.len() as u64 * CHUNK_PAGES <= self.next + 2 * u64::from(DEPTH_MAX) {
+        // The nodes that are open, and one of each level for each bitmap, and holes before them.
+        let block_pages = (BLOCK.bytes() / self.unit.bytes()) as u64;
+        while self.bitmaps.len() as u64 * CHUNK_PAGES <= self.next + 4 * u64::from(DEPTH_MAX) * block_pages {
             self.reserve_bitmaps(self.bitmaps.len() as u64 * CHUNK_PAGES)?;
         }
         let numbers = root.logical_end.max((self.bitmaps.len() as u64 - 1) * CHUNK_PAGES + 1);
@@ -265,13 +296,20 @@ impl Layout {
         };
         self.write_buffer()?;
         let end = self.next;
+        let mut holes = self.holes.iter().peekable();
         for (chunk, &physical) in self.bitmaps.iter().enumerate() {
             let number = chunk as u64 * CHUNK_PAGES;
-            let mut page = Page::new(PageKind::SpaceMap);
+            let mut page = Page::sized(PageKind::SpaceMap, BLOCK);
             for offset in 0..end.saturating_sub(number).min(CHUNK_PAGES) {
                 page.body_mut()[(offset / 8) as usize] |= 1 << (offset % 8);
             }
-            let mut block = [0; PAGE_BYTES];
+            // None crosses a chunk.
+            while let Some(hole) = holes.next_if(|hole| hole.start < number + CHUNK_PAGES) {
+                for offset in hole.start - number..hole.start + hole.len - number {
+                    page.body_mut()[(offset / 8) as usize] &= !(1 << (offset % 8));
+                }
+            }
+            let mut block = vec![0; BLOCK.bytes()];
             let identity = Identity {
                 database: self.database,
                 level: 0,
@@ -280,13 +318,22 @@ impl Layout {
                 early: false,
             };
             page.seal(identity, &mut block);
-            self.file.write_at(physical * PAGE_BYTES as u64, &block)?;
+            self.file.write_at(self.offset(physical), &block)?;
         }
-        let root = Root { used: end, depth, table, ..root };
-        let disks = DiskTable::of_one(disk_identity(self.database, 0, 0), end);
+        let used = end - self.holes.iter().map(|hole| hole.len).sum::<u64>();
+        let uniform = self.uniform;
+        let root = Root { used, depth, table, uniform, ..root };
+        let disks = DiskTable::of_one(disk_identity(self.database, 0, 0), end, used);
         root.write_all(&*self.file, &disks, 0)?;
         Ok(self.file.sync()?)
     }
+}
+
+/// How many physical pages have to be left free before an extent of so many.
+fn hole_before(next: u64, pages: u64) -> u64 {
+    let offset = next % CHUNK_PAGES;
+    let start = offset.next_multiple_of(pages);
+    if start + pages <= CHUNK_PAGES { start - offset } else { CHUNK_PAGES - offset }
 }
 
 const _: () = assert!(FANOUT == SLOTS as u64);

@@ -14,16 +14,17 @@
 //! | 48..56 | logical pages: each page number below was in use at some time |
 //! | 56..64 | physical pages that the state uses |
 //! | 64..72 | when the backup was begun, in seconds since 1970-01-01 00:00 UTC |
+//! | 72..80 | log2 of the bytes of a physical page, less 9 |
 //!
 //! Group, for a node of level 1:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | crc32c of bytes 4..1286 |
+//! | 0..4 | crc32c of bytes 4..1540 |
 //! | 4..8 | 1 |
 //! | 8..16 | the first logical page that the node maps; larger than in the group before |
-//! | 16..1286 | for each slot 5 bytes: the batch that wrote the page, or 0 for no page |
-//! | 1286.. | the pages with a batch larger than what the backup goes on from, in the order of their slots |
+//! | 16..1540 | for each slot 5 bytes for the batch that wrote the page, or 0 for no page, and 1 for log2 of its bytes, less 9 |
+//! | 1540.. | the pages with a batch larger than what the backup goes on from, in the order of their slots |
 //!
 //! Trailer:
 //!
@@ -47,29 +48,37 @@ use std::{
 use super::{Backup, BackupHeader, BackupId, stream_failed};
 use crate::{
     Csn, Error, Result,
-    page::{Identity, PAGE_BYTES, Page, PageKind},
+    page::{Identity, Page, PageKind, PageSize},
     store::shadow::{
         place::is_bitmap,
         root::NUMBER_MAX,
-        table::{DEPTH_MAX, FANOUT, span},
+        table::{BLOCK, DEPTH_MAX, FANOUT, span},
     },
 };
 
-/// The version of streams that this code writes and the newest that it reads.
-pub(super) const VERSION: u32 = 1;
+/// The version of streams that this code reads and writes. Older ones were never released.
+pub(super) const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"GNOMONBK";
-const HEADER_BYTES: usize = 72;
+const HEADER_BYTES: usize = 80;
 const TRAILER_BYTES: usize = 32;
 const BATCH_BYTES: usize = 5;
+const MAPPED_BYTES: usize = BATCH_BYTES + 1;
 const MAP_AT: usize = 16;
-const GROUP_HEAD_BYTES: usize = MAP_AT + SLOTS * BATCH_BYTES;
+const GROUP_HEAD_BYTES: usize = MAP_AT + SLOTS * MAPPED_BYTES;
 const GROUP: u32 = 1;
 const TRAILER: u32 = 2;
 /// Pages of a group at most.
 pub(super) const SLOTS: usize = FANOUT as usize;
 
-/// The batches of a node's pages, by slot; 0 is no page.
-pub(super) type Map = [u64; SLOTS];
+/// What a map says of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapped {
+    pub batch: u64,
+    pub size: PageSize,
+}
+
+/// The pages of a node, by slot.
+pub(super) type Map = [Option<Mapped>; SLOTS];
 
 pub(super) fn encode_header(header: &BackupHeader) -> [u8; HEADER_BYTES] {
     let mut block = [0; HEADER_BYTES];
@@ -83,6 +92,7 @@ pub(super) fn encode_header(header: &BackupHeader) -> [u8; HEADER_BYTES] {
         header.logical_pages,
         header.used_pages,
         header.begun.as_secs(),
+        u64::from(header.page_size_min.code()),
     ];
     for (bytes, word) in block[16..].chunks_exact_mut(8).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
@@ -97,21 +107,25 @@ fn decode_header(mut block: [u8; HEADER_BYTES]) -> Result<BackupHeader, Fault> {
         return Err(Fault::Damaged("it does not begin as a backup of Gnomon does".into()));
     }
     let version = half(&block, 8);
-    if version > VERSION {
-        return Err(Fault::TooNew(version));
+    if version != VERSION {
+        return Err(Fault::Version(version));
     }
     let stored = half(&block, 12);
     block[12..16].fill(0);
     if stored != crc32c::crc32c(&block) {
         return Err(Fault::Damaged("its header's checksum does not fit".into()));
     }
-    let [database, batch, since, csn, logical_pages, used_pages, begun] =
+    let [database, batch, since, csn, logical_pages, used_pages, begun, unit] =
         std::array::from_fn(|i| word(&block, 16 + 8 * i));
     if batch >= NUMBER_MAX || since > batch || logical_pages > span(DEPTH_MAX) {
         return Err(Fault::Damaged("its header's numbers do not fit each other".into()));
     }
+    let unit = u8::try_from(unit).ok().and_then(PageSize::from_code).filter(|unit| *unit <= BLOCK);
+    let page_size_min =
+        unit.ok_or_else(|| Fault::Damaged("its physical pages have no size that they can have".into()))?;
     Ok(BackupHeader {
         id: BackupId { database, batch },
+        page_size_min,
         since: (since > 0).then_some(BackupId { database, batch: since }),
         csn: Csn(csn),
         begun: Duration::from_secs(begun),
@@ -124,8 +138,11 @@ pub(super) fn encode_group(base: u64, map: &Map) -> [u8; GROUP_HEAD_BYTES] {
     let mut block = [0; GROUP_HEAD_BYTES];
     block[4..8].copy_from_slice(&GROUP.to_le_bytes());
     block[8..16].copy_from_slice(&base.to_le_bytes());
-    for (bytes, batch) in block[MAP_AT..].chunks_exact_mut(BATCH_BYTES).zip(map) {
-        bytes.copy_from_slice(&batch.to_le_bytes()[..BATCH_BYTES]);
+    for (bytes, mapped) in block[MAP_AT..].chunks_exact_mut(MAPPED_BYTES).zip(map) {
+        if let Some(Mapped { batch, size }) = mapped {
+            bytes[..BATCH_BYTES].copy_from_slice(&batch.to_le_bytes()[..BATCH_BYTES]);
+            bytes[BATCH_BYTES] = size.code();
+        }
     }
     let sum = crc32c::crc32c(&block[4..]);
     block[..4].copy_from_slice(&sum.to_le_bytes());
@@ -155,28 +172,15 @@ fn word(block: &[u8], at: usize) -> u64 {
 /// What is wrong with a part of a stream.
 enum Fault {
     Damaged(String),
-    TooNew(u32),
+    Version(u32),
 }
 
-/// The pages of a group, with the map that they belong to.
+/// What a stream says of a node.
 pub(super) struct Group {
     pub base: u64,
     pub map: Box<Map>,
-    blocks: Vec<u8>,
-    /// Which of the blocks is a slot's, if it is here.
-    places: Box<[u8; SLOTS]>,
-}
-
-/// In place of a block's number: it is not here.
-const NOT_HERE: u8 = u8::MAX;
-const _: () = assert!(SLOTS <= NOT_HERE as usize);
-
-impl Group {
-    /// The page of a slot, if it is in this backup: whole, and the page that the map names.
-    pub fn block(&self, slot: usize) -> Option<&[u8]> {
-        let place = self.places[slot];
-        (place != NOT_HERE).then(|| &self.blocks[usize::from(place) * PAGE_BYTES..][..PAGE_BYTES])
-    }
+    /// The slots from here on may have pages that were not read yet.
+    next: usize,
 }
 
 /// Reads a stream, and checks all that it says.
@@ -190,8 +194,10 @@ pub(super) struct Source<R> {
     sum: u32,
     groups: u64,
     pages: u64,
-    /// The group that was read last; none at the end.
+    /// The group that was begun last; none at the end.
     pub group: Option<Group>,
+    /// The page that was read last.
+    block: Vec<u8>,
 }
 
 impl<R: Read> Source<R> {
@@ -203,16 +209,27 @@ impl<R: Read> Source<R> {
             since: None,
             csn: Csn(0),
             begun: Duration::ZERO,
+            page_size_min: BLOCK,
             used_pages: 0,
             logical_pages: 0,
         };
-        let mut source =
-            Source { input, number, header, offset: 0, sum: 0, groups: 0, pages: 0, group: None };
+        let mut source = Source {
+            input,
+            number,
+            header,
+            offset: 0,
+            sum: 0,
+            groups: 0,
+            pages: 0,
+            group: None,
+            block: Vec::new(),
+        };
         let mut block = [0; HEADER_BYTES];
         source.fill(&mut block)?;
         source.header = decode_header(block).map_err(|fault| match fault {
             Fault::Damaged(detail) => source.damaged(0, detail),
-            Fault::TooNew(found) => Error::TooNew { found, known: VERSION },
+            Fault::Version(found) if found > VERSION => Error::TooNew { found, known: VERSION },
+            Fault::Version(found) => Error::TooOld { found, oldest: VERSION },
         })?;
         source.note(&block);
         Ok(source)
@@ -234,8 +251,9 @@ impl<R: Read> Source<R> {
         self.offset += block.len() as u64;
     }
 
-    /// Reads the next group, or to the end of the stream. `previous` is the group read before.
+    /// Passes what is left of the group, and reads the beginning of the next one, or to the end of the stream.
     pub fn advance(&mut self) -> Result<()> {
+        while self.read_page(SLOTS)?.is_some() {}
         let previous = self.group.take();
         let at = self.offset;
         let mut head = [0; GROUP_HEAD_BYTES];
@@ -247,7 +265,7 @@ impl<R: Read> Source<R> {
                     return Err(self.damaged(at, "the checksum of a group does not fit"));
                 }
                 self.note(&head);
-                self.group = Some(self.read_group(at, &head, previous)?);
+                self.group = Some(self.read_group(at, &head, previous.as_ref())?);
                 self.groups += 1;
                 Ok(())
             }
@@ -274,48 +292,67 @@ impl<R: Read> Source<R> {
         }
     }
 
-    fn read_group(&mut self, at: u64, head: &[u8], previous: Option<Group>) -> Result<Group> {
+    fn read_group(&self, at: u64, head: &[u8], previous: Option<&Group>) -> Result<Group> {
         let base = word(head, 8);
-        let since = self.header.since.map_or(0, |since| since.batch);
-        let mut map = Box::new([0; SLOTS]);
-        for (batch, bytes) in map.iter_mut().zip(head[MAP_AT..].chunks_exact(BATCH_BYTES)) {
-            let mut word = [0; 8];
-            word[..BATCH_BYTES].copy_from_slice(bytes);
-            *batch = u64::from_le_bytes(word);
-        }
-        let fits = base.is_multiple_of(FANOUT)
+        let mut map: Box<Map> = Box::new([None; SLOTS]);
+        let mut fits = base.is_multiple_of(FANOUT)
             && base < span(DEPTH_MAX)
-            && previous.as_ref().is_none_or(|previous| previous.base < base)
-            && map.iter().all(|&batch| batch <= self.header.id.batch)
-            && !(is_bitmap(base) && map[0] != 0);
-        if !fits {
-            return Err(self.damaged(at, "the numbers of a group do not fit"));
+            && previous.is_none_or(|previous| previous.base < base);
+        for (mapped, bytes) in map.iter_mut().zip(head[MAP_AT..].chunks_exact(MAPPED_BYTES)) {
+            let mut word = [0; 8];
+            word[..BATCH_BYTES].copy_from_slice(&bytes[..BATCH_BYTES]);
+            let batch = u64::from_le_bytes(word);
+            let size = PageSize::from_code(bytes[BATCH_BYTES]);
+            fits &= batch <= self.header.id.batch
+                && size.is_some_and(|size| batch == 0 || size >= self.header.page_size_min);
+            *mapped = size.filter(|_| batch > 0).map(|size| Mapped { batch, size });
         }
-        let count = map.iter().filter(|&&batch| batch > since).count();
-        // The memory is used again.
-        let mut blocks = previous.map_or_else(Vec::new, |previous| previous.blocks);
-        blocks.resize(count * PAGE_BYTES, 0);
-        self.fill(&mut blocks)?;
-        let mut places = Box::new([NOT_HERE; SLOTS]);
-        let here = map.iter().enumerate().filter(|&(_, &batch)| batch > since);
-        for (place, (slot, &batch)) in here.enumerate() {
-            let block = &blocks[place * PAGE_BYTES..][..PAGE_BYTES];
-            let logical = base + slot as u64;
-            let identity =
-                Identity { database: self.header.id.database, level: 0, logical, batch, early: false };
-            let checked = Page::check_expected(block, identity).and_then(|kind| match kind {
-                PageKind::PageTable | PageKind::SpaceMap => Err(format!("its kind is {kind:?}")),
-                _ => Ok(()),
-            });
-            checked.map_err(|detail| {
-                let offset = self.offset + (place * PAGE_BYTES) as u64;
-                self.damaged(offset, format!("logical page {logical}: {detail}"))
-            })?;
-            places[slot] = place as u8;
+        fits &= !(is_bitmap(base) && map[0].is_some());
+        if fits {
+            Ok(Group { base, map, next: 0 })
+        } else {
+            Err(self.damaged(at, "the numbers of a group do not fit"))
         }
-        self.note(&blocks);
-        self.pages += count as u64;
-        Ok(Group { base, map, blocks, places })
+    }
+
+    /// The page of a slot of the group, if it is in this backup: whole, and the one that the map names. Slots must be
+    /// asked for in ascending order.
+    pub fn page(&mut self, slot: usize) -> Result<Option<&[u8]>> {
+        while let Some(found) = self.read_page(slot + 1)? {
+            if found == slot {
+                return Ok(Some(&self.block));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the next page of the group, if it is that of a slot before `end`. Returns which.
+    fn read_page(&mut self, end: usize) -> Result<Option<usize>> {
+        let since = self.header.since.map_or(0, |since| since.batch);
+        let Some(group) = &mut self.group else { return Ok(None) };
+        let here = (group.next..end).find_map(|slot| {
+            let mapped = group.map[slot].filter(|mapped| mapped.batch > since)?;
+            Some((slot, mapped))
+        });
+        let Some((slot, Mapped { batch, size })) = here else {
+            group.next = group.next.max(end);
+            return Ok(None);
+        };
+        group.next = slot + 1;
+        let logical = group.base + slot as u64;
+        let mut block = std::mem::take(&mut self.block);
+        block.resize(size.bytes(), 0);
+        self.fill(&mut block)?;
+        let identity = Identity { database: self.header.id.database, level: 0, logical, batch, early: false };
+        let checked = Page::check_expected(&block, identity).and_then(|kind| match kind {
+            PageKind::PageTable | PageKind::SpaceMap => Err(format!("its kind is {kind:?}")),
+            _ => Ok(()),
+        });
+        checked.map_err(|detail| self.damaged(self.offset, format!("logical page {logical}: {detail}")))?;
+        self.note(&block);
+        self.block = block;
+        self.pages += 1;
+        Ok(Some(slot))
     }
 
     /// What was read.

@@ -5,12 +5,12 @@ use std::{io::Write, time::Duration};
 
 use super::{
     Backup, BackupHeader, BackupId,
-    stream::{Map, SLOTS, encode_group, encode_header, encode_trailer},
+    stream::{Map, Mapped, SLOTS, encode_group, encode_header, encode_trailer},
     stream_failed,
 };
 use crate::{
     Error, Result,
-    page::{PAGE_BYTES, Page, PageKind},
+    page::{Page, PageKind},
     store::shadow::{
         pin::PinnedRoot,
         place,
@@ -19,13 +19,15 @@ use crate::{
     sync::thread,
 };
 
-/// Pages are gathered until there are so many (8 MiB), then read in the order of their places.
-const WINDOW_PAGES: usize = 2048;
-/// The longest read (1 MiB).
-const READ_PAGES: u64 = 256;
-/// Pages that are not asked for are read along with those around them if there are at most so many: cheaper than
-/// another read.
-const GAP_PAGES: u64 = 8;
+/// Pages are gathered until they have so many bytes, then read in the order of their places.
+const WINDOW_BYTES: usize = 8 << 20;
+/// So many nodes and pages are gathered at most, about.
+const WINDOW_ITEMS: usize = 4096;
+/// The longest read, but for a page.
+const READ_BYTES: u64 = 1 << 20;
+/// What is not asked for is read along with what is around it if it has at most so many bytes: cheaper than another
+/// read.
+const GAP_BYTES: u64 = 32 << 10;
 
 impl PinnedRoot {
     /// Writes the state as a backup: all of it, or what has changed `since` a state that a backup has.
@@ -62,6 +64,7 @@ impl PinnedRoot {
             since,
             csn: self.csn(),
             begun: Duration::from_secs(begun.as_secs()),
+            page_size_min: self.root.unit,
             used_pages: self.root.used,
             logical_pages: self.root.logical_end,
         };
@@ -121,15 +124,21 @@ struct Taking<'a> {
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
-/// Nodes of level 1 whose pages are read together.
+/// What is written together, in the order of the stream.
 #[derive(Default)]
 struct Window {
-    /// Their first pages, and what they map.
-    nodes: Vec<(u64, Vec<PageEntry>)>,
-    /// How many pages are to be read.
-    pages: usize,
-    /// These, one node's after the other's.
+    items: Vec<Item>,
+    /// What the pages among them take, in bytes.
+    bytes: usize,
+    /// These, one after the other.
     blocks: Vec<u8>,
+}
+
+enum Item {
+    /// A node of level 1: its first page, and what it maps.
+    Node(u64, Box<Map>),
+    /// A page of it: its logical number, where it is, and where in the window's blocks.
+    Page(u64, PageEntry, usize),
 }
 
 impl Taking<'_> {
@@ -159,22 +168,33 @@ impl Taking<'_> {
         if self.is_full && entries.iter().all(|entry| entry.present().is_none()) {
             return Ok(());
         }
-        let pages = entries.iter().filter(|entry| is_taken(entry, self.since)).count();
-        if self.window.pages + pages > WINDOW_PAGES {
-            self.next_window()?;
+        let mapped = |slot: usize| {
+            let PageEntry { batch, size, .. } = entries[slot].present()?;
+            Some(Mapped { batch, size })
+        };
+        let map: Box<Map> = Box::new(std::array::from_fn(mapped));
+        self.window.items.push(Item::Node(base, map));
+        for (slot, &entry) in entries.iter().enumerate() {
+            if entry.present().is_none() || entry.batch <= self.since {
+                continue;
+            }
+            if self.window.bytes + entry.size.bytes() > WINDOW_BYTES {
+                self.next_window()?;
+            }
+            self.window.items.push(Item::Page(base + slot as u64, entry, self.window.bytes));
+            self.window.bytes += entry.size.bytes();
         }
-        self.window.pages += pages;
-        self.window.nodes.push((base, entries));
-        Ok(())
+        // Nodes without pages take memory, too.
+        if self.window.items.len() > WINDOW_ITEMS { self.next_window() } else { Ok(()) }
     }
 
     /// Reads the window, while what was read before is written.
     fn next_window(&mut self) -> Result<()> {
-        let (state, since) = (self.state, self.since);
+        let state = self.state;
         let mut window = std::mem::take(&mut self.window);
         window.blocks = std::mem::take(&mut self.spare);
         thread::scope(|scope| {
-            let reader = scope.spawn(move || window.read(state, since).map(|()| window));
+            let reader = scope.spawn(move || window.read(state).map(|()| window));
             let written = self.write_read();
             let read = reader.join().expect("reading a window does not panic");
             written?;
@@ -185,66 +205,60 @@ impl Taking<'_> {
 
     /// Writes what was read.
     fn write_read(&mut self) -> Result<()> {
-        let Window { nodes, blocks, .. } = std::mem::take(&mut self.read);
-        let mut rest = blocks.as_slice();
-        for (base, entries) in &nodes {
-            let map: Map = std::array::from_fn(|slot| entries[slot].present().map_or(0, |entry| entry.batch));
-            let pages = map.iter().filter(|&&batch| batch > self.since).count();
-            self.output.write(&encode_group(*base, &map))?;
-            let (blocks, others) = rest.split_at(pages * PAGE_BYTES);
-            self.output.write(blocks)?;
-            rest = others;
-            self.groups += 1;
-            self.pages += pages as u64;
-            let logical_end = self.state.root.logical_end;
-            (self.progress)((base + FANOUT).min(logical_end), logical_end);
+        let Window { items, blocks, .. } = std::mem::take(&mut self.read);
+        let logical_end = self.state.root.logical_end;
+        for item in &items {
+            match item {
+                Item::Node(base, map) => {
+                    self.output.write(&encode_group(*base, map))?;
+                    self.groups += 1;
+                    (self.progress)((base + FANOUT).min(logical_end), logical_end);
+                }
+                Item::Page(_, entry, at) => {
+                    self.output.write(&blocks[*at..][..entry.size.bytes()])?;
+                    self.pages += 1;
+                }
+            }
         }
         self.spare = blocks;
         Ok(())
     }
 }
 
-/// Whether a page is in the backup.
-fn is_taken(entry: &PageEntry, since: u64) -> bool {
-    entry.present().is_some() && entry.batch > since
-}
-
 impl Window {
     /// Reads the pages, in long runs, and checks each.
-    fn read(&mut self, state: &PinnedRoot, since: u64) -> Result<()> {
+    fn read(&mut self, state: &PinnedRoot) -> Result<()> {
         let store = &state.store;
-        let mut wanted: Vec<(u64, PageEntry, u64)> = Vec::with_capacity(self.pages);
-        for (base, entries) in &self.nodes {
-            let taken = entries.iter().enumerate().filter(|(_, entry)| is_taken(entry, since));
-            wanted.extend(taken.map(|(slot, entry)| {
+        let mut wanted: Vec<(u64, u64, PageEntry, usize)> = Vec::with_capacity(self.items.len());
+        wanted.extend(self.items.iter().filter_map(|item| match item {
+            Item::Node(..) => None,
+            &Item::Page(logical, entry, at) => {
                 let copy = store.disks.readable(entry.place).next().unwrap_or(entry.place.first);
-                (copy, *entry, base + slot as u64)
-            }));
-        }
-        let mut places: Vec<usize> = (0..wanted.len()).collect();
-        places.sort_unstable_by_key(|&place| wanted[place].0);
-        self.blocks.resize(wanted.len() * PAGE_BYTES, 0);
+                Some((copy, logical, entry, at))
+            }
+        }));
+        wanted.sort_unstable_by_key(|(copy, ..)| *copy);
+        self.blocks.resize(self.bytes, 0);
+        let unit = store.unit.bytes() as u64;
+        let (gap, longest) = (GAP_BYTES / unit, READ_BYTES / unit);
         let mut scratch = Vec::new();
-        let mut places = places.as_slice();
-        while let Some(&first) = places.first() {
-            let start = wanted[first].0;
-            let mut end = start + 1;
-            let fits = |&&place: &&usize| {
-                let physical = wanted[place].0;
-                let fits = physical <= end + GAP_PAGES && physical < start + READ_PAGES;
+        let mut rest = wanted.as_slice();
+        while let Some(&(start, _, first, _)) = rest.first() {
+            let mut end = start + store.physical_pages(first.size);
+            let fits = |&&(copy, _, entry, _): &&(u64, u64, PageEntry, usize)| {
+                let to = copy + store.physical_pages(entry.size);
+                let fits = copy == start || copy <= end + gap && to <= start + longest;
                 if fits {
-                    end = physical + 1;
+                    end = to;
                 }
                 fits
             };
-            let count = places.iter().take_while(fits).count();
-            scratch.resize((end - start) as usize * PAGE_BYTES, 0);
+            let (run, others) = rest.split_at(rest.iter().take_while(fits).count());
+            scratch.resize(((end - start) * unit) as usize, 0);
             let read = store.read_block(start, &mut scratch);
-            let (run, others) = places.split_at(count);
-            for &place in run {
-                let (copy, entry, logical) = wanted[place];
-                let block = &scratch[(copy - start) as usize * PAGE_BYTES..][..PAGE_BYTES];
-                let target = &mut self.blocks[place * PAGE_BYTES..][..PAGE_BYTES];
+            for &(copy, logical, entry, at) in run {
+                let block = &scratch[((copy - start) * unit) as usize..][..entry.size.bytes()];
+                let target = &mut self.blocks[at..at + block.len()];
                 let identity = store.identity_of(0, logical, entry);
                 let checked = read.clone().and_then(|()| {
                     Page::check_expected(block, identity).map_err(|detail| {
@@ -261,7 +275,7 @@ impl Window {
                     Page::set_batch(target, entry.batch);
                 }
             }
-            places = others;
+            rest = others;
         }
         Ok(())
     }
