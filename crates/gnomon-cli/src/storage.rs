@@ -20,6 +20,11 @@ pub struct Storage {
     /// A damaged page is repaired from its copy, and a disk may be lost without a stop.
     #[arg(long, requires = "disks")]
     mirrored: bool,
+    /// A directory on a fresh disk, which a mirrored database takes when it loses one; may be given several times.
+    ///
+    /// It is left alone until then. It must be empty, or is made.
+    #[arg(long = "spare", value_name = "DIR")]
+    spares: Vec<PathBuf>,
     /// Open a mirrored database although a disk is missing, which is then not used again.
     ///
     /// What was committed while the missing disk alone was in use is not on the others.
@@ -49,6 +54,7 @@ impl Storage {
             pool_bytes,
             disks: self.disks.clone(),
             mirrored: self.mirrored,
+            spares: self.spares.clone(),
             degraded: self.degraded,
             page_bytes_min: self.page_bytes_min,
             ..Options::default()

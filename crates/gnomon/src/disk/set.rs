@@ -140,8 +140,15 @@ impl DiskSet {
         let missing = self.missing.iter().map(|(path, _)| path.clone());
         let paths = self.members.iter().filter_map(|member| member.path.clone()).chain(missing).collect();
         let list = List { mirrored: self.mirrored, paths };
-        self.members.iter().try_for_each(|member| list.write(&*member.disk))?;
-        Ok(self.members[self.members.len() - 1].disk.clone())
+        let new = self.members[self.members.len() - 1].disk.clone();
+        list.write(&*new)?;
+        // One that cannot be written may be the one that is lost; from any other the database is found.
+        let others = &self.members[..self.members.len() - 1];
+        let written: Vec<Result<()>> = others.iter().map(|member| list.write(&*member.disk)).collect();
+        match written.into_iter().reduce(|one, other| if one.is_ok() { one } else { other }) {
+            Some(Err(error)) => Err(error),
+            _ => Ok(new),
+        }
     }
 
     /// The disks that could be opened.

@@ -103,7 +103,7 @@ impl Background {
         if !self.inner.store.is_confirmed() {
             ask_once(&self.shared.confirm);
         }
-        if self.inner.store.wants_repair() {
+        if self.inner.store.wants_repair() || self.inner.wants_spare() {
             ask_once(&self.shared.repair);
         }
         if self.cleaner && self.inner.store.wants_cleaning() {
@@ -175,6 +175,7 @@ fn run(shared: &Shared, inner: &Inner) {
             });
         } else if shared.repair.load(Ordering::Acquire) {
             drop(work);
+            inner.take_spare();
             // As below; what could not be repaired now is when there is something to do again.
             let more = inner.store.repair_some().is_ok_and(|repair| repair == Repair::More);
             shared.confirm.store(true, Ordering::Release);

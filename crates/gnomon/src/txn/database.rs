@@ -45,6 +45,8 @@ pub struct Options {
     pub disks: Vec<PathBuf>,
     /// Whether a database that is made has two copies of each page, on different disks.
     pub mirrored: bool,
+    /// Empty directories, or such to be made, on fresh disks: a mirrored database that loses a disk takes one in its stead.
+    pub spares: Vec<PathBuf>,
     /// Whether a mirrored database is opened without disks that are missing: for good, they are not used again. What was
     /// committed while one of them alone was there is not in it.
     pub degraded: bool,
@@ -85,6 +87,7 @@ impl Default for Options {
             create: true,
             disks: Vec::new(),
             mirrored: false,
+            spares: Vec::new(),
             degraded: false,
             pool_bytes: 64 << 20,
             lock_timeout: None,
@@ -200,6 +203,8 @@ pub(super) struct Inner {
     closed: AtomicBool,
     /// Held open, so that nobody else opens them.
     pub disks: Mutex<DiskSet>,
+    /// Directories on fresh disks.
+    pub spares: Mutex<Vec<PathBuf>>,
 }
 
 impl Inner {
@@ -376,6 +381,7 @@ impl Database {
             write_bytes_max: options.write_bytes_max,
             closed: AtomicBool::new(false),
             disks: Mutex::new(disks),
+            spares: Mutex::new(options.spares),
         });
         prepared::restore(&inner)?;
         let background = Background::new(&inner, options.cleaner);

@@ -225,6 +225,7 @@ mod tests {
         create: true,
         disks: Vec::new(),
         mirrored: false,
+        spares: Vec::new(),
         degraded: false,
         pool_bytes: 1 << 20,
         page_bytes_min: 4096,

@@ -163,6 +163,7 @@ impl ShadowStore {
         drop(space);
         if self.disks.is_mirrored() {
             self.note_missing_copies();
+            self.wants_disk.store(false, Ordering::Release);
         }
         self.write_next_root().map_err(|error| self.poison(&error))?;
         Ok(number)
@@ -179,6 +180,11 @@ impl ShadowStore {
     pub(super) fn note_missing_copies(&self) {
         self.copies_whole.store(false, Ordering::Release);
         self.fill_found.store(true, Ordering::Release);
+    }
+
+    /// Whether a disk was lost that no other has taken the place of since.
+    pub fn wants_disk(&self) -> bool {
+        self.wants_disk.load(Ordering::Acquire)
     }
 
     /// Whether there is something to repair that can be.

@@ -271,6 +271,7 @@ impl ShadowStore {
             Some(if planted { DiskEntry { state: DiskState::Present, ..entry } } else { entry });
         self.disks.loss_unrecorded.store(true, Ordering::Release);
         self.note_missing_copies();
+        self.wants_disk.store(true, Ordering::Release);
         self.report(format!("disk {disk} is lost, and the database goes on without it: {error}"));
         Ok(())
     }

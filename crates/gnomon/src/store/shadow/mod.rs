@@ -153,6 +153,8 @@ pub struct ShadowStore {
     cleaning_wanted: AtomicBool,
     /// Whether every page has as many copies as it should, as far as is known.
     copies_whole: AtomicBool,
+    /// Whether a disk was lost that no other has taken the place of since.
+    wants_disk: AtomicBool,
     /// How many transactions have pages of their own, on whichever disks.
     private_views: AtomicU64,
     /// Whether a page without all its copies was met since making missing copies began from the first page.
@@ -901,7 +903,7 @@ impl ShadowStore {
     }
 
     /// Remembers something that whoever runs the database should know.
-    fn report(&self, text: String) {
+    pub fn report(&self, text: String) {
         /// So many reports are kept; then the oldest go.
         const REPORTS_MAX: usize = 100;
         let mut reports = self.reports.lock();

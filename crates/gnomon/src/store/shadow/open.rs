@@ -290,6 +290,7 @@ impl ShadowStore {
             confirmed: AtomicBool::new(true),
             uniform: AtomicBool::new(root.uniform),
             copies_whole: AtomicBool::new(root.copies_whole && found.missing.is_empty()),
+            wants_disk: AtomicBool::new(mirrored && found.present().count() < 2),
             private_views: AtomicU64::new(0),
             fill_found: AtomicBool::new(true),
             filled: Mutex::new(0),

@@ -5,11 +5,35 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use super::Database;
+use super::{Database, database::Inner};
 use crate::{
     Result,
     store::shadow::{DiskInfo, Repair, ScrubReport},
 };
+
+impl Inner {
+    fn add_disk(&self, path: &Path, mirror: bool) -> Result<usize> {
+        // One at a time.
+        let mut set = self.disks.lock();
+        let disk = set.add(path)?;
+        self.store.add_disk(&*disk, set.disks().count() - 1, mirror)
+    }
+
+    /// Whether a disk was lost that a spare one can stand in for.
+    pub(super) fn wants_spare(&self) -> bool {
+        self.store.wants_disk() && !self.spares.lock().is_empty()
+    }
+
+    /// Takes a spare disk in a lost one's stead, if there is one that can be used.
+    pub(super) fn take_spare(&self) {
+        while self.store.wants_disk() {
+            let Some(path) = self.spares.lock().pop() else { return };
+            if let Err(error) = self.add_disk(&path, false) {
+                self.store.report(format!("the spare disk {} cannot be used: {error}", path.display()));
+            }
+        }
+    }
+}
 
 impl Database {
     /// The disks, by number, each with its directory unless it is lost or none.
@@ -33,13 +57,8 @@ impl Database {
     /// # Errors
     /// [`Error::BadOption`] if the directory is not empty, or the database has 16 disks; of the disk.
     pub fn add_disk(&self, path: impl AsRef<Path>, mirror: bool) -> Result<usize> {
-        let inner = &self.0.inner;
-        inner.check_open()?;
-        // One at a time.
-        let mut set = inner.disks.lock();
-        let disk = set.add(path.as_ref())?;
-        let added = inner.store.add_disk(&*disk, set.disks().count() - 1, mirror);
-        drop(set);
+        self.0.inner.check_open()?;
+        let added = self.0.inner.add_disk(path.as_ref(), mirror);
         self.0.background.tidy();
         added
     }

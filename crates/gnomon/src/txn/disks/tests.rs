@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     Direction, Error, KeyRange, Options, TreeId, TxnOptions,
-    disk::{Disk, DiskSet, MemDisk, SimDisk},
+    disk::{Disk, DiskSet, FileDisk, MemDisk, SimDisk},
     page::PAGE_BYTES,
     sync::Arc,
     verify,
@@ -171,6 +171,30 @@ fn a_fresh_disk_is_filled_and_is_enough() {
     assert_eq!(contents(&db, tree).unwrap(), right);
     drop(db);
     assert!(is_sound((&fresh).into()));
+}
+
+/// Without a stop, in the background.
+#[test]
+fn a_spare_disk_takes_the_place_of_a_lost_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let [used, spare] = ["used", "spare"].map(|name| directory.path().join(name));
+    FileDisk::open(&used, true).unwrap().open("other", true).unwrap();
+    let disk = SimDisk::of_parts(6, 2);
+    let spares = vec![spare.clone(), used];
+    let db = Database::open_on(disk.set(), Options { spares, ..options() }).unwrap();
+    let (tree, mut right) = create(&db, 100);
+    assert!(!spare.exists());
+    disk.remove_part(1);
+    fill(&db, tree, 100, &mut right);
+    while !db.mirroring().1 {
+        fill(&db, tree, 1, &mut right);
+    }
+    let reports = db.take_reports().join("\n");
+    assert!(reports.contains("cannot be used") && reports.contains("disk 2 was added"), "{reports}");
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open(&spare, Options { degraded: true, ..options() }).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), right);
 }
 
 #[test]
