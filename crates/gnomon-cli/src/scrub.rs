@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Failure;
 
 /// Reads every copy of every page, and of the page table pointer. In a mirrored database what is damaged gets a new copy
-/// made of the other one; what is damaged of free space is zeroed. Then the database is verified.
+/// made of the other one; what is damaged of free space is zeroed.
 ///
 /// Exits with 1 if something is lost, or copies are missing that there is no room for.
 #[derive(Args)]
@@ -46,6 +46,9 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
         database.scrub(&mut |done, total| progress.set(done, total)).map_err(|error| failure(&error))?;
     drop(progress);
     database.close().map_err(|error| failure(&error))?;
+    for report in database.take_reports() {
+        eprintln!("{report}");
+    }
     if arguments.json {
         let findings = |findings: &[Finding]| -> Vec<_> {
             let one =
@@ -79,6 +82,12 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
     if !report.lost.is_empty() {
         return Err(Failure(format!(
             "{0} has lost data: `gnomon verify {0}` lists which trees it was of; restore a backup",
+            directory.display()
+        )));
+    }
+    if database.disks().iter().any(|(info, _)| info.given.is_none()) {
+        return Err(Failure(format!(
+            "a disk of {0} is lost: give it a fresh one by `gnomon disk add {0} DIR`",
             directory.display()
         )));
     }

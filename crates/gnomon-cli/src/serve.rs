@@ -186,7 +186,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     tell(&mut stdout(), &format!("serving {} on {address}", arguments.directory.display()));
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
     let ran = server.run();
-    reports.end();
+    drop(reports);
     ran.map_err(|error| Failure(error.to_string()))?;
     tell(&mut stderr(), "closed");
     Ok(ExitCode::SUCCESS)
@@ -195,7 +195,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
 /// Tells on standard error what the database reports of its disks.
 struct Reports {
     ended: Arc<AtomicBool>,
-    thread: thread::JoinHandle<()>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Reports {
@@ -204,21 +204,29 @@ impl Reports {
         let ended = Arc::new(AtomicBool::new(false));
         let flag = ended.clone();
         let thread = thread::spawn(move || {
-            while !flag.load(Ordering::Acquire) {
+            loop {
+                let is_last = flag.load(Ordering::Acquire);
                 for report in engine.take_reports() {
                     tell(&mut stderr(), &report);
+                }
+                if is_last {
+                    return;
                 }
                 thread::park_timeout(INTERVAL);
             }
         });
-        Reports { ended, thread }
+        Reports { ended, thread: Some(thread) }
     }
+}
 
+impl Drop for Reports {
     /// Lets go of the database.
-    fn end(self) {
+    fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        self.thread.join().expect("telling does not panic");
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            thread.join().expect("telling does not panic");
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod tests;
 pub use file::FileDisk;
 pub use memory::MemDisk;
 pub use set::DiskSet;
-pub(crate) use set::LIST_FILE;
+pub(crate) use set::LIST_FILES;
 pub use sim::{Event, EventKind, Outcome, SimDisk};
 
 use crate::sync::Arc;

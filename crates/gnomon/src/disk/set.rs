@@ -13,7 +13,12 @@ use crate::{Error, Result, sync::Arc};
 /// The file that names the directories.
 pub const LIST_FILE: &str = "disks";
 const NEW_LIST_FILE: &str = "disks.new";
+/// The list, and one whose writing was cut short.
+pub(crate) const LIST_FILES: [&str; 2] = [LIST_FILE, NEW_LIST_FILE];
 const MIRRORED: &str = "mirrored";
+
+/// The file of a disk until it is one of a database; what is kept there names it.
+const UNFINISHED_FILE: &str = "pages.new";
 
 /// The disks of a database, as they are opened.
 pub struct DiskSet {
@@ -58,9 +63,7 @@ impl DiskSet {
             (listed, _) => {
                 let list = List { mirrored, paths: absolute(path.as_ref(), further)? };
                 // Making it may have been cut short.
-                if listed.is_some_and(|listed| listed != list)
-                    || first.list()?.iter().any(|name| name != LIST_FILE)
-                {
+                if listed.is_some_and(|listed| listed != list) || is_used(&first)? {
                     return Err(Error::BadOption(format!(
                         "{} holds a database already, which knows its disks: open it by itself, and add disks with `gnomon disk add`",
                         path.as_ref().display()
@@ -73,23 +76,7 @@ impl DiskSet {
                 list
             }
         };
-        let own = std::path::absolute(&path)?;
-        let mut set = DiskSet { members: Vec::new(), mirrored: list.mirrored, missing: Vec::new() };
-        let mut first = Some(first);
-        for other in list.paths {
-            if other == own
-                && let Some(first) = first.take()
-            {
-                set.members.push(Member::directory(&other, first)?);
-            } else {
-                set.push(other.clone(), FileDisk::open(&other, false))?;
-            }
-        }
-        if let Some(first) = first {
-            // Its own line is of another name.
-            set.members.insert(0, Member::directory(&own, first)?);
-        }
-        Ok(set)
+        DiskSet::of_list(path.as_ref(), first, list, |other| FileDisk::open(other, false))
     }
 
     /// The disks of the database in the directory `path`, to look at.
@@ -101,12 +88,32 @@ impl DiskSet {
         let Some(list) = List::read(&first)? else {
             return Ok(Member::directory(path.as_ref(), first)?.into());
         };
-        let own = std::path::absolute(&path)?;
-        let mut set = DiskSet::from(Member::directory(&own, first)?);
-        set.mirrored = list.mirrored;
-        for other in list.paths.into_iter().filter(|other| *other != own) {
-            let opened = FileDisk::open_read_only(&other);
-            set.push(other, opened)?;
+        DiskSet::of_list(path.as_ref(), first, list, |other| FileDisk::open_read_only(other))
+    }
+
+    /// The directories of a list, of which one is open already.
+    fn of_list(
+        path: &Path,
+        first: FileDisk,
+        list: List,
+        open: impl Fn(&Path) -> Result<FileDisk>,
+    ) -> Result<DiskSet> {
+        let mut set = DiskSet { members: Vec::new(), mirrored: list.mirrored, missing: Vec::new() };
+        let mut first = Some(first);
+        let mut seen: Vec<PathBuf> = Vec::new();
+        for other in list.paths {
+            if seen.iter().any(|seen| is_same(seen, &other)) {
+                continue;
+            }
+            seen.push(other.clone());
+            match first.take_if(|_| is_same(path, &other)) {
+                Some(first) => set.members.push(Member::directory(&other, first)?),
+                None => set.push(other.clone(), open(&other))?,
+            }
+        }
+        if let Some(first) = first {
+            // It was moved, and its line not changed yet.
+            set.members.insert(0, Member::directory(path, first)?);
         }
         Ok(set)
     }
@@ -126,29 +133,49 @@ impl DiskSet {
         DiskSet { members, mirrored, missing: Vec::new() }
     }
 
-    /// Opens a directory on a fresh disk and names it with the others. The database does not know it yet.
-    pub(crate) fn add(&mut self, path: &Path) -> Result<Arc<dyn Disk>> {
+    /// Opens a directory on a fresh disk and names it with the others: gives which of [`DiskSet::disks`] it is. The
+    /// database does not know it yet. `is_used` tells of those that are there whether it uses them: a directory that was
+    /// emptied, or whose adding was cut short, is taken again.
+    pub(crate) fn add(
+        &mut self,
+        path: &Path,
+        mirrored: bool,
+        is_used: impl Fn(usize) -> bool,
+    ) -> Result<usize> {
         let path = std::path::absolute(path)?;
-        let disk = FileDisk::open(&path, true)?;
-        if disk.list()?.iter().any(|name| name != LIST_FILE) {
+        let is_it = |member: &Member| member.path.as_deref().is_some_and(|other| is_same(other, &path));
+        let index = match self.members.iter().position(is_it) {
+            Some(index) if is_used(index) => {
+                return Err(Error::BadOption(format!("{} is one of its disks already", path.display())));
+            }
+            Some(index) => index,
+            None => {
+                let disk = FileDisk::open(&path, true)?;
+                self.members.push(Member::directory(&path, disk)?);
+                self.members.len() - 1
+            }
+        };
+        let new = self.members[index].disk.clone();
+        if self::is_used(&*new)? {
             return Err(Error::BadOption(format!(
                 "{} has files already: name an empty directory or a new one",
                 path.display()
             )));
         }
-        self.members.push(Member::directory(&path, disk)?);
+        self.missing.retain(|(missing, _)| !is_same(missing, &path));
+        self.mirrored |= mirrored;
         let missing = self.missing.iter().map(|(path, _)| path.clone());
         let paths = self.members.iter().filter_map(|member| member.path.clone()).chain(missing).collect();
         let list = List { mirrored: self.mirrored, paths };
-        let new = self.members[self.members.len() - 1].disk.clone();
         list.write(&*new)?;
-        // One that cannot be written may be the one that is lost; from any other the database is found.
-        let others = &self.members[..self.members.len() - 1];
-        let written: Vec<Result<()>> = others.iter().map(|member| list.write(&*member.disk)).collect();
-        match written.into_iter().reduce(|one, other| if one.is_ok() { one } else { other }) {
-            Some(Err(error)) => Err(error),
-            _ => Ok(new),
+        for (number, member) in self.members.iter().enumerate().filter(|(number, _)| *number != index) {
+            match list.write(&*member.disk) {
+                // That of a disk that is lost; and a full one may be why another is added.
+                Err(error) if !is_used(number) || matches!(error, Error::DiskFull) => {}
+                written => written?,
+            }
         }
+        Ok(index)
     }
 
     /// The disks that could be opened.
@@ -200,6 +227,17 @@ impl<D: Disk + Clone + 'static> From<&D> for DiskSet {
     fn from(disk: &D) -> DiskSet {
         DiskSet::of(vec![Arc::new(disk.clone())], false)
     }
+}
+
+/// Whether two paths lead to the same directory.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Whether a directory has more than what making a database or adding a disk leaves when it is cut short.
+fn is_used(disk: &dyn Disk) -> Result<bool> {
+    let leftover = |name: &String| LIST_FILES.contains(&name.as_str()) || name == UNFINISHED_FILE;
+    Ok(!disk.list()?.iter().all(leftover))
 }
 
 fn absolute(first: &Path, others: &[PathBuf]) -> Result<Vec<PathBuf>> {
@@ -289,7 +327,7 @@ mod tests {
         assert!(
             set.is_mirrored() && matches!(DiskSet::open(&a, &[], false, false), Err(Error::InUse { .. }))
         );
-        set.add(&c).unwrap();
+        set.add(&c, true, |_| true).unwrap();
         drop(set);
         let set = DiskSet::open(&c, &[], false, false).unwrap();
         let paths: Vec<_> = (0..3).map(|index| set.path(index).unwrap().to_owned()).collect();

@@ -177,10 +177,13 @@ fn run(shared: &Shared, inner: &Inner) {
             drop(work);
             inner.take_spare();
             // As below; what could not be repaired now is when there is something to do again.
-            let more = inner.store.repair_some().is_ok_and(|repair| repair == Repair::More);
+            let repair = inner.store.repair_some().unwrap_or(Repair::Done);
             shared.confirm.store(true, Ordering::Release);
-            shared.repair.store(more, Ordering::Release);
+            shared.repair.store(repair != Repair::Done, Ordering::Release);
             work = shared.work.lock();
+            if repair == Repair::NoRoom && !work.stop {
+                shared.changed.wait_for(&mut work, FULL_DISK_PAUSE);
+            }
         } else if shared.clean.load(Ordering::Acquire) {
             drop(work);
             // An error other than of the disk, which stops the database, is damage: others will find it.

@@ -333,7 +333,9 @@ impl Database {
         };
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let read_only = access == Access::Read;
-        let identity = (options.create && !read_only).then(|| rng.next_u64());
+        // Not on some of its disks only.
+        let create = options.create && !read_only && disks.missing().is_empty();
+        let identity = create.then(|| rng.next_u64());
         let how = Opening {
             create: identity,
             unit,

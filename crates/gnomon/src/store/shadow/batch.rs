@@ -84,9 +84,7 @@ impl ShadowStore {
     /// should it come back, could be taken for one that has everything.
     pub(super) fn record_losses(&self) -> Result<()> {
         while self.disks.has_unrecorded_loss() && !self.has_planted(PlantedBug::LossUnrecorded) {
-            self.accumulating.lock().batch += 1;
-            let root = *self.root.lock();
-            self.write_root_alone(Root { batch: root.batch + 1, ..root })?;
+            self.write_next_root()?;
         }
         Ok(())
     }
@@ -128,6 +126,7 @@ impl ShadowStore {
             && csn == self.root.lock().csn
         {
             let reserved = std::mem::take(&mut accumulating.reserved);
+            accumulating.wrote_early = false;
             drop(accumulating);
             self.unreserve(&reserved);
             return Ok(None);

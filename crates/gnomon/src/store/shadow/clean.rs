@@ -195,15 +195,19 @@ impl ShadowStore {
         let mut data: Vec<&(u64, PageEntry, u64, Vec<u8>)> = data.iter().collect();
         data.sort_by_key(|(_, entry, copy, _)| (place::disk_of(*copy), entry.size));
         for (logical, entry, copy, block) in data {
+            let moved = moves.entry(*logical).or_insert(Move { logical: *logical, from: *entry, to: *entry });
+            if moved.from != *entry {
+                // It was written anew between the looks at its copies.
+                continue;
+            }
             let to = self.take_copy_on(place::disk_of(*copy), entry.size, Life::Long, Grow::No)?;
             let Some(to) = to else { continue };
             self.use_reserved(entry.size, 1, reserved);
-            let moved = moves.entry(*logical).or_insert(Move { logical: *logical, from: *entry, to: *entry });
             moved.to.place = moved.to.place.moved(*copy, to);
             blocks.push((Place::single(to), entry.size, |target: &mut [u8]| target.copy_from_slice(block)));
         }
         self.write_copies(&blocks)?;
-        Ok(moves.into_values().collect())
+        Ok(moves.into_values().filter(|moved| moved.to != moved.from).collect())
     }
 
     /// Writes copies of pages to the places given, durably.

@@ -22,8 +22,8 @@ use super::{
     table::{self, BLOCK, FANOUT, PageEntry},
 };
 use crate::{
-    Csn, Error, Result,
-    disk::{Disk, LIST_FILE},
+    Error, Result,
+    disk::Disk,
     page::{PageCounts, PageKind},
     sync::{Arc, atomic::Ordering},
 };
@@ -111,8 +111,7 @@ impl ShadowStore {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
-        let known = [UNFINISHED_FILE, LIST_FILE];
-        if let Some(other) = disk.list()?.into_iter().find(|name| !known.contains(&name.as_str())) {
+        if let Some(other) = open::foreign_file(disk)? {
             return Err(Error::BadOption(format!(
                 "a disk to be added must be empty, but it has files such as '{other}'"
             )));
@@ -127,6 +126,21 @@ impl ShadowStore {
         let number = added?;
         self.report(format!("disk {number} was added"));
         Ok(number)
+    }
+
+    /// Whether a disk can be added: an error says why not.
+    pub fn check_room_for_disk(&self) -> Result<()> {
+        self.check()?;
+        match (self.read_only, self.disks.unused()) {
+            (true, _) => Err(Error::ReadOnly),
+            (false, None) => Err(Error::BadOption(format!("a database has at most {DISKS_MAX} disks"))),
+            (false, Some(_)) => Ok(()),
+        }
+    }
+
+    /// Whether a disk that was given at opening, or added since, is one of the store's.
+    pub fn uses_disk(&self, given: usize) -> bool {
+        self.disks.present().iter().any(|(_, member)| member.given == given)
     }
 
     /// The caller is the only one to write roots.
@@ -149,8 +163,9 @@ impl ShadowStore {
             state: DiskState::Present,
         };
         table.disks[number] = entry;
-        // The same state as on the others; should a crash come now, it is a disk that nobody knows of.
-        let file = open::make_file(disk, &root, &table, number)?;
+        // The same state as on the others, and of the same batch: should a crash come now, either may be taken.
+        let unfilled = Root { copies_whole: root.copies_whole && !table.mirrored, ..root };
+        let file = open::make_file(disk, &unfilled, &table, number)?;
         disk.rename(UNFINISHED_FILE, FILE)?;
         let file = Arc::new(Counted { file, counters: self.counters.clone() });
         self.disks.add(number, Member::new(file, identity, given), entry);
@@ -169,17 +184,27 @@ impl ShadowStore {
         Ok(number)
     }
 
-    /// Writes the root under the next number. The caller is the only one to write roots.
+    /// Writes the root under the next number, or if pages were written early under that one, their batch. The caller is
+    /// the only one to write roots.
     pub(super) fn write_next_root(&self) -> Result<()> {
-        self.accumulating.lock().batch += 1;
+        self.before_writing()?;
+        {
+            let mut accumulating = self.accumulating.lock();
+            if accumulating.wrote_early {
+                drop(accumulating);
+                return self.write_batch().map(|_| ());
+            }
+            accumulating.batch += 1;
+        }
         let root = *self.root.lock();
         self.write_root_alone(Root { batch: root.batch + 1, ..root })
     }
 
     /// Notes that pages have fewer copies than they should.
     pub(super) fn note_missing_copies(&self) {
-        self.copies_whole.store(false, Ordering::Release);
+        // In this order: see `end_filling`.
         self.fill_found.store(true, Ordering::Release);
+        self.copies_whole.store(false, Ordering::Release);
     }
 
     /// Whether a disk was lost that no other has taken the place of since.
@@ -213,11 +238,20 @@ impl ShadowStore {
             return self.fill_some(&mut filled, &mut report);
         }
         drop(filled);
+        let put_back = |report: &ScrubReport| {
+            if report.missing > 0 {
+                self.damaged.lock().extend(&keys);
+            }
+        };
         let mut repairs = Repairs::default();
-        for key in keys {
+        for &key in &keys {
             self.inspect(key, true, &mut repairs, &mut report)?;
         }
         self.carry_out(repairs, &mut report)?;
+        put_back(&report);
+        if report.missing > 0 {
+            return Ok(Repair::NoRoom);
+        }
         for finding in &report.repaired {
             self.report(format!(
                 "{}, page {}: {}; repaired from its copy",
@@ -230,16 +264,19 @@ impl ShadowStore {
                 finding.file, finding.page, finding.detail
             ));
         }
-        Ok(if report.missing == 0 { Repair::More } else { Repair::NoRoom })
+        Ok(Repair::More)
     }
 
-    /// Goes on with making missing copies, from the page `from` on.
-    fn fill_some(&self, from: &mut u64, report: &mut ScrubReport) -> Result<Repair> {
-        if *from == 0 {
+    /// Goes on with making missing copies.
+    fn fill_some(&self, filling: &mut Filling, report: &mut ScrubReport) -> Result<Repair> {
+        if filling.from == 0 {
+            // What is on its way into the page table before it is looked at: a batch in flight, and what was written early.
+            filling.lost = self.disks.lost().into_iter().map(|(disk, _)| disk).collect();
             self.fill_found.store(false, Ordering::Release);
+            self.flush()?;
         }
         let mut repairs = Repairs::default();
-        let mut next = Some(*from);
+        let mut next = Some(filling.from);
         while let Some(base) = next.filter(|_| repairs.len() < STEP_OBJECTS) {
             next = self.inspect_node(base, false, &mut repairs, report)?;
         }
@@ -250,35 +287,46 @@ impl ShadowStore {
         if report.missing > 0 {
             return Ok(Repair::NoRoom);
         }
-        *from = next.unwrap_or(0);
-        if next.is_none() && !self.fill_found.load(Ordering::Acquire) {
-            self.end_filling()?;
+        filling.from = next.unwrap_or(0);
+        if next.is_none() && self.end_filling(&filling.lost)? {
             return Ok(Repair::Done);
         }
         Ok(Repair::More)
     }
 
-    /// All pages have all their copies: none is on a lost disk.
-    fn end_filling(&self) -> Result<()> {
-        self.copies_whole.store(true, Ordering::Release);
-        // Nobody reads a state of before, nor has pages of his own, which may name them.
-        if !self.pins.lock().is_pinned() && self.private_views.load(Ordering::Acquire) == 0 {
-            let lost: Vec<usize> = self.disks.lost().into_iter().map(|(disk, _)| disk).collect();
-            if self.forget_lost_extents()? {
-                self.disks.forget(&lost);
-            }
+    /// If nothing was found that lacks a copy: all pages have theirs, and none is on the disks that were `lost` when they
+    /// began to be looked at.
+    fn end_filling(&self, lost: &[usize]) -> Result<bool> {
+        if self.fill_found.load(Ordering::Acquire) {
+            return Ok(false);
         }
+        let extents_left = self.forget_lost_extents()?;
+        let mut ended = false;
         self.lead_next(|store| {
-            let csn = store.root.lock().csn;
-            store.write_next_root().map(|()| csn).map_err(|error| store.poison(&error))
+            // Whoever notes missing copies says that something was found first.
+            store.copies_whole.store(true, Ordering::Release);
+            ended = !store.fill_found.load(Ordering::Acquire);
+            store.copies_whole.store(ended, Ordering::Release);
+            // Nobody reads a state of before, nor has pages of his own, which may name them.
+            let is_named = store.pins.lock().is_pinned() || store.private_views.load(Ordering::Acquire) > 0;
+            if ended && extents_left && !is_named {
+                store.disks.forget(lost);
+            }
+            store.write_next_root().map_err(|error| store.poison(&error))?;
+            Ok(store.root.lock().csn)
         })?;
-        self.report("every page has two copies again".into());
-        Ok(())
+        if ended {
+            self.report("every page has two copies again".into());
+        }
+        Ok(ended)
     }
 
     /// Reads all copies of all pages and of the root, and repairs what is damaged or missing; zeroes what is damaged of
     /// free space. Others read and write meanwhile. `progress` is called with copies read and, about, copies in all.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
         let mut report = ScrubReport::default();
         self.flush()?;
         self.scrub_roots(&mut report)?;
@@ -286,53 +334,41 @@ impl ShadowStore {
         while let Some(base) = next {
             let mut repairs = Repairs::default();
             next = self.inspect_node(base, true, &mut repairs, &mut report)?;
-            if !self.read_only {
-                self.carry_out(repairs, &mut report)?;
-            }
+            self.carry_out(repairs, &mut report)?;
             let used = self.root.lock().used;
             progress(report.copies_checked.min(used), used);
         }
-        if !self.read_only && self.wants_repair() {
-            while report.missing == 0 && self.repair_some()? == Repair::More {}
-        }
-        let mut free = (!self.read_only).then_some(0);
+        while report.missing == 0 && self.repair_some()? == Repair::More {}
+        let mut free = Some(0);
         while let Some(from) = free {
             free = self.mend_some(from)?;
         }
         Ok(report)
     }
 
+    /// Reads all copies of the root, and if some are not whole, writes both pairs anew.
     fn scrub_roots(&self, report: &mut ScrubReport) -> Result<()> {
-        let mut damaged = false;
-        for (disk, member) in self.disks.present() {
-            for (at, copy) in root::read_copies(&*member.file)?.into_iter().enumerate() {
-                report.copies_checked += 1;
-                if let Err(root::RootFault::Damaged(detail)) = copy {
-                    damaged = true;
-                    let detail = format!("copy {at} of the page table pointer: {detail}");
-                    let page = at as u64 * (root::physical_pages(self.unit) / root::ROOT_PAGES);
-                    report.repaired.push(Finding {
-                        file: file_name(disk),
-                        page,
-                        detail,
-                        severity: Severity::Spare,
-                    });
+        self.lead_next(|store| {
+            let before = report.repaired.len();
+            for (disk, member) in store.disks.present() {
+                for (at, copy) in root::read_copies(&*member.file)?.into_iter().enumerate() {
+                    report.copies_checked += 1;
+                    if let Err(root::RootFault::Damaged(detail)) = copy {
+                        report.repaired.push(Finding {
+                            file: file_name(disk),
+                            page: at as u64 * (root::physical_pages(store.unit) / root::ROOT_PAGES),
+                            detail: format!("copy {at} of the page table pointer: {detail}"),
+                            severity: Severity::Spare,
+                        });
+                    }
                 }
             }
-        }
-        if damaged && !self.read_only {
-            let write_twice = |store: &ShadowStore| -> Result<Csn> {
-                let csn = store.root.lock().csn;
-                // Both pairs.
-                let written = store
-                    .before_writing()
-                    .and_then(|()| store.write_next_root())
-                    .and_then(|()| store.write_next_root());
-                written.map(|()| csn).map_err(|error| store.poison(&error))
-            };
-            self.lead_next(write_twice)?;
-        }
-        Ok(())
+            if report.repaired.len() > before {
+                let written = store.write_next_root().and_then(|()| store.write_next_root());
+                written.map_err(|error| store.poison(&error))?;
+            }
+            Ok(store.root.lock().csn)
+        })
     }
 
     /// Looks at a node of level 1, what it maps, and the nodes that begin there too. Returns where the next one begins;
@@ -348,20 +384,24 @@ impl ShadowStore {
         let end = table::span(depth);
         // From above, so that a part of the page table that is not there is passed over.
         for level in (1..=depth).rev().filter(|level| base.is_multiple_of(table::span(*level))) {
-            if self.entry(level, base)?.is_none() {
-                let next = base + table::span(level);
-                return Ok((next < end).then_some(next));
+            let behind = |level: u8| {
+                let next = table::node_base(level, base) + table::span(level);
+                Ok((next < end).then_some(next))
+            };
+            match self.entry(level, base) {
+                Ok(Some(_)) => self.inspect(PoolKey { level, index: base }, reads_all, repairs, report)?,
+                Ok(None) => return behind(level),
+                // What is below a damaged node cannot be found; the node itself was noted.
+                Err(Error::Corrupt { .. }) => return behind(level + 1),
+                Err(error) => return Err(error),
             }
-            self.inspect(PoolKey { level, index: base }, reads_all, repairs, report)?;
         }
         let entries: Vec<u64> = match self.node(1, base) {
             Ok(Some(node)) => {
                 let present = |slot: &u64| table::entry(&node, *slot as usize).present().is_some();
                 (0..FANOUT).filter(present).map(|slot| base + slot).collect()
             }
-            Ok(None) => Vec::new(),
-            // What is below a damaged node cannot be found; the node itself was noted above.
-            Err(Error::Corrupt { .. }) => Vec::new(),
+            Ok(None) | Err(Error::Corrupt { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
         for logical in entries {
@@ -396,10 +436,11 @@ impl ShadowStore {
         let mut found = None;
         for &copy in &there {
             report.copies_checked += 1;
-            match self.read_copy(level, index, copy, entry) {
+            let mut block = vec![0; entry.size.bytes()];
+            match self.read_copy_into(level, index, copy, entry, &mut block) {
                 Ok(page) => {
                     whole.push(copy);
-                    found = Some(page);
+                    found = Some((page.kind(), block));
                 }
                 Err(Error::Corrupt { detail, .. }) => wrong.push((copy, detail)),
                 Err(error) => wrong.push((copy, error.to_string())),
@@ -415,7 +456,7 @@ impl ShadowStore {
             detail,
             severity: if whole.is_empty() { Severity::Data } else { Severity::Spare },
         });
-        let Some(page) = found else {
+        let Some((kind, block)) = found else {
             report.lost.extend(findings);
             if there.is_empty() {
                 report.lost.push(Finding {
@@ -436,13 +477,11 @@ impl ShadowStore {
         if whole.len() >= wanted {
             return Ok(());
         }
-        if level > 0 || page.kind() == PageKind::SpaceMap {
+        if level > 0 || kind == PageKind::SpaceMap {
             repairs.rewritten.push(key);
             return Ok(());
         }
         // As it stands in its other place: a page that was written before its batch was known says so.
-        let mut block = vec![0; entry.size.bytes()];
-        self.read_block(whole[0], &mut block)?;
         let moved = Move { logical: index, from: entry, to: entry };
         repairs.moves.push((moved, whole[0], block));
         Ok(())
@@ -459,7 +498,7 @@ impl ShadowStore {
         for (moved, ..) in &repairs.moves {
             objects[moved.from.size.min(BLOCK)] += 1;
         }
-        let mut reserved = match self.reserve(Purpose::Use, &objects, &PageCounts::default()) {
+        let mut reserved = match self.reserve(Purpose::Free, &objects, &PageCounts::default()) {
             Err(Error::DiskFull) => {
                 report.missing += count;
                 return Ok(());
@@ -499,7 +538,8 @@ impl ShadowStore {
             };
             let size = moved.from.size;
             let copy = match other.first() {
-                Some(&disk) => self.take_copy_on(disk, size, Life::Long, Grow::Yes)?,
+                // A bitmap that cannot be read is as good as no space there.
+                Some(&disk) => self.take_copy_on(disk, size, Life::Long, Grow::Yes).unwrap_or(None),
                 None => None,
             };
             let Some(copy) = copy else {
@@ -515,6 +555,15 @@ impl ShadowStore {
         self.write_copies(&blocks)?;
         Ok(moves)
     }
+}
+
+/// How far making missing copies is.
+#[derive(Default)]
+pub(super) struct Filling {
+    /// The logical page that is looked at next.
+    from: u64,
+    /// The disks that were lost when the first was looked at.
+    lost: Vec<usize>,
 }
 
 impl Repairs {

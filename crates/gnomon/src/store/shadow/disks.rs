@@ -18,7 +18,7 @@ use crate::{
     disk::File,
     page::PageSize,
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
         thread,
     },
@@ -31,18 +31,23 @@ const STRIPE_BYTES: usize = 1 << 20;
 
 /// The disks of a store, by number.
 pub(super) struct Disks {
-    members: RwLock<[Option<Arc<Member>>; DISKS_MAX]>,
+    state: RwLock<State>,
     mirrored: AtomicBool,
-    /// Those that are lost, as the last root with them told of them.
-    lost: Mutex<[Option<DiskEntry>; DISKS_MAX]>,
     /// Whether no root says yet that one is lost.
     loss_unrecorded: AtomicBool,
-    /// What the published root tells of each: a batch that is being built has changed the space already.
-    published: Mutex<Vec<DiskEntry>>,
     /// The size of a physical page.
     unit: PageSize,
     /// Whether several disks are written at the same time. Tests that count events do without.
     pub parallel: bool,
+}
+
+#[derive(Default)]
+struct State {
+    members: [Option<Arc<Member>>; DISKS_MAX],
+    /// Those that are lost, as the last root with them told of them.
+    lost: [Option<DiskEntry>; DISKS_MAX],
+    /// What the published root tells of each: a batch that is being built has changed the space already.
+    published: [DiskEntry; DISKS_MAX],
 }
 
 /// A disk that is there.
@@ -73,43 +78,39 @@ impl Disks {
     pub fn new(mirrored: bool, unit: PageSize) -> Disks {
         Disks {
             unit,
-            members: RwLock::default(),
+            state: RwLock::default(),
             mirrored: AtomicBool::new(mirrored),
-            lost: Mutex::default(),
             loss_unrecorded: AtomicBool::new(false),
-            published: Mutex::default(),
             parallel: true,
         }
     }
 
     /// Adds a disk of which the published root tells this.
     pub fn add(&self, disk: usize, member: Member, entry: DiskEntry) {
-        let mut published = self.published.lock();
-        let numbers = published.len().max(disk + 1);
-        published.resize(numbers, DiskEntry::default());
-        published[disk] = entry;
-        self.members.write()[disk] = Some(Arc::new(member));
+        let mut state = self.state.write();
+        state.published[disk] = entry;
+        state.members[disk] = Some(Arc::new(member));
     }
 
     pub fn add_lost(&self, disk: usize, entry: DiskEntry) {
-        self.lost.lock()[disk] = Some(DiskEntry { state: DiskState::Lost, ..entry });
+        self.state.write().lost[disk] = Some(DiskEntry { state: DiskState::Lost, ..entry });
     }
 
     pub fn lost(&self) -> Vec<(usize, DiskEntry)> {
-        let lost = *self.lost.lock();
+        let lost = self.state.read().lost;
         lost.into_iter().enumerate().filter_map(|(disk, entry)| Some((disk, entry?))).collect()
     }
 
-    /// Forgets the disks that are lost: no page is on them any more.
+    /// Forgets disks that are lost: no page is on them any more.
     pub fn forget(&self, lost: &[usize]) {
-        let mut entries = self.lost.lock();
-        lost.iter().for_each(|&disk| entries[disk] = None);
+        let mut state = self.state.write();
+        lost.iter().for_each(|&disk| state.lost[disk] = None);
     }
 
     /// A number that no disk has.
     pub fn unused(&self) -> Option<usize> {
-        let (members, lost) = (self.members.read(), self.lost.lock());
-        (0..DISKS_MAX).find(|&disk| members[disk].is_none() && lost[disk].is_none())
+        let state = self.state.read();
+        (0..DISKS_MAX).find(|&disk| state.members[disk].is_none() && state.lost[disk].is_none())
     }
 
     pub fn is_mirrored(&self) -> bool {
@@ -121,15 +122,15 @@ impl Disks {
     }
 
     pub fn member(&self, disk: usize) -> Option<Arc<Member>> {
-        self.members.read().get(disk)?.clone()
+        self.state.read().members.get(disk)?.clone()
     }
 
     pub fn is_there(&self, physical: u64) -> bool {
-        self.members.read().get(place::disk_of(physical)).is_some_and(Option::is_some)
+        self.state.read().members.get(place::disk_of(physical)).is_some_and(Option::is_some)
     }
 
     pub fn present(&self) -> Vec<(usize, Arc<Member>)> {
-        let members = self.members.read();
+        let members = &self.state.read().members;
         members.iter().enumerate().filter_map(|(disk, member)| Some((disk, member.clone()?))).collect()
     }
 
@@ -146,7 +147,7 @@ impl Disks {
     /// Reads pages that follow each other on a disk.
     pub fn read(&self, physical: u64, blocks: &mut [u8]) -> std::io::Result<()> {
         let Some(member) = self.member(place::disk_of(physical)) else {
-            return Err(std::io::Error::other("its disk is lost"));
+            return Err(std::io::ErrorKind::NotFound.into());
         };
         let pages = (blocks.len() / self.unit.bytes()) as u64;
         member.busy(pages, |file| file.read_at(self.offset(physical), blocks))
@@ -158,9 +159,9 @@ impl Disks {
             // Whether it is there shows when it is read.
             [Some(place.first), None]
         } else {
-            let members = self.members.read();
+            let state = self.state.read();
             let busy = |copy: u64| {
-                let member = members[place::disk_of(copy)].as_ref()?;
+                let member = state.members[place::disk_of(copy)].as_ref()?;
                 Some((member.busy.load(Ordering::Relaxed), copy))
             };
             let mut copies = [busy(place.first), busy(place.second)];
@@ -250,25 +251,26 @@ impl ShadowStore {
     /// Goes on without a disk, if that is possible.
     pub(super) fn lose(&self, disk: usize, error: std::io::Error) -> Result<()> {
         let mut space = self.space.lock();
-        let mut members = self.disks.members.write();
-        let planted = self.has_planted(PlantedBug::LossUnrecorded);
-        let others = members.iter().flatten().count() > 1;
+        let mut state = self.disks.state.write();
         // Somebody else may have noticed first.
-        let Some(member) = &members[disk] else { return Ok(()) };
-        if !self.disks.is_mirrored() || !others {
+        let Some(member) = &state.members[disk] else { return Ok(()) };
+        let others = state.members.iter().flatten().count() > 1;
+        // If pages lack copies, these may be the only ones.
+        if !self.disks.is_mirrored() || !others || !self.copies_whole.load(Ordering::Acquire) {
             return Err(error.into());
         }
+        let told =
+            if self.has_planted(PlantedBug::LossUnrecorded) { DiskState::Present } else { DiskState::Lost };
         let entry = DiskEntry {
             identity: member.identity,
-            state: DiskState::Lost,
+            state: told,
             ..entry_of(&space, disk).unwrap_or_default()
         };
-        members[disk] = None;
-        drop(members);
+        state.lost[disk] = Some(entry);
+        state.members[disk] = None;
+        drop(state);
         space.remove(disk);
         drop(space);
-        self.disks.lost.lock()[disk] =
-            Some(if planted { DiskEntry { state: DiskState::Present, ..entry } } else { entry });
         self.disks.loss_unrecorded.store(true, Ordering::Release);
         self.note_missing_copies();
         self.wants_disk.store(true, Ordering::Release);
@@ -284,16 +286,14 @@ impl ShadowStore {
     /// The disks as the root of a state is to tell of them.
     pub(super) fn disk_table(&self, of: StateOf) -> DiskTable {
         let space = self.space.lock();
-        let members = self.disks.members.read();
-        let lost = self.disks.lost.lock();
-        let published = self.disks.published.lock();
+        let state = self.disks.state.read();
         let mut disks: Vec<DiskEntry> = (0..DISKS_MAX)
-            .map(|disk| match (&members[disk], lost[disk]) {
+            .map(|disk| match (&state.members[disk], state.lost[disk]) {
                 (Some(member), _) => {
                     let now = entry_of(&space, disk).unwrap_or_default();
-                    let used = match (of, published.get(disk)) {
-                        (StateOf::Published, Some(published)) => published.used,
-                        _ => now.used,
+                    let used = match of {
+                        StateOf::Published => state.published[disk].used,
+                        StateOf::Built => now.used,
                     };
                     DiskEntry { identity: member.identity, used, ..now }
                 }
@@ -323,7 +323,10 @@ impl ShadowStore {
         if self.disks.lost().iter().all(|(disk, _)| told(*disk)) {
             self.disks.loss_unrecorded.store(false, Ordering::Release);
         }
-        *self.disks.published.lock() = table.disks;
+        let mut state = self.disks.state.write();
+        for (published, entry) in state.published.iter_mut().zip(table.disks) {
+            *published = entry;
+        }
     }
 
     /// Writes blocks, each of which is made where it is needed, to the places given, in long writes on each disk; then

@@ -38,6 +38,9 @@ impl ShadowStore {
                 // Nearly full: every free page is promised. Leave it as it is until the database is opened again.
                 return Ok(None);
             }
+            // The file may have been cut since.
+            let end = space.disk_mut(disk).map_or(0, |space| space.end());
+            let until = if space.is_loaded(place::bitmap_of(from)) { until.min(end) } else { page };
             let claimed = (page..until).map(|page| place::physical(disk, page));
             claimed.filter(|&copy| space.take(copy)).collect::<Vec<u64>>()
         };
@@ -55,8 +58,11 @@ impl ShadowStore {
         let mut block = vec![0; self.unit.bytes()];
         let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(()) };
         let at = self.disks.offset(copy);
-        member.file.read_at(at, &mut block)?;
-        if self.damage_of_free(&block).is_some() {
+        let read = member.file.read_at(at, &mut block);
+        if read.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof) {
+            return Ok(());
+        }
+        if read.is_err() || self.damage_of_free(&block).is_some() {
             block.fill(0);
             member.file.write_at(at, &block)?;
             self.counters.zeroed_pages.add(1);

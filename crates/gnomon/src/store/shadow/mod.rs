@@ -159,8 +159,8 @@ pub struct ShadowStore {
     private_views: AtomicU64,
     /// Whether a page without all its copies was met since making missing copies began from the first page.
     fill_found: AtomicBool,
-    /// The logical page from which on missing copies are made next; held over I/O.
-    filled: Mutex<u64>,
+    /// Making missing copies; held over I/O, before anything else.
+    filled: Mutex<copies::Filling>,
     /// Objects of which a copy was found damaged: nodes by their first page.
     damaged: Mutex<BTreeSet<PoolKey>>,
     /// What was found wrong with disks and copies and not asked for yet.
@@ -653,14 +653,26 @@ impl ShadowStore {
 
     fn read_copy(&self, level: u8, logical: u64, copy: u64, entry: PageEntry) -> Result<Page> {
         let mut block = vec![0; entry.size.bytes()];
-        self.read_block(copy, &mut block)?;
+        self.read_copy_into(level, logical, copy, entry, &mut block)
+    }
+
+    /// Reads a copy as it stands on the disk, and checks it.
+    fn read_copy_into(
+        &self,
+        level: u8,
+        logical: u64,
+        copy: u64,
+        entry: PageEntry,
+        block: &mut [u8],
+    ) -> Result<Page> {
+        self.read_block(copy, block)?;
         let expected = self.identity_of(level, logical, entry);
         #[cfg(test)]
         if self.planted == Some(PlantedBug::ChecksumUnchecked) {
             let sum = crc32c::crc32c(&block[4..]);
             block[..4].copy_from_slice(&sum.to_le_bytes());
         }
-        Page::unseal_expected(&block, expected)
+        Page::unseal_expected(block, expected)
             .map_err(|detail| self.corrupt(copy, format!("logical page {logical}, level {level}: {detail}")))
     }
 
@@ -668,6 +680,7 @@ impl ShadowStore {
     fn read_block(&self, physical: u64, blocks: &mut [u8]) -> Result<()> {
         self.disks.read(physical, blocks).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.corrupt(physical, "it lies past the end of the file"),
+            std::io::ErrorKind::NotFound => self.corrupt(physical, "the disk that it was on is lost"),
             _ => error.into(),
         })
     }
@@ -805,7 +818,11 @@ impl ShadowStore {
             for disk in disks {
                 // As many as there are of the copy before.
                 let wanted = columns.last().map_or(wanted, |column| column.len() as u64);
-                let column = self.take_on(disk, wanted, life)?;
+                // A bitmap that cannot be read is as good as no space there.
+                let column = self.take_on(disk, wanted, life).or_else(|error| match error {
+                    Error::Corrupt { .. } => Ok(Vec::new()),
+                    error => Err(error),
+                })?;
                 if (column.len() as u64) < wanted {
                     full.push(disk);
                 }
@@ -936,6 +953,7 @@ impl ShadowStore {
                 closed: true,
                 ..root
             })?;
+            drop(free_pages);
             self.record_losses()?;
         }
         Ok(())

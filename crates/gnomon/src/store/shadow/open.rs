@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result,
-    disk::{Disk, File, LIST_FILE},
+    disk::{Disk, File, LIST_FILES},
     page::{PAGE_BYTES, PageSize, pool::Pool},
     sync::{
         Arc, Mutex, OnceLock, RwLock,
@@ -94,9 +94,16 @@ impl ShadowStore {
     pub fn open_on(disks: &[&dyn Disk], how: Opening) -> Result<ShadowStore> {
         let mut files: Vec<Option<Arc<dyn File>>> = Vec::new();
         for disk in disks {
-            let has_file = disk.list()?.iter().any(|name| name == FILE);
-            // Not to make it, but for its name to be durable: a crash may have come before that.
-            files.push(has_file.then(|| disk.open(FILE, !how.read_only)).transpose()?);
+            let open = || -> std::io::Result<Option<Arc<dyn File>>> {
+                let has_file = disk.list()?.iter().any(|name| name == FILE);
+                // Not to make it, but for its name to be durable: a crash may have come before that.
+                has_file.then(|| disk.open(FILE, !how.read_only)).transpose()
+            };
+            files.push(match open() {
+                // As good as not there.
+                Err(_) if how.degraded && disks.len() > 1 => None,
+                file => file?,
+            });
         }
         if Self::is_unmade(&files)? {
             let Some(database) = how.create else {
@@ -181,7 +188,30 @@ impl ShadowStore {
                 None => found.missing.push(number),
             }
         }
+        for owner in owners.iter().flatten() {
+            let calls_lost = |one: &RootCopy, other: &RootCopy| {
+                one.disks.disks.get(other.disk).is_some_and(|entry| {
+                    entry.state == DiskState::Lost && Some(entry.identity) == identity_of(other)
+                })
+            };
+            if calls_lost(owner, &found.newest) && calls_lost(&found.newest, owner) {
+                return Err(not_a_database(format!(
+                    "disks {} and {} were each used without the other, and hold different states: open the one that is right with the other's directory out of the way, then add that, emptied, as a fresh disk",
+                    owner.disk, found.newest.disk
+                )));
+            }
+        }
         let mirrored = found.newest.disks.mirrored;
+        let used = |disk: usize| found.newest.disks.disks[disk].used;
+        let most = found.present().map(|(disk, _)| used(disk)).max().unwrap_or_default();
+        // A disk that is being filled has fewer pages than the one that it is filled from.
+        let lacks = |disk: &usize| !found.newest.root.copies_whole && used(*disk) > most;
+        if mirrored && degraded && (found.missing.len() > 1 || found.missing.iter().any(lacks)) {
+            return Err(not_a_database(format!(
+                "disk {} is missing, and pages have copies nowhere else: going on without it would lose them for good; bring it back, or restore a backup",
+                found.missing[0]
+            )));
+        }
         if let Some(&disk) = found.missing.first()
             && !(mirrored && degraded && found.present().next().is_some())
         {
@@ -293,7 +323,7 @@ impl ShadowStore {
             wants_disk: AtomicBool::new(mirrored && found.present().count() < 2),
             private_views: AtomicU64::new(0),
             fill_found: AtomicBool::new(true),
-            filled: Mutex::new(0),
+            filled: Mutex::default(),
             damaged: Mutex::default(),
             reports: Mutex::default(),
             #[cfg(test)]
@@ -317,8 +347,7 @@ impl ShadowStore {
         }
         let mut table = DiskTable { mirrored, disks: Vec::new() };
         for (number, disk) in disks.iter().enumerate() {
-            let known = [FILE, UNFINISHED_FILE, LIST_FILE];
-            if let Some(other) = disk.list()?.into_iter().find(|name| !known.contains(&name.as_str())) {
+            if let Some(other) = foreign_file(*disk)?.filter(|name| name != FILE) {
                 return Err(not_a_database(format!(
                     "it has other files, such as '{other}'; name an empty directory or a new one"
                 )));
@@ -400,6 +429,11 @@ fn renew(
     }
     files.iter().try_for_each(|(_, file)| file.sync())?;
     Ok(root)
+}
+
+/// A file on a disk that is not left of something that was cut short.
+pub(super) fn foreign_file(disk: &dyn Disk) -> Result<Option<String>> {
+    Ok(disk.list()?.into_iter().find(|name| name != UNFINISHED_FILE && !LIST_FILES.contains(&name.as_str())))
 }
 
 /// The name of a disk's file, for messages.

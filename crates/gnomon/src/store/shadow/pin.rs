@@ -162,7 +162,8 @@ impl PinnedRoot {
 
 impl Drop for PinnedRoot {
     fn drop(&mut self) {
-        let free = self.store.pins.lock().unpin(self.root.batch);
+        let mut pins = self.store.pins.lock();
+        let free = pins.unpin(self.root.batch);
         self.store.release(free);
         let wanted = self.store.space.lock().wants_cleaning();
         self.store.cleaning_wanted.store(wanted, Ordering::Release);

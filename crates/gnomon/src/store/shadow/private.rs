@@ -572,6 +572,7 @@ impl PageTxn<'_> {
     pub fn publish(&self, private: PrivatePages) {
         let layers = std::mem::take(&mut private.state.lock().layers);
         let store = self.store();
+        let copies = store.space.lock().copies();
         for (logical, note) in layers.values().flat_map(Layer::notes) {
             let key = PoolKey { level: 0, index: logical };
             // A changed page that is being written early is waited for: what it was is outdated now.
@@ -583,8 +584,8 @@ impl PageTxn<'_> {
             }
             let outdated = match note.entry(0) {
                 Some(entry) => {
-                    if entry.place.copies().any(|copy| !store.disks.is_there(copy)) {
-                        // Its disk was lost since it was written.
+                    // A disk was lost since it was written, or is new, or there was no room.
+                    if entry.place.copies().filter(|copy| store.disks.is_there(*copy)).count() < copies {
                         store.note_missing_copies();
                     }
                     accumulating.wrote_early |= !store.has_planted(PlantedBug::PublishedUnsynced);

@@ -410,8 +410,11 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
         let at = (place * PAGE_BYTES) as u64;
         if at + PAGE_BYTES as u64 <= len {
             let mut block = [0; PAGE_BYTES];
-            file.read_at(at, &mut block)?;
-            *copy = Root::decode(&block).map(|copy| RootCopy { place: place as u64, ..copy });
+            *copy = match file.read_at(at, &mut block) {
+                Ok(()) => Root::decode(&block).map(|copy| RootCopy { place: place as u64, ..copy }),
+                // Another copy may be readable.
+                Err(_) => Err(RootFault::Damaged("it cannot be read")),
+            };
         }
     }
     Ok(copies)

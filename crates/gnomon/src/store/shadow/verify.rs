@@ -88,6 +88,7 @@ impl ShadowStore {
             store: self,
             report: StoreReport::default(),
             reached: BTreeMap::new(),
+            copies: self.space.lock().copies(),
             complete: true,
             progress,
         };
@@ -108,6 +109,8 @@ struct Walk<'a> {
     report: StoreReport,
     /// Every reached physical page, with its level and logical number.
     reached: BTreeMap<u64, (u8, u64)>,
+    /// Copies that each page should have.
+    copies: usize,
     /// Whether nothing damaged hides what else is reached.
     complete: bool,
     progress: &'a mut dyn FnMut(u64, u64),
@@ -185,6 +188,11 @@ impl Walk<'_> {
     fn object(&mut self, level: u8, logical: u64, entry: PageEntry) -> Result<()> {
         let mut whole = None;
         let mut wrong = Vec::new();
+        let there = entry.place.copies().filter(|copy| self.store.disks.is_there(*copy)).count();
+        if there < self.copies && self.store.copies_whole.load(Ordering::Acquire) {
+            let detail = format!("page {logical} of level {level} has {there} copies, not {}", self.copies);
+            self.find(entry.place.first, detail, Severity::Spare);
+        }
         for copy in entry.place.copies().filter(|copy| self.store.disks.is_there(*copy)) {
             let pages = self.store.physical_pages(entry.size);
             for physical in copy..copy + pages {

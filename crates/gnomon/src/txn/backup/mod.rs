@@ -60,7 +60,7 @@ impl Database {
 }
 
 /// Makes a database of backups on an empty disk: a full one, then those that go on from it, in the order in which they
-/// were taken. It is the state of the last, with an identity of its own, and was verified as [`verify`] does. Nothing
+/// were taken. It is the state of the last, with an identity of its own, and was verified as [`verify`](crate::verify) does. Nothing
 /// is a database until this has succeeded, whenever it is cut short.
 ///
 /// `seed` is where random numbers begin, as in [`Options::seed`](crate::Options::seed). `progress` is called with the

@@ -15,8 +15,11 @@ impl Inner {
     fn add_disk(&self, path: &Path, mirror: bool) -> Result<usize> {
         // One at a time.
         let mut set = self.disks.lock();
-        let disk = set.add(path)?;
-        self.store.add_disk(&*disk, set.disks().count() - 1, mirror)
+        self.store.check_room_for_disk()?;
+        let mirrored = mirror || self.store.is_mirrored();
+        let given = set.add(path, mirrored, |given| self.store.uses_disk(given))?;
+        let disk = set.disks().nth(given).expect("it was added").clone();
+        self.store.add_disk(&*disk, given, mirror)
     }
 
     /// Whether a disk was lost that a spare one can stand in for.
@@ -55,7 +58,7 @@ impl Database {
     /// number.
     ///
     /// # Errors
-    /// [`Error::BadOption`] if the directory is not empty, or the database has 16 disks; of the disk.
+    /// [`BadOption`](crate::Error::BadOption) if the directory is not empty, or the database has 16 disks; of the disk.
     pub fn add_disk(&self, path: impl AsRef<Path>, mirror: bool) -> Result<usize> {
         self.0.inner.check_open()?;
         let added = self.0.inner.add_disk(path.as_ref(), mirror);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
+use super::{super::database, *};
 use crate::{
     Direction, Error, KeyRange, Options, TreeId, TxnOptions,
     disk::{Disk, DiskSet, FileDisk, MemDisk, SimDisk},
@@ -275,4 +275,148 @@ fn disks_of_other_databases_are_refused() {
     assert!(matches!(open(set(&a, &a), false), Err(Error::NotADatabase { .. })));
     let db = open((&a).into(), false).unwrap();
     assert!(matches!(db.0.inner.store.add_disk(&b, 1, true), Err(Error::BadOption(_))));
+}
+
+/// A database on the first of two parts, to be mirrored to the second, and nothing but what the test does.
+fn single(disk: &SimDisk, count: u32) -> (Database, Arc<dyn Disk>, TreeId, Contents) {
+    let parts: Vec<Arc<dyn Disk>> = disk.set().disks().cloned().collect();
+    let set = DiskSet::of(vec![parts[0].clone()], false);
+    let db = Database::open_store(set, options(), database::Access::Write, |store| store.write_in_order());
+    let db = db.unwrap();
+    db.0.background.stop();
+    let (tree, contents) = create(&db, count);
+    (db, parts[1].clone(), tree, contents)
+}
+
+#[test]
+fn a_crash_while_a_mirror_is_added_leaves_the_state() {
+    let add = |db: &Database, second: &dyn Disk| -> Result<()> {
+        db.0.inner.store.add_disk(second, 1, true)?;
+        db.make_copies(&mut |_, _| ())?;
+        db.close()
+    };
+    let whole = SimDisk::of_parts(8, 2);
+    let (db, second, ..) = single(&whole, 40);
+    let began = whole.events();
+    add(&db, &*second).unwrap();
+    for event in began..whole.events() {
+        let disk = SimDisk::of_parts(8, 2);
+        let (db, second, tree, right) = single(&disk, 40);
+        disk.crash_at(event);
+        assert!(add(&db, &*second).is_err());
+        drop(db);
+        for (number, image) in disk.crash_images(2).enumerate() {
+            let alone = image.crash_image_everything();
+            alone.remove_part(1);
+            for image in [&image, &alone] {
+                let db = open(image.set(), true).unwrap();
+                assert_eq!(contents(&db, tree).unwrap(), right, "event {event}, image {number}");
+                db.close().unwrap();
+                drop(db);
+                let report = verify(image.set(), &mut |_, _| ()).unwrap();
+                assert!(report.is_sound(), "event {event}, image {number}: {:?}", report.findings);
+            }
+        }
+    }
+}
+
+/// Going on with the other would lose what has not been copied yet.
+#[test]
+fn the_only_disk_with_everything_is_not_given_up() {
+    let disk = SimDisk::of_parts(9, 2);
+    let (db, second, tree, right) = single(&disk, 3000);
+    db.0.inner.store.add_disk(&*second, 1, true).unwrap();
+    db.0.inner.store.repair_some().unwrap();
+    assert!(!db.mirroring().1, "there is more than one step of work");
+    disk.remove_part(0);
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let committed = txn.put(tree, b"more", b"value").and_then(|()| txn.commit());
+    assert!(matches!(committed, Err(Error::Poisoned(_))), "{committed:?}");
+    drop(db);
+    let db = open(disk.crash_image_everything().set(), false).unwrap();
+    let mut found = contents(&db, tree).unwrap();
+    found.remove(&b"more"[..]);
+    assert!(found == right);
+}
+
+/// The pages of a batch to come carry its number already.
+#[test]
+fn a_root_alone_does_not_take_the_number_of_early_writes() {
+    let disk = SimDisk::of_parts(10, 3);
+    let (db, second, tree, mut right) = single(&disk, 200);
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let value = vec![1; 400_000];
+    txn.put(tree, b"large", &value).unwrap();
+    txn.finish().unwrap();
+    right.insert(b"large".to_vec(), value);
+    db.0.inner.store.add_disk(&*second, 1, true).unwrap();
+    repair(&db);
+    let image = disk.crash_image_everything();
+    assert_eq!(contents(&db, tree).unwrap(), right);
+    db.close().unwrap();
+    drop(db);
+    for disk in [disk, image] {
+        let db = open(disk.set(), true).unwrap();
+        assert_eq!(contents(&db, tree).unwrap(), right);
+    }
+}
+
+#[test]
+fn a_directory_is_known_by_whatever_leads_to_it_and_taken_again_when_it_was_emptied() {
+    let directory = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
+    let options = Options { disks: vec![b.clone()], mirrored: true, ..options() };
+    let db = Database::open(&a, options).unwrap();
+    let (tree, right) = create(&db, 50);
+    db.close().unwrap();
+    drop(db);
+    let around = a.join("..").join("b");
+    let open = |path: &Path| Database::open(path, Options { degraded: true, ..self::options() });
+    assert_eq!(contents(&open(&around).unwrap(), tree).unwrap(), right);
+    assert!(is_sound(DiskSet::open_read_only(&around).unwrap()));
+    // Its disk was replaced, and stands at the same place.
+    FileDisk::open(&b, false).unwrap().remove("pages").unwrap();
+    let db = open(&a).unwrap();
+    assert!(matches!(db.add_disk(&a, false), Err(Error::BadOption(_))));
+    db.add_disk(&around, false).unwrap();
+    repair(&db);
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open(&b, self::options()).unwrap();
+    assert_eq!((contents(&db, tree).unwrap(), db.mirroring()), (right, (true, true)));
+}
+
+#[test]
+fn disks_that_were_used_without_each_other_are_not_mixed() {
+    let (disk, tree, right) = mirrored(20);
+    for part in 0..2 {
+        let alone = disk.crash_image_everything();
+        alone.remove_part(1 - part);
+        assert_eq!(contents(&open(alone.set(), true).unwrap(), tree).unwrap(), right);
+    }
+    // On the same parts, one after the other.
+    for part in 0..2 {
+        let set = DiskSet::of(vec![disk.set().disks().nth(part).unwrap().clone()], true);
+        let db = open(set, true).unwrap();
+        fill(&db, tree, 3, &mut right.clone());
+        db.close().unwrap();
+    }
+    for degraded in [false, true] {
+        let refused = open(disk.set(), degraded).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("each used without the other"), "{refused}");
+    }
+}
+
+#[test]
+fn nothing_is_given_up_that_is_nowhere_else() {
+    let disk = SimDisk::of_parts(11, 3);
+    let db = open(disk.set(), false).unwrap();
+    let (tree, right) = create(&db, 100);
+    db.close().unwrap();
+    drop(db);
+    disk.remove_part(0);
+    disk.remove_part(2);
+    assert!(matches!(open(disk.set(), true), Err(Error::NotADatabase { .. })));
+    let db = open(disk.crash_image_everything().set(), false).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), right);
 }
