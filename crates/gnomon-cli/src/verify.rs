@@ -70,6 +70,13 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
                 report.csn,
                 if damaged == 0 { "sound" } else { "DAMAGED" }
             );
+            if report.disks_lost > 0 {
+                println!(
+                    "lost or missing disks: {}; until `gnomon disk add {} DIR` what was on them has one copy only",
+                    report.disks_lost,
+                    directory.display()
+                );
+            }
         }
     }
     if damaged == 0 {
@@ -110,6 +117,7 @@ fn to_json(path: String, report: Option<&VerifyReport>, findings: &[Finding]) ->
         "csn": report.map(|report| report.csn.0),
         "pages_read": report.map(|report| report.pages_read),
         "free_pages": report.map(|report| report.free_pages),
+        "disks_lost": report.map(|report| report.disks_lost),
         "findings": findings_json,
     })
 }

@@ -62,7 +62,7 @@ fn damage_is_read_around_and_repaired() {
         let refused = run(&["sql", text(left), "-c", SUM]);
         assert!(refused.code == Some(1) && refused.stderr.contains("is missing"), "{refused:?}");
         let verified = run(&["verify", text(left)]);
-        assert_eq!(verified.code, Some(0), "{verified:?}");
+        assert!(verified.code == Some(0) && verified.stdout.contains("missing disks: 1"), "{verified:?}");
         std::fs::rename(&away, gone).unwrap();
     }
     damage(&all.a, 100, 2600);
@@ -99,6 +99,8 @@ fn arguments_that_make_no_sense_are_refused() {
     let all = Directories::mirrored();
     let again = run(&["sql", text(&all.a), "--disk", text(&all.c), "-c", "SELECT 1"]);
     assert!(again.code == Some(1) && again.stderr.contains("gnomon disk add"), "{again:?}");
+    let same = run(&["sql", text(&all.a), "--disk", text(&all.b), "--mirrored", "-c", SUM]);
+    assert_eq!(same.code, Some(0), "a command that made a database opens it: {same:?}");
     let alone = run(&["sql", text(&all.c), "--mirrored", "-c", "SELECT 1"]);
     assert_eq!(alone.code, Some(2), "{alone:?}");
     let full = run(&["disk", "add", text(&all.a), text(&all.b)]);

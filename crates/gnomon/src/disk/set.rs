@@ -44,7 +44,7 @@ struct List {
 impl DiskSet {
     /// The disks of the database in the directory `path`, which may be any of its directories, for nobody else to open
     /// meanwhile. Where there is no database yet, `further` directories are those of its other disks, and with `create`
-    /// all are made.
+    /// all are made; of one that is there they may be named again.
     ///
     /// # Errors
     /// As [`FileDisk::open`] for `path`; [`Error::InUse`] for any; [`Error::BadOption`] if `further` are named of a
@@ -57,7 +57,12 @@ impl DiskSet {
     ) -> Result<DiskSet> {
         let first = FileDisk::open(&path, create)?;
         let listed = List::read(&first)?;
+        let names_all = |list: &List, further: &[PathBuf]| {
+            further.iter().all(|other| list.paths.iter().any(|path| is_same(path, other)))
+        };
         let list = match (listed, further) {
+            // So that a command that makes the database opens it the next time.
+            (Some(list), further) if names_all(&list, further) && is_used(&first)? => list,
             (Some(list), []) => list,
             (None, []) => return Ok(Member::directory(path.as_ref(), first)?.into()),
             (listed, _) => {

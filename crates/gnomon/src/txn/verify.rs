@@ -50,6 +50,8 @@ pub struct VerifyReport {
     pub free_pages: u64,
     /// Segments of the file without a page in use: all of them, unlike in `stats`.
     pub segments_empty: u64,
+    /// Disks that are lost or missing: what was on them has one copy only, until there are others for it.
+    pub disks_lost: u64,
     /// Pages of the page table.
     pub table_pages: u64,
     /// The trees.
@@ -136,6 +138,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
         pages_read: found.pages_read,
         free_pages: found.free_pages,
         segments_empty: found.segments_empty,
+        disks_lost: store.disk_infos().iter().filter(|info| info.given.is_none()).count() as u64,
         table_pages: found.table_pages,
         trees: check.trees,
         findings: check.findings,
