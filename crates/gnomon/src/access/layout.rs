@@ -51,7 +51,7 @@ mod divide;
 
 use crate::{
     Error, KEY_BYTES_MAX, PageId, Result,
-    page::{HEADER_BYTES, Page, PageKind, PageSize},
+    page::{Page, PageKind, PageSize},
 };
 use cells::{Cells, init, insert_cell, remove_cell, replace_cell, split_entry};
 
@@ -114,7 +114,7 @@ impl Shape {
 
     /// The longest key, in bytes: a quarter of the page, up to [`KEY_BYTES_MAX`].
     const fn key_bytes_max(self) -> usize {
-        let quarter = (self.body_bytes + HEADER_BYTES) / 4;
+        let quarter = self.body_bytes.next_power_of_two() / 4;
         if quarter < KEY_BYTES_MAX { quarter } else { KEY_BYTES_MAX }
     }
 
@@ -166,7 +166,7 @@ pub(super) fn parts(
     let largest = max.max(smallest);
     let mut rest = value_bytes;
     std::iter::from_fn(move || {
-        let size = match PageSize::at_least(HEADER_BYTES + OVERFLOW_HEADER_BYTES + rest) {
+        let size = match PageSize::all().find(|size| part_bytes(*size) >= rest) {
             _ if rest == 0 => return None,
             None => largest,
             Some(fits) if fits > largest => largest,

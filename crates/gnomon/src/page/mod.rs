@@ -6,9 +6,13 @@
 //! is made when a page is written ([`Page::seal`]) and checked when it is read ([`Page::unseal`]); in memory there
 //! is only the body and its kind.
 //!
+//! Every sector of [`SECTOR_BYTES`](crate::disk::SECTOR_BYTES) begins with a checksum of its own, so that of any piece that is left of a page, in
+//! free space, it can be told whether it is as it was written ([`damaged_sector`]). That a page's sectors belong
+//! together, the checksum of their checksums tells. The first sector:
+//!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | crc32c of the page's other bytes |
+//! | 0..4 | crc32c of the sector's other bytes |
 //! | 4 | format version, [`FORMAT_VERSION`] |
 //! | 5 | [`PageKind`] |
 //! | 6 | level: 0 for data, 1 and up for nodes of the page table |
@@ -16,7 +20,15 @@
 //! | 8..16 | logical page number; for a node of the page table the first that it maps |
 //! | 16..24 | the commit batch that wrote it; if that was not known, the one that was next then |
 //! | 24..32 | the database's identity |
-//! | 32.. | body |
+//! | 32..36 | crc32c of the checksums of the other sectors, one after the other |
+//! | 36..512 | the first part of the body |
+//!
+//! Each other sector:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | crc32c of the sector's other bytes |
+//! | 4..512 | the next part of the body |
 //!
 //! All numbers are little-endian.
 
@@ -25,16 +37,19 @@ mod size;
 
 pub use self::size::PageSize;
 pub(crate) use self::size::{PageCounts, SIZES};
+use crate::disk::SECTOR_BYTES;
 pub use crate::id::PageId;
 
 /// The size of a page of [`PageSize::DEFAULT`] in bytes.
 pub const PAGE_BYTES: usize = PageSize::DEFAULT.bytes();
-/// The size of the header that level 0 keeps in each page, in bytes.
-pub const HEADER_BYTES: usize = 32;
+/// The size of the header that level 0 keeps in the first sector of each page, in bytes.
+pub const HEADER_BYTES: usize = 36;
+/// The size of the checksum that a sector begins with, in bytes.
+const SUM_BYTES: usize = 4;
 /// What the owner of a page of [`PageSize::DEFAULT`] has, in bytes.
 pub const BODY_BYTES: usize = PageSize::DEFAULT.body_bytes();
-/// The version of the page format. Version 1 had one size.
-pub const FORMAT_VERSION: u8 = 2;
+/// The version of the page format. Version 1 had one size, version 2 one checksum for all sectors.
+pub const FORMAT_VERSION: u8 = 3;
 /// In the header's byte 7, beside the size.
 const EARLY: u8 = 0x10;
 
@@ -147,30 +162,50 @@ impl Page {
         block[8..16].copy_from_slice(&identity.logical.to_le_bytes());
         block[16..24].copy_from_slice(&identity.batch.to_le_bytes());
         block[24..32].copy_from_slice(&identity.database.to_le_bytes());
-        block[HEADER_BYTES..].copy_from_slice(&self.body);
-        Page::set_sum(block);
+        let (first, others) = block.split_at_mut(SECTOR_BYTES);
+        let (first_part, parts) = self.body.split_at(SECTOR_BYTES - HEADER_BYTES);
+        let parts = parts.chunks_exact(SECTOR_BYTES - SUM_BYTES);
+        first[HEADER_BYTES..].copy_from_slice(first_part);
+        for (sector, part) in others.chunks_exact_mut(SECTOR_BYTES).zip(parts) {
+            sector[SUM_BYTES..].copy_from_slice(part);
+        }
+        Page::set_sums(block);
+    }
+
+    fn set_sums(block: &mut [u8]) {
+        let (first, others) = block.split_at_mut(SECTOR_BYTES);
+        let mut sums = 0;
+        for sector in others.chunks_exact_mut(SECTOR_BYTES) {
+            set_sum(sector);
+            sums = crc32c::crc32c_append(sums, &sector[..SUM_BYTES]);
+        }
+        first[32..HEADER_BYTES].copy_from_slice(&sums.to_le_bytes());
+        set_sum(first);
     }
 
     /// Reads a block, checking its checksum; the text tells what is wrong with it.
     pub(crate) fn unseal(block: &[u8]) -> Result<(Page, Identity), String> {
         let (kind, size, identity) = Page::parse(block)?;
-        Ok((Page { kind, size, body: block[HEADER_BYTES..].into() }, identity))
+        let mut body = Vec::with_capacity(size.body_bytes());
+        let (first, others) = block.split_at(SECTOR_BYTES);
+        body.extend_from_slice(&first[HEADER_BYTES..]);
+        for sector in others.chunks_exact(SECTOR_BYTES) {
+            body.extend_from_slice(&sector[SUM_BYTES..]);
+        }
+        Ok((Page { kind, size, body: body.into() }, identity))
     }
 
-    /// What a block says that it is, if its checksum, version, kind and size are right.
+    /// What a block says that it is, if its checksums, version, kind and size are right.
     pub(crate) fn check(block: &[u8]) -> Result<(PageKind, Identity), String> {
         Page::parse(block).map(|(kind, _, identity)| (kind, identity))
     }
 
     fn parse(block: &[u8]) -> Result<(PageKind, PageSize, Identity), String> {
-        let Some((header, _)) = block.split_first_chunk::<HEADER_BYTES>() else {
+        let Some((first, others)) = block.split_at_checked(SECTOR_BYTES) else {
             return Err(format!("it has {} bytes", block.len()));
         };
-        let stored = u32::from_le_bytes(field(header, 0));
-        let sum = crc32c::crc32c(&block[4..]);
-        if stored != sum {
-            return Err(format!("its checksum is {stored:08x}, its contents give {sum:08x}"));
-        }
+        check_sum(first)?;
+        let header = &first[..HEADER_BYTES];
         if header[4] != FORMAT_VERSION {
             return Err(format!("its format version is {}, known is {FORMAT_VERSION}", header[4]));
         }
@@ -178,6 +213,14 @@ impl Page {
         let size = PageSize::from_code(header[7] & !EARLY)
             .filter(|size| size.bytes() == block.len())
             .ok_or_else(|| format!("its size is {}, but it has {} bytes", header[7], block.len()))?;
+        let mut sums = 0;
+        for (sector, number) in others.chunks_exact(SECTOR_BYTES).zip(1..) {
+            check_sum(sector).map_err(|fault| format!("in sector {number} {fault}"))?;
+            sums = crc32c::crc32c_append(sums, &sector[..SUM_BYTES]);
+        }
+        if u32::from_le_bytes(field(header, 32)) != sums {
+            return Err("its sectors were not written together".into());
+        }
         let identity = Identity {
             database: u64::from_le_bytes(field(header, 24)),
             level: header[6],
@@ -193,13 +236,6 @@ impl Page {
         PageSize::from_code(*block.get(7)? & !EARLY)
     }
 
-    /// Whether the header of a block, damaged or not, is that of a page of its size and of this database.
-    pub(crate) fn tells_of(block: &[u8], database: u64) -> bool {
-        block.get(4) == Some(&FORMAT_VERSION)
-            && Page::size_told(block).is_some_and(|size| size.bytes() == block.len())
-            && block.get(24..32) == Some(&database.to_le_bytes())
-    }
-
     /// As [`Page::check`], of a block that must have this identity.
     pub(crate) fn check_expected(block: &[u8], expected: Identity) -> Result<PageKind, String> {
         let (kind, found) = Page::check(block)?;
@@ -212,19 +248,20 @@ impl Page {
     /// Makes a whole block that of another database.
     pub(crate) fn move_to(block: &mut [u8], database: u64) {
         block[24..32].copy_from_slice(&database.to_le_bytes());
-        Page::set_sum(block);
+        set_sum(&mut block[..SECTOR_BYTES]);
+    }
+
+    /// Has whatever a block contains look as if it was written so.
+    #[cfg(test)]
+    pub(crate) fn make_whole(block: &mut [u8]) {
+        Page::set_sums(block);
     }
 
     /// Notes in a whole block the batch that its page belongs to, now that it is known.
     pub(crate) fn set_batch(block: &mut [u8], batch: u64) {
         block[7] &= !EARLY;
         block[16..24].copy_from_slice(&batch.to_le_bytes());
-        Page::set_sum(block);
-    }
-
-    fn set_sum(block: &mut [u8]) {
-        let sum = crc32c::crc32c(&block[4..]);
-        block[..4].copy_from_slice(&sum.to_le_bytes());
+        set_sum(&mut block[..SECTOR_BYTES]);
     }
 
     /// Reads a block that must be the page with this identity.
@@ -234,6 +271,29 @@ impl Page {
             return Err(format!("it says that it is {found:?}, expected is {expected:?}"));
         }
         Ok(page)
+    }
+}
+
+/// Which sector of free space is neither zero nor as it was written, and what is wrong with it.
+pub(crate) fn damaged_sector(space: &[u8]) -> Option<(usize, String)> {
+    let sectors = space.chunks(SECTOR_BYTES).enumerate();
+    sectors
+        .filter(|(_, sector)| sector.iter().any(|byte| *byte != 0))
+        .find_map(|(number, sector)| Some((number, check_sum(sector).err()?)))
+}
+
+fn set_sum(sector: &mut [u8]) {
+    let sum = crc32c::crc32c(&sector[SUM_BYTES..]);
+    sector[..SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn check_sum(sector: &[u8]) -> Result<(), String> {
+    let stored = u32::from_le_bytes(field(sector, 0));
+    let sum = crc32c::crc32c(&sector[SUM_BYTES..]);
+    if stored == sum {
+        Ok(())
+    } else {
+        Err(format!("its checksum is {stored:08x}, its contents give {sum:08x}"))
     }
 }
 
@@ -279,10 +339,44 @@ mod tests {
             assert_eq!(Page::size_told(&block), Some(size));
             assert!(Page::unseal(&block).is_err() && Page::unseal(&block[..size.bytes() / 2]).is_err());
             // Whole, but for its size.
-            let other = size.bytes() * 2;
-            let sum = crc32c::crc32c(&block[4..other]);
-            block[..4].copy_from_slice(&sum.to_le_bytes());
-            assert!(Page::check(&block[..other]).unwrap_err().starts_with("its size"));
+            assert!(Page::check(&block).unwrap_err().starts_with("its size"));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_piece_of_a_page_is_detected() {
+        let mut page = Page::new(PageKind::TreeLeaf);
+        page.body_mut()[..BODY_BYTES / 2].fill(7);
+        let mut block = vec![0; PAGE_BYTES];
+        page.seal(Identity { database: 77, level: 0, logical: 5, batch: 9, early: false }, &mut block);
+        // Others were written to some of its sectors, and some are zero.
+        let mut piece = block.clone();
+        piece[SECTOR_BYTES..][..SECTOR_BYTES].fill(0);
+        piece.copy_within(..SECTOR_BYTES, 5 * SECTOR_BYTES);
+        assert_eq!(damaged_sector(&piece), None);
+        assert!(Page::check(&piece).is_err());
+        for at in 0..piece.len() {
+            for bit in 0..8 {
+                piece[at] ^= 1 << bit;
+                assert_eq!(damaged_sector(&piece).unwrap().0, at / SECTOR_BYTES, "bit {bit} of byte {at}");
+                piece[at] ^= 1 << bit;
+            }
+        }
+    }
+
+    #[test]
+    fn sectors_of_two_versions_of_a_page_are_told_apart() {
+        let identity = Identity { database: 77, level: 0, logical: 5, batch: 9, early: false };
+        let [mut torn, new] = [1, 2].map(|fill| {
+            let mut page = Page::new(PageKind::TreeLeaf);
+            page.body_mut().fill(fill);
+            let mut block = vec![0; PAGE_BYTES];
+            page.seal(identity, &mut block);
+            block
+        });
+        for sectors in 1..PAGE_BYTES / SECTOR_BYTES {
+            torn[..sectors * SECTOR_BYTES].copy_from_slice(&new[..sectors * SECTOR_BYTES]);
+            assert_eq!(Page::check(&torn).unwrap_err(), "its sectors were not written together");
         }
     }
 

@@ -5,7 +5,8 @@ use std::{
     ops::{Add, AddAssign, Index, IndexMut},
 };
 
-use super::HEADER_BYTES;
+use super::{HEADER_BYTES, SUM_BYTES};
+use crate::disk::SECTOR_BYTES;
 
 /// The size of a page: a power of two from 512 bytes to 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,7 +52,7 @@ impl PageSize {
 
     /// What a page's owner has of it, in bytes.
     pub const fn body_bytes(self) -> usize {
-        self.bytes() - HEADER_BYTES
+        self.bytes() - HEADER_BYTES - (self.bytes() / SECTOR_BYTES - 1) * SUM_BYTES
     }
 
     /// The number by which it is stored: log2 of its bytes, less 9.

@@ -1,5 +1,5 @@
-//! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees, mends
-//! free space after a crash, repairs copies, cleans, confirms the last commit batch when the database is idle.
+//! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees,
+//! repairs copies, cleans, confirms the last commit batch when the database is idle.
 //! Started when there is first something to do.
 
 use std::time::Duration;
@@ -31,8 +31,6 @@ struct Work {
     /// Commits up to this one are to be made durable.
     durable: Csn,
     reclaim: Reclaim,
-    /// The physical page from which on free space is to be mended.
-    mend: Option<u64>,
     stop: bool,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -66,7 +64,7 @@ pub(super) struct Background {
 
 impl Background {
     pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Background {
-        let work = Work { durable: Csn(0), reclaim: Reclaim::No, mend: None, stop: false, thread: None };
+        let work = Work { durable: Csn(0), reclaim: Reclaim::No, stop: false, thread: None };
         let shared = Arc::new(Shared {
             work: Mutex::new(work),
             changed: Condvar::new(),
@@ -85,11 +83,6 @@ impl Background {
     /// Has the pages of dropped trees given back.
     pub fn reclaim(&self) {
         self.ask(|work| work.reclaim = Reclaim::Now);
-    }
-
-    /// Has torn pages in free space zeroed.
-    pub fn mend(&self) {
-        self.ask(|work| work.mend = Some(0));
     }
 
     /// To be called when a commit is durable: has its batch confirmed when no other follows for a moment, and space
@@ -164,15 +157,6 @@ fn run(shared: &Shared, inner: &Inner) {
                 // On another error (damage) the rest waits until the database is opened again.
                 Ok(false) | Err(_) => Reclaim::No,
             };
-        } else if let Some(from) = work.mend {
-            drop(work);
-            let next = inner.store.mend_some(from);
-            work = shared.work.lock();
-            // A disk that fails is no disk to go on with.
-            work.mend = next.unwrap_or_else(|error| {
-                inner.store.poison(&error);
-                None
-            });
         } else if shared.repair.load(Ordering::Acquire) {
             drop(work);
             inner.take_spare();

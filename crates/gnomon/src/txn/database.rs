@@ -391,9 +391,6 @@ impl Database {
             if inner.directory.dropped(&*inner.store)?.is_some() {
                 background.reclaim();
             }
-            if inner.store.needs_mending() {
-                background.mend();
-            }
             background.tidy();
         }
         Ok(Database(Arc::new(Handle { inner, background, closing: Mutex::default() })))

@@ -316,25 +316,24 @@ mod tests {
             let store = ShadowStore::open(&disk, None, 1 << 20, true).unwrap();
             let len = disk.open(FILE, false).unwrap().len().unwrap();
             let stride = std::env::var("GNOMON_FLIP_STRIDE").map_or(9973, |stride| stride.parse().unwrap());
-            let mut large = 0;
+            let (mut large, mut free) = (0, 0);
             for offset in (0..len).step_by(stride) {
                 let damaged = disk.crash_image_synced();
                 assert!(damaged.flip_bit(FILE, offset, (offset % 8) as u8));
                 let report = run(&damaged).unwrap();
-                let physical = offset / page_bytes_min as u64;
-                let [begin, end] = match &*report.findings {
-                    // What is left of large pages in free space has no checksums.
-                    [] if !store.uses(physical) => continue,
-                    [finding] => [0, 1 << 20].map(|bytes| finding.page * page_bytes_min as u64 + bytes),
-                    findings => panic!("byte {offset} was flipped: {findings:?}"),
+                let [finding] = &*report.findings else {
+                    panic!("byte {offset} was flipped: {:?}", report.findings);
                 };
-                assert!((begin..end).contains(&offset), "byte {offset}: {:?}", report.findings);
+                assert!(!report.is_sound());
+                let begin = finding.page * page_bytes_min as u64;
+                assert!((begin..begin + (1 << 20)).contains(&offset), "byte {offset}: {finding:?}");
                 large += u32::from(offset - begin >= 4096);
+                free += u32::from(!store.uses(offset / page_bytes_min as u64));
                 if let Ok(found) = entries(&damaged) {
                     assert_eq!(found, right, "byte {offset} was flipped");
                 }
             }
-            assert!(large > 5, "{large}");
+            assert!(large > 5 && free > 5, "{large} in large pages, {free} in free space");
         }
     }
 

@@ -9,7 +9,7 @@
 //!    Each sector that was changed since its file's last sync has in an image any one of the contents that it went
 //!    through since then, whichever the other sectors have; so writes are lost, kept, torn between sectors and
 //!    reordered, but no sector is torn in itself. The length is any one that the file went through.
-//! 3. Or fails calls: a write that fails has written a part; a sync that fails has made a part durable, and the rest
+//! 3. Or fails calls: a write that fails has written some whole sectors; a sync that fails has made a part durable, and the rest
 //!    will not become durable by a later sync (nor, in half of the cases, be read any more), as operating systems do
 //!    that mark pages clean before they are written.
 //!
@@ -517,7 +517,11 @@ impl File for SimHandle {
             return Err(state.run_full(outcome));
         }
         let written = match outcome {
-            Outcome::Failed => state.rng.below(buf.len() as u64 + 1) as usize,
+            // Up to the end of a sector.
+            Outcome::Failed => {
+                let end = offset + state.rng.below(buf.len() as u64 + 1);
+                (end - end % super::SECTOR_BYTES as u64).saturating_sub(offset) as usize
+            }
             _ => buf.len(),
         };
         state.file(self.id).write(offset, &buf[..written]);

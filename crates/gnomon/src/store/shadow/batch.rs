@@ -179,7 +179,6 @@ impl ShadowStore {
             self.release_for_reservation(page);
             closed.reserved[page.size] += 1;
         }
-        self.note_sizes(closed.images.values().map(|(_, image)| image.size()));
         let mut building = self.build(&mut closed, &old)?;
         let table = building.places.get(&PoolKey { level: building.depth, index: 0 }).copied();
         let root = Root {
@@ -188,10 +187,8 @@ impl ShadowStore {
             logical_end: closed.logical_end,
             used: self.space.lock().reachable(),
             depth: building.depth,
-            free_pages_whole: false,
             closed: false,
             copies_whole: self.copies_whole.load(Ordering::Acquire),
-            uniform: self.uniform.load(Ordering::Acquire),
             table: table.map_or(old.table, |place| PageEntry::new(place, batch)),
             ..old
         };

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     Error, Result,
     disk::Disk,
-    page::{PageCounts, PageKind},
+    page::{PageCounts, PageKind, PageSize},
     sync::{Arc, atomic::Ordering},
 };
 
@@ -75,6 +75,8 @@ struct Repairs {
     moves: Vec<(Move, u64, Vec<u8>)>,
     rewritten: Vec<PoolKey>,
     freed: Vec<u64>,
+    /// Places that are given up because what is there is damaged.
+    damaged: Vec<(u64, PageSize)>,
 }
 
 impl ShadowStore {
@@ -343,6 +345,7 @@ impl ShadowStore {
         while let Some(from) = free {
             free = self.mend_some(from)?;
         }
+        self.sync()?;
         Ok(report)
     }
 
@@ -468,12 +471,9 @@ impl ShadowStore {
             }
             return Ok(());
         };
-        let before = report.repaired.len();
+        let is_wrong = |copy: &u64| !whole.contains(copy);
+        repairs.damaged.extend(there.iter().copied().filter(is_wrong).map(|copy| (copy, entry.size)));
         report.repaired.extend(findings);
-        if report.repaired.len() > before {
-            // What is wrong there stays when the place is free, until it is mended.
-            self.free_pages.lock().whole = false;
-        }
         if whole.len() >= wanted {
             return Ok(());
         }
@@ -518,7 +518,11 @@ impl ShadowStore {
             self.accumulating.lock().freed.extend(repairs.freed);
         }
         self.join(moves, repairs.rewritten, reserved);
-        self.flush()
+        self.flush()?;
+        for (copy, size) in repairs.damaged {
+            self.mend(copy..copy + self.physical_pages(size))?;
+        }
+        Ok(())
     }
 
     /// Gives each page a copy on another disk than the one that it has a whole copy on.

@@ -1,60 +1,57 @@
-//! Mending free space after a crash: torn pages in it are zeroed, so that later damage of free pages can be told from
-//! them again (see [`Root::free_pages_whole`](super::root::Root::free_pages_whole)).
+//! Mending free space: pages of it with damaged sectors are zeroed, so that what is found later is new damage. A crash
+//! leaves no such sectors, as long as the disk writes each of its own as a whole.
+
+use std::ops::Range;
 
 use super::{ShadowStore, place, space::CHUNK_PAGES};
-use crate::Result;
+use crate::{Result, page::damaged_sector};
 
 /// Pages looked at in one step. Free ones among them are out of the allocator's reach meanwhile.
 const STEP_PAGES: u64 = 64;
 
 impl ShadowStore {
-    /// Whether torn pages may be in free space.
-    pub fn needs_mending(&self) -> bool {
-        !self.free_pages.lock().whole
-    }
-
-    /// Looks at some pages from physical page `from` on, and zeroes those that are free and torn. Returns where to go
-    /// on; none at the end of the last disk, when free space is known to be whole.
-    pub fn mend_some(&self, from: u64) -> Result<Option<u64>> {
-        self.check()?;
+    /// Mends the free ones among some pages from physical page `from` on. Returns where to go on; none at the end of the
+    /// last disk.
+    pub(super) fn mend_some(&self, from: u64) -> Result<Option<u64>> {
         let (disk, page) = (place::disk_of(from), place::page_of(from));
         let end = self.space.lock().disk_mut(disk).map_or(0, |space| space.end());
         if page >= end {
             let next = self.disks.present().iter().map(|(disk, _)| *disk).find(|other| *other > disk);
-            if let Some(next) = next {
-                return Ok(Some(place::physical(next, 0)));
-            }
-            // The zeros before the word that there are no torn pages.
-            self.sync()?;
-            self.free_pages.lock().whole = true;
-            return Ok(None);
+            return Ok(next.map(|next| place::physical(next, 0)));
         }
-        self.before_writing()?;
-        self.load_bitmap(place::bitmap_of(from))?;
         let until = (page + STEP_PAGES).min((page / CHUNK_PAGES + 1) * CHUNK_PAGES).min(end);
-        let claimed = {
-            let mut space = self.space.lock();
-            if !space.has_spare(STEP_PAGES) {
-                // Nearly full: every free page is promised. Leave it as it is until the database is opened again.
-                return Ok(None);
-            }
-            // The file may have been cut since.
-            let end = space.disk_mut(disk).map_or(0, |space| space.end());
-            let until = if space.is_loaded(place::bitmap_of(from)) { until.min(end) } else { page };
-            let claimed = (page..until).map(|page| place::physical(disk, page));
-            claimed.filter(|&copy| space.take(copy)).collect::<Vec<u64>>()
-        };
-        let mended =
-            claimed.iter().try_for_each(|&copy| self.mend(copy).or_else(|error| self.lose(disk, error)));
-        let mut space = self.space.lock();
-        for copy in claimed {
-            space.release(place::Place::single(copy), 1);
-        }
-        drop(space);
-        mended.map(|()| Some(place::physical(disk, until)))
+        let until = place::physical(disk, until);
+        self.mend(from..until)?;
+        Ok(Some(until))
     }
 
-    fn mend(&self, copy: u64) -> std::io::Result<()> {
+    /// Mends the free ones among pages of one bitmap. When the disk is nearly full, and every free page is promised, they
+    /// stay as they are.
+    pub(super) fn mend(&self, pages: Range<u64>) -> Result<()> {
+        self.before_writing()?;
+        let disk = place::disk_of(pages.start);
+        if self.disks.member(disk).is_none() {
+            return Ok(());
+        }
+        let bitmap = place::bitmap_of(pages.start);
+        self.load_bitmap(bitmap)?;
+        let claimed: Vec<u64> = {
+            let mut space = self.space.lock();
+            // The file may have been cut since.
+            let end = space.disk_mut(disk).map_or(0, |space| space.end());
+            if !space.has_spare(pages.end - pages.start) || !space.is_loaded(bitmap) {
+                return Ok(());
+            }
+            pages.filter(|copy| place::page_of(*copy) < end && space.take(*copy)).collect()
+        };
+        let mended =
+            claimed.iter().try_for_each(|copy| self.mend_page(*copy).or_else(|error| self.lose(disk, error)));
+        let mut space = self.space.lock();
+        claimed.into_iter().for_each(|copy| space.release(place::Place::single(copy), 1));
+        mended
+    }
+
+    fn mend_page(&self, copy: u64) -> std::io::Result<()> {
         let mut block = vec![0; self.unit.bytes()];
         let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(()) };
         let at = self.disks.offset(copy);
@@ -62,7 +59,7 @@ impl ShadowStore {
         if read.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof) {
             return Ok(());
         }
-        if read.is_err() || self.damage_of_free(&block).is_some() {
+        if read.is_err() || damaged_sector(&block).is_some() {
             block.fill(0);
             member.file.write_at(at, &block)?;
             self.counters.zeroed_pages.add(1);

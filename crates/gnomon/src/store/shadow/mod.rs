@@ -29,7 +29,7 @@
 //!
 //! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
 //! method has its order among data pages; then a loader's, upward through the levels of the page table); `early` or
-//! `growing` or `free_pages`, which are held over I/O; `pins`; `space` or `accumulating` or `root` or `logical` or a
+//! `growing` or `has_written`, which are held over I/O; `pins`; `space` or `accumulating` or `root` or `logical` or a
 //! group of the translation cache, never during I/O.
 //!
 //! *Confirming.* A root that lists its batch's pages loses the batch if one of them is damaged later, since that looks
@@ -147,8 +147,8 @@ pub struct ShadowStore {
     durability: Durability,
     poison: OnceLock<Arc<str>>,
     read_only: bool,
-    /// Whether free pages were whole when the store was opened, and whether it has written since.
-    free_pages: Mutex<FreePages>,
+    /// Whether something was written since the store was opened.
+    has_written: Mutex<bool>,
     /// Whether the cleaner has something to do, as far as the last batch could tell.
     cleaning_wanted: AtomicBool,
     /// Whether every page has as many copies as it should, as far as is known.
@@ -167,8 +167,6 @@ pub struct ShadowStore {
     reports: Mutex<VecDeque<String>>,
     /// Whether the root in the files has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
-    /// As the next root will say, see [`Root::uniform`].
-    uniform: AtomicBool,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
     #[cfg(all(test, shuttle))]
@@ -254,12 +252,6 @@ struct Logical {
     scanned: u64,
     /// Where that ends: numbers from here on were handed out in this run.
     scan_end: u64,
-}
-
-/// What is known of free pages: see [`Root::free_pages_whole`].
-struct FreePages {
-    whole: bool,
-    written: bool,
 }
 
 /// When pages are written.
@@ -669,8 +661,7 @@ impl ShadowStore {
         let expected = self.identity_of(level, logical, entry);
         #[cfg(test)]
         if self.planted == Some(PlantedBug::ChecksumUnchecked) {
-            let sum = crc32c::crc32c(&block[4..]);
-            block[..4].copy_from_slice(&sum.to_le_bytes());
+            Page::make_whole(block);
         }
         Page::unseal_expected(block, expected)
             .map_err(|detail| self.corrupt(copy, format!("logical page {logical}, level {level}: {detail}")))
@@ -866,16 +857,15 @@ impl ShadowStore {
         Ok(taken)
     }
 
-    /// Notes in the root, before the first write of this run, that a crash can leave torn pages in free space; and has
-    /// both pairs of copies hold the state that the run begins with, since its first batch overwrites the pair that the
-    /// root stands in.
+    /// Notes in the root, before the first write of this run, that the store is open; and has both pairs of copies hold
+    /// the state that the run begins with, since its first batch overwrites the pair that the root stands in.
     fn before_writing(&self) -> Result<()> {
-        let mut free_pages = self.free_pages.lock();
+        let mut has_written = self.has_written.lock();
         let root = *self.root.lock();
         // Otherwise opening it has just done that.
-        if !free_pages.written && (root.closed || root.free_pages_whole) {
+        if !*has_written && root.closed {
             let copies_whole = self.copies_whole.load(Ordering::Acquire);
-            let root = Root { free_pages_whole: false, closed: false, copies_whole, ..root };
+            let root = Root { closed: false, copies_whole, ..root };
             let table = self.disk_table(StateOf::Published);
             // One copy after the other, as when it is opened: see `open::renew`.
             let (first, renewed) = (root.first_place(), root.of_new_run());
@@ -889,7 +879,7 @@ impl ShadowStore {
             })?;
             *self.root.lock() = renewed;
         }
-        free_pages.written = true;
+        *has_written = true;
         Ok(())
     }
 
@@ -944,16 +934,11 @@ impl ShadowStore {
         // Damage that it meets is no reason not to close; a disk that fails stops the store.
         let _ = self.trim();
         self.check()?;
-        let free_pages = self.free_pages.lock();
+        let has_written = self.has_written.lock();
         let root = *self.root.lock();
-        if free_pages.written || !root.closed {
-            self.write_root_alone(Root {
-                batch: root.batch + 1,
-                free_pages_whole: free_pages.whole,
-                closed: true,
-                ..root
-            })?;
-            drop(free_pages);
+        if *has_written || !root.closed {
+            self.write_root_alone(Root { batch: root.batch + 1, closed: true, ..root })?;
+            drop(has_written);
             self.record_losses()?;
         }
         Ok(())
@@ -962,13 +947,6 @@ impl ShadowStore {
     /// Whether the root's pages are known to be durable without a look at them.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed.load(Ordering::Acquire)
-    }
-
-    /// Notes of which sizes there are going to be pages.
-    fn note_sizes(&self, mut sizes: impl Iterator<Item = PageSize>) {
-        if sizes.any(|size| size != self.unit) {
-            self.uniform.store(false, Ordering::Release);
-        }
     }
 
     /// Writes pages to the places given, in long writes, and then does something more on each disk.
@@ -1054,7 +1032,6 @@ impl ShadowStore {
             .zip(&places)
             .map(|((frame, image), at)| (at.place, frame.key, Arc::clone(image)))
             .collect();
-        self.note_sizes(wanted.iter().map(|(size, _)| size));
         self.write_pages(batch, When::Early, &pages, |_, _| Ok(()))?;
         drop(pages);
         for ((frame, latch), place) in chosen.into_iter().zip(places) {

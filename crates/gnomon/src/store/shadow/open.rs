@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    FILE, FreePages, Logical, ShadowStore, UNFINISHED_FILE,
+    FILE, Logical, ShadowStore, UNFINISHED_FILE,
     counters::{Counted, Counters},
     disks::{Disks, Member},
     durable::Durability,
@@ -16,7 +16,7 @@ use super::{
     root::{self, DiskEntry, DiskState, DiskTable, ROOT_PAGES, Root, RootCopy},
     space::Space,
     spaces::Spaces,
-    table::{BLOCK, PageEntry},
+    table::PageEntry,
     translate::Translations,
 };
 use crate::{
@@ -84,7 +84,7 @@ impl ShadowStore {
         pool_bytes: usize,
         read_only: bool,
     ) -> Result<ShadowStore> {
-        let unit = BLOCK;
+        let unit = PageSize::DEFAULT;
         let how = Opening { create, unit, mirrored: false, degraded: false, pool_bytes, read_only };
         ShadowStore::open_on(&[disk], how)
     }
@@ -316,9 +316,8 @@ impl ShadowStore {
             root: Mutex::new(root),
             poison: OnceLock::new(),
             read_only: how.read_only,
-            free_pages: Mutex::new(FreePages { whole: root.free_pages_whole, written: false }),
+            has_written: Mutex::new(false),
             confirmed: AtomicBool::new(true),
-            uniform: AtomicBool::new(root.uniform),
             copies_whole: AtomicBool::new(root.copies_whole && found.missing.is_empty()),
             wants_disk: AtomicBool::new(mirrored && found.present().count() < 2),
             private_views: AtomicU64::new(0),
@@ -369,10 +368,8 @@ impl ShadowStore {
             logical_end: 1,
             used: disks.len() as u64 * root_pages,
             depth: 0,
-            free_pages_whole: true,
             closed: true,
             copies_whole: true,
-            uniform: unit == BLOCK,
             table: PageEntry::default(),
         };
         // A crash leaves files of the other name, or such of new databases, which are no database yet.

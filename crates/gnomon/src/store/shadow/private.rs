@@ -359,7 +359,6 @@ impl PrivatePages {
             Some((at.place, PoolKey { level: 0, index: key.1 }, page))
         });
         let pages: Vec<_> = pages.collect();
-        store.note_sizes(wanted.iter().map(|(size, _)| size));
         let written = store.write_pages(batch, When::BeforeBatch, &pages, |_, _| Ok(()));
         written.map_err(|error| store.poison(&error))?;
         for ((size, key), at) in keys.into_iter().zip(places) {

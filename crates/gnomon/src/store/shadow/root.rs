@@ -22,7 +22,7 @@
 //! | 40..48 | logical pages: each page number below was in use at some time |
 //! | 48..56 | physical pages in use, over all disks |
 //! | 56 | depth of the page table |
-//! | 57 | bit 0: every free page is whole (see `free_pages_whole`); bit 1: `closed`; bit 2: `copies_whole`; bit 3: pages are mirrored; bit 4: `uniform` |
+//! | 57 | bit 0: `closed`; bit 1: `copies_whole`; bit 2: pages are mirrored |
 //! | 58 | the number of the disk that this copy is on |
 //! | 59 | how many numbers of disks are in use |
 //! | 60..62 | how many runs of pages are listed |
@@ -43,7 +43,7 @@ use crate::{
 };
 
 /// The version of the database format that this code reads and writes. Older ones were never released.
-pub(crate) const FORMAT_VERSION: u32 = 4;
+pub(crate) const FORMAT_VERSION: u32 = 5;
 const MAGIC: [u8; 8] = *b"GNOMONDB";
 /// The copies of the root on a disk: two pairs, each copy of 4 KiB, at the beginning of the file.
 pub(crate) const ROOT_PAGES: u64 = 4;
@@ -76,11 +76,6 @@ pub(crate) struct Root {
     pub logical_end: u64,
     pub used: u64,
     pub depth: u8,
-    /// Whether each free page is either zero or was once written whole. A crash in a batch leaves torn pages in free
-    /// space, which hold nothing and harm nothing; from then on damage of free pages cannot be told from that.
-    pub free_pages_whole: bool,
-    /// Whether no page ever had another size than a physical one, so that free space consists of whole pages.
-    pub uniform: bool,
     /// Whether the database was closed with this root. Otherwise what can be read of it need not be durable.
     pub closed: bool,
     /// Whether every page has as many copies as it should, as far as is known: no disk was lost since the last time that
@@ -161,7 +156,7 @@ impl Root {
         put(32, &self.csn.0.to_le_bytes());
         put(40, &self.logical_end.to_le_bytes());
         put(48, &self.used.to_le_bytes());
-        let flags = [self.free_pages_whole, self.closed, self.copies_whole, table.mirrored, self.uniform];
+        let flags = [self.closed, self.copies_whole, table.mirrored];
         let flags = flags.iter().rev().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
         put(56, &[self.depth, flags, disk as u8, table.disks.len() as u8]);
         put(60, &(listed.len() as u16).to_le_bytes());
@@ -214,10 +209,8 @@ impl Root {
             logical_end: number(40, 8),
             used: number(48, 8),
             depth: block[56],
-            free_pages_whole: flag(0),
-            closed: flag(1),
-            copies_whole: flag(2),
-            uniform: flag(4),
+            closed: flag(0),
+            copies_whole: flag(1),
             table: PageEntry::decode(&block[64..80]),
         };
         let damaged = RootFault::Damaged("its numbers do not fit each other");
@@ -262,7 +255,7 @@ impl Root {
         let pages: u64 = listed.iter().map(|run| run.pages).sum();
         let listed_max = (LISTED_BYTES_MAX / unit.bytes()) as u64;
         if fits && pages <= listed_max && listed.iter().all(in_file) {
-            let disks = DiskTable { mirrored: flag(3), disks };
+            let disks = DiskTable { mirrored: flag(2), disks };
             Ok(RootCopy { root, disks, disk, listed, place: 0 })
         } else {
             Err(damaged)
@@ -475,10 +468,8 @@ mod tests {
             logical_end: 100,
             used: 50,
             depth: 2,
-            free_pages_whole: true,
             closed: false,
             copies_whole: true,
-            uniform: true,
             table: PageEntry::new(Place::single(9), batch),
         }
     }
@@ -596,7 +587,7 @@ mod tests {
             file.write_at(0, &block).unwrap();
             newest(&|_| Some(file.clone()), &read_copies(&*file).unwrap())
         };
-        assert!(matches!(write(5), Err(Error::TooNew { found: 5, known: 4 })));
-        assert!(matches!(write(3), Err(Error::TooOld { found: 3, oldest: 4 })));
+        assert!(matches!(write(6), Err(Error::TooNew { found: 6, known: 5 })));
+        assert!(matches!(write(4), Err(Error::TooOld { found: 4, oldest: 5 })));
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    page::{Page, PageId, PageKind},
+    page::{PageId, PageKind, damaged_sector},
     sync::atomic::Ordering,
 };
 
@@ -50,16 +50,6 @@ impl ShadowStore {
         let first = physical - physical % SEGMENT_PAGES;
         self.space.lock().live(first).contains(&physical)
     }
-
-    /// What is wrong with a physical page that is free. Free space that had pages of several physical pages has what is
-    /// left of them between others: then only that is known to be damaged which says that it is a page by itself.
-    pub(super) fn damage_of_free(&self, block: &[u8]) -> Option<String> {
-        if block.iter().all(|&byte| byte == 0) {
-            return None;
-        }
-        let is_page = self.uniform.load(Ordering::Acquire) || Page::tells_of(block, self.database);
-        if is_page { Page::check(block).err() } else { None }
-    }
 }
 
 /// What a store holds, as found by reading all of it.
@@ -81,7 +71,7 @@ pub struct StoreReport {
 
 impl ShadowStore {
     /// Reads every page of every disk: checks the copies of the root, every copy of every page that it reaches, that the
-    /// bitmaps say the same, and that free pages are zero or whole. The store must not change meanwhile. `progress` is called
+    /// bitmaps say the same, and that the sectors of free space are zero or whole. The store must not change meanwhile. `progress` is called
     /// with pages read and pages in all.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<StoreReport> {
         let mut walk = Walk {
@@ -98,7 +88,7 @@ impl ShadowStore {
             walk.object(root.depth, 0, entry)?;
         }
         for (disk, _) in self.disks.present() {
-            walk.space(disk, root.free_pages_whole)?;
+            walk.space(disk)?;
         }
         Ok(walk.report)
     }
@@ -147,7 +137,7 @@ impl Walk<'_> {
                 Err(RootFault::Damaged(detail)) => {
                     // The pair that the next batch writes can have been torn by a crash in it.
                     let pair_of_newest = at / 2 == newest.batch % 2;
-                    let severity = match pair_of_newest || newest.free_pages_whole {
+                    let severity = match pair_of_newest || newest.closed {
                         true => Severity::Spare,
                         false => Severity::Trace,
                     };
@@ -255,7 +245,7 @@ impl Walk<'_> {
     }
 
     /// Compares the bitmaps of a disk with what is reached of it, and reads what is free.
-    fn space(&mut self, disk: usize, free_pages_whole: bool) -> Result<()> {
+    fn space(&mut self, disk: usize) -> Result<()> {
         let Some(member) = self.store.disks.member(disk) else { return Ok(()) };
         let told = self.store.disk_table(StateOf::Published).disks.get(disk).copied().unwrap_or_default();
         let end = told.end;
@@ -312,10 +302,10 @@ impl Walk<'_> {
             self.report.pages_read += 1;
             (self.progress)(self.report.pages_read, file_end);
             member.file.read_at(self.store.disks.offset(page), &mut block)?;
-            if let Some(detail) = self.store.damage_of_free(&block) {
-                let detail = format!("this free page is damaged (it holds no data): {detail}");
-                let severity = if free_pages_whole { Severity::Spare } else { Severity::Trace };
-                self.find(page, detail, severity);
+            if let Some((sector, detail)) = damaged_sector(&block) {
+                let detail =
+                    format!("this free page is damaged (it holds no data): in sector {sector} {detail}");
+                self.find(page, detail, Severity::Spare);
             }
         }
         Ok(())

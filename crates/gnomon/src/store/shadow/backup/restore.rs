@@ -60,7 +60,6 @@ pub fn restore<R: Read>(
         unit: last.page_size_min,
         next: root::physical_pages(last.page_size_min),
         holes: Vec::new(),
-        uniform: last.page_size_min == BLOCK,
         buffer: Vec::with_capacity(WRITE_BYTES),
         synced: 0,
         open: [const { None }; DEPTH_MAX as usize + 1],
@@ -86,8 +85,6 @@ pub fn restore<R: Read>(
         logical_end: last.logical_pages,
         used: 0,
         depth: 0,
-        free_pages_whole: true,
-        uniform: true,
         closed: true,
         copies_whole: true,
         table: PageEntry::default(),
@@ -171,8 +168,6 @@ struct Layout {
     next: u64,
     /// Physical pages that are not in use.
     holes: Vec<Run>,
-    /// As the root will say.
-    uniform: bool,
     buffer: Vec<u8>,
     /// Where the part of the file ends that was synced, in bytes.
     synced: u64,
@@ -186,7 +181,6 @@ impl Layout {
     /// Takes the next place of the file for a page of this size, and lets it be filled.
     fn append(&mut self, size: PageSize, fill: impl FnOnce(&mut [u8])) -> Result<u64> {
         let pages = (size.bytes() / self.unit.bytes()) as u64;
-        self.uniform &= pages == 1;
         let hole = hole_before(self.next, pages);
         if hole > 0 {
             self.holes.push(Run { start: self.next, len: hole });
@@ -321,8 +315,7 @@ impl Layout {
             self.file.write_at(self.offset(physical), &block)?;
         }
         let used = end - self.holes.iter().map(|hole| hole.len).sum::<u64>();
-        let uniform = self.uniform;
-        let root = Root { used, depth, table, uniform, ..root };
+        let root = Root { used, depth, table, ..root };
         let disks = DiskTable::of_one(disk_identity(self.database, 0, 0), end, used);
         root.write_all(&*self.file, &disks, 0)?;
         Ok(self.file.sync()?)

@@ -20,11 +20,11 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | crc32c of bytes 4..1540 |
+//! | 0..4 | crc32c of bytes 4..1528 |
 //! | 4..8 | 1 |
 //! | 8..16 | the first logical page that the node maps; larger than in the group before |
-//! | 16..1540 | for each slot 5 bytes for the batch that wrote the page, or 0 for no page, and 1 for log2 of its bytes, less 9 |
-//! | 1540.. | the pages with a batch larger than what the backup goes on from, in the order of their slots |
+//! | 16..1528 | for each slot 5 bytes for the batch that wrote the page, or 0 for no page, and 1 for log2 of its bytes, less 9 |
+//! | 1528.. | the pages with a batch larger than what the backup goes on from, in the order of their slots |
 //!
 //! Trailer:
 //!
@@ -57,7 +57,7 @@ use crate::{
 };
 
 /// The version of streams that this code reads and writes. Older ones were never released.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"GNOMONBK";
 const HEADER_BYTES: usize = 80;
 const TRAILER_BYTES: usize = 32;
