@@ -12,7 +12,7 @@ use crate::Failure;
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
 /// tree. Changes nothing and needs no right to write. Nobody may have the database open who writes.
 ///
-/// Exits with 1 if anything is damaged. What is left of a crash in free space is no damage, and is listed.
+/// Exits with 1 if anything is damaged. A page table pointer that a crash cut short is no damage, and is listed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

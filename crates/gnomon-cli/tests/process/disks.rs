@@ -72,6 +72,42 @@ fn damage_is_read_around_and_repaired() {
 }
 
 #[test]
+fn a_flipped_byte_of_a_list_is_found_and_a_line_changed_by_hand_is_taken() {
+    let all = tempfile::tempdir().unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| all.path().join(name));
+    let made = run(&["sql", text(&a), "--disk", text(&b), "-c", "CREATE TABLE t (a integer)"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    for directory in [&a, &b] {
+        let list = directory.join("disks");
+        let whole = std::fs::read(&list).unwrap();
+        for at in (0..whole.len()).step_by(11) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            std::fs::write(&list, flipped).unwrap();
+            let verified = run(&["verify", text(directory)]);
+            assert!(verified.code == Some(1), "byte {at}: {verified:?}");
+            assert!(format!("{verified:?}").contains("disks"), "byte {at}: {verified:?}");
+        }
+        std::fs::write(&list, &whole).unwrap();
+        assert_eq!(run(&["verify", text(directory)]).code, Some(0));
+    }
+    std::fs::rename(&b, &c).unwrap();
+    for directory in [&a, &c] {
+        let list = directory.join("disks");
+        let moved = std::fs::read_to_string(&list).unwrap().replace(text(&b), text(&c));
+        std::fs::write(&list, moved).unwrap();
+    }
+    let verified = run(&["verify", text(&a)]);
+    assert!(verified.code == Some(1) && verified.stdout.contains("changed by hand"), "{verified:?}");
+    let ran = run(&["sql", text(&a), "-c", "INSERT INTO t VALUES (1)"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for directory in [&a, &c] {
+        let verified = run(&["verify", text(directory)]);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+}
+
+#[test]
 fn a_lost_disk_is_replaced_while_the_database_is_served() {
     let all = Directories::mirrored();
     std::fs::remove_dir_all(&all.a).unwrap();

@@ -18,8 +18,8 @@ mod tests;
 
 pub use file::FileDisk;
 pub use memory::MemDisk;
-pub use set::DiskSet;
 pub(crate) use set::LIST_FILES;
+pub use set::{DiskSet, LIST_FILE};
 pub use sim::{Event, EventKind, Outcome, SimDisk};
 
 use crate::sync::Arc;

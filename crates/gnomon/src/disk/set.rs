@@ -1,9 +1,9 @@
 //! The disks of a database: a directory on each.
 //!
 //! A database with more than one names their directories in each of them, in the file [`LIST_FILE`]: absolute paths, one
-//! a line, after the word `mirrored` if it is. Whoever moves a directory changes that line in all of them. The list is
-//! written before the database knows a new disk, so it may name directories that are no disk of it; which are, the
-//! database knows.
+//! a line, after the word `mirrored` if it is; then the checksum of all that. Whoever moves a directory changes that line in
+//! all of them; the checksums are made anew when the database is opened the next time. The list is written before the
+//! database knows a new disk, so it may name directories that are no disk of it; which are, the database knows.
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,8 @@ const NEW_LIST_FILE: &str = "disks.new";
 /// The list, and one whose writing was cut short.
 pub(crate) const LIST_FILES: [&str; 2] = [LIST_FILE, NEW_LIST_FILE];
 const MIRRORED: &str = "mirrored";
+/// Begins the last line of a list: the crc32c of what comes before, as 8 hexadecimal digits.
+const CHECKSUM: &str = "checksum ";
 
 /// The file of a disk until it is one of a database; what is kept there names it.
 const UNFINISHED_FILE: &str = "pages.new";
@@ -56,7 +58,7 @@ impl DiskSet {
         create: bool,
     ) -> Result<DiskSet> {
         let first = FileDisk::open(&path, create)?;
-        let listed = List::read(&first)?;
+        let listed = List::read(&first)?.map(|read| read.list);
         let names_all = |list: &List, further: &[PathBuf]| {
             further.iter().all(|other| list.paths.iter().any(|path| is_same(path, other)))
         };
@@ -90,7 +92,7 @@ impl DiskSet {
     /// As [`FileDisk::open_read_only`] for `path`; [`Error::InUse`] for any.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<DiskSet> {
         let first = FileDisk::open_read_only(&path)?;
-        let Some(list) = List::read(&first)? else {
+        let Some(ReadList { list, .. }) = List::read(&first)? else {
             return Ok(Member::directory(path.as_ref(), first)?.into());
         };
         DiskSet::of_list(path.as_ref(), first, list, |other| FileDisk::open_read_only(other))
@@ -183,6 +185,35 @@ impl DiskSet {
         Ok(index)
     }
 
+    /// Lists that are not as they were written, and which of [`DiskSet::disks`] they are on.
+    ///
+    /// # Errors
+    /// Of reading.
+    pub(crate) fn damaged_lists(&self) -> Result<Vec<usize>> {
+        let mut damaged = Vec::new();
+        for (index, member) in self.members.iter().enumerate() {
+            if List::read(&*member.disk)?.is_some_and(|read| !read.is_whole) {
+                damaged.push(index);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Writes lists anew that are not as they were written, but were changed by hand or damaged, now that it is known that
+    /// nothing is missing, and which disks `is_used` by the database.
+    ///
+    /// # Errors
+    /// Of reading and writing.
+    pub(crate) fn mend_lists(&self, mirrored: bool, is_used: impl Fn(usize) -> bool) -> Result<()> {
+        let damaged = self.damaged_lists()?;
+        if damaged.is_empty() || !self.missing.is_empty() {
+            return Ok(());
+        }
+        let used = self.members.iter().enumerate().filter(|(index, _)| is_used(*index));
+        let list = List { mirrored, paths: used.filter_map(|(_, member)| member.path.clone()).collect() };
+        damaged.into_iter().try_for_each(|index| list.write(&*self.members[index].disk))
+    }
+
     /// The disks that could be opened.
     pub fn disks(&self) -> impl Iterator<Item = &Arc<dyn Disk>> {
         self.members.iter().map(|member| &member.disk)
@@ -257,8 +288,16 @@ fn absolute(first: &Path, others: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
+/// A list as it was found.
+#[derive(Debug, PartialEq, Eq)]
+struct ReadList {
+    list: List,
+    /// Whether it is as it was written.
+    is_whole: bool,
+}
+
 impl List {
-    fn read(disk: &dyn Disk) -> Result<Option<List>> {
+    fn read(disk: &dyn Disk) -> Result<Option<ReadList>> {
         /// Longer than any list of so few directories.
         const LIST_BYTES_MAX: u64 = 1 << 20;
         let file = match disk.open(LIST_FILE, false) {
@@ -274,13 +313,15 @@ impl List {
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             match line {
                 MIRRORED => list.mirrored = true,
+                line if line.starts_with(CHECKSUM) => {}
                 path => list.paths.push(path.into()),
             }
         }
-        Ok(Some(list))
+        let is_whole = list.text().is_ok_and(|written| written == text);
+        Ok(Some(ReadList { list, is_whole }))
     }
 
-    fn write(&self, disk: &dyn Disk) -> Result<()> {
+    fn text(&self) -> Result<String> {
         let mut text = "# The directories of a Gnomon database, one on each of its disks.\n".to_owned();
         if self.mirrored {
             text += MIRRORED;
@@ -297,6 +338,13 @@ impl List {
             text += line;
             text.push('\n');
         }
+        let sum = crc32c::crc32c(text.as_bytes());
+        text += &format!("{CHECKSUM}{sum:08x}\n");
+        Ok(text)
+    }
+
+    fn write(&self, disk: &dyn Disk) -> Result<()> {
+        let text = self.text()?;
         let file = disk.open(NEW_LIST_FILE, true)?;
         file.truncate(0)?;
         file.write_at(0, text.as_bytes())?;
@@ -317,10 +365,28 @@ mod tests {
         for mirrored in [false, true] {
             let list = List { mirrored, paths: vec!["/a/b".into(), "/c d".into()] };
             list.write(&disk).unwrap();
-            assert_eq!(List::read(&disk).unwrap(), Some(list));
+            assert_eq!(List::read(&disk).unwrap(), Some(ReadList { list, is_whole: true }));
         }
         let odd = List { mirrored: false, paths: vec!["/a\nb".into()] };
         assert!(matches!(odd.write(&disk), Err(Error::BadOption(_))));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_list_is_detected() {
+        let disk = MemDisk::new();
+        let list = List { mirrored: true, paths: vec!["/a/b".into(), "/c d".into()] };
+        list.write(&disk).unwrap();
+        let file = disk.open(LIST_FILE, false).unwrap();
+        for at in 0..file.len().unwrap() {
+            let mut byte = [0];
+            file.read_at(at, &mut byte).unwrap();
+            for bit in 0..8 {
+                file.write_at(at, &[byte[0] ^ 1 << bit]).unwrap();
+                let read = List::read(&disk);
+                assert!(!read.is_ok_and(|read| read.unwrap().is_whole), "bit {bit} of byte {at}");
+            }
+            file.write_at(at, &byte).unwrap();
+        }
     }
 
     #[test]

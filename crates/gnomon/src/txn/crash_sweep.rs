@@ -443,8 +443,13 @@ fn check_backups(history: &History) -> Result<(), String> {
 
 /// Sweeps one workload; returns how many images it checked, in how many of them transactions were prepared, and how many
 /// transactions were large, or what was wrong with one.
-fn sweep(seed: u64, parts: usize, planted: Option<PlantedBug>) -> Result<(u64, u64, u64), String> {
-    let whole = SimDisk::of_parts(seed, parts);
+fn sweep(
+    seed: u64,
+    empty: impl Fn(u64) -> SimDisk,
+    planted: Option<PlantedBug>,
+) -> Result<(u64, u64, u64), String> {
+    let whole = empty(seed);
+    let (parts, mirrored) = (whole.parts(), whole.is_mirrored());
     let history = run(&whole, seed, TRANSACTIONS, &State::default(), planted);
     if let Some(error) = history.error {
         return Err(format!("seed {seed}: without a crash: {error}"));
@@ -454,7 +459,7 @@ fn sweep(seed: u64, parts: usize, planted: Option<PlantedBug>) -> Result<(u64, u
     // With several disks there is more to each.
     let step = if parts > 0 && seeds() < 10 { 4 } else { 1 };
     for event in (0..whole.events()).step_by(step) {
-        let disk = SimDisk::of_parts(seed, parts);
+        let disk = empty(seed);
         disk.crash_at(event);
         let history = run(&disk, seed, TRANSACTIONS, &State::default(), planted);
         for (number, image) in disk.crash_images(3).enumerate() {
@@ -462,7 +467,7 @@ fn sweep(seed: u64, parts: usize, planted: Option<PlantedBug>) -> Result<(u64, u
             let place = || format!("seed {seed}, crash at event {event}, image {number}");
             // Any disk may be lost in the crash. What was never made on all need not be there.
             let part = (event as usize + number) % parts.max(1);
-            if parts > 0 && history.acknowledged > Csn(0) {
+            if mirrored && history.acknowledged > Csn(0) {
                 let rest = same(&image);
                 rest.remove_part(part);
                 check(&rest, &history, planted).map_err(|wrong| {
@@ -495,7 +500,7 @@ fn seeds() -> u64 {
 fn every_crash_leaves_a_state_that_is_allowed() {
     let (mut images, mut prepared, mut large) = (0, 0, 0);
     for seed in 1..=seeds() {
-        let counts = sweep(seed, 0, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let counts = sweep(seed, SimDisk::new, None).unwrap_or_else(|wrong| panic!("{wrong}"));
         (images, prepared, large) = (images + counts.0, prepared + counts.1, large + counts.2);
     }
     println!(
@@ -509,10 +514,22 @@ fn every_crash_leaves_a_state_that_is_allowed() {
 fn every_crash_of_mirrored_disks_leaves_a_state_that_is_allowed() {
     for seed in 1..=seeds() {
         let parts = 2 + seed as usize % 2;
-        sweep(seed, parts, None).unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
+        sweep(seed, |seed| SimDisk::of_parts(seed, parts), None)
+            .unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
     }
-    let caught = sweep(2, 2, Some(PlantedBug::SecondCopyUnwritten)).expect_err("a planted bug is caught");
+    let caught = sweep(2, |seed| SimDisk::of_parts(seed, 2), Some(PlantedBug::SecondCopyUnwritten))
+        .expect_err("a planted bug is caught");
     println!("{}", caught.lines().next().unwrap_or_default());
+}
+
+/// With pages spread over two disks or three, each needed.
+#[test]
+fn every_crash_of_striped_disks_leaves_a_state_that_is_allowed() {
+    for seed in 1..=seeds() {
+        let parts = 2 + seed as usize % 2;
+        sweep(seed, |seed| SimDisk::striped(seed, parts), None)
+            .unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
+    }
 }
 
 /// A disk fails once, or is gone, at some event of a run.
@@ -577,7 +594,7 @@ fn planted_bugs_are_caught() {
         PlantedBug::PublishedUnsynced,
         PlantedBug::ExtentFreedShort,
     ] {
-        let caught = (1..10).find_map(|seed| sweep(seed, 0, Some(bug)).err());
+        let caught = (1..10).find_map(|seed| sweep(seed, SimDisk::new, Some(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
         println!("{bug:?}: {}", caught.lines().next().unwrap_or_default());
     }

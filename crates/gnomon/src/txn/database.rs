@@ -348,6 +348,10 @@ impl Database {
         let mut store = ShadowStore::open_on(&members, how)?;
         store.set_fill_max(options.fill_max);
         prepare(&mut store);
+        let nothing_lost = store.disk_infos().iter().all(|info| info.given.is_some());
+        if !read_only && nothing_lost {
+            disks.mend_lists(store.is_mirrored(), |given| store.uses_disk(given))?;
+        }
         let directory = if store.is_new() {
             if read_only {
                 let detail = "nothing was ever committed to it".into();

@@ -94,6 +94,8 @@ struct State {
     history_events_max: usize,
     /// Which of its parts are there; empty if it is one disk.
     parts: Vec<bool>,
+    /// Whether a database on its parts is mirrored.
+    mirrored: bool,
 }
 
 /// What will go wrong.
@@ -148,6 +150,7 @@ impl SimDisk {
             history: VecDeque::new(),
             history_events_max: HISTORY_EVENTS,
             parts: Vec::new(),
+            mirrored: false,
         })
     }
 
@@ -299,11 +302,12 @@ impl SimDisk {
                 files.push(SimFile::from_durable(name.clone(), bytes));
             }
         }
-        let parts = vec![true; state.parts.len()];
+        let (parts, mirrored) = (vec![true; state.parts.len()], state.mirrored);
         drop(state);
         let image = SimDisk::new(rng.next_u64());
         let mut state = image.state.lock();
         state.parts = parts;
+        state.mirrored = mirrored;
         state.files = files;
         state.durable_names = image_names.clone();
         state.names = image_names;

@@ -15,11 +15,23 @@ pub(super) struct SimPart {
 }
 
 impl SimDisk {
-    /// An empty disk of so many parts.
+    /// An empty disk of so many parts, on which a database is mirrored.
     pub fn of_parts(seed: u64, parts: usize) -> SimDisk {
+        let disk = SimDisk::striped(seed, parts);
+        disk.state.lock().mirrored = parts > 0;
+        disk
+    }
+
+    /// An empty disk of so many parts, over which a database is striped.
+    pub fn striped(seed: u64, parts: usize) -> SimDisk {
         let disk = SimDisk::new(seed);
         disk.state.lock().parts = vec![true; parts];
         disk
+    }
+
+    /// Whether a database on its parts is mirrored.
+    pub fn is_mirrored(&self) -> bool {
+        self.state.lock().mirrored
     }
 
     /// Has a part fail every call from now on, and not be opened again. Images have all parts.
@@ -47,7 +59,7 @@ impl SimDisk {
         self.state.lock().parts.contains(&false)
     }
 
-    /// The disks of a database on it: its parts, mirrored, but for those removed; or itself.
+    /// The disks of a database on it: its parts, but for those removed; or itself.
     pub fn set(&self) -> DiskSet {
         let parts = self.state.lock().parts.clone();
         if parts.is_empty() {
@@ -55,7 +67,7 @@ impl SimDisk {
         }
         let there = parts.iter().enumerate().filter(|(_, there)| **there);
         let part = |(number, _)| Arc::new(SimPart { disk: self.clone(), number }) as Arc<dyn Disk>;
-        DiskSet::of(there.map(part).collect(), true)
+        DiskSet::of(there.map(part).collect(), self.is_mirrored())
     }
 }
 

@@ -42,16 +42,6 @@ pub enum Severity {
     Data,
 }
 
-impl ShadowStore {
-    /// Whether the durable state uses a physical page of the first disk.
-    #[cfg(test)]
-    pub(crate) fn uses(&self, physical: u64) -> bool {
-        self.load_bitmap(place::bitmap_of(physical)).expect("its bitmap can be read");
-        let first = physical - physical % SEGMENT_PAGES;
-        self.space.lock().live(first).contains(&physical)
-    }
-}
-
 /// What a store holds, as found by reading all of it.
 #[derive(Clone, Debug, Default)]
 pub struct StoreReport {
