@@ -6,7 +6,7 @@ use super::{
     Interrupt, LockName, Mode, Modes, TableId,
     deadlock::{Detector, Place, wake},
     park::{Outcome, Parking, Wakeup},
-    shard::{Answer, Shard, Waiter, Wake},
+    shard::{Answer, Fate, Shard, Waiter, Wake},
 };
 use crate::{
     Error, Result, TxnId,
@@ -428,11 +428,14 @@ impl LockOwner {
         let hash = name.hash();
         let index = shard_index(hash);
         let manager = &self.manager;
+        let mut woken = Vec::new();
         let mut shard = manager.shard(index).lock();
-        let (slot, target, before) = match shard.request(&manager.tables, name, hash, self.txn, mode) {
+        let answer = shard.request(&manager.tables, name, hash, self.txn, mode, &mut woken);
+        let (slot, target, before) = match answer {
             Answer::Unchanged => return Ok(Requested::Granted),
             Answer::Granted { slot, before } => {
                 drop(shard);
+                wake(woken);
                 self.acquired(index, slot, before);
                 return Ok(Requested::Granted);
             }
@@ -446,7 +449,15 @@ impl LockOwner {
         let (conversion, since) = (before.is_some(), manager.clock.now());
         shard.enqueue(
             slot,
-            Waiter { txn: self.txn, number, mode: target, conversion, since, parking: parking.clone() },
+            Waiter {
+                txn: self.txn,
+                number,
+                mode: target,
+                conversion,
+                since,
+                parking: parking.clone(),
+                overtaken: 0,
+            },
         );
         drop(shard);
         let weight = self.weight.saturating_add(self.held_count);
@@ -465,11 +476,18 @@ impl LockOwner {
     /// Sleeps until the request is granted or fails.
     fn wait(&mut self, wait: Wait, options: &WaitOptions<'_>) -> Result<()> {
         let parking = self.parking.clone().expect("a request in a queue has its sleeper");
+        let begun = self.manager.clock.now();
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
             Ok(_watch) => loop {
-                match parking.sleep(options.timeout) {
-                    Wakeup::Ended(outcome) => return self.ended(wait, outcome),
+                // It may wake up for nothing.
+                let slept = self.manager.clock.now().saturating_sub(begun);
+                match parking.sleep(options.timeout.map(|timeout| timeout.saturating_sub(slept))) {
+                    Wakeup::Ended(Outcome::Victim) => return self.ended(wait, Outcome::Victim),
+                    Wakeup::Ended(Outcome::Granted) if self.fate(&wait) == Fate::Granted => {
+                        return self.ended(wait, Outcome::Granted);
+                    }
+                    Wakeup::Ended(Outcome::Granted) => {}
                     Wakeup::TimedOut => break Error::LockTimeout,
                     Wakeup::Poked => match options.interrupt.map_or(Ok(()), Interrupt::check) {
                         Err(error) => break error,
@@ -478,18 +496,29 @@ impl LockOwner {
                 }
             },
         };
-        match self.withdraw(&wait) {
-            true => Err(gave_up),
-            false => self.ended(wait, parking.outcome()),
+        match self.give_up(&wait) {
+            Fate::Waits => Err(gave_up),
+            Fate::Granted => self.ended(wait, Outcome::Granted),
+            Fate::Withdrawn => self.ended(wait, parking.victim()),
         }
     }
 
-    /// Gives a waiting request up. False if its outcome is there, or under way.
-    pub(super) fn withdraw(&mut self, wait: &Wait) -> bool {
-        let mut woken = Vec::new();
-        let withdrawn = self.manager.withdraw(self.txn, &wait.place, &mut woken).is_some();
+    /// What has become of a request by now, for its owner, who is awake.
+    pub(super) fn fate(&self, wait: &Wait) -> Fate {
+        self.manager.shard(wait.place.shard).lock().fate(wait.place.slot, self.txn, wait.place.number)
+    }
+
+    /// Gives a request up that waits still, and says what has become of it by then.
+    pub(super) fn give_up(&mut self, wait: &Wait) -> Fate {
+        let (manager, place, mut woken) = (&self.manager, &wait.place, Vec::new());
+        let mut shard = manager.shard(place.shard).lock();
+        let fate = shard.fate(place.slot, self.txn, place.number);
+        if fate == Fate::Waits {
+            shard.withdraw(&manager.tables, place.slot, self.txn, place.number, &mut woken);
+        }
+        drop(shard);
         wake(woken);
-        withdrawn
+        fate
     }
 
     /// Takes note of how a wait ended.

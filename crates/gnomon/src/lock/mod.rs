@@ -10,7 +10,10 @@
 //!   not get on with (in both directions: it may pass an earlier waiter only if that is delayed by nothing).
 //!   Conversions stand before new requests and mind holders only: a converter that waited for somebody who waits
 //!   for it would be a deadlock by rule. So no request waits for ever behind later ones.
-//! - Whoever releases hands the lock over and wakes exactly those to whom it went. Nobody wakes up to compete.
+//! - Whoever releases hands the lock over and wakes exactly those to whom it went. While one of them has not woken up
+//!   yet, a new request of somebody who runs may take the lock before it; then it is at the head of the queue again,
+//!   and after so many times (64) nobody can any more. A hot lock that went from sleeper to sleeper would be held by
+//!   sleepers most of the time (Blasgen, Gray, Mitoma and Price: The Convoy Phenomenon, 1979).
 //! - A deadlock is broken as soon as it is complete, in the thread of the request that completes it. The victim
 //!   is the owner of the cycle that holds the fewest locks (plus [`LockOwner::set_weight`]), the youngest among
 //!   equals, whether it is the one that asks or one that sleeps. A cycle of given owners always ends the same way.
@@ -29,8 +32,9 @@
 //!
 //! A request that is blocked enters the queue under the same hold of the shard's mutex that found it blocked,
 //! registers with the detector, looks for a deadlock, then sleeps (`park.rs`). Whoever takes it out of the queue
-//! owes it one outcome. Only the owner itself (timeout, interrupt), a releaser or a detector do; the mutex of the
-//! shard decides which is first.
+//! owes it an outcome. Only the owner itself (timeout, interrupt), a releaser or a detector do; the mutex of the
+//! shard decides which is first. A request that was granted stands in the head's list of those asleep until its owner,
+//! awake, asks under that mutex what has become of it: only then the owner holds the lock for certain.
 //!
 //! # Why detection misses nothing
 //!
@@ -41,15 +45,15 @@
 //! 2. An edge A → B (A waits, B is in its way) arises when A enters the queue, when B enters it ahead of A (a
 //!    conversion), or when B is granted a conversion while A waits. It does not arise when B is granted a new
 //!    request, from the queue or at once: either A was behind B in the queue, and the edge is old, or B passed A,
-//!    which happens only between modes that admit each other. In each case A or B was running then, and if it was
-//!    B, it has yet to register for the wait that makes it part of a cycle. So every edge of a cycle is there
-//!    before the later of its two owners registers.
+//!    which happens only between modes that admit each other. It arises, too, when B takes the lock before A has
+//!    woken up. In each case A or B was running then, and if it was B, it has yet to register for the wait that makes
+//!    it part of a cycle. So every edge of a cycle is there before the later of its two owners registers.
 //! 3. Therefore the owner of the cycle that registers last finds all edges and all other owners registered.
 //!
 //! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number,
 //! is still in the queue. Registered waits began before the detector's mutex was taken, so all edges of a cycle
 //! that was read at different moments held together: an owner that waits does not release, and does not leave a
-//! queue but by an outcome, a timeout or an interrupt. If one of the latter two comes during the search, a victim
+//! queue but by an outcome, a timeout or an interrupt; one that is overtaken waited for nobody, and was in no cycle. If one of the latter two comes during the search, a victim
 //! may fall that the timeout would have saved.
 //!
 //! # Order of mutexes

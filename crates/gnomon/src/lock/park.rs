@@ -1,12 +1,12 @@
 //! Where one owner sleeps while its request waits.
 //!
-//! Whoever takes a request out of its queue owes its owner exactly one [`Outcome`], and the owner does not go on
-//! before it has got it (or has taken the request out itself). So an outcome never reaches a later wait of the
-//! same owner.
+//! Whoever takes a request out of its queue owes its owner an [`Outcome`]. [`Outcome::Victim`] comes once, and the
+//! owner does not go on before it has got it, so it never reaches a later wait of the same owner.
+//! [`Outcome::Granted`] may come more than once and late, and so says only that the owner should look what has become
+//! of its request.
 //!
-//! A sleeper does not spin first. Queues are fair, so what it waits for is a chain of others who need the cores
-//! that it would spin on: with 8 and 32 threads on 2 cores and one hot lock held for 0 to 10 us, spinning for 1 to
-//! 5 us cost between a quarter and nine tenths of the throughput; with 2 threads it made no difference.
+//! A sleeper does not spin first: what it waits for is a chain of others who need the cores that it would spin on.
+//! With 32 threads on 2 cores and one hot lock, spinning for 5 to 60 us changed nothing or cost throughput.
 
 use std::time::Duration;
 
@@ -69,13 +69,10 @@ impl Parking {
         }
     }
 
-    /// Sleeps until the outcome comes that is known to be under way.
-    pub(super) fn outcome(&self) -> Outcome {
-        loop {
-            if let Wakeup::Ended(outcome) = self.sleep(None) {
-                return outcome;
-            }
-        }
+    /// Sleeps until the owner is told that it is a victim, which it is known to be.
+    pub(super) fn victim(&self) -> Outcome {
+        while self.sleep(None) != Wakeup::Ended(Outcome::Victim) {}
+        Outcome::Victim
     }
 
     /// The outcome, if it has come.
@@ -89,7 +86,11 @@ impl Parking {
 
     /// Ends the wait.
     pub(super) fn end(&self, outcome: Outcome) {
-        *self.signal.lock() = Some(Wakeup::Ended(outcome));
+        let mut signal = self.signal.lock();
+        if *signal != Some(Wakeup::Ended(Outcome::Victim)) {
+            *signal = Some(Wakeup::Ended(outcome));
+        }
+        drop(signal);
         self.changed.notify_one();
     }
 

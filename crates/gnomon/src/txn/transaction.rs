@@ -246,7 +246,8 @@ impl Transaction {
     pub fn start_statement(&mut self) -> Result<()> {
         self.end_statement();
         self.check()?;
-        if self.reads_snapshots() && self.snapshot.is_none() {
+        // Under READ COMMITTED the first plain read takes it, so that what only locks and writes needs none.
+        if self.options.isolation == Isolation::Snapshot && self.snapshot.is_none() {
             self.take_snapshot()?;
         }
         Ok(())

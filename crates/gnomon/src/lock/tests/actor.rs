@@ -5,7 +5,11 @@ use super::*;
 use crate::{
     Result,
     env::SystemClock,
-    lock::manager::{Requested, Wait},
+    lock::{
+        manager::{Requested, Wait},
+        park::Outcome,
+        shard::Fate,
+    },
 };
 
 pub(super) fn manager() -> Arc<LockManager> {
@@ -36,17 +40,28 @@ impl Actor {
         }
     }
 
-    /// How its wait ended, if it has.
+    /// As if it woke up: how its wait ended, if it has.
     pub(super) fn poll(&mut self) -> Option<Result<()>> {
-        self.wait.as_ref()?;
-        let outcome = self.owner.try_outcome()?;
-        let wait = self.wait.take()?;
-        Some(self.owner.ended(wait, outcome))
+        let fate = self.owner.fate(self.wait.as_ref()?);
+        self.end(fate)
     }
 
-    /// As if its timeout ran out: true if it left the queue, false if it did not wait or was granted before.
-    pub(super) fn give_up(&mut self) -> bool {
-        self.wait.as_ref().is_some_and(|wait| self.owner.withdraw(wait)) && self.wait.take().is_some()
+    /// As if its timeout ran out: none if it left the queue or did not wait, else how its wait ended before.
+    pub(super) fn give_up(&mut self) -> Option<Result<()>> {
+        let fate = self.owner.give_up(self.wait.as_ref()?);
+        let ended = self.end(fate);
+        self.wait = None;
+        ended
+    }
+
+    fn end(&mut self, fate: Fate) -> Option<Result<()>> {
+        let outcome = match fate {
+            Fate::Waits => return None,
+            Fate::Granted => Outcome::Granted,
+            Fate::Withdrawn => self.owner.try_outcome().expect("nothing is under way"),
+        };
+        let wait = self.wait.take()?;
+        Some(self.owner.ended(wait, outcome))
     }
 }
 

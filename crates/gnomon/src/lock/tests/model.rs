@@ -6,18 +6,43 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::lock::{park::Outcome, shard::OVERTAKEN_MAX};
 
 const OWNERS: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Ask { owner: usize, lock: usize, mode: usize },
-    Try { owner: usize, lock: usize, mode: usize },
-    GiveUp { owner: usize },
-    Release { owner: usize, lock: usize },
-    End { owner: usize },
-    Mark { owner: usize },
-    Back { owner: usize },
+    Ask {
+        owner: usize,
+        lock: usize,
+        mode: usize,
+    },
+    Try {
+        owner: usize,
+        lock: usize,
+        mode: usize,
+    },
+    GiveUp {
+        owner: usize,
+    },
+    Release {
+        owner: usize,
+        lock: usize,
+    },
+    End {
+        owner: usize,
+    },
+    Mark {
+        owner: usize,
+    },
+    Back {
+        owner: usize,
+    },
+    /// From now on what it waited for is noticed after every step, or not.
+    Doze {
+        owner: usize,
+        dozes: bool,
+    },
 }
 
 fn locks() -> [LockName<'static>; 5] {
@@ -34,7 +59,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (owner.clone(), lock).prop_map(|(owner, lock)| Step::Release { owner, lock }),
         2 => owner.clone().prop_map(|owner| Step::End { owner }),
         1 => owner.clone().prop_map(|owner| Step::Mark { owner }),
-        1 => owner.prop_map(|owner| Step::Back { owner }),
+        1 => owner.clone().prop_map(|owner| Step::Back { owner }),
+        2 => (owner, proptest::bool::ANY).prop_map(|(owner, dozes)| Step::Doze { owner, dozes }),
     ]
 }
 
@@ -44,12 +70,15 @@ struct Request {
     lock: usize,
     mode: Mode,
     conversion: bool,
+    overtaken: u32,
 }
 
 #[derive(Default)]
 struct Model {
     held: Vec<(usize, usize, Mode)>,
     queues: Vec<Vec<Request>>,
+    /// Requests that were granted, in their order, while their owners doze.
+    asleep: Vec<Request>,
     /// What each owner held at its mark.
     marks: [Vec<(usize, Mode)>; OWNERS],
 }
@@ -85,15 +114,40 @@ impl Model {
         holders.map(|h| h.0).chain(waiters.map(|e| e.owner)).collect()
     }
 
+    /// Whether a new request takes the lock before those who have it and doze: puts them back to the head of the queue.
+    fn overtakes(&mut self, request: &Request) -> bool {
+        let modes = Model::modes(request.lock);
+        let stands: BTreeSet<usize> = self.in_the_way(request, &[]);
+        let overtaken: Vec<Request> = self
+            .asleep
+            .iter()
+            .filter(|a| a.lock == request.lock && stands.contains(&a.owner))
+            .filter(|a| !a.conversion && a.overtaken < OVERTAKEN_MAX)
+            .copied()
+            .collect();
+        if request.conversion
+            || modes.is_instant(request.mode)
+            || stands.is_empty()
+            || overtaken.len() < stands.len()
+            || self.queues[request.lock].iter().any(|r| r.conversion)
+        {
+            return false;
+        }
+        self.asleep.retain(|a| !overtaken.contains(a));
+        self.held.retain(|h| h.1 != request.lock || !stands.contains(&h.0));
+        let again = overtaken.into_iter().map(|a| Request { overtaken: a.overtaken + 1, ..a });
+        self.queues[request.lock].splice(0..0, again);
+        true
+    }
+
     fn grant(&mut self, request: &Request) {
         if !Model::modes(request.lock).is_instant(request.mode) {
             self.set(request.owner, request.lock, Some(request.mode));
         }
     }
 
-    /// Grants until nothing more can be granted; who got something.
-    fn settle(&mut self) -> BTreeSet<usize> {
-        let mut granted = BTreeSet::new();
+    /// Grants until nothing more can be granted.
+    fn settle(&mut self) {
         for lock in 0..self.queues.len() {
             let mut at = 0;
             while at < self.queues[lock].len() {
@@ -101,14 +155,19 @@ impl Model {
                 if self.in_the_way(&request, &self.queues[lock][..at]).is_empty() {
                     self.queues[lock].remove(at);
                     self.grant(&request);
-                    granted.insert(request.owner);
+                    self.asleep.push(request);
                     at = 0;
                 } else {
                     at += 1;
                 }
             }
         }
-        granted
+    }
+
+    /// Who notices now that he got something.
+    fn wake(&mut self, dozes: &[bool; OWNERS]) -> BTreeSet<usize> {
+        let woken = self.asleep.extract_if(.., |request| !dozes[request.owner]);
+        woken.map(|request| request.owner).collect()
     }
 
     /// None if nothing changes, else the request that it comes to.
@@ -122,6 +181,7 @@ impl Model {
             lock,
             mode: target,
             conversion: before.is_some(),
+            overtaken: 0,
         })
     }
 
@@ -154,6 +214,7 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
     let mut actors: Vec<_> = (0..OWNERS).map(|owner| Actor::new(&manager, owner as u64)).collect();
     let mut marks = [None; OWNERS];
     let mut model = Model::new();
+    let mut dozes = [false; OWNERS];
     for &step in steps {
         let mut deadlocked = BTreeSet::new();
         let mut asked = None;
@@ -164,7 +225,9 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
                     continue;
                 }
                 let request = model.request(owner, lock, mode);
-                let free = request.is_none_or(|r| model.in_the_way(&r, &model.queues[lock]).is_empty());
+                let free = request.is_none_or(|r| {
+                    model.in_the_way(&r, &model.queues[lock]).is_empty() || model.overtakes(&r)
+                });
                 if let Step::Try { .. } = step {
                     prop_assert_eq!(actors[owner].owner.try_lock(locks()[lock], mode), free);
                 } else {
@@ -187,10 +250,8 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
                 }
             }
             Step::GiveUp { owner } => {
-                prop_assert_eq!(
-                    actors[owner].give_up(),
-                    model.queues.iter().flatten().any(|r| r.owner == owner)
-                );
+                let granted = model.asleep.extract_if(.., |r| r.owner == owner).next().is_some();
+                prop_assert_eq!(actors[owner].give_up().is_some(), granted);
                 model.leave(owner);
             }
             _ if matches!(
@@ -212,6 +273,7 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
                 model.held.retain(|h| h.0 != owner);
                 marks[owner] = None;
             }
+            Step::Doze { owner, dozes: now } => dozes[owner] = now,
             Step::Mark { owner } => {
                 marks[owner] = Some(actors[owner].owner.mark());
                 model.marks[owner] = model.held.iter().filter(|h| h.0 == owner).map(|h| (h.1, h.2)).collect();
@@ -224,7 +286,11 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
             }
         }
         let mut granted = BTreeSet::new();
-        for (owner, actor) in actors.iter_mut().enumerate() {
+        // A victim's outcome is final, noticed or not.
+        let is_victim = |actor: &Actor| actor.owner.try_outcome() == Some(Outcome::Victim);
+        for (owner, actor) in
+            actors.iter_mut().enumerate().filter(|(owner, actor)| !dozes[*owner] || is_victim(actor))
+        {
             match actor.poll() {
                 None => {}
                 Some(Ok(())) => drop(granted.insert(owner)),
@@ -241,22 +307,22 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
             );
         }
         deadlocked.iter().for_each(|&victim| model.leave(victim));
-        prop_assert_eq!(granted, model.settle(), "granted by {:?}", step);
+        model.settle();
+        prop_assert_eq!(granted, model.wake(&dozes), "granted by {:?}", step);
         for (owner, actor) in actors.iter().enumerate() {
             prop_assert!(!model.reachable(owner).contains(&owner), "{} is in a deadlock still", owner);
             for (lock, name) in locks().into_iter().enumerate() {
                 prop_assert_eq!(actor.owner.held_mode(name), model.mode(owner, lock));
             }
+            let asleep = model.asleep.iter().any(|r| r.owner == owner);
             let count = model.held.iter().filter(|h| h.0 == owner).count() as u64;
-            prop_assert_eq!(actor.owner.held_count(), count);
+            prop_assert!(asleep || actor.owner.held_count() == count);
             let waits = model.queues.iter().flatten().any(|r| r.owner == owner);
-            prop_assert_eq!(actor.wait.is_some(), waits);
+            prop_assert_eq!(actor.wait.is_some(), waits || asleep);
         }
     }
     for actor in &mut actors {
-        if !actor.give_up() {
-            actor.poll();
-        }
+        actor.give_up();
     }
     drop(actors);
     prop_assert!(manager.snapshot().is_empty());

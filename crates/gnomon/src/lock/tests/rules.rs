@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::env::ManualClock;
+use crate::{env::ManualClock, lock::shard::OVERTAKEN_MAX};
 
 #[test]
 fn a_mode_set_that_does_not_fit_is_refused() {
@@ -285,6 +285,40 @@ fn a_snapshot_shows_holders_then_the_queue_and_since_when() {
         waiting_since: waiting_since.map(Duration::from_secs),
     };
     assert_eq!(manager.snapshot(), [lock(2, None), lock(1, Some(2)), lock(0, Some(3))]);
-    assert!(t[0].give_up());
-    assert!(t[1].give_up());
+    assert!(t[0].give_up().is_none());
+    assert!(t[1].give_up().is_none());
+}
+
+#[test]
+fn who_is_granted_a_lock_in_its_sleep_can_be_overtaken_so_often_and_no_more() {
+    let manager = manager();
+    let [mut holder, mut sleeper, mut behind] = [1, 2, 3].map(|txn| Actor::new(&manager, txn));
+    assert!(holder.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(!sleeper.ask(key(b"a"), key_mode::S).unwrap());
+    assert!(!behind.ask(key(b"a"), key_mode::X).unwrap());
+    holder.owner.release_all();
+    for _ in 0..OVERTAKEN_MAX {
+        assert!(holder.ask(key(b"a"), key_mode::X).unwrap());
+        // Awake, it finds that it has to wait still.
+        assert!(sleeper.poll().is_none());
+        holder.owner.release_all();
+    }
+    assert!(!holder.ask(key(b"a"), key_mode::X).unwrap(), "the lock is the sleeper's now");
+    assert!(matches!(sleeper.poll(), Some(Ok(()))));
+    assert!(behind.poll().is_none());
+    sleeper.owner.release_all();
+    assert!(matches!(behind.poll(), Some(Ok(()))) && holder.poll().is_none(), "queues are fair");
+}
+
+#[test]
+fn who_is_awake_is_not_overtaken() {
+    let manager = manager();
+    let [mut first, mut second, mut third] = [1, 2, 3].map(|txn| Actor::new(&manager, txn));
+    assert!(first.ask(key(b"a"), key_mode::S).unwrap());
+    assert!(!second.ask(key(b"a"), key_mode::X).unwrap());
+    first.owner.release_all();
+    assert!(matches!(second.poll(), Some(Ok(()))));
+    assert!(!third.ask(key(b"a"), key_mode::S).unwrap());
+    second.owner.release_all();
+    assert!(matches!(third.poll(), Some(Ok(()))));
 }

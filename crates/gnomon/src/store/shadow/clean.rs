@@ -528,7 +528,7 @@ mod tests {
         world.store.flush().unwrap();
         while world.store.clean_some().unwrap() {}
         let stats = world.store.stats();
-        assert!(stats.file_pages <= stats.used_pages * 3 / 2 + 256 + SEGMENT_PAGES, "{stats:?}");
+        assert!(stats.file_pages <= stats.used_pages * 3 / 2 + 256 + 3 * SEGMENT_PAGES, "{stats:?}");
         world.store.close().unwrap();
         let len = disk.open(FILE, false).unwrap().len().unwrap();
         assert_eq!(len, stats.file_pages * PAGE_BYTES as u64);
@@ -610,7 +610,7 @@ mod tests {
         let pages = shrink(&whole, planted).expect("nothing fails");
         let events = whole.events();
         let len = whole.open(FILE, false).unwrap().len().unwrap();
-        assert!(len < 600 * PAGE_BYTES as u64, "the file was cut: {len}");
+        assert!(len < 700 * PAGE_BYTES as u64, "the file was cut: {len}");
         for event in 0..events {
             let disk = SimDisk::new(1);
             disk.crash_at(event);
