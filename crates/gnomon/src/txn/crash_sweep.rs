@@ -190,7 +190,7 @@ fn work(
         }
         match rng.below(8) {
             // Moves join the batch of whatever commits next, which may change what they move.
-            0 => drop(db.0.inner.store.move_some()?),
+            0 => drop(db.0.inner.store.move_some(crate::store::shadow::Young::Move)?),
             1 => drop(db.0.inner.store.clean_some()?),
             _ => {}
         }

@@ -17,7 +17,7 @@ use super::{
     PlantedBug, Purpose, ShadowStore,
     extents::Grow,
     place::{self, Place, is_bitmap},
-    space::{CHUNK_PAGES, Life, SEGMENT_PAGES},
+    space::{CHUNK_PAGES, Life, SEGMENT_PAGES, Young},
     table::{BLOCK, PageEntry},
 };
 use crate::{
@@ -72,7 +72,7 @@ impl ShadowStore {
             }
             space.progress()
         };
-        let moved = self.move_some()?;
+        let moved = self.move_some(Young::Leave)?;
         if moved {
             self.flush()?;
         }
@@ -88,7 +88,7 @@ impl ShadowStore {
     }
 
     /// Copies what lives in some segments and has it moved with the next batch; false if nothing can be moved.
-    pub(crate) fn move_some(&self) -> Result<bool> {
+    pub(crate) fn move_some(&self, young: Young) -> Result<bool> {
         self.check()?;
         if !self.accumulating.lock().moved.is_empty() {
             return Ok(true);
@@ -104,7 +104,7 @@ impl ShadowStore {
             // In a small file copies count, too.
             let step_pages = (STEP_BYTES / self.unit.bytes()) as u64;
             let pages_max = (space.reachable() / 16).clamp(SEGMENT_PAGES, step_pages);
-            space.victims(pages_max)
+            space.victims(pages_max, young)
         };
         self.move_waiting()?;
         let mut found = Found { data: Vec::new(), rewritten: Vec::new(), seen: BTreeSet::new() };
@@ -142,7 +142,7 @@ impl ShadowStore {
                 self.unreserve(&reserved);
             }
             let again = self.space.lock().leave_room(physical);
-            return if again { self.move_some() } else { Ok(false) };
+            return if again { self.move_some(young) } else { Ok(false) };
         }
         self.join(moved, found.rewritten, reserved);
         Ok(true)
@@ -497,7 +497,7 @@ mod tests {
             }
             // Half of the moves meet changes of the same batch.
             match rng.below(4) {
-                0 => cleaned += u64::from(world.store.move_some().unwrap()),
+                0 => cleaned += u64::from(world.store.move_some(Young::Move).unwrap()),
                 1 => world.store.flush().unwrap(),
                 _ => {
                     while world.store.wants_cleaning() && world.store.clean_some().unwrap() {

@@ -360,7 +360,10 @@ mod tests {
         disk::{Disk, MemDisk, SimDisk},
         env::Rng,
         page::{PageId, PageKind},
-        store::{PageGuard, PageRead, PageWrite, shadow::Opening},
+        store::{
+            PageGuard, PageRead, PageWrite,
+            shadow::{Opening, space::Young},
+        },
         sync::{Arc, thread},
     };
 
@@ -455,7 +458,7 @@ mod tests {
                     }
                 }
                 match rng.below(4) {
-                    0 => cleaned += u64::from(store.move_some().unwrap()),
+                    0 => cleaned += u64::from(store.move_some(Young::Move).unwrap()),
                     1 => store.flush().unwrap(),
                     2 => {
                         while store.wants_cleaning() && store.clean_some().unwrap() {

@@ -106,6 +106,8 @@ pub use pages::PageTxn;
 pub(crate) use pin::PinnedRoot;
 pub use private::PrivatePages;
 pub use reservation::Reservation;
+#[cfg(test)]
+pub(crate) use space::Young;
 pub use verify::{Finding, Severity};
 
 /// The file of a disk, which holds all its pages.

@@ -277,7 +277,7 @@ fn shuttle_finds_an_outdated_translation_and_repeats_it() {
 /// A world whose pages lie in a segment that is worth cleaning, and of which nothing is in memory.
 fn aged_world(race: Option<PlantedRace>) -> Arc<World> {
     let young = World::new(None);
-    while young.store.space.lock().victims(u64::MAX).is_empty() {
+    while young.store.space.lock().victims(u64::MAX, Young::Move).is_empty() {
         young.transfer(false).unwrap();
         young.store.flush().unwrap();
     }
@@ -297,7 +297,7 @@ fn random_cleaning(race: Option<PlantedRace>) {
         move || {
             for _ in 0..2 {
                 match thread_rng().gen_bool(0.5) {
-                    true => drop(world.store.move_some().unwrap()),
+                    true => drop(world.store.move_some(Young::Move).unwrap()),
                     false => drop(world.store.clean_some().unwrap()),
                 }
             }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::{
     place::{self, DISK_PAGES_MAX, Place},
-    space::{Life, Run, SEGMENT_PAGES, Search, Space},
+    space::{Life, Run, SEGMENT_PAGES, Search, Space, Young},
 };
 use crate::page::Page;
 
@@ -367,11 +367,11 @@ impl Spaces {
     }
 
     /// The first pages of the segments that are best to clean, at most `pages_max` pages altogether.
-    pub fn victims(&self, pages_max: u64) -> Vec<u64> {
+    pub fn victims(&self, pages_max: u64, young: Young) -> Vec<u64> {
         let each = (pages_max / self.disks.len().max(1) as u64).max(SEGMENT_PAGES);
         self.disks()
             .flat_map(|(disk, space)| {
-                let segments = space.victims(each).into_iter();
+                let segments = space.victims(each, young).into_iter();
                 segments.map(move |segment| place::physical(disk, segment * SEGMENT_PAGES))
             })
             .collect()
