@@ -61,6 +61,7 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
                 "directory": directory.display().to_string(),
                 "copies_checked": report.copies_checked,
                 "repaired": findings(&report.repaired),
+                "zeroed": report.zeroed,
                 "lost": findings(&report.lost),
                 "missing": report.missing,
             })
@@ -72,10 +73,11 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
             }
         }
         println!(
-            "{}: {} copies checked, {} repaired, {} lost",
+            "{}: {} copies checked, {} repaired, {} free pages zeroed, {} lost",
             directory.display(),
             report.copies_checked,
             report.repaired.len(),
+            report.zeroed,
             report.lost.len()
         );
     }

@@ -3,7 +3,10 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use gnomon::{Error, Finding, Severity, VerifyReport, disk::DiskSet};
+use gnomon::{
+    Error, Finding, Severity, VerifyReport,
+    disk::{DiskSet, LIST_FILE},
+};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
@@ -83,11 +86,15 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let lost = findings.iter().any(|finding| finding.severity == Severity::Data);
+    let only_lists =
+        findings.iter().all(|finding| finding.file == LIST_FILE || finding.severity == Severity::Trace);
     Err(Failure(format!(
         "{} is damaged in {damaged} {}: {}",
         directory.display(),
         if damaged == 1 { "place" } else { "places" },
-        if lost {
+        if only_lists {
+            "nothing is lost; if a directory was moved, open the database once by any command that writes"
+        } else if lost {
             "restore a copy"
         } else {
             "nothing is lost, but do not trust this disk: move the database to another one"

@@ -373,6 +373,17 @@ fn tables_change_under_running_statements() {
 }
 
 #[test]
+fn a_cursor_shows_what_was_committed_when_it_was_declared() {
+    let db = database();
+    let (mut a, mut b) = (session(&db), session(&db));
+    ok(&mut a, "CREATE TABLE t (a int)");
+    ok(&mut a, "BEGIN; DECLARE c CURSOR FOR SELECT count(*) FROM t");
+    ok(&mut b, "INSERT INTO t VALUES (1)");
+    assert_eq!(value(&mut a, "FETCH c"), "0");
+    assert_eq!(value(&mut a, "SELECT count(*) FROM t"), "1");
+}
+
+#[test]
 fn a_waiting_statement_is_cancelled() {
     let db = database();
     let (mut holder, mut waiter) = (session(&db), session(&db));

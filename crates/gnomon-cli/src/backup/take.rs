@@ -19,6 +19,9 @@ use super::{
 };
 use crate::Failure;
 
+/// The nice value of the backup of a served database.
+const BACKUP_NICE: i32 = 10;
+
 /// Backs up a database, all of it or what has changed since another backup: one that is served, while its clients go on,
 /// or one that nobody has open.
 ///
@@ -26,7 +29,7 @@ use crate::Failure;
 /// when the command succeeds; one that is cut short leaves nothing. A page that is damaged ends the backup, and is named.
 ///
 /// While a served database is backed up, space that is given up is not used again: its file grows by about what is
-/// changed meanwhile.
+/// changed meanwhile. The command lowers its own priority (nice 10), so that the server's clients go first.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -113,6 +116,8 @@ fn take(source: &str, since: Option<BackupId>, out: &mut dyn Write) -> Result<Ta
     let mut progress = Progress::on_stderr("backing up pages");
     let mut show = |done, total| progress.set(done, total);
     if remote::is_server(source) {
+        // Where processors are scarce, the server and its clients go first. Without it nothing else is different.
+        let _ = rustix::process::setpriority_process(None, BACKUP_NICE);
         return remote::backup(&mut remote::connect(source)?, since, out, &mut show);
     }
     let directory = Path::new(source);

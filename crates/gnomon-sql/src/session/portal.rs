@@ -628,6 +628,8 @@ impl Session {
         let statement = sqlparser::ast::Statement::Query(Box::new(query.clone()));
         let plan = self.plan(&statement, None, &[])?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(&statement, None, &[]))?;
+        // What it shows is as of now, whenever it is fetched.
+        self.engine()?.fix_snapshot()?;
         let running = self.start_plan(&plan, &[])?;
         let body = Body::Plan { statement: None, plan, running: Some(running) };
         let mut portal = Portal::new(self, body, Vec::new(), query.to_string().into());

@@ -2,8 +2,9 @@
 //!
 //! A database with more than one names their directories in each of them, in the file [`LIST_FILE`]: absolute paths, one
 //! a line, after the word `mirrored` if it is; then the checksum of all that. Whoever moves a directory changes that line in
-//! all of them; the checksums are made anew when the database is opened the next time. The list is written before the
-//! database knows a new disk, so it may name directories that are no disk of it; which are, the database knows.
+//! all of them; the checksums are made anew when the database is opened the next time with all its disks. The list is
+//! written before the database knows a new disk, so it may name directories that are no disk of it; which are, the database
+//! knows.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +59,7 @@ impl DiskSet {
         create: bool,
     ) -> Result<DiskSet> {
         let first = FileDisk::open(&path, create)?;
-        let listed = List::read(&first)?.map(|read| read.list);
+        let listed = List::read(&first)?;
         let names_all = |list: &List, further: &[PathBuf]| {
             further.iter().all(|other| list.paths.iter().any(|path| is_same(path, other)))
         };
@@ -92,7 +93,7 @@ impl DiskSet {
     /// As [`FileDisk::open_read_only`] for `path`; [`Error::InUse`] for any.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<DiskSet> {
         let first = FileDisk::open_read_only(&path)?;
-        let Some(ReadList { list, .. }) = List::read(&first)? else {
+        let Some(list) = List::read(&first)? else {
             return Ok(Member::directory(path.as_ref(), first)?.into());
         };
         DiskSet::of_list(path.as_ref(), first, list, |other| FileDisk::open_read_only(other))
@@ -192,7 +193,7 @@ impl DiskSet {
     pub(crate) fn damaged_lists(&self) -> Result<Vec<usize>> {
         let mut damaged = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            if List::read(&*member.disk)?.is_some_and(|read| !read.is_whole) {
+            if List::bytes(&*member.disk)?.is_some_and(|bytes| !List::is_whole(&bytes)) {
                 damaged.push(index);
             }
         }
@@ -200,15 +201,17 @@ impl DiskSet {
     }
 
     /// Writes lists anew that are not as they were written, but were changed by hand or damaged, now that it is known that
-    /// nothing is missing, and which disks `is_used` by the database.
+    /// no disk of the database is missing, and which `is_used` by it.
     ///
     /// # Errors
     /// Of reading and writing.
-    pub(crate) fn mend_lists(&self, mirrored: bool, is_used: impl Fn(usize) -> bool) -> Result<()> {
+    pub(crate) fn mend_lists(&mut self, mirrored: bool, is_used: impl Fn(usize) -> bool) -> Result<()> {
         let damaged = self.damaged_lists()?;
-        if damaged.is_empty() || !self.missing.is_empty() {
+        if damaged.is_empty() {
             return Ok(());
         }
+        // What is named beside the disks that are there is none of the database's.
+        self.missing.clear();
         let used = self.members.iter().enumerate().filter(|(index, _)| is_used(*index));
         let list = List { mirrored, paths: used.filter_map(|(_, member)| member.path.clone()).collect() };
         damaged.into_iter().try_for_each(|index| list.write(&*self.members[index].disk))
@@ -288,16 +291,15 @@ fn absolute(first: &Path, others: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A list as it was found.
-#[derive(Debug, PartialEq, Eq)]
-struct ReadList {
-    list: List,
-    /// Whether it is as it was written.
-    is_whole: bool,
-}
-
 impl List {
-    fn read(disk: &dyn Disk) -> Result<Option<ReadList>> {
+    fn read(disk: &dyn Disk) -> Result<Option<List>> {
+        let Some(bytes) = List::bytes(disk)? else { return Ok(None) };
+        List::parse(&bytes).map(Some).ok_or_else(|| {
+            Error::BadOption(format!("the file '{LIST_FILE}' is damaged: write the absolute paths of the database's directories to it, one a line"))
+        })
+    }
+
+    fn bytes(disk: &dyn Disk) -> Result<Option<Vec<u8>>> {
         /// Longer than any list of so few directories.
         const LIST_BYTES_MAX: u64 = 1 << 20;
         let file = match disk.open(LIST_FILE, false) {
@@ -306,19 +308,21 @@ impl List {
         };
         let mut bytes = vec![0; file.len()?.min(LIST_BYTES_MAX) as usize];
         file.read_at(0, &mut bytes)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            Error::BadOption(format!("the file '{LIST_FILE}' is damaged: write the absolute paths of the database's directories to it, one a line"))
-        })?;
-        let mut list = List::default();
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            match line {
-                MIRRORED => list.mirrored = true,
-                line if line.starts_with(CHECKSUM) => {}
-                path => list.paths.push(path.into()),
-            }
-        }
-        let is_whole = list.text().is_ok_and(|written| written == text);
-        Ok(Some(ReadList { list, is_whole }))
+        Ok(Some(bytes))
+    }
+
+    /// None if it is no text.
+    fn parse(bytes: &[u8]) -> Option<List> {
+        let lines = str::from_utf8(bytes).ok()?.lines().map(str::trim);
+        let is_path = |line: &&str| Path::new(line).is_absolute();
+        let paths = lines.clone().filter(is_path).map(PathBuf::from).collect();
+        Some(List { mirrored: lines.into_iter().any(|line| line == MIRRORED), paths })
+    }
+
+    /// Whether these are the bytes of a list as it is written.
+    fn is_whole(bytes: &[u8]) -> bool {
+        let written = List::parse(bytes).and_then(|list| list.text().ok());
+        written.is_some_and(|written| written.as_bytes() == bytes)
     }
 
     fn text(&self) -> Result<String> {
@@ -365,7 +369,8 @@ mod tests {
         for mirrored in [false, true] {
             let list = List { mirrored, paths: vec!["/a/b".into(), "/c d".into()] };
             list.write(&disk).unwrap();
-            assert_eq!(List::read(&disk).unwrap(), Some(ReadList { list, is_whole: true }));
+            assert!(List::is_whole(&List::bytes(&disk).unwrap().unwrap()));
+            assert_eq!(List::read(&disk).unwrap(), Some(list));
         }
         let odd = List { mirrored: false, paths: vec!["/a\nb".into()] };
         assert!(matches!(odd.write(&disk), Err(Error::BadOption(_))));
@@ -382,10 +387,33 @@ mod tests {
             file.read_at(at, &mut byte).unwrap();
             for bit in 0..8 {
                 file.write_at(at, &[byte[0] ^ 1 << bit]).unwrap();
-                let read = List::read(&disk);
-                assert!(!read.is_ok_and(|read| read.unwrap().is_whole), "bit {bit} of byte {at}");
+                let bytes = List::bytes(&disk).unwrap().unwrap();
+                assert!(!List::is_whole(&bytes), "bit {bit} of byte {at}");
             }
             file.write_at(at, &byte).unwrap();
+        }
+    }
+
+    #[test]
+    fn damaged_lists_are_written_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| directory.path().join(name));
+        drop(DiskSet::open(&a, std::slice::from_ref(&b), true, true).unwrap());
+        let list = |path: &Path| path.join(LIST_FILE);
+        let whole = std::fs::read(list(&a)).unwrap();
+        for (path, at, flip) in [(&b, 5, 0x80), (&b, 40, 1), (&a, 0, 1), (&a, whole.len() - 14, 2)] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= flip;
+            FileDisk::open(path, false)
+                .unwrap()
+                .open(LIST_FILE, false)
+                .unwrap()
+                .write_at(0, &damaged)
+                .unwrap();
+            let mut set = DiskSet::open(&a, &[], false, false).unwrap();
+            assert_eq!((set.disks().count(), set.damaged_lists().unwrap().len()), (2, 1), "byte {at}");
+            set.mend_lists(true, |_| true).unwrap();
+            assert_eq!(std::fs::read(list(path)).unwrap(), whole);
         }
     }
 

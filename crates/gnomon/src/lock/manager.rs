@@ -487,12 +487,14 @@ impl LockOwner {
                     Wakeup::Ended(Outcome::Granted) if self.fate(&wait) == Fate::Granted => {
                         return self.ended(wait, Outcome::Granted);
                     }
-                    Wakeup::Ended(Outcome::Granted) => {}
                     Wakeup::TimedOut => break Error::LockTimeout,
-                    Wakeup::Poked => match options.interrupt.map_or(Ok(()), Interrupt::check) {
-                        Err(error) => break error,
-                        Ok(()) => continue,
-                    },
+                    // One signal may stand for both: it was overtaken, and somebody raised the interrupt.
+                    Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => {
+                        match options.interrupt.map_or(Ok(()), Interrupt::check) {
+                            Err(error) => break error,
+                            Ok(()) => continue,
+                        }
+                    }
                 }
             },
         };

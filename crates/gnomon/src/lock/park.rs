@@ -15,7 +15,7 @@ use crate::sync::{Condvar, Mutex};
 /// How a wait ended by somebody else's hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The lock is held.
+    /// The lock was passed on to the owner, who may have been overtaken since.
     Granted,
     /// The owner was chosen as the victim of a deadlock.
     Victim,

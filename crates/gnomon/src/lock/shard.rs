@@ -527,6 +527,9 @@ impl Shard {
         if head.queue.capacity() > SPARE_MAX {
             head.queue = VecDeque::new();
         }
+        if head.asleep.capacity() > SPARE_MAX {
+            head.asleep = Vec::new();
+        }
     }
 
     fn grow(&mut self) {

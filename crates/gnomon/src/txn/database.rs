@@ -69,7 +69,7 @@ pub struct Options {
     /// stay, even if they are more.
     pub prepared_max: usize,
     /// The share of the file that may be in use before it grows, from 0.3 to 0.95. The fuller it is, the more the
-    /// cleaner has to move.
+    /// cleaner has to move. Small files may be up to 12 MiB longer.
     pub fill_max: f64,
     /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
@@ -310,7 +310,7 @@ impl Database {
     }
 
     pub(crate) fn open_store(
-        disks: DiskSet,
+        mut disks: DiskSet,
         options: Options,
         access: Access,
         prepare: impl FnOnce(&mut ShadowStore),
@@ -350,7 +350,10 @@ impl Database {
         prepare(&mut store);
         let nothing_lost = store.disk_infos().iter().all(|info| info.given.is_some());
         if !read_only && nothing_lost {
-            disks.mend_lists(store.is_mirrored(), |given| store.uses_disk(given))?;
+            // Without it the database is as good: a full disk is no reason not to open it.
+            if let Err(error) = disks.mend_lists(store.is_mirrored(), |given| store.uses_disk(given)) {
+                store.report(format!("a list of directories could not be written anew: {error}"));
+            }
         }
         let directory = if store.is_new() {
             if read_only {

@@ -438,7 +438,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
         restored.push((gid.into(), info, Box::new(prepared)));
         Ok(())
     })?;
-    // The modes of each table are in the order of their strength.
+    // Where a mode admits another and not the reverse, as S admits U, the first has the smaller number.
     locks.sort_by_key(|(lock, _)| lock.mode.index());
     for (lock, of) in locks {
         let (gid, _, prepared) = &mut restored[of];

@@ -241,13 +241,22 @@ impl Transaction {
         &self.handle.inner
     }
 
-    /// Begins a statement: under READ COMMITTED, later reads see what is committed now. Writes of this
-    /// transaction are seen at once, by the statement that makes them too. Cursors of earlier statements end.
+    /// Begins a statement: under READ COMMITTED, all its plain reads see what is committed when the first of them is made,
+    /// or at [`Transaction::fix_snapshot`]. Writes of this transaction are seen at once, by the statement that makes them
+    /// too. Cursors of earlier statements end.
     pub fn start_statement(&mut self) -> Result<()> {
         self.end_statement();
         self.check()?;
-        // Under READ COMMITTED the first plain read takes it, so that what only locks and writes needs none.
-        if self.options.isolation == Isolation::Snapshot && self.snapshot.is_none() {
+        // Under READ COMMITTED what only locks and writes needs none.
+        if self.options.isolation == Isolation::Snapshot {
+            self.fix_snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// Has the statement's plain reads see what is committed now, if none was made yet.
+    pub fn fix_snapshot(&mut self) -> Result<()> {
+        if self.reads_snapshots() && self.snapshot.is_none() {
             self.take_snapshot()?;
         }
         Ok(())
@@ -632,9 +641,7 @@ impl Transaction {
     /// it can write between two entries. The scan sees the transaction's own writes.
     pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
         let used = self.use_tree(tree, self.read_mode())?;
-        if self.reads_snapshots() && self.snapshot.is_none() {
-            self.take_snapshot()?;
-        }
+        self.fix_snapshot()?;
         Ok(Cursor::new(self, tree, used.state, range, direction, false))
     }
 

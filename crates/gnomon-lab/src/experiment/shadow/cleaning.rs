@@ -337,8 +337,8 @@ fn outcome(series: &[Series], seconds: f64) -> Outcome {
         claims: vec![claim_of_speed(series), claim_of_space(series)],
         differences: vec![
             "what the cleaner moves is copied and synced beside the commits, and a batch only points to the copies; in \
-             the paper the copies are part of the batch. Pages go into holes when no segment is empty; in the paper \
-             into empty segments only"
+             the paper the copies are part of the batch. When no segment is empty, pages go to segments that are nearly \
+             so, then into holes; in the paper into empty segments only"
                 .into(),
             "the run without the cleaner has it switched off throughout, so that runs of the same age can be compared. It \
              does not have empty segments, as the paper's database has before its cleaner starts: the file is as full, \

@@ -138,6 +138,39 @@ fn shuttle_an_interrupt_is_never_missed() {
     });
 }
 
+/// Nor when the sleeper was granted the lock, and is overtaken by somebody who keeps it.
+#[test]
+fn shuttle_an_interrupt_is_not_missed_by_one_who_is_overtaken() {
+    check_random("interrupt and overtaking", SEEDS, || {
+        let (manager, interrupt) = (planted(None), Arc::new(Interrupt::default()));
+        let (name, _) = CHOICES[1];
+        let wait = WaitOptions::default();
+        let mut first = manager.owner(TxnId(1));
+        first.lock(name, key_mode::X, &wait).unwrap();
+        let waiter = thread::spawn({
+            let (manager, interrupt) = (manager.clone(), interrupt.clone());
+            move || {
+                let wait = WaitOptions { interrupt: Some(&interrupt), ..wait };
+                manager.owner(TxnId(2)).lock(name, key_mode::X, &wait)
+            }
+        });
+        let overtaker = thread::spawn({
+            let manager = manager.clone();
+            move || {
+                let mut overtaker = manager.owner(TxnId(3));
+                overtaker.try_lock(name, key_mode::X).then_some(overtaker)
+            }
+        });
+        first.release_all();
+        interrupt.raise(InterruptReason::Timeout);
+        let kept = overtaker.join().unwrap();
+        let ended = waiter.join().unwrap();
+        assert!(kept.is_none() || ended.is_err() || manager.snapshot().len() == 1, "{ended:?}");
+        drop(kept);
+        assert!(manager.snapshot().is_empty());
+    });
+}
+
 /// Whether some seed finds the fault, and finds it each time.
 fn is_caught(fault: Planted) -> bool {
     let run = Arc::new(move || random_transactions(Some(fault)));

@@ -51,6 +51,9 @@ pub struct ScrubReport {
     pub copies_checked: u64,
     /// Copies that were damaged or missing, and were made anew.
     pub repaired: Vec<Finding>,
+    /// Free pages with damaged sectors, which were zeroed. Those that are kept for an older state, such as that of a backup
+    /// under way, or promised on a full disk, were not looked at.
+    pub zeroed: u64,
     /// Pages of which no copy is whole.
     pub lost: Vec<Finding>,
     /// Copies that are missing and could not be made: there is no other disk, or none with room.
@@ -343,7 +346,9 @@ impl ShadowStore {
         while report.missing == 0 && self.repair_some()? == Repair::More {}
         let mut free = Some(0);
         while let Some(from) = free {
-            free = self.mend_some(from)?;
+            let zeroed;
+            (free, zeroed) = self.mend_some(from)?;
+            report.zeroed += zeroed;
         }
         self.sync()?;
         Ok(report)

@@ -10,28 +10,28 @@ use crate::{Result, page::damaged_sector};
 const STEP_PAGES: u64 = 64;
 
 impl ShadowStore {
-    /// Mends the free ones among some pages from physical page `from` on. Returns where to go on; none at the end of the
-    /// last disk.
-    pub(super) fn mend_some(&self, from: u64) -> Result<Option<u64>> {
+    /// Mends the free ones among some pages from physical page `from` on. Returns where to go on, none at the end of the
+    /// last disk; and how many were zeroed.
+    pub(super) fn mend_some(&self, from: u64) -> Result<(Option<u64>, u64)> {
         let (disk, page) = (place::disk_of(from), place::page_of(from));
         let end = self.space.lock().disk_mut(disk).map_or(0, |space| space.end());
         if page >= end {
             let next = self.disks.present().iter().map(|(disk, _)| *disk).find(|other| *other > disk);
-            return Ok(next.map(|next| place::physical(next, 0)));
+            return Ok((next.map(|next| place::physical(next, 0)), 0));
         }
         let until = (page + STEP_PAGES).min((page / CHUNK_PAGES + 1) * CHUNK_PAGES).min(end);
         let until = place::physical(disk, until);
-        self.mend(from..until)?;
-        Ok(Some(until))
+        let zeroed = self.mend(from..until)?;
+        Ok((Some(until), zeroed))
     }
 
-    /// Mends the free ones among pages of one bitmap. When the disk is nearly full, and every free page is promised, they
-    /// stay as they are.
-    pub(super) fn mend(&self, pages: Range<u64>) -> Result<()> {
+    /// Mends the free ones among pages of one bitmap; returns how many were zeroed. Pages that are promised on a full disk,
+    /// or kept for an older state, stay as they are.
+    pub(super) fn mend(&self, pages: Range<u64>) -> Result<u64> {
         self.before_writing()?;
         let disk = place::disk_of(pages.start);
         if self.disks.member(disk).is_none() {
-            return Ok(());
+            return Ok(0);
         }
         let bitmap = place::bitmap_of(pages.start);
         self.load_bitmap(bitmap)?;
@@ -39,31 +39,37 @@ impl ShadowStore {
             let mut space = self.space.lock();
             // The file may have been cut since.
             let end = space.disk_mut(disk).map_or(0, |space| space.end());
-            if !space.has_spare(pages.end - pages.start) || !space.is_loaded(bitmap) {
-                return Ok(());
+            if !space.is_loaded(bitmap) {
+                return Ok(0);
             }
-            pages.filter(|copy| place::page_of(*copy) < end && space.take(*copy)).collect()
+            pages
+                .filter(|copy| place::page_of(*copy) < end && space.has_spare(1) && space.take(*copy))
+                .collect()
         };
-        let mended =
-            claimed.iter().try_for_each(|copy| self.mend_page(*copy).or_else(|error| self.lose(disk, error)));
+        let mended = claimed.iter().try_fold(0, |zeroed, copy| match self.mend_page(*copy) {
+            Ok(is_zeroed) => Ok(zeroed + u64::from(is_zeroed)),
+            Err(error) => self.lose(disk, error).map(|()| zeroed),
+        });
         let mut space = self.space.lock();
         claimed.into_iter().for_each(|copy| space.release(place::Place::single(copy), 1));
         mended
     }
 
-    fn mend_page(&self, copy: u64) -> std::io::Result<()> {
+    /// Whether it had to be zeroed.
+    fn mend_page(&self, copy: u64) -> std::io::Result<bool> {
         let mut block = vec![0; self.unit.bytes()];
-        let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(()) };
+        let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(false) };
         let at = self.disks.offset(copy);
         let read = member.file.read_at(at, &mut block);
         if read.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::UnexpectedEof) {
-            return Ok(());
+            return Ok(false);
         }
-        if read.is_err() || damaged_sector(&block).is_some() {
+        let is_damaged = read.is_err() || damaged_sector(&block).is_some();
+        if is_damaged {
             block.fill(0);
             member.file.write_at(at, &block)?;
             self.counters.zeroed_pages.add(1);
         }
-        Ok(())
+        Ok(is_damaged)
     }
 }

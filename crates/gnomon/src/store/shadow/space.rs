@@ -46,7 +46,7 @@ const VICTIM_PAGES_MAX: u64 = SEGMENT_PAGES * 9 / 10;
 /// A segment with no more pages taken is as good as empty for pages: what is free of it is in long runs. (If a file
 /// has twice the pages in use, most of its segments come to that by themselves before it is their turn again.)
 const SPARSE_PAGES_MAX: u64 = SEGMENT_PAGES / 4;
-/// So many segments are kept empty by the cleaner: a sixteenth of all, within these bounds.
+/// So many segments are kept empty or sparse by the cleaner: a sixteenth of all, within these bounds.
 const EMPTY_SEGMENTS: std::ops::RangeInclusive<u64> = 2..=32;
 
 /// How long the file may be.
@@ -79,10 +79,10 @@ pub(crate) enum Life {
     Long,
 }
 
-/// What is done about segments that were written not long ago: since then less was written than is free. When pages are
-/// changed often, most of these become sparse before it is their turn to be written again. To move what lives in them
-/// made others come to their turn sooner, and be moved in turn: more pages were moved than written, in TPC-B with one
-/// branch.
+/// What is done about segments that can be written to as they are, and about those that were written not long ago, since
+/// when less was written than is free. When pages are changed often, most of these become sparse before it is their turn
+/// to be written again. To move what lives in them made others come to their turn sooner, and be moved in turn: more pages
+/// were moved than written, in TPC-B with one branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Young {
     Leave,
@@ -174,6 +174,8 @@ pub(crate) struct Space {
     empty: BTreeSet<u64>,
     /// Those with up to [`SPARSE_PAGES_MAX`].
     sparse: BTreeSet<u64>,
+    /// There is nothing to clean until so many pages were handed out.
+    rested_until: u64,
     /// The segments being filled, by life expectancy of pages and then by size of extents: where each goes on.
     filling: [Option<u64>; FILLING],
     /// Segments with a damaged page: not to be cleaned.
@@ -207,6 +209,7 @@ impl Space {
             chunks: BTreeMap::new(),
             empty: BTreeSet::new(),
             sparse: BTreeSet::new(),
+            rested_until: 0,
             filling: [None; FILLING],
             damaged: BTreeSet::new(),
             end,
@@ -281,7 +284,7 @@ impl Space {
     pub fn load(&mut self, chunk: u64, stored: Option<&Page>) {
         self.chunks.insert(chunk, Chunk::new(stored));
         let first = chunk * CHUNK_SEGMENTS as u64;
-        self.find_empty(first, first + CHUNK_SEGMENTS as u64);
+        self.note_segments(first, first + CHUNK_SEGMENTS as u64);
     }
 
     fn loaded(&mut self, page: u64) -> (&mut Chunk, u64) {
@@ -301,7 +304,7 @@ impl Space {
     }
 
     /// Notes which segments from `first` up to `end` are empty, and which are sparse.
-    fn find_empty(&mut self, first: u64, end: u64) {
+    fn note_segments(&mut self, first: u64, end: u64) {
         for segment in first..end.min(self.end / SEGMENT_PAGES) {
             self.empty.remove(&segment);
             self.sparse.remove(&segment);
@@ -342,9 +345,12 @@ impl Space {
         if self.end >= needed {
             return self.end;
         }
-        let growth =
-            (self.end / 16).clamp(GROWTH_PAGES.start() * self.scale, GROWTH_PAGES.end() * self.scale);
-        needed.max(self.end + growth).next_multiple_of(SEGMENT_PAGES)
+        needed.max(self.end + self.growth()).next_multiple_of(SEGMENT_PAGES)
+    }
+
+    /// By how much it grows at a time.
+    fn growth(&self) -> u64 {
+        (self.end / 16).clamp(GROWTH_PAGES.start() * self.scale, GROWTH_PAGES.end() * self.scale)
     }
 
     /// The file has `end` pages at least, all of which may be handed out.
@@ -352,7 +358,7 @@ impl Space {
         let before = self.end;
         self.end = before.max(end);
         self.file_end = self.file_end.max(end);
-        self.find_empty(before / SEGMENT_PAGES, self.end / SEGMENT_PAGES);
+        self.note_segments(before / SEGMENT_PAGES, self.end / SEGMENT_PAGES);
     }
 
     /// Marks the pages of the root, which count as used already, in the first bitmap of a new disk.
@@ -362,7 +368,7 @@ impl Space {
         for word in [&mut chunk.taken[0], &mut chunk.reachable[0]] {
             *word |= (1 << roots) - 1;
         }
-        self.find_empty(0, 1);
+        self.note_segments(0, 1);
     }
 
     /// Takes at most `pages` pages in one run.
@@ -371,7 +377,9 @@ impl Space {
             if let Some(run) = self.take_from_filling(pages, life) {
                 return Search::Found(run);
             }
-            match self.empty.pop_first().or_else(|| self.sparse.pop_first()) {
+            let sparse =
+                |space: &mut Space| if space.uses_sparse() { space.sparse.pop_first() } else { None };
+            match self.empty.pop_first().or_else(|| sparse(self)) {
                 Some(segment) => self.filling[life as usize] = Some(segment * SEGMENT_PAGES),
                 None => break,
             }
@@ -412,7 +420,7 @@ impl Space {
                     return Some(run);
                 }
                 self.filling[which] = None;
-                self.find_empty(segment, segment + 1);
+                self.note_segments(segment, segment + 1);
             }
             self.filling[which] = Some(self.empty.pop_first()? * SEGMENT_PAGES);
         }
@@ -491,7 +499,7 @@ impl Space {
         {
             self.filling[which] = Some(first);
             for at in [first, from] {
-                self.find_empty(at / SEGMENT_PAGES, at / SEGMENT_PAGES + 1);
+                self.note_segments(at / SEGMENT_PAGES, at / SEGMENT_PAGES + 1);
             }
         }
     }
@@ -507,7 +515,7 @@ impl Space {
         if at >= limit {
             self.filling[life as usize] = None;
             // What was taken of it may be free again.
-            self.find_empty(segment, segment + 1);
+            self.note_segments(segment, segment + 1);
             return None;
         }
         let len = (chunk.find(at, true).min(limit) - at).min(pages);
@@ -561,7 +569,7 @@ impl Space {
             chunk.filled[index as usize] = now;
         }
         self.taken += run.len;
-        self.find_empty(run.start / SEGMENT_PAGES, (run.start + run.len).div_ceil(SEGMENT_PAGES));
+        self.note_segments(run.start / SEGMENT_PAGES, (run.start + run.len).div_ceil(SEGMENT_PAGES));
     }
 
     /// Notes that a taken page is reachable from the root of the batch being built.
@@ -601,7 +609,7 @@ impl Space {
             chunk.give_back(offset);
         }
         self.taken -= run.len;
-        self.find_empty(run.start / SEGMENT_PAGES, (run.start + run.len).div_ceil(SEGMENT_PAGES));
+        self.note_segments(run.start / SEGMENT_PAGES, (run.start + run.len).div_ceil(SEGMENT_PAGES));
     }
 
     /// Takes one given page, of a loaded chunk, if it is free.
@@ -612,7 +620,7 @@ impl Space {
         }
         chunk.take(offset);
         self.taken += 1;
-        self.find_empty(page / SEGMENT_PAGES, page / SEGMENT_PAGES + 1);
+        self.note_segments(page / SEGMENT_PAGES, page / SEGMENT_PAGES + 1);
         true
     }
 
@@ -628,11 +636,12 @@ impl Space {
 
 /// What the cleaner needs to know.
 impl Space {
-    /// What cleaning is for: free pages in empty segments and in those being filled, and pages beyond the end.
+    /// What cleaning is for: free pages in segments that can be filled or are being filled, and pages beyond the end.
     pub fn progress(&self) -> (u64, std::cmp::Reverse<u64>) {
-        let rest = |at: &u64| SEGMENT_PAGES - at % SEGMENT_PAGES;
-        let ready =
-            self.empty.len() as u64 * SEGMENT_PAGES + self.filling.iter().flatten().map(rest).sum::<u64>();
+        let filling = self.filling.iter().flatten().map(|at| at / SEGMENT_PAGES);
+        let sparse = self.sparse.iter().copied().filter(|_| self.uses_sparse());
+        let ready = filling.chain(sparse).chain(self.empty.iter().copied());
+        let ready = ready.map(|segment| SEGMENT_PAGES - self.taken_of(segment).unwrap_or_default()).sum();
         let first = self.end / SEGMENT_PAGES;
         let beyond = self.chunks.range(self.end / CHUNK_PAGES..).map(|(number, chunk)| {
             let segments =
@@ -642,13 +651,14 @@ impl Space {
         (ready, std::cmp::Reverse(beyond.sum()))
     }
 
-    /// Segments that can be filled next. Extents need empty ones.
+    /// Whether sparse segments are as good as empty ones. Extents need empty ones.
+    fn uses_sparse(&self) -> bool {
+        self.filling[Life::Long as usize + 1..].iter().all(Option::is_none)
+    }
+
+    /// Segments that can be filled next.
     fn ready(&self) -> u64 {
-        let sparse = if self.filling[Life::Long as usize + 1..].iter().all(Option::is_none) {
-            self.sparse.len()
-        } else {
-            0
-        };
+        let sparse = if self.uses_sparse() { self.sparse.len() } else { 0 };
         (self.empty.len() + sparse) as u64
     }
 
@@ -658,7 +668,9 @@ impl Space {
 
     /// Whether there are so few empty and sparse segments that some should be made, or the file is to be cut.
     pub fn wants_cleaning(&self) -> bool {
-        self.ready() < self.empty_wanted() || self.end < self.file_end || self.is_too_long()
+        self.ready() < self.empty_wanted() && self.handed_out >= self.rested_until
+            || self.end < self.file_end
+            || self.is_too_long()
     }
 
     /// Whether the cleaner, once at work, should make more segments empty.
@@ -671,7 +683,7 @@ impl Space {
         let needed = self.needed();
         self.end == self.file_end
             && self.end > needed + needed / 2 + self.extent.spare_pages_max
-            && self.end > self.end_least()
+            && self.end > self.end_least() + self.growth()
     }
 
     /// How short the file can be made: what cannot be moved stays.
@@ -733,8 +745,9 @@ impl Space {
 
     /// The segments that are best to clean, until `pages_max` pages are to be moved: those beyond the end, then by the
     /// free space that is gained, its age and the cost of reading the segment and writing what lives (Rosenblum and
-    /// Ousterhout 1992, section 3.5). Only such whose pages are all durable and nobody's but the newest root's.
-    pub fn victims(&self, pages_max: u64, young: Young) -> Vec<u64> {
+    /// Ousterhout 1992, section 3.5). Only such whose pages are all durable and nobody's but the newest root's, and none
+    /// that can be written to as it is. If there are none, looking again has to wait for an eighth of what is free.
+    pub fn victims(&mut self, pages_max: u64, young: Young) -> Vec<u64> {
         let mut candidates: Vec<(f64, u64, u64)> = Vec::new();
         for (number, chunk) in &self.chunks {
             for index in 0..CHUNK_SEGMENTS {
@@ -745,13 +758,18 @@ impl Space {
                     || taken != reachable
                     || self.is_filling(segment)
                     || self.damaged.contains(&segment)
+                    || young == Young::Leave && self.uses_sparse() && self.sparse.contains(&segment)
                 {
                     continue;
                 }
                 if segment * SEGMENT_PAGES >= self.end {
                     candidates.push((f64::INFINITY, segment, live));
                 } else if live <= VICTIM_PAGES_MAX {
-                    let age = self.handed_out - chunk.filled[index] + 1;
+                    // What was written by an earlier run is old.
+                    let age = match chunk.filled[index] {
+                        0 => self.handed_out + self.end,
+                        filled => self.handed_out - filled + 1,
+                    };
                     if young == Young::Leave && age < self.free() {
                         continue;
                     }
@@ -766,7 +784,10 @@ impl Space {
             pages += live;
             (pages <= pages_max).then_some(segment)
         };
-        candidates.into_iter().map_while(fits).collect()
+        let victims: Vec<u64> = candidates.into_iter().map_while(fits).collect();
+        let rest = if victims.is_empty() { self.free() / 8 } else { 0 };
+        self.rested_until = self.handed_out + rest;
+        victims
     }
 
     /// The pages of a segment that the newest root reaches.
@@ -884,11 +905,11 @@ mod tests {
                 space.release(page);
             }
         };
-        // Segments 0 to 4: a little, none, half, half, three quarters are free.
+        // Segments 0 to 4: a little, none, half, half, two thirds are free.
         free(&mut space, 0..8);
         free(&mut space, 256..320);
         free(&mut space, 384..448);
-        free(&mut space, 512..608);
+        free(&mut space, 512..600);
         assert_eq!(
             space.victims(1000, Young::Move),
             [2, 3, 4],

@@ -367,10 +367,11 @@ impl Spaces {
     }
 
     /// The first pages of the segments that are best to clean, at most `pages_max` pages altogether.
-    pub fn victims(&self, pages_max: u64, young: Young) -> Vec<u64> {
+    pub fn victims(&mut self, pages_max: u64, young: Young) -> Vec<u64> {
         let each = (pages_max / self.disks.len().max(1) as u64).max(SEGMENT_PAGES);
-        self.disks()
-            .flat_map(|(disk, space)| {
+        self.disks
+            .iter_mut()
+            .flat_map(|(&disk, space)| {
                 let segments = space.victims(each, young).into_iter();
                 segments.map(move |segment| place::physical(disk, segment * SEGMENT_PAGES))
             })

@@ -189,7 +189,6 @@ impl Walk<'_> {
             match self.store.read_copy(level, logical, copy, entry) {
                 Ok(page) => whole = Some(page),
                 Err(Error::Corrupt { detail, .. }) => wrong.push((copy, detail)),
-                Err(error) if !self.store.disks.is_mirrored() => return Err(error),
                 Err(error) => wrong.push((copy, error.to_string())),
             }
         }
@@ -291,10 +290,14 @@ impl Walk<'_> {
             self.report.free_pages += 1;
             self.report.pages_read += 1;
             (self.progress)(self.report.pages_read, file_end);
-            member.file.read_at(self.store.disks.offset(page), &mut block)?;
-            if let Some((sector, detail)) = damaged_sector(&block) {
-                let detail =
-                    format!("this free page is damaged (it holds no data): in sector {sector} {detail}");
+            let damage = match member.file.read_at(self.store.disks.offset(page), &mut block) {
+                Ok(()) => {
+                    damaged_sector(&block).map(|(sector, detail)| format!("in sector {sector} {detail}"))
+                }
+                Err(error) => Some(format!("it cannot be read: {error}")),
+            };
+            if let Some(detail) = damage {
+                let detail = format!("this free page is damaged (it holds no data): {detail}");
                 self.find(page, detail, Severity::Spare);
             }
         }
