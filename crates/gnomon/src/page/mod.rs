@@ -274,6 +274,31 @@ impl Page {
     }
 }
 
+/// What fits into a block of so many bytes beside the checksums of its sectors.
+pub(crate) const fn record_bytes(block_bytes: usize) -> usize {
+    block_bytes / SECTOR_BYTES * (SECTOR_BYTES - SUM_BYTES)
+}
+
+/// Writes a record into a block, each sector with its checksum first.
+pub(crate) fn into_sectors(record: &[u8], block: &mut [u8]) {
+    let parts = record.chunks_exact(SECTOR_BYTES - SUM_BYTES);
+    for (sector, part) in block.chunks_exact_mut(SECTOR_BYTES).zip(parts) {
+        sector[SUM_BYTES..].copy_from_slice(part);
+        set_sum(sector);
+    }
+}
+
+/// The record in a block; none if a sector is not as it was written. Whether its sectors were written together, the record
+/// itself must tell.
+pub(crate) fn out_of_sectors(block: &[u8]) -> Option<Vec<u8>> {
+    let mut record = Vec::with_capacity(record_bytes(block.len()));
+    for sector in block.chunks_exact(SECTOR_BYTES) {
+        check_sum(sector).ok()?;
+        record.extend_from_slice(&sector[SUM_BYTES..]);
+    }
+    Some(record)
+}
+
 /// Which sector of free space is neither zero nor as it was written, and what is wrong with it.
 pub(crate) fn damaged_sector(space: &[u8]) -> Option<(usize, String)> {
     let sectors = space.chunks(SECTOR_BYTES).enumerate();

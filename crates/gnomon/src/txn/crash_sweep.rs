@@ -335,6 +335,13 @@ fn newest_page(image: &SimDisk) -> u64 {
 fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<State, String> {
     let newest_page = newest_page(image);
     let copy = same(image);
+    // What a crash leaves is no damage, before anybody has opened it.
+    if let Ok(report) = verify(image.set(), &mut |_, _| ())
+        && !report.is_sound()
+        && !image.lacks_parts()
+    {
+        return Err(format!("has findings before it is opened: {:?}", report.findings));
+    }
     let (csn, found) = {
         let db = open(image, planted, 0).map_err(|error| format!("cannot be opened: {error}"))?;
         if db.0.inner.store.next_batch() <= newest_page {

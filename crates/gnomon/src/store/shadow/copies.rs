@@ -361,7 +361,12 @@ impl ShadowStore {
             for (disk, member) in store.disks.present() {
                 for (at, copy) in root::read_copies(&*member.file)?.into_iter().enumerate() {
                     report.copies_checked += 1;
-                    if let Err(root::RootFault::Damaged(detail)) = copy {
+                    let detail = match copy {
+                        Err(root::RootFault::Damaged(detail)) => Some(detail),
+                        Err(root::RootFault::Torn) => Some("it was cut short by a crash"),
+                        _ => None,
+                    };
+                    if let Some(detail) = detail {
                         report.repaired.push(Finding {
                             file: file_name(disk),
                             page: at as u64 * (root::physical_pages(store.unit) / root::ROOT_PAGES),

@@ -11,9 +11,12 @@
 //! if of each of these pages a copy is whole and of its batch ([`RootCopy::counts`]). A root without a list was written
 //! when everything that it reaches was durable. Opening takes the newest copy that is whole and counts.
 //!
+//! A copy is a record of 4064 bytes in 8 sectors, each of which begins with its checksum. So a copy that was torn by a
+//! crash, of whole sectors, is told from a damaged one.
+//!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | crc32c of bytes 4..4096 |
+//! | 0..4 | crc32c of bytes 4..4064 |
 //! | 4..8 | format version |
 //! | 8..16 | `GNOMONDB` |
 //! | 16..24 | the database's identity |
@@ -29,7 +32,7 @@
 //! | 62 | log2 of the bytes of a physical page, less 9 |
 //! | 64..80 | page table entry of the page table's root node |
 //! | 80..592 | for each number of a disk: its identity (8 bytes), the pages of its file (8), its pages in use (8), where its allocator goes on (7), its state (1) |
-//! | 592..4096 | the runs: 5 bytes for the first physical page, 5 for that of their second copies, 3 for how many pages |
+//! | 592..4064 | the runs: 5 bytes for the first physical page, 5 for that of their second copies, 3 for how many pages |
 
 use super::{
     place::{self, DISK_PAGES_MAX, DISKS_MAX, Place},
@@ -38,12 +41,12 @@ use super::{
 use crate::{
     Csn, Error, Result,
     disk::File,
-    page::{PAGE_BYTES, Page, PageSize},
+    page::{PAGE_BYTES, Page, PageSize, into_sectors, out_of_sectors, record_bytes},
     sync::Arc,
 };
 
 /// The version of the database format that this code reads and writes. Older ones were never released.
-pub(crate) const FORMAT_VERSION: u32 = 5;
+pub(crate) const FORMAT_VERSION: u32 = 6;
 const MAGIC: [u8; 8] = *b"GNOMONDB";
 /// The copies of the root on a disk: two pairs, each copy of 4 KiB, at the beginning of the file.
 pub(crate) const ROOT_PAGES: u64 = 4;
@@ -53,6 +56,7 @@ pub(crate) fn physical_pages(unit: PageSize) -> u64 {
     ROOT_PAGES * (PAGE_BYTES / unit.bytes()) as u64
 }
 
+const RECORD_BYTES: usize = record_bytes(PAGE_BYTES);
 const DISKS_AT: usize = 80;
 const DISK_BYTES: usize = 32;
 const RUNS_AT: usize = DISKS_AT + DISKS_MAX * DISK_BYTES;
@@ -60,7 +64,7 @@ const RUN_BYTES: usize = 13;
 /// A batch of more bytes is synced before its root is written: so much is read when a database is opened after a crash.
 pub(crate) const LISTED_BYTES_MAX: usize = 4 << 20;
 /// At most so many runs can be listed.
-pub(crate) const RUNS_MAX: usize = (PAGE_BYTES - RUNS_AT) / RUN_BYTES;
+pub(crate) const RUNS_MAX: usize = (RECORD_BYTES - RUNS_AT) / RUN_BYTES;
 
 /// Physical pages and batches have 40 bits in the page table.
 pub(crate) const NUMBER_MAX: u64 = 1 << 40;
@@ -147,7 +151,7 @@ impl Root {
 
     /// The copy for a disk. `listed`: at most [`RUNS_MAX`] runs of less than 2^24 pages each.
     pub fn encode(&self, table: &DiskTable, disk: usize, listed: &[ListedRun]) -> [u8; PAGE_BYTES] {
-        let mut block = [0; PAGE_BYTES];
+        let mut block = [0; RECORD_BYTES];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(4, &FORMAT_VERSION.to_le_bytes());
         put(8, &MAGIC);
@@ -176,17 +180,23 @@ impl Root {
         }
         let sum = crc32c::crc32c(&block[4..]);
         block[..4].copy_from_slice(&sum.to_le_bytes());
-        block
+        let mut sectors = [0; PAGE_BYTES];
+        into_sectors(&block, &mut sectors);
+        sectors
     }
 
-    fn decode(block: &[u8; PAGE_BYTES]) -> Result<RootCopy, RootFault> {
+    fn decode(sectors: &[u8; PAGE_BYTES]) -> Result<RootCopy, RootFault> {
+        let Some(block) = out_of_sectors(sectors) else {
+            let older = Root::older_format(sectors).map(RootFault::TooOld);
+            return Err(older.unwrap_or(RootFault::Damaged("a sector's checksum does not fit its contents")));
+        };
         let number = |at: usize, bytes: usize| {
             let mut word = [0; 8];
             word[..bytes].copy_from_slice(&block[at..at + bytes]);
             u64::from_le_bytes(word)
         };
         if number(0, 4) != u64::from(crc32c::crc32c(&block[4..])) {
-            return Err(RootFault::Damaged("its checksum does not fit its contents"));
+            return Err(RootFault::Torn);
         }
         if block[8..16] != MAGIC {
             return Err(RootFault::Damaged("it does not begin as a Gnomon database does"));
@@ -238,7 +248,7 @@ impl Root {
         let runs = block[RUNS_AT..].chunks_exact(RUN_BYTES).take(number(60, 2) as usize);
         let mut listed = Vec::with_capacity(runs.len());
         for at in (RUNS_AT..).step_by(RUN_BYTES).take(number(60, 2) as usize) {
-            if at + RUN_BYTES > PAGE_BYTES {
+            if at + RUN_BYTES > RECORD_BYTES {
                 return Err(damaged);
             }
             let place = Place { first: number(at, 5), second: number(at + 5, 5) };
@@ -260,6 +270,13 @@ impl Root {
         } else {
             Err(damaged)
         }
+    }
+
+    /// The version of a copy of before version 6, whose checksum was over all of it.
+    fn older_format(block: &[u8; PAGE_BYTES]) -> Option<u32> {
+        let [sum, version] =
+            [0, 4].map(|at| u32::from_le_bytes(block[at..at + 4].try_into().expect("4 bytes")));
+        (block[8..16] == MAGIC && sum == crc32c::crc32c(&block[4..])).then_some(version)
     }
 
     /// Writes both copies of the pair of this batch on a disk, in one call, with a list of the pages that were not synced
@@ -388,6 +405,8 @@ impl RootCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootFault {
     Damaged(&'static str),
+    /// Each of its sectors is as it was written, but not all were written together: a crash came between.
+    Torn,
     TooNew(u32),
     TooOld(u32),
 }
@@ -496,7 +515,8 @@ mod tests {
             file.read_at(at, &mut byte).unwrap();
             file.write_at(at, &[byte[0] ^ 0x10]).unwrap();
             let copies = read_copies(&*file).unwrap();
-            assert_eq!(copies.iter().filter(|copy| copy.is_err()).count(), 1, "flip at {at}");
+            let faults: Vec<_> = copies.iter().filter_map(|copy| copy.as_ref().err()).collect();
+            assert!(matches!(*faults, [RootFault::Damaged(_)]), "flip at {at}: {faults:?}");
             assert_eq!(found(&file).root, root(8));
             file.write_at(at, &byte).unwrap();
         }
@@ -507,8 +527,14 @@ mod tests {
         let file = MemDisk::new().open("pages", true).unwrap();
         root(4).write_all(&*file, &table(), 0).unwrap();
         root(5).write(&*file, &table(), 0, &[]).unwrap();
-        root(6).write(&*file, &table(), 0, &[]).unwrap();
-        file.write_at(100, &[1; 5000]).unwrap();
+        let runs: Vec<_> = (16..116).map(|page| ListedRun { place: Place::single(page), pages: 1 }).collect();
+        root(6).write(&*file, &table(), 0, &runs).unwrap();
+        let mut older = [0; PAGE_BYTES - 1024];
+        file.read_at(2 * PAGE_BYTES as u64 + 1024, &mut older).unwrap();
+        file.write_at(1024, &older).unwrap();
+        assert!(matches!(read_copies(&*file).unwrap()[0], Err(RootFault::Torn)));
+        file.write_at(PAGE_BYTES as u64 + 100, &[1; 3000]).unwrap();
+        assert!(matches!(read_copies(&*file).unwrap()[1], Err(RootFault::Damaged(_))));
         assert_eq!(found(&file).root, root(5));
     }
 
@@ -580,14 +606,22 @@ mod tests {
     fn another_format_is_refused() {
         let file = MemDisk::new().open("pages", true).unwrap();
         let write = |version| {
-            let mut block = root(1).encode(&table(), 0, &[]);
-            block[4] = version;
-            let sum = crc32c::crc32c(&block[4..]);
-            block[..4].copy_from_slice(&sum.to_le_bytes());
+            let mut block = [0; PAGE_BYTES];
+            let mut record = out_of_sectors(&root(1).encode(&table(), 0, &[])).unwrap();
+            record[4] = version;
+            // Older ones had no checksums of sectors.
+            let bytes = if version < 6 { &mut block[..] } else { &mut record[..] };
+            bytes[4] = version;
+            bytes[8..16].copy_from_slice(&MAGIC);
+            let sum = crc32c::crc32c(&bytes[4..]);
+            bytes[..4].copy_from_slice(&sum.to_le_bytes());
+            if version >= 6 {
+                into_sectors(&record, &mut block);
+            }
             file.write_at(0, &block).unwrap();
             newest(&|_| Some(file.clone()), &read_copies(&*file).unwrap())
         };
-        assert!(matches!(write(6), Err(Error::TooNew { found: 6, known: 5 })));
-        assert!(matches!(write(4), Err(Error::TooOld { found: 4, oldest: 5 })));
+        assert!(matches!(write(7), Err(Error::TooNew { found: 7, known: 6 })));
+        assert!(matches!(write(5), Err(Error::TooOld { found: 5, oldest: 6 })));
     }
 }

@@ -7,13 +7,13 @@ use super::{
     disks::StateOf,
     open::file_name,
     place,
-    root::{self, RootFault},
+    root::{self, ListedRun, RootFault},
     space::{self, CHUNK_PAGES, SEGMENT_PAGES},
     table::{self, FANOUT, PageEntry},
 };
 use crate::{
     Error, Result,
-    page::{PageId, PageKind, damaged_sector},
+    page::{PageId, PageKind, PageSize, damaged_sector},
     sync::atomic::Ordering,
 };
 
@@ -69,6 +69,7 @@ impl ShadowStore {
             report: StoreReport::default(),
             reached: BTreeMap::new(),
             copies: self.space.lock().copies(),
+            newest: Vec::new(),
             complete: true,
             progress,
         };
@@ -91,6 +92,9 @@ struct Walk<'a> {
     reached: BTreeMap<u64, (u8, u64)>,
     /// Copies that each page should have.
     copies: usize,
+    /// Where the newest batch wrote, if it lists its pages: there a crash may have left one copy only of each, and whoever
+    /// opens the store writes the other.
+    newest: Vec<std::ops::Range<u64>>,
     /// Whether nothing damaged hides what else is reached.
     complete: bool,
     progress: &'a mut dyn FnMut(u64, u64),
@@ -125,17 +129,12 @@ impl Walk<'_> {
             self.reached.extend((place..place + pages).map(|physical| (physical, (0, 0))));
             match copy {
                 Err(RootFault::Damaged(detail)) => {
-                    // The pair that the next batch writes can have been torn by a crash in it.
-                    let pair_of_newest = at / 2 == newest.batch % 2;
-                    let severity = match pair_of_newest || newest.closed {
-                        true => Severity::Spare,
-                        false => Severity::Trace,
-                    };
-                    self.find(
-                        place,
-                        format!("copy {at} of the page table pointer (another is whole): {detail}"),
-                        severity,
-                    );
+                    let detail = format!("copy {at} of the page table pointer (another is whole): {detail}");
+                    self.find(place, detail, Severity::Spare);
+                }
+                Err(RootFault::Torn) => {
+                    let detail = format!("copy {at} of the page table pointer was cut short by a crash");
+                    self.find(place, detail, Severity::Trace);
                 }
                 Err(RootFault::TooNew(found)) => {
                     return Err(Error::TooNew { found, known: root::FORMAT_VERSION });
@@ -151,6 +150,12 @@ impl Walk<'_> {
                     ),
                     Severity::Trace,
                 ),
+                Ok(copy) if copy.root.batch == newest.batch && self.copies > 1 => {
+                    let copies = |run: &ListedRun| -> Vec<std::ops::Range<u64>> {
+                        run.place.copies().map(|copy| copy..copy + run.pages).collect()
+                    };
+                    self.newest = copy.listed.iter().flat_map(copies).collect();
+                }
                 Ok(copy) if copy.root.database != newest.database => {
                     self.find(
                         place,
@@ -162,6 +167,15 @@ impl Walk<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether what is wrong with a copy can be what a crash left in the writing of the newest batch: whole sectors.
+    fn is_cut_short(&self, copy: u64, size: PageSize) -> bool {
+        if !self.newest.iter().any(|run| run.contains(&copy)) {
+            return false;
+        }
+        let mut block = vec![0; size.bytes()];
+        self.store.disks.read(copy, &mut block).is_ok() && damaged_sector(&block).is_none()
     }
 
     /// Checks a page and all below it.
@@ -202,11 +216,13 @@ impl Walk<'_> {
             return Ok(());
         };
         for (copy, detail) in wrong {
-            self.find(
-                copy,
-                format!("{detail} (the other copy is whole: `gnomon scrub` repairs this one)"),
-                Severity::Spare,
-            );
+            let (severity, repair) = match self.is_cut_short(copy, entry.size) {
+                true => {
+                    (Severity::Trace, "a crash cut its writing short, and opening the database repairs it")
+                }
+                false => (Severity::Spare, "`gnomon scrub` repairs this one"),
+            };
+            self.find(copy, format!("{detail} (the other copy is whole: {repair})"), severity);
         }
         let expected_table = level > 0;
         if (page.kind() == PageKind::PageTable) != expected_table
@@ -283,7 +299,12 @@ impl Walk<'_> {
         let is_empty = |segment: &u64| !occupied.contains(segment);
         self.report.segments_empty += (0..end / SEGMENT_PAGES).filter(is_empty).count() as u64;
         let unit = self.store.unit.bytes();
-        let file_end = member.file.len()? / unit as u64;
+        let len = member.file.len()?;
+        let file_end = len / unit as u64;
+        if !len.is_multiple_of(unit as u64) {
+            let detail = format!("the file goes on for {} bytes behind its last page", len % unit as u64);
+            self.find(place::physical(disk, file_end), detail, Severity::Spare);
+        }
         let mut block = vec![0; unit];
         let free = (0..file_end).map(|page| place::physical(disk, page));
         for page in free.filter(|page| !reached.contains(page) && !marked.contains(page)) {
