@@ -156,6 +156,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
+    let is_new = !arguments.directory.join("pages").exists();
     let engine = arguments.storage.open(&arguments.directory, arguments.pool_mib)?;
     let reports = Reports::begin(engine.clone());
     let database =
@@ -183,6 +184,9 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;
     let address = server.local_addr();
+    if is_new {
+        tell(&mut stderr(), &format!("{} is a new database", arguments.directory.display()));
+    }
     tell(&mut stdout(), &format!("serving {} on {address}", arguments.directory.display()));
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
     let ran = server.run();

@@ -210,7 +210,7 @@ impl fmt::Display for Error {
             Error::NotADatabase { path, detail } => write!(f, "{path} is not a Gnomon database: {detail}"),
             Error::DiskMissing { disk, mirrored: true } => write!(
                 f,
-                "disk {disk} of the database is missing: bring it back; or, if it is lost for good and was not used without the others, open the database degraded, from the copies on these"
+                "disk {disk} of the database is missing: bring it back; or, if it is lost for good and was not used without the others, open the database degraded (`--degraded`), from the copies on these"
             ),
             Error::DiskMissing { disk, mirrored: false } => write!(
                 f,

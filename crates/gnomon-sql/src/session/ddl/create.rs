@@ -28,6 +28,9 @@ fn check_clauses(create: &CreateTable) -> Result<()> {
     refuse(create.partition_by.is_some() || create.partition_of.is_some(), "table partitioning")?;
     refuse(create.or_replace, "CREATE OR REPLACE TABLE")?;
     refuse(create.external || create.clone.is_some(), "this form of CREATE TABLE")?;
+    refuse(create.without_rowid, "WITHOUT ROWID")?;
+    refuse(create.strict, "STRICT")?;
+    refuse(create.on_commit.is_some(), "ON COMMIT of a table that is not temporary")?;
     match &create.table_options {
         // Other storage parameters than page_size, such as fillfactor, are about a storage that this is not.
         CreateTableOptions::None | CreateTableOptions::With(_) => Ok(()),

@@ -9,25 +9,63 @@ use crate::{Result, SqlError, SqlState};
 /// The name of the storage parameter.
 pub(super) const PAGE_SIZE: &str = "page_size";
 
+/// PostgreSQL's others: they are about a storage that this is not.
+const TABLE_PARAMETERS: [&str; 7] = [
+    "fillfactor",
+    "toast",
+    "parallel_workers",
+    "autovacuum_",
+    "vacuum_",
+    "log_autovacuum_min_duration",
+    "user_catalog_table",
+];
+const INDEX_PARAMETERS: [&str; 7] = [
+    "fillfactor",
+    "deduplicate_items",
+    "buffering",
+    "fastupdate",
+    "gin_pending_list_limit",
+    "pages_per_range",
+    "autosummarize",
+];
+
 /// What WITH (page_size = ...) says of a table.
 pub(super) fn page_size_of_table(options: &[SqlOption]) -> Result<Option<PageSize>> {
-    let given = options.iter().filter_map(|option| match option {
-        SqlOption::KeyValue { key, value } if fold(key) == PAGE_SIZE => Some(value),
-        _ => None,
-    });
-    given.map(page_size).next_back().transpose()
+    let mut found = None;
+    for option in options {
+        if let SqlOption::KeyValue { key, value } = option {
+            match fold(key) {
+                key if key == PAGE_SIZE => found = Some(page_size(value)?),
+                key => check_ignored(&key, &TABLE_PARAMETERS)?,
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// What it says of an index.
 pub(super) fn page_size_of_index(options: &[Expr]) -> Result<Option<PageSize>> {
-    let given = options.iter().filter_map(|option| match option {
-        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => match &**left {
-            Expr::Identifier(name) if fold(name) == PAGE_SIZE => Some(&**right),
-            _ => None,
-        },
-        _ => None,
-    });
-    given.map(page_size).next_back().transpose()
+    let mut found = None;
+    for option in options {
+        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = option
+            && let Expr::Identifier(name) = &**left
+        {
+            match fold(name) {
+                name if name == PAGE_SIZE => found = Some(page_size(right)?),
+                name => check_ignored(&name, &INDEX_PARAMETERS)?,
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a storage parameter, or those that begin like it, is PostgreSQL's: it has no effect. Others are refused.
+fn check_ignored(name: &str, known: &[&str]) -> Result<()> {
+    if known.iter().any(|known| name.starts_with(known)) {
+        return Ok(());
+    }
+    let message = format!("unrecognized parameter \"{name}\"");
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
 /// A size in bytes, or as text with one of PostgreSQL's units: B, kB, MB.

@@ -79,6 +79,9 @@ impl InsertPlan {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::unsupported("INSERT into a function or query"));
         };
+        if insert.or.is_some() || insert.ignore || insert.overwrite {
+            return Err(SqlError::unsupported("INSERT OR ...").hint("Use INSERT ... ON CONFLICT."));
+        }
         let table = binder.target_table(name)?;
         let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
         let (positions, explicit) = target_columns(&table, &insert.columns)?;

@@ -131,6 +131,9 @@ impl UpdatePlan {
         update: &ast::Update,
         view: &View,
     ) -> Result<UpdatePlan> {
+        if update.or.is_some() {
+            return Err(SqlError::unsupported("UPDATE OR ..."));
+        }
         if !update.order_by.is_empty() || update.limit.is_some() {
             return Err(SqlError::unsupported("ORDER BY or LIMIT in UPDATE"));
         }

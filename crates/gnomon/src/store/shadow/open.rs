@@ -157,7 +157,7 @@ impl ShadowStore {
             let first = owners.iter().flatten().next().expect("this is one");
             if owner.root.database != first.root.database {
                 return Err(not_a_database(
-                    "the disks are of different databases; name the directories of one".into(),
+                    "of the directories that belong together some hold another database, perhaps one that was made when the right directory was missing: move it out of the way".into(),
                 ));
             }
             if !numbers.insert((owner.disk, identity_of(owner))) {
