@@ -76,6 +76,12 @@ struct Tpcb {
     /// directory is: a temporary directory in memory has none.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Whether additions lock what they mean: on, or off for exclusive locks on rows.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = parse_switch)]
+    semantic_locks: bool,
+    /// Work within each transaction, slept after the branch was changed, in milliseconds.
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = parse_seconds)]
+    think_ms: f64,
     /// The buffer pool, in MiB.
     ///
     /// Pages are kept there; what does not fit is read again.
@@ -96,6 +102,14 @@ struct Tpcb {
     /// It goes to standard output on one line; errors and progress stay on standard error.
     #[arg(long)]
     json: bool,
+}
+
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off".into()),
+    }
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -120,6 +134,8 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
         clients: arguments.clients.into(),
         warm_up_seconds: arguments.warm_up,
         measured_seconds: arguments.seconds,
+        semantic_locks: arguments.semantic_locks,
+        think_ms: arguments.think_ms,
         pool_mib: arguments.pool_mib as usize,
         dir: arguments.dir.clone(),
     };

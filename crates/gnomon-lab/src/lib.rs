@@ -17,5 +17,6 @@ pub mod drive;
 pub mod experiment;
 pub mod progress;
 pub mod report;
+pub mod row;
 pub mod store;
 pub mod tpcb;

@@ -6,10 +6,12 @@
 use std::{error, fmt, path::Path, str::FromStr};
 
 use gnomon::{
-    Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
+    Applied, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
     TxnOptions, disk::Disk, sync::Arc,
 };
 use serde::Serialize;
+
+use crate::row;
 
 /// The number of a table, from zero.
 pub type Table = usize;
@@ -80,6 +82,16 @@ pub trait Operations {
     fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Writes a key, present or not.
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Adds to the number at the head of a row, if it is within `min..=max` afterwards; false if it is not.
+    fn add(&mut self, table: Table, key: &[u8], delta: i64, min: i64, max: i64) -> Result<bool> {
+        let missing = || StoreError::unexpected(format!("a row of table {table} is missing"));
+        let mut row = self.get_for_update(table, key)?.ok_or_else(missing)?;
+        let sum = row::number(&row).ok_or_else(missing)?.checked_add(delta);
+        let Some(sum) = sum.filter(|sum| (min..=max).contains(sum)) else { return Ok(false) };
+        row[..8].copy_from_slice(&sum.to_le_bytes());
+        self.put(table, key, &row)?;
+        Ok(true)
+    }
     /// Writes a key that is absent.
     fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
 }
@@ -126,12 +138,21 @@ impl FromStr for Recovery {
 /// Gnomon, in this process, without SQL: a tree a table.
 pub struct GnomonStore {
     database: Database,
+    /// How transactions begin.
+    options: TxnOptions,
 }
 
 impl GnomonStore {
+    /// Whether additions lock what they mean, or rows exclusively.
+    pub fn with_semantic_locks(mut self, on: bool) -> GnomonStore {
+        self.options.exclusive_operations = !on;
+        self
+    }
+
     /// Makes a database with so many tables in a directory that holds none, with the engine's own settings.
     pub fn create(directory: &Path, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
-        let database = Database::open(directory, Options { pool_bytes, ..Options::default() })?;
+        let options = Options { pool_bytes, operations: vec![row::family()], ..Options::default() };
+        let database = Database::open(directory, options)?;
         if database.durable_csn().0 != 0 {
             return Err(StoreError::unexpected(format!(
                 "{} holds a database already: give another directory",
@@ -143,6 +164,7 @@ impl GnomonStore {
 
     /// Makes a database with so many tables on a disk that holds none.
     pub fn create_on(disk: Arc<dyn Disk>, tables: usize, options: Options) -> Result<GnomonStore> {
+        let options = Options { operations: vec![row::family()], ..options };
         let database = Database::open_on(disk, options)?;
         if database.durable_csn().0 != 0 {
             return Err(StoreError::unexpected("the disk holds a database already"));
@@ -158,13 +180,15 @@ impl GnomonStore {
             }
         }
         txn.commit()?;
-        Ok(GnomonStore { database })
+        Ok(GnomonStore { database, options: TxnOptions::default() })
     }
 
     /// Opens a database that [`GnomonStore::create`] made.
     pub fn open(directory: &Path, pool_bytes: usize) -> Result<GnomonStore> {
-        let options = Options { create: false, pool_bytes, ..Options::default() };
-        Ok(GnomonStore { database: Database::open(directory, options)? })
+        let operations = vec![row::family()];
+        let options = Options { create: false, pool_bytes, operations, ..Options::default() };
+        let database = Database::open(directory, options)?;
+        Ok(GnomonStore { database, options: TxnOptions::default() })
     }
 
     /// The database.
@@ -185,7 +209,7 @@ pub fn tree(table: Table) -> TreeId {
 
 impl Store for GnomonStore {
     fn name(&self) -> &str {
-        "gnomon"
+        if self.options.exclusive_operations { "gnomon-exclusive" } else { "gnomon" }
     }
 
     fn load(&self, table: Table, rows: &[Row]) -> Result<()> {
@@ -199,7 +223,7 @@ impl Store for GnomonStore {
     }
 
     fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        let mut txn = self.database.begin(TxnOptions::default())?;
+        let mut txn = self.database.begin(self.options.clone())?;
         body(&mut txn)?;
         txn.commit()?;
         Ok(())
@@ -224,6 +248,15 @@ impl Operations for Transaction {
     fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.start_statement()?;
         Ok(self.get_locked(tree(table), key, RowLock::Exclusive)?)
+    }
+
+    fn add(&mut self, table: Table, key: &[u8], delta: i64, min: i64, max: i64) -> Result<bool> {
+        self.start_statement()?;
+        match self.apply(tree(table), key, &row::add(delta, min, max))? {
+            Applied::Done => Ok(true),
+            Applied::Refused(_) => Ok(false),
+            Applied::Absent => Err(StoreError::unexpected(format!("a row of table {table} is missing"))),
+        }
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()> {

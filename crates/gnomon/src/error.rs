@@ -52,6 +52,15 @@ pub enum Error {
         /// The value's length in bytes.
         bytes: usize,
     },
+    /// An operation does not suit the key's value, or its arguments are none; the text says why.
+    Operation(Box<str>),
+    /// No operation of this name is registered ([`Options::operations`](crate::Options::operations)).
+    NoSuchOperation {
+        /// The family's name.
+        family: Box<str>,
+        /// The operation's name.
+        operation: Box<str>,
+    },
     /// The tree does not exist, or no longer.
     NoSuchTree(crate::TreeId),
     /// A write was asked of a read-only transaction.
@@ -160,6 +169,8 @@ impl Error {
             Error::KeyExists
             | Error::KeyTooLong { .. }
             | Error::ValueTooLong { .. }
+            | Error::Operation(_)
+            | Error::NoSuchOperation { .. }
             | Error::NoSuchTree(_)
             | Error::ReadOnly
             | Error::GidInUse(_)
@@ -204,6 +215,11 @@ impl fmt::Display for Error {
             Error::ValueTooLong { bytes } => {
                 write!(f, "a value of {bytes} bytes exceeds the maximum of {}", crate::VALUE_BYTES_MAX)
             }
+            Error::Operation(why) => write!(f, "the operation cannot be applied: {why}"),
+            Error::NoSuchOperation { family, operation } => write!(
+                f,
+                "there is no operation '{operation}' in a family '{family}': open the database with the operations that its transactions use"
+            ),
             Error::NoSuchTree(tree) => write!(f, "tree {tree} does not exist"),
             Error::ReadOnly => f.write_str("a read-only transaction cannot write"),
             Error::BadOption(detail) => f.write_str(detail),

@@ -25,6 +25,7 @@ pub mod env;
 mod error;
 mod id;
 pub mod lock;
+pub mod op;
 mod page;
 mod store;
 pub mod sync;
@@ -39,9 +40,9 @@ pub use store::shadow::{
     check_backup, read_header as read_backup_header,
 };
 pub use txn::{
-    Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options, PreparedInfo,
-    PreparedTransaction, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TreeOptions,
-    TxnOptions, VerifiedTree, VerifyReport, restore, verify,
+    Applied, Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options,
+    PreparedInfo, PreparedTransaction, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock,
+    TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

@@ -76,6 +76,8 @@ struct Tpcb {
 enum Kind {
     /// This project.
     Gnomon,
+    /// This project, with exclusive locks on the rows that are added to.
+    GnomonExclusive,
     /// fjall with its single-writer transactions.
     Fjall,
     /// fjall with its optimistic transactions.
@@ -89,8 +91,11 @@ enum Kind {
 impl Kind {
     fn create(self, directory: &Path, pool_bytes: usize, recovery: Recovery) -> Result<Box<dyn Store>> {
         Ok(match self {
-            Kind::Gnomon => match recovery {
-                Recovery::Shadow => Box::new(GnomonStore::create(directory, tpcb::TABLES, pool_bytes)?),
+            Kind::Gnomon | Kind::GnomonExclusive => match recovery {
+                Recovery::Shadow => Box::new(
+                    GnomonStore::create(directory, tpcb::TABLES, pool_bytes)?
+                        .with_semantic_locks(self == Kind::Gnomon),
+                ),
             },
             Kind::Fjall => Box::new(fjall_store::SingleWriter::create(directory, tpcb::TABLES, pool_bytes)?),
             Kind::FjallOptimistic => {
@@ -173,7 +178,7 @@ fn run(bank: &mut Bank, scale: &tpcb::Scale, arguments: &Tpcb, clients: usize, r
         seed: arguments.seed.wrapping_add(round),
         cancel: Arc::default(),
     };
-    let measured = tpcb::run(&*bank.store, scale, &load, bank.runs)?;
+    let measured = tpcb::run(&*bank.store, scale, &load, bank.runs, std::time::Duration::ZERO)?;
     bank.runs += 1;
     bank.committed += measured.committed_in_all;
     let invariant = tpcb::check(&*bank.store, scale, bank.committed)?;

@@ -171,6 +171,7 @@ impl Session {
             isolation,
             read_only,
             after,
+            exclusive_operations: false,
             lock_timeout: self.settings.lock_timeout(),
             interrupt: Some(self.interrupt.clone()),
         };

@@ -130,7 +130,12 @@ impl Shape {
 
     /// Whether a value of that length is stored in the leaf, beside its key, and not in overflow pages.
     pub(super) const fn is_inline(self, key_bytes: usize, value_bytes: usize) -> bool {
-        TAG_BYTES + key_bytes + value_bytes <= self.entry_cell_max()
+        value_bytes <= self.inline_bytes_max(key_bytes)
+    }
+
+    /// The longest value that is, in bytes.
+    pub(super) const fn inline_bytes_max(self, key_bytes: usize) -> usize {
+        self.entry_cell_max().saturating_sub(TAG_BYTES + key_bytes)
     }
 
     /// What an entry takes of its leaf at most, in bytes.

@@ -113,6 +113,11 @@ pub fn key_bytes_max(size: PageSize) -> usize {
     layout::key_bytes_max(size)
 }
 
+/// The longest value that a leaf of a tree with nodes of `size` holds beside a key of that length, in bytes.
+pub fn inline_bytes_max(size: PageSize, key_bytes: usize) -> usize {
+    Shape::of(size).inline_bytes_max(key_bytes)
+}
+
 /// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: bytes of its leaf,
 /// and pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
 pub fn room_for(

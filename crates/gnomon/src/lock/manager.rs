@@ -5,13 +5,14 @@ use std::{collections::HashSet, fmt, time::Duration};
 use super::{
     Interrupt, LockName, Mode, Modes, TableId,
     deadlock::{Detector, Place, wake},
+    escrow::{Claim, Hold, Pending, Replaced},
     park::{Outcome, Parking, Wakeup},
-    shard::{Answer, Fate, Shard, Waiter, Wake},
+    shard::{Answer, Claimed, Claims, Fate, Shard, Waiter, Wake},
 };
 use crate::{
     Error, Result, TxnId,
     env::Clock,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 /// Shards, a power of two: enough that two threads seldom want the same.
@@ -80,6 +81,10 @@ pub struct LockInfo {
     pub mode: &'static str,
     /// Since when the owner waits, by the manager's clock; none if it holds the lock.
     pub waiting_since: Option<Duration>,
+    /// What it holds of quantities under the name.
+    pub pending: Vec<Pending>,
+    /// What it claims of them and waits for.
+    pub claims: Vec<Claim>,
 }
 
 impl LockManager {
@@ -126,7 +131,7 @@ impl LockManager {
     pub fn snapshot(&self) -> Vec<LockInfo> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            shard.0.lock().visit(|name, txn, mode, waiter| {
+            shard.0.lock().visit(|name, txn, mode, waiter, pending| {
                 let table = &self.tables[name.table.index()];
                 all.push(LockInfo {
                     table: table.name,
@@ -135,6 +140,10 @@ impl LockManager {
                     txn,
                     mode: table.modes.name(mode),
                     waiting_since: waiter.map(|w| w.since),
+                    pending,
+                    claims: waiter
+                        .and_then(|w| w.claims.as_ref())
+                        .map_or_else(Vec::new, |c| c.claims.to_vec()),
                 });
             });
         }
@@ -198,11 +207,27 @@ pub struct LockOwner {
 }
 
 /// One step of a [`LockOwner`]: what it held of a lock before.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Acquired {
     slot: u32,
     shard: u16,
-    before: Option<Mode>,
+    before: Before,
+}
+
+/// What an owner held of a lock before a step.
+#[derive(Debug)]
+enum Before {
+    /// The lock in a mode, or not at all.
+    Mode(Option<Mode>),
+    /// These parts of the quantities under it, and the lock.
+    Claims(Replaced),
+}
+
+impl Acquired {
+    /// Whether the step took the lock.
+    fn is_first(&self) -> bool {
+        matches!(self.before, Before::Mode(None))
+    }
 }
 
 /// A point in the course of a [`LockOwner`], for [`LockOwner::release_since`].
@@ -215,6 +240,8 @@ pub(super) enum Requested {
     Granted,
     /// It would have to wait and was not allowed to.
     Refused,
+    /// The claim at this place cannot be met.
+    Denied(usize),
     Waiting(Wait),
 }
 
@@ -222,8 +249,17 @@ pub(super) enum Requested {
 #[derive(Debug)]
 pub(super) struct Wait {
     place: Place,
-    before: Option<Mode>,
-    instant: bool,
+    kind: WaitKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum WaitKind {
+    /// For a lock that is held in a mode, or not yet.
+    Lock(Option<Mode>),
+    /// For a lock that nobody can hold.
+    Instant,
+    /// For claims under a lock that is held.
+    Claims,
 }
 
 impl LockOwner {
@@ -251,14 +287,60 @@ impl LockOwner {
     pub fn lock(&mut self, name: LockName<'_>, mode: Mode, options: &WaitOptions<'_>) -> Result<()> {
         match self.request(&name, mode, !options.nowait)? {
             Requested::Granted => Ok(()),
+            Requested::Refused | Requested::Denied(_) => Err(Error::LockTimeout),
+            Requested::Waiting(wait) => self.wait(wait, options).map(|_| ()),
+        }
+    }
+
+    /// Claims of quantities under a lock that the owner holds in a mode that others can hold beside it: all of the
+    /// claims, or none. Returns the place of the first claim that cannot be met, whatever others do; with
+    /// `keeps_refusal`, others keep it so until this owner ends. Waits, as `options` say, for as long as that depends
+    /// on others. What is claimed counts as committed if the owner ends by
+    /// [`release_committed`](LockOwner::release_committed).
+    ///
+    /// # Errors
+    /// Those of [`lock`](LockOwner::lock).
+    ///
+    /// # Panics
+    /// If the owner does not hold the lock.
+    pub fn claim(
+        &mut self,
+        name: LockName<'_>,
+        claims: &[Claim],
+        keeps_refusal: bool,
+        options: &WaitOptions<'_>,
+    ) -> Result<Option<usize>> {
+        match self.request_claims(&name, claims, keeps_refusal, !options.nowait)? {
+            Requested::Granted => Ok(None),
+            Requested::Denied(place) => Ok(Some(place)),
             Requested::Refused => Err(Error::LockTimeout),
-            Requested::Waiting(wait) => self.wait(wait, options),
+            Requested::Waiting(wait) => match self.wait(wait, options)? {
+                Some(claimed) => Ok(claimed.refused),
+                None => Ok(None),
+            },
         }
     }
 
     /// Locks as [`lock`](LockOwner::lock) does, but false instead of waiting.
     pub fn try_lock(&mut self, name: LockName<'_>, mode: Mode) -> bool {
         matches!(self.request(&name, mode, false), Ok(Requested::Granted))
+    }
+
+    /// What the owner holds of quantities under a lock.
+    pub(crate) fn claimed(&self, name: LockName<'_>) -> Vec<(u32, Hold)> {
+        let hash = name.hash();
+        let shard = self.manager.shard(shard_index(hash)).lock();
+        shard.held(&name, hash, self.txn).map_or_else(Vec::new, |(slot, _)| shard.claimed(slot, self.txn))
+    }
+
+    /// Takes up what it held of a quantity in an earlier run, under a lock that it holds. `value` is what is committed
+    /// now.
+    pub(crate) fn take_up(&mut self, name: LockName<'_>, quantity: u32, value: i128, hold: Hold) {
+        let hash = name.hash();
+        let mut shard = self.manager.shard(shard_index(hash)).lock();
+        if let Some((slot, _)) = shard.held(&name, hash, self.txn) {
+            shard.take_up(slot, quantity, value, Hold { txn: self.txn, ..hold });
+        }
     }
 
     /// The mode in which the owner holds a lock.
@@ -271,7 +353,7 @@ impl LockOwner {
     /// Calls `visit` with every lock that it holds, in the order in which they were first taken. `visit` must not use
     /// the lock manager.
     pub fn visit_held(&self, mut visit: impl FnMut(LockName<'_>, Mode)) {
-        let logged = self.log.iter().filter(|step| step.slot != RELEASED && step.before.is_none());
+        let logged = self.log.iter().filter(|step| step.slot != RELEASED && step.is_first());
         let logged = logged.map(|step| (step.shard, step.slot));
         for (shard, slot) in self.kept.iter().copied().chain(logged) {
             let shard = self.manager.shard(usize::from(shard)).lock();
@@ -308,7 +390,7 @@ impl LockOwner {
         let mut woken = Vec::new();
         for &(shard, slot) in &covered {
             let mut shard = self.manager.shard(usize::from(shard)).lock();
-            shard.set_back(&self.manager.tables, slot, self.txn, None, &mut woken);
+            shard.set_back(&self.manager.tables, slot, self.txn, None, false, &mut woken);
         }
         for step in self.log.iter_mut().filter(|step| covered.contains(&(step.shard, step.slot))) {
             step.slot = RELEASED;
@@ -331,12 +413,12 @@ impl LockOwner {
         let index = shard_index(hash);
         let mut shard = self.manager.shard(index).lock();
         let Some((slot, _)) = shard.held(&name, hash, self.txn) else { return false };
-        shard.set_back(&self.manager.tables, slot, self.txn, None, &mut woken);
+        shard.set_back(&self.manager.tables, slot, self.txn, None, false, &mut woken);
         drop(shard);
         wake(woken);
         for step in self.log.iter_mut().rev().filter(|s| s.slot == slot && usize::from(s.shard) == index) {
             step.slot = RELEASED;
-            if step.before.is_none() {
+            if step.is_first() {
                 break;
             }
         }
@@ -358,7 +440,7 @@ impl LockOwner {
         let mut woken = Vec::new();
         while self.log.len() > mark.0 {
             let Some(step) = self.log.pop() else { break };
-            self.undo(step, step.before, &mut woken);
+            self.undo(&step, &mut woken);
         }
         self.mark_max = mark.0.min(self.log.len());
         wake(woken);
@@ -371,19 +453,25 @@ impl LockOwner {
         let mut woken = Vec::new();
         let mut done = HashSet::new();
         let steps: Vec<Acquired> = self.log.drain(mark.0.min(self.log.len())..).collect();
+        for step in steps.iter().rev().filter(|step| step.slot != RELEASED) {
+            if let Before::Claims(replaced) = &step.before {
+                let mut shard = self.manager.shard(usize::from(step.shard)).lock();
+                shard.restore(&self.manager.tables, step.slot, self.txn, replaced, true, &mut woken);
+            }
+        }
         for step in steps {
             // The first step tells what was held at the mark.
+            let Before::Mode(before) = step.before else { continue };
             if step.slot == RELEASED || !done.insert((step.shard, step.slot)) {
                 continue;
             }
             let mut shard = self.manager.shard(usize::from(step.shard)).lock();
             let Some((table, mode)) = shard.held_at(step.slot, self.txn) else { continue };
             let weaker = weaker(table, mode);
-            let kept =
-                step.before.map_or(weaker, |before| self.manager.modes(table).supremum(before, weaker));
-            shard.set_back(&self.manager.tables, step.slot, self.txn, Some(kept), &mut woken);
+            let kept = before.map_or(weaker, |before| self.manager.modes(table).supremum(before, weaker));
+            shard.set_back(&self.manager.tables, step.slot, self.txn, Some(kept), false, &mut woken);
             drop(shard);
-            if step.before != Some(kept) {
+            if before != Some(kept) {
                 self.log.push(step);
             }
         }
@@ -391,16 +479,25 @@ impl LockOwner {
         wake(woken);
     }
 
-    /// Releases everything, the latest first.
+    /// Releases everything, the latest first: the owner has changed nothing.
     pub fn release_all(&mut self) {
+        self.end(false);
+    }
+
+    /// Releases everything, the latest first: what the owner has claimed is committed, and there for others to see.
+    pub fn release_committed(&mut self) {
+        self.end(true);
+    }
+
+    fn end(&mut self, committed: bool) {
         let mut woken = Vec::new();
         while let Some(step) = self.log.pop() {
-            if step.before.is_none() {
-                self.undo(step, None, &mut woken);
+            if step.is_first() {
+                self.set_back(step.shard, step.slot, None, committed, &mut woken);
             }
         }
         for (shard, slot) in std::mem::take(&mut self.kept) {
-            self.undo(Acquired { slot, shard, before: None }, None, &mut woken);
+            self.set_back(shard, slot, None, committed, &mut woken);
         }
         self.mark_max = 0;
         if std::mem::take(&mut self.wait_count) > 0 {
@@ -409,16 +506,34 @@ impl LockOwner {
         wake(woken);
     }
 
-    fn undo(&mut self, step: Acquired, before: Option<Mode>, woken: &mut Vec<Wake>) {
-        if step.slot != RELEASED {
-            let mut shard = self.manager.shard(usize::from(step.shard)).lock();
-            shard.set_back(&self.manager.tables, step.slot, self.txn, before, woken);
+    fn undo(&mut self, step: &Acquired, woken: &mut Vec<Wake>) {
+        match &step.before {
+            Before::Mode(before) => self.set_back(step.shard, step.slot, *before, false, woken),
+            Before::Claims(replaced) if step.slot != RELEASED => {
+                let mut shard = self.manager.shard(usize::from(step.shard)).lock();
+                shard.restore(&self.manager.tables, step.slot, self.txn, replaced, false, woken);
+            }
+            Before::Claims(_) => {}
+        }
+    }
+
+    fn set_back(
+        &mut self,
+        shard: u16,
+        slot: u32,
+        before: Option<Mode>,
+        committed: bool,
+        woken: &mut Vec<Wake>,
+    ) {
+        if slot != RELEASED {
+            let mut shard = self.manager.shard(usize::from(shard)).lock();
+            shard.set_back(&self.manager.tables, slot, self.txn, before, committed, woken);
             self.held_count -= u64::from(before.is_none());
         }
     }
 
     fn acquired(&mut self, shard: usize, slot: u32, before: Option<Mode>) {
-        self.log.push(Acquired { slot, shard: shard as u16, before });
+        self.log.push(Acquired { slot, shard: shard as u16, before: Before::Mode(before) });
         self.held_count += u64::from(before.is_none());
     }
 
@@ -427,7 +542,7 @@ impl LockOwner {
     pub(super) fn request(&mut self, name: &LockName<'_>, mode: Mode, may_wait: bool) -> Result<Requested> {
         let hash = name.hash();
         let index = shard_index(hash);
-        let manager = &self.manager;
+        let manager = self.manager.clone();
         let mut woken = Vec::new();
         let mut shard = manager.shard(index).lock();
         let answer = shard.request(&manager.tables, name, hash, self.txn, mode, &mut woken);
@@ -442,39 +557,80 @@ impl LockOwner {
             Answer::Blocked { .. } if !may_wait => return Ok(Requested::Refused),
             Answer::Blocked { slot, target, before } => (slot, target, before),
         };
-        let parking = self.parking.get_or_insert_with(|| manager.parking());
-        parking.reset();
-        self.wait_count += 1;
-        let number = self.wait_count;
-        let (conversion, since) = (before.is_some(), manager.clock.now());
-        shard.enqueue(
-            slot,
-            Waiter {
-                txn: self.txn,
-                number,
-                mode: target,
-                conversion,
-                since,
-                parking: parking.clone(),
-                overtaken: 0,
-            },
-        );
-        drop(shard);
-        let weight = self.weight.saturating_add(self.held_count);
-        let place = Place { shard: index, slot, number, weight };
-        #[cfg(test)]
-        if manager.planted == Some(Planted::IgnoresDeadlocks) {
-            return Ok(Requested::Waiting(Wait { place, before, instant: false }));
-        }
-        if manager.break_deadlocks(self.txn, place) {
-            return Err(Error::Deadlock);
-        }
-        let instant = manager.modes(name.table).is_instant(mode);
-        Ok(Requested::Waiting(Wait { place, before, instant }))
+        let kind = match manager.modes(name.table).is_instant(mode) {
+            true => WaitKind::Instant,
+            false => WaitKind::Lock(before),
+        };
+        let waiter = self.waiter(target, before.is_some(), None);
+        let place = self.enqueue(shard, index, slot, waiter);
+        self.waiting(place, kind)
     }
 
-    /// Sleeps until the request is granted or fails.
-    fn wait(&mut self, wait: Wait, options: &WaitOptions<'_>) -> Result<()> {
+    /// Claims of quantities; queues the request if it must wait and may. Fails if that is a deadlock and the owner its
+    /// victim.
+    pub(super) fn request_claims(
+        &mut self,
+        name: &LockName<'_>,
+        claims: &[Claim],
+        keeps_refusal: bool,
+        may_wait: bool,
+    ) -> Result<Requested> {
+        let hash = name.hash();
+        let index = shard_index(hash);
+        let manager = self.manager.clone();
+        let mut shard = manager.shard(index).lock();
+        let (slot, mode) = shard.held(name, hash, self.txn).expect("who claims holds the lock");
+        if let Some(claimed) = shard.claim(&manager.tables, slot, self.txn, claims, keeps_refusal) {
+            drop(shard);
+            let refused = claimed.refused;
+            self.note_claimed(index, slot, claimed);
+            return Ok(refused.map_or(Requested::Granted, Requested::Denied));
+        }
+        if !may_wait {
+            return Ok(Requested::Refused);
+        }
+        let claims = Claims { claims: claims.into(), keeps_refusal, decided: None };
+        let waiter = self.waiter(mode, true, Some(claims));
+        let place = self.enqueue(shard, index, slot, waiter);
+        self.waiting(place, WaitKind::Claims)
+    }
+
+    fn note_claimed(&mut self, shard: usize, slot: u32, claimed: Claimed) {
+        if !claimed.replaced.is_empty() {
+            let before = Before::Claims(claimed.replaced);
+            self.log.push(Acquired { slot, shard: shard as u16, before });
+        }
+    }
+
+    /// A request of this owner's that is about to wait.
+    fn waiter(&mut self, mode: Mode, conversion: bool, claims: Option<Claims>) -> Waiter {
+        let parking = self.parking.get_or_insert_with(|| self.manager.parking()).clone();
+        parking.reset();
+        self.wait_count += 1;
+        let (number, since) = (self.wait_count, self.manager.clock.now());
+        Waiter { txn: self.txn, number, mode, conversion, since, parking, overtaken: 0, claims }
+    }
+
+    /// Puts a request into its queue, under the same hold of the shard's mutex that found it blocked.
+    fn enqueue(&self, mut shard: MutexGuard<'_, Shard>, index: usize, slot: u32, waiter: Waiter) -> Place {
+        let number = waiter.number;
+        shard.enqueue(slot, waiter);
+        Place { shard: index, slot, number, weight: self.weight.saturating_add(self.held_count) }
+    }
+
+    fn waiting(&self, place: Place, kind: WaitKind) -> Result<Requested> {
+        #[cfg(test)]
+        if self.manager.planted == Some(Planted::IgnoresDeadlocks) {
+            return Ok(Requested::Waiting(Wait { place, kind }));
+        }
+        if self.manager.break_deadlocks(self.txn, place) {
+            return Err(Error::Deadlock);
+        }
+        Ok(Requested::Waiting(Wait { place, kind }))
+    }
+
+    /// Sleeps until the request is granted, its claims are decided, or it fails.
+    fn wait(&mut self, wait: Wait, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
         let parking = self.parking.clone().expect("a request in a queue has its sleeper");
         let begun = self.manager.clock.now();
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
@@ -483,26 +639,21 @@ impl LockOwner {
                 // It may wake up for nothing.
                 let slept = self.manager.clock.now().saturating_sub(begun);
                 match parking.sleep(options.timeout.map(|timeout| timeout.saturating_sub(slept))) {
-                    Wakeup::Ended(Outcome::Victim) => return self.ended(wait, Outcome::Victim),
-                    Wakeup::Ended(Outcome::Granted) if self.fate(&wait) == Fate::Granted => {
-                        return self.ended(wait, Outcome::Granted);
-                    }
+                    Wakeup::Ended(Outcome::Victim) => return Err(Error::Deadlock),
                     Wakeup::TimedOut => break Error::LockTimeout,
                     // One signal may stand for both: it was overtaken, and somebody raised the interrupt.
-                    Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => {
-                        match options.interrupt.map_or(Ok(()), Interrupt::check) {
+                    Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => match self.fate(&wait) {
+                        Fate::Waits => match options.interrupt.map_or(Ok(()), Interrupt::check) {
                             Err(error) => break error,
                             Ok(()) => continue,
-                        }
-                    }
+                        },
+                        fate => return self.ended(&wait, fate).expect("it has ended"),
+                    },
                 }
             },
         };
-        match self.give_up(&wait) {
-            Fate::Waits => Err(gave_up),
-            Fate::Granted => self.ended(wait, Outcome::Granted),
-            Fate::Withdrawn => self.ended(wait, parking.victim()),
-        }
+        let fate = self.give_up(&wait);
+        self.ended(&wait, fate).unwrap_or(Err(gave_up))
     }
 
     /// What has become of a request by now, for its owner, who is awake.
@@ -515,7 +666,7 @@ impl LockOwner {
         let (manager, place, mut woken) = (&self.manager, &wait.place, Vec::new());
         let mut shard = manager.shard(place.shard).lock();
         let fate = shard.fate(place.slot, self.txn, place.number);
-        if fate == Fate::Waits {
+        if matches!(fate, Fate::Waits) {
             shard.withdraw(&manager.tables, place.slot, self.txn, place.number, &mut woken);
         }
         drop(shard);
@@ -523,14 +674,25 @@ impl LockOwner {
         fate
     }
 
-    /// Takes note of how a wait ended.
-    pub(super) fn ended(&mut self, wait: Wait, outcome: Outcome) -> Result<()> {
-        match outcome {
-            Outcome::Victim => return Err(Error::Deadlock),
-            Outcome::Granted if wait.instant => {}
-            Outcome::Granted => self.acquired(wait.place.shard, wait.place.slot, wait.before),
+    /// Takes note of how a wait ended; none if it has not.
+    pub(super) fn ended(&mut self, wait: &Wait, fate: Fate) -> Option<Result<Option<Claimed>>> {
+        let Wait { place, kind } = wait;
+        match (fate, kind) {
+            (Fate::Waits, _) => return None,
+            (Fate::Withdrawn, _) => {
+                if let Some(parking) = &self.parking {
+                    parking.victim();
+                }
+                return Some(Err(Error::Deadlock));
+            }
+            (Fate::Claimed(claimed), _) => {
+                self.note_claimed(place.shard, place.slot, claimed.clone());
+                return Some(Ok(Some(claimed)));
+            }
+            (Fate::Granted, WaitKind::Lock(before)) => self.acquired(place.shard, place.slot, *before),
+            (Fate::Granted, WaitKind::Instant | WaitKind::Claims) => {}
         }
-        Ok(())
+        Some(Ok(None))
     }
 
     /// How a wait has ended, if it has.

@@ -62,6 +62,7 @@
 //! held by a caller that may wait.
 
 mod deadlock;
+mod escrow;
 mod interrupt;
 mod manager;
 mod modes;
@@ -71,6 +72,8 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+pub use escrow::{Claim, Pending};
+pub(crate) use escrow::{Hold, claims_of_two};
 pub use interrupt::{Interrupt, InterruptReason};
 pub use manager::{LockInfo, LockManager, LockOwner, LockTable, Mark, WaitOptions};
 pub use modes::{

@@ -173,6 +173,53 @@ impl Modes {
         Ok(())
     }
 
+    /// These modes, and behind them one for each class of operations: two classes admit each other as `commute` says,
+    /// no other mode admits a class or is admitted by one, and a class together with anything else makes `top`.
+    ///
+    /// # Errors
+    /// A text that says what does not fit: too many modes, a matrix that is not square or not symmetric.
+    pub fn with_classes(
+        mut self,
+        names: &[&'static str],
+        commute: &[Vec<bool>],
+        top: Mode,
+    ) -> Result<Modes, &'static str> {
+        let (first, count) = (self.count, self.count + names.len());
+        if count > MODES_MAX {
+            return Err("there are more classes of operations than modes for them");
+        }
+        if commute.len() != names.len() || commute.iter().any(|row| row.len() != names.len()) {
+            return Err("the matrix of classes is not square");
+        }
+        let mut admits = [ModeSet::EMPTY; MODES_MAX];
+        for (held, admits) in admits.iter_mut().enumerate().take(first) {
+            let held = Mode::new(held);
+            let admitted = (0..first).filter(|requested| self.admitted_by[*requested].contains(held));
+            *admits = admitted.fold(ModeSet::EMPTY, |set, requested| set.with(Mode::new(requested)));
+        }
+        for (at, row) in commute.iter().enumerate() {
+            let mode = Mode::new(first + at);
+            self.names[mode.index()] = names[at];
+            for (other, commutes) in row.iter().enumerate() {
+                if *commutes != commute[other][at] {
+                    return Err("one class commutes with another, and not the other way round");
+                }
+                if *commutes {
+                    let other = Mode::new(first + other);
+                    admits[mode.index()] = admits[mode.index()].with(other);
+                    self.admitted_by[mode.index()] = self.admitted_by[mode.index()].with(other);
+                    self.friends[mode.index()] = self.friends[mode.index()].with(other);
+                }
+            }
+            for other in 0..count {
+                self.supremum[mode.index()][other] = if other == mode.index() { mode } else { top };
+                self.supremum[other][mode.index()] = self.supremum[mode.index()][other];
+            }
+        }
+        self.count = count;
+        self.check_supremum(&admits).map(|()| self)
+    }
+
     /// How many modes there are.
     pub const fn count(&self) -> usize {
         self.count

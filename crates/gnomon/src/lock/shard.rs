@@ -9,11 +9,16 @@
 //! 1. Of two modes held by different owners, one admits the other (both, but for one-sided pairs).
 //! 2. In a queue, conversions stand before new requests.
 //! 3. Nobody waits who could be granted; so a lock that is awaited is held, by somebody awake or asleep.
+//!
+//! A lock whose mode leaves more than one owner to change what it names may have quantities under it ([`Escrow`]): an
+//! owner who holds it claims of them, and waits in the same queue. The accounts live as long as somebody holds the
+//! lock: whoever is the first again reads what was committed.
 
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
     LockName, LockTable, Mode, Modes, Part, TableId,
+    escrow::{Claim, Escrow, Hold, Pending, Replaced, Verdict},
     modes::ModeSet,
     park::{Outcome, Parking},
 };
@@ -48,13 +53,36 @@ pub(super) struct Waiter {
     pub(super) parking: Arc<Parking>,
     /// How often it was granted and overtaken.
     pub(super) overtaken: u32,
+    /// What it claims; none if it asks for a mode.
+    pub(super) claims: Option<Claims>,
+}
+
+/// Claims that wait, together, of an owner who holds the lock.
+#[derive(Clone, Debug)]
+pub(super) struct Claims {
+    pub(super) claims: Box<[Claim]>,
+    /// Whether a refusal is to stay true until the owner ends.
+    pub(super) keeps_refusal: bool,
+    /// What has become of them.
+    pub(super) decided: Option<Claimed>,
+}
+
+/// How claims were decided.
+#[derive(Clone, Debug)]
+pub(super) struct Claimed {
+    /// The claim that was refused, if one was.
+    pub(super) refused: Option<usize>,
+    /// The holds from before, to go back to.
+    pub(super) replaced: Replaced,
 }
 
 /// What has become of a request in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Fate {
     /// It is granted, and its owner knows.
     Granted,
+    /// Its claims are decided, and its owner knows.
+    Claimed(Claimed),
     Waits,
     /// Its owner is the victim of a deadlock, and will be told.
     Withdrawn,
@@ -88,6 +116,8 @@ struct Head {
     queue: VecDeque<Waiter>,
     /// Requests that were granted and whose owners have not woken up yet.
     asleep: Vec<Waiter>,
+    /// What its holders have claimed, if they have.
+    escrow: Option<Box<Escrow>>,
 }
 
 /// A [`LockName`] with bytes of its own.
@@ -155,8 +185,12 @@ impl Head {
         let mut held = self.granted.iter().fold(ModeSet::EMPTY, |set, g| set.with(g.mode));
         let mut ahead = ModeSet::EMPTY;
         let mut at = 0;
-        while let Some(waiter) = self.queue.get(at) {
-            let passes = if waiter.conversion {
+        while at < self.queue.len() {
+            self.decide_waiting(at);
+            let waiter = &self.queue[at];
+            let passes = if let Some(claims) = &waiter.claims {
+                claims.decided.is_some()
+            } else if waiter.conversion {
                 self.held_by_others(waiter.txn).is_subset(modes.admitted_by(waiter.mode))
             } else {
                 held.is_subset(modes.admitted_by(waiter.mode)) && ahead.is_subset(modes.friends(waiter.mode))
@@ -167,7 +201,7 @@ impl Head {
                 continue;
             }
             let waiter = self.queue.remove(at).expect("it was just looked at");
-            if !modes.is_instant(waiter.mode) {
+            if waiter.claims.is_none() && !modes.is_instant(waiter.mode) {
                 self.grant(waiter.txn, waiter.mode);
                 held = held.with(waiter.mode);
             }
@@ -175,6 +209,47 @@ impl Head {
             self.asleep.push(waiter);
         }
         self.check(modes);
+    }
+
+    /// Decides the claims that wait at a place of the queue, if they can be.
+    fn decide_waiting(&mut self, at: usize) {
+        let Some(waiter) = self.queue.get(at) else { return };
+        let Some(Claims { claims, keeps_refusal, decided: None }) = &waiter.claims else { return };
+        if self.is_behind(waiter.txn, claims, at) {
+            return;
+        }
+        let decided = decide(self.escrow.get_or_insert_default(), waiter.txn, claims, *keeps_refusal);
+        if let Some(waiting) = &mut self.queue[at].claims {
+            waiting.decided = decided;
+        }
+    }
+
+    /// Whether claims have to wait behind others in the first places of the queue. Who holds something already does
+    /// not: others may be waiting for him.
+    fn is_behind(&self, txn: TxnId, claims: &[Claim], places: usize) -> bool {
+        !self.escrow.as_ref().is_some_and(|escrow| escrow.holds(txn))
+            && self.claims_before(places).any(|(_, earlier)| overlap(earlier, claims))
+    }
+
+    /// The claims that wait in the first places of the queue.
+    fn claims_before(&self, places: usize) -> impl Iterator<Item = (TxnId, &[Claim])> {
+        let waiters = self.queue.iter().take(places);
+        waiters.filter_map(|waiter| Some((waiter.txn, &*waiter.claims.as_ref()?.claims)))
+    }
+
+    /// Whom the claims at a place of the queue wait for.
+    fn claims_wait_for(&self, at: usize) -> Vec<TxnId> {
+        let Some(waiter) = self.queue.get(at) else { return Vec::new() };
+        let Some(waiting) = &waiter.claims else { return Vec::new() };
+        let mut blockers: Vec<TxnId> = match &self.escrow {
+            Some(escrow) => escrow.blockers(waiter.txn, &waiting.claims).collect(),
+            None => Vec::new(),
+        };
+        if self.is_behind(waiter.txn, &waiting.claims, at) {
+            let earlier = self.claims_before(at).filter(|(_, claims)| overlap(claims, &waiting.claims));
+            blockers.extend(earlier.map(|(txn, _)| txn));
+        }
+        blockers
     }
 
     /// Puts those who stand in the way of a new request, and all sleep still, back to the head of the queue. False if
@@ -236,6 +311,25 @@ impl Head {
             assert!(self.queue.iter().is_sorted_by_key(|w| !w.conversion), "{:?}: queue order", self.name);
             assert!(self.queue.is_empty() || !self.granted.is_empty(), "{:?}: awaited, not held", self.name);
         }
+    }
+}
+
+fn overlap(some: &[Claim], others: &[Claim]) -> bool {
+    some.iter().any(|claim| others.iter().any(|other| other.quantity == claim.quantity))
+}
+
+/// Decides claims now, if they can be.
+fn decide(escrow: &mut Escrow, txn: TxnId, claims: &[Claim], keeps_refusal: bool) -> Option<Claimed> {
+    match escrow.request(txn, claims) {
+        Verdict::Granted(replaced) => Some(Claimed { refused: None, replaced }),
+        Verdict::Refused(place) => {
+            let replaced = match keeps_refusal {
+                true => escrow.promise_refusal(txn, claims, place),
+                false => Replaced::default(),
+            };
+            Some(Claimed { refused: Some(place), replaced })
+        }
+        Verdict::Depends => None,
     }
 }
 
@@ -303,6 +397,57 @@ impl Shard {
         Answer::Granted { slot, before }
     }
 
+    /// Claims of quantities under a lock that the owner holds. None if that depends on others.
+    pub(super) fn claim(
+        &mut self,
+        tables: &[LockTable],
+        slot: u32,
+        txn: TxnId,
+        claims: &[Claim],
+        keeps_refusal: bool,
+    ) -> Option<Claimed> {
+        let head = &mut self.heads[slot as usize];
+        debug_assert!(
+            head.granted.iter().any(|g| g.txn == txn && head.modes(tables).admits(g.mode, g.mode)),
+            "{txn} claims under {:?}, which it does not hold",
+            head.name
+        );
+        if head.is_behind(txn, claims, head.queue.len()) {
+            return None;
+        }
+        decide(head.escrow.get_or_insert_default(), txn, claims, keeps_refusal)
+    }
+
+    /// Puts back what an owner held of quantities; with `promises`, what it was promised since stays.
+    pub(super) fn restore(
+        &mut self,
+        tables: &[LockTable],
+        slot: u32,
+        txn: TxnId,
+        replaced: &[(u32, Option<Hold>)],
+        promises: bool,
+        woken: &mut Vec<Wake>,
+    ) {
+        let head = &mut self.heads[slot as usize];
+        if let Some(escrow) = &mut head.escrow {
+            escrow.restore(txn, replaced, promises);
+        }
+        if !head.queue.is_empty() {
+            head.regrant(head.modes(tables), woken);
+        }
+    }
+
+    /// What an owner holds of quantities under a lock.
+    pub(super) fn claimed(&self, slot: u32, txn: TxnId) -> Vec<(u32, Hold)> {
+        let escrow = self.heads.get(slot as usize).and_then(|head| head.escrow.as_ref());
+        escrow.map_or_else(Vec::new, |escrow| escrow.held(txn))
+    }
+
+    /// Takes up what an owner, who holds the lock, held of a quantity in an earlier run.
+    pub(super) fn take_up(&mut self, slot: u32, quantity: u32, value: i128, hold: Hold) {
+        self.heads[slot as usize].escrow.get_or_insert_default().take_up(quantity, value, hold);
+    }
+
     /// Puts a request that was blocked into its queue: conversions behind conversions, others at the end.
     pub(super) fn enqueue(&mut self, slot: u32, waiter: Waiter) {
         let queue = &mut self.heads[slot as usize].queue;
@@ -328,13 +473,15 @@ impl Shard {
         waiter
     }
 
-    /// Sets back what an owner holds to the mode that it held before, or releases the lock.
+    /// Sets back what an owner holds to the mode that it held before, or releases the lock; what it has claimed then
+    /// counts if it has committed.
     pub(super) fn set_back(
         &mut self,
         tables: &[LockTable],
         slot: u32,
         txn: TxnId,
         before: Option<Mode>,
+        committed: bool,
         woken: &mut Vec<Wake>,
     ) {
         let head = &mut self.heads[slot as usize];
@@ -346,6 +493,10 @@ impl Shard {
             Some(mode) => head.granted[at].mode = mode,
             None => {
                 head.granted.swap_remove(at);
+                match &mut head.escrow {
+                    Some(escrow) if !head.granted.is_empty() => escrow.end(txn, committed),
+                    escrow => *escrow = None,
+                }
             }
         }
         if !head.queue.is_empty() {
@@ -361,11 +512,14 @@ impl Shard {
         let is_it = |waiter: &Waiter| waiter.txn == txn && waiter.number == number;
         let Some(head) = self.heads.get_mut(slot as usize) else { return Fate::Withdrawn };
         if let Some(at) = head.asleep.iter().position(is_it) {
-            head.asleep.remove(at);
+            let waiter = head.asleep.remove(at);
             if head.is_unused() {
                 self.remove(slot);
             }
-            return Fate::Granted;
+            return match waiter.claims.and_then(|claims| claims.decided) {
+                Some(claimed) => Fate::Claimed(claimed),
+                None => Fate::Granted,
+            };
         }
         if head.queue.iter().any(is_it) { Fate::Waits } else { Fate::Withdrawn }
     }
@@ -396,6 +550,9 @@ impl Shard {
         let Some((head, at)) = self.position(slot, txn, number) else { return Vec::new() };
         let modes = head.modes(tables);
         let waiter = &head.queue[at];
+        if waiter.claims.is_some() {
+            return head.claims_wait_for(at);
+        }
         let holders = head.granted.iter().filter(|g| g.txn != txn && !modes.admits(g.mode, waiter.mode));
         let ahead = head.queue.range(..at);
         let earlier = ahead.filter(|w| !waiter.conversion && !modes.friends(waiter.mode).contains(w.mode));
@@ -413,6 +570,10 @@ impl Shard {
         mut reached: impl FnMut(TxnId, bool),
     ) {
         let Some((head, at)) = self.position(slot, txn, number) else { return };
+        if head.queue[at].claims.is_some() {
+            head.claims_wait_for(at).into_iter().for_each(|blocker| reached(blocker, true));
+            return;
+        }
         let modes = head.modes(tables);
         // What gets on with every new request that is reached so far.
         let (mut friends, mut admitted) = (None::<ModeSet>, None::<ModeSet>);
@@ -423,7 +584,9 @@ impl Shard {
                 }
                 reached(waiter.txn, false);
             }
-            if waiter.conversion {
+            if waiter.claims.is_some() {
+                // Who claims holds the lock, and is reached as a holder.
+            } else if waiter.conversion {
                 let holders =
                     head.granted.iter().filter(|g| g.txn != waiter.txn && !modes.admits(g.mode, waiter.mode));
                 holders.for_each(|g| reached(g.txn, true));
@@ -440,10 +603,17 @@ impl Shard {
     }
 
     /// Calls `visit` with every lock held and every request waiting.
-    pub(super) fn visit(&self, mut visit: impl FnMut(LockName<'_>, TxnId, Mode, Option<&Waiter>)) {
+    pub(super) fn visit(
+        &self,
+        mut visit: impl FnMut(LockName<'_>, TxnId, Mode, Option<&Waiter>, Vec<Pending>),
+    ) {
         for head in &self.heads {
-            head.granted.iter().for_each(|g| visit(head.name.as_name(), g.txn, g.mode, None));
-            head.queue.iter().for_each(|w| visit(head.name.as_name(), w.txn, w.mode, Some(w)));
+            for grant in &head.granted {
+                let pending = head.escrow.as_ref().map_or_else(Vec::new, |escrow| escrow.pending(grant.txn));
+                visit(head.name.as_name(), grant.txn, grant.mode, None, pending);
+            }
+            let name = || head.name.as_name();
+            head.queue.iter().for_each(|w| visit(name(), w.txn, w.mode, Some(w), Vec::new()));
         }
     }
 
@@ -486,7 +656,7 @@ impl Shard {
                 let slot = u32::try_from(self.heads.len()).expect("memory ends before the slots do");
                 let name = StoredName { table: name.table, space: 0, kind: Kind::Whole, key: Vec::new() };
                 let (granted, queue, asleep) = (Vec::new(), VecDeque::new(), Vec::new());
-                self.heads.push(Head { hash, next: NO_SLOT, name, granted, queue, asleep });
+                self.heads.push(Head { hash, next: NO_SLOT, name, granted, queue, asleep, escrow: None });
                 slot
             }
         };

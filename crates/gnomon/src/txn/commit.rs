@@ -1,12 +1,12 @@
 //! Commit: through the gate, into the trees, out of the locks; and the ticket for what remains, to become durable.
 
 use super::{
-    database::{Handle, Inner},
+    database::{APPLIERS, Handle, Inner},
     large::Finished,
     transaction::Transaction,
     tree::TreeState,
     versions::ChangedKey,
-    writes::{TreeWrites, WriteSet},
+    writes::{Calls, TreeWrites, Write, WriteSet, absent},
 };
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
@@ -97,7 +97,7 @@ impl Transaction {
             }
             Ok(())
         })?;
-        self.release();
+        self.release(true);
         inner.prune();
         if dropped {
             handle.background.reclaim();
@@ -192,7 +192,16 @@ fn patch(
             }
             (false, false) => {
                 let state = inner.tree(id)?;
-                for (key, value) in writes.keys {
+                for (key, write) in writes.keys {
+                    let value = match write {
+                        Write::Put(value) => Some(value),
+                        Write::Delete => None,
+                        Write::Apply(calls) => {
+                            bytes += apply(inner, pages, csn, &state, &key, calls)?;
+                            changed.push((state.clone(), key));
+                            continue;
+                        }
+                    };
                     #[cfg(all(test, shuttle))]
                     if inner.store.race == Some(PlantedRace::VersionAfterChange) {
                         let mut before = None;
@@ -216,14 +225,42 @@ fn patch(
     Ok((changed, bytes))
 }
 
+/// Applies operations to a key. Returns what its version takes, in bytes.
+fn apply(
+    inner: &Inner,
+    pages: &PageTxn<'_>,
+    csn: Csn,
+    state: &TreeState,
+    key: &[u8],
+    calls: Calls,
+) -> Result<usize> {
+    let calls = Arc::new(calls);
+    // Others may apply operations to the same key, and the tree relies on one change of a key at a time.
+    let _alone = inner.appliers[applier(key)].lock();
+    let mut published = Err(absent());
+    state.tree.update(pages, key, &mut |there| {
+        let Some(there) = there else { return Change::Delete };
+        published = state.versions.publish_calls(key, csn, there, calls.clone());
+        match &published {
+            Ok((value, _)) => Change::Put(value.clone().into()),
+            Err(_) => Change::Put(there.to_vec().into()),
+        }
+    })?;
+    published.map(|(_, bytes)| bytes)
+}
+
+fn applier(key: &[u8]) -> usize {
+    crc32c::crc32c(key) as usize % APPLIERS
+}
+
 /// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not read it.
 fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: TreeWrites) -> Result<()> {
     let tree = match writes.made {
         Some(made) => made,
         None => Tree::create(pages, writes.size)?,
     };
-    for (key, value) in writes.keys {
-        if let Some(value) = value {
+    for (key, write) in writes.keys {
+        if let Some(value) = write.value(None)? {
             tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;
         }
     }
@@ -270,18 +307,26 @@ fn pages_changed_in(
             continue;
         }
         let size = if tree.created { tree.size } else { inner.tree(id)?.tree.size() };
-        let mut put_bytes = 0;
-        for (key, value) in tree.keys.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
-            let (bytes, beside) = access::room_for(size, part_max, key.len(), value.len());
-            put_bytes += bytes;
+        let (mut put_bytes, mut in_place) = (0, 0);
+        for (key, write) in &tree.keys {
+            let Some(value_bytes) = write.value_bytes() else { continue };
+            let (bytes, beside) = access::room_for(size, part_max, key.len(), value_bytes);
             pages += beside;
+            // Such a leaf is neither split nor merged.
+            if matches!(write, Write::Apply(calls) if calls.keep_length()) {
+                in_place += 1;
+            } else {
+                put_bytes += bytes;
+            }
         }
+        pages[size] += in_place;
         if tree.created && put_bytes < size.body_bytes() * 3 / 4 {
             // Its root has room for all of it.
             pages[size] += 1;
             continue;
         }
-        let leaves = match tree.keys.len() {
+        let leaves = match tree.keys.len() - in_place as usize {
+            0 if in_place > 0 => continue,
             _ if tree.created => 0,
             few if few <= KEYS_FEW => few as u64,
             many => later(leaves_of(inner, id, tree)?).min(many as u64),

@@ -10,6 +10,7 @@ use super::{
     transaction::{ReadAt, Transaction},
     tree::TreeState,
     versions::Before,
+    writes::{Calls, Write},
 };
 use crate::{
     Result, TreeId,
@@ -95,17 +96,23 @@ impl Cursor {
                 (Some((own, _)), Some(stored)) => own <= stored,
             };
             if take_own {
-                let (key, value) = own.expect("chosen");
-                let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
-                if stored == Some(&key) {
-                    self.ahead.pop_front();
-                }
+                let (key, own) = own.expect("chosen");
+                let (key, own) = (key.to_vec(), own.clone());
+                let there = if stored == Some(&key) { self.ahead.pop_front() } else { None };
                 self.pass(&key);
+                let value = match own {
+                    Write::Put(value) => Some(value.into_vec()),
+                    Write::Delete => None,
+                    Write::Apply(calls) => {
+                        self.applied_to(txn, &key, there.map(|(_, there)| there), &calls)?
+                    }
+                };
                 if let Some(value) = value {
                     return Ok(Some((key, value)));
                 }
             } else if let Some((key, value)) = self.ahead.pop_front() {
                 self.pass(&key);
+                txn.note_read(self.tree, &key);
                 let value = match value {
                     Ahead::Value(value) => Some(value.into_vec()),
                     Ahead::Large => self.large(txn, &key)?,
@@ -147,6 +154,24 @@ impl Cursor {
             return Ok((txn.newest(), false));
         }
         txn.scan_at(self.tree)
+    }
+
+    /// What operations of the transaction's own make of what it sees under a key. None if it sees nothing there: it was
+    /// made after the snapshot.
+    fn applied_to(
+        &self,
+        txn: &mut Transaction,
+        key: &[u8],
+        there: Option<Ahead>,
+        calls: &Calls,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(there) = there else { return Ok(None) };
+        txn.observe_in(self.tree, key)?;
+        let there = match there {
+            Ahead::Value(there) => Some(there.into_vec()),
+            Ahead::Large => self.large(txn, key)?,
+        };
+        there.map(|there| calls.apply(&there)).transpose()
     }
 
     fn large(&self, txn: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {

@@ -17,7 +17,8 @@ use crate::{
     Csn, Error, Result, TreeId, TxnId,
     disk::{Disk, DiskSet, MemDisk},
     env::{Rng, SystemClock},
-    lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
+    lock::{GAP_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
+    op::{Family, Registry},
     page::PageSize,
     store::shadow::{Activity, Opening, ShadowStore, StoreStats},
     sync::{
@@ -69,13 +70,15 @@ pub struct Options {
     /// stay, even if they are more.
     pub prepared_max: usize,
     /// The share of the file that may be in use before it grows, from 0.3 to 0.95. The fuller it is, the more the
-    /// cleaner has to move. Small files may be up to 12 MiB longer.
+    /// cleaner has to move. Small files may be up to 48 MiB longer.
     pub fill_max: f64,
     /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
     /// The size in bytes of the smallest pages that trees of a new database can have: 512, 1024, 2048 or 4096. Space is
     /// given out in such pieces. It never changes, and is ignored when the database exists.
     pub page_bytes_min: usize,
+    /// Operations beside those that are built in, for [`Transaction::apply`].
+    pub operations: Vec<Family>,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -98,6 +101,7 @@ impl Default for Options {
             cleaner: true,
             prepared_max: 64,
             page_bytes_min: PageSize::DEFAULT.bytes(),
+            operations: Vec::new(),
             seed: None,
         }
     }
@@ -187,6 +191,9 @@ fn with_path(error: Error, path: &Path) -> Error {
     }
 }
 
+/// Enough that two threads seldom want the same for different keys.
+pub(super) const APPLIERS: usize = 64;
+
 /// What the transactions of a database share.
 pub(super) struct Inner {
     pub store: Arc<ShadowStore>,
@@ -201,6 +208,10 @@ pub(super) struct Inner {
     pub escalate_bytes: usize,
     pub write_bytes_max: usize,
     closed: AtomicBool,
+    /// The operations that its transactions can apply.
+    pub operations: Registry,
+    /// Whoever applies operations to a key has the mutex of the key; before any latch.
+    pub appliers: [Mutex<()>; APPLIERS],
     /// Held open, so that nobody else opens them.
     pub disks: Mutex<DiskSet>,
     /// Directories on fresh disks.
@@ -331,6 +342,7 @@ impl Database {
                 format!("page_bytes_min is {}: give it 512, 1024, 2048 or 4096", options.page_bytes_min);
             return Err(Error::BadOption(detail));
         };
+        let operations = Registry::new(&options.operations)?;
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let read_only = access == Access::Read;
         // Not on some of its disks only.
@@ -375,7 +387,7 @@ impl Database {
             locks: LockManager::new(
                 [
                     LockTable { name: "tree", modes: TREE_MODES },
-                    LockTable { name: "key", modes: KEY_MODES },
+                    LockTable { name: "key", modes: operations.key_modes() },
                     LockTable { name: "gap", modes: GAP_MODES },
                 ],
                 Arc::new(SystemClock::new()),
@@ -389,6 +401,8 @@ impl Database {
             escalate_bytes: options.escalate_bytes,
             write_bytes_max: options.write_bytes_max,
             closed: AtomicBool::new(false),
+            operations,
+            appliers: std::array::from_fn(|_| Mutex::default()),
             disks: Mutex::new(disks),
             spares: Mutex::new(options.spares),
         });

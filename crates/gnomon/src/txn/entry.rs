@@ -4,15 +4,19 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1 | version, now 2 |
+//! | 1 | version, now 3 |
 //! | 8 | length of the entry, from the version to the checksum |
 //! | 12 times 8 | logical pages of each size, from 512 bytes on, that change at most when the transaction ends |
 //! | 4, n | note: its length, the bytes that the owner gave |
 //! | 4 | trees that are written; for each: |
 //! | 8, 8 | its number, how many of its keys are written; for each of these, in their order: |
-//! | 1 | flags: 1 a value is put (else the key is deleted), 2 the key is pending, 4 the key is locked exclusively |
+//! | 1 | flags: 1 a value is put, 2 the key is pending, 4 the key is locked exclusively, 8 operations are applied; neither 1 nor 8: the key is deleted |
 //! | 2, n | key: length, bytes |
 //! | 4, n | value, if one is put: length, bytes |
+//! | 4, 4 | if operations are applied: the longest value that they can make, in bytes; how many; for each of these: |
+//! | 1, n, 1, n, 4, n | its family and its name, its arguments: lengths and bytes |
+//! | 4 | if operations are applied: of how many quantities of the key something is held; for each: |
+//! | 4, 5 times 16 | its number; the net of its changes, the least and the greatest that may be left of them, the least and the greatest value without them that others leave |
 //! | 8 | further locks; for each: |
 //! | 1, 1, 1, 8 | lock table, mode, what is locked (0 the tree, 1 a key, 2 what is after the last key), the tree's number |
 //! | 2, n | key, if one is locked: length, bytes |
@@ -20,15 +24,17 @@
 
 use super::{
     database::{GAPS, KEYS, TREES},
-    writes::WriteSet,
+    writes::{BoundCall, Calls, Write, WriteSet},
 };
 use crate::{
-    KEY_BYTES_MAX, Result, TreeId, VALUE_BYTES_MAX,
-    lock::{GAP_MODES, KEY_MODES, LockName, LockOwner, Mode, Part, TREE_MODES, TableId, key_mode},
+    KEY_BYTES_MAX, Result, TreeId, TxnId, VALUE_BYTES_MAX,
+    lock::{GAP_MODES, Hold, KEY_MODES, LockName, LockOwner, Mode, Part, TREE_MODES, TableId, key_mode},
+    op::{self, Registered, Registry},
     page::{PageCounts, SIZES},
+    sync::Arc,
 };
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Where the length stands, and how long the entry is without what it says.
 const LENGTH_AT: usize = 1;
 const SUM_BYTES: usize = 4;
@@ -38,6 +44,10 @@ const PAGES_MAX: u64 = 1 << 40;
 const PUT: u8 = 1;
 const PENDING: u8 = 2;
 const LOCKED: u8 = 4;
+const APPLIED: u8 = 8;
+
+/// What a hold takes beside its quantity's number.
+const HOLD_BYTES: usize = 5 * 16;
 
 /// A lock, with a name of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +106,8 @@ pub(super) struct Entry {
     pub writes: WriteSet,
     pub pending: Vec<(TreeId, Box<[u8]>)>,
     pub locks: Vec<HeldLock>,
+    /// What is held of quantities of keys.
+    pub holds: Vec<(TreeId, Box<[u8]>, u32, Hold)>,
 }
 
 impl<'a> Outgoing<'a> {
@@ -107,8 +119,14 @@ impl<'a> Outgoing<'a> {
     ) -> Outgoing<'a> {
         let mut locks = Vec::new();
         held.visit_held(|name, mode| {
-            let of_write = matches!(name.part, Part::Key(key) if (name.table, mode) == (KEYS, key_mode::X)
-                && writes.get(TreeId(name.space), key).is_some());
+            let of_write = match (name.table, name.part) {
+                (KEYS, Part::Key(key)) => match writes.get(TreeId(name.space), key) {
+                    Some(Write::Apply(_)) => mode == key_mode::X || op::is_shared(mode),
+                    Some(_) => mode == key_mode::X,
+                    None => false,
+                },
+                _ => false,
+            };
             if !of_write {
                 locks.push(HeldLock::new(name, mode));
             }
@@ -118,11 +136,22 @@ impl<'a> Outgoing<'a> {
 
     /// How many bytes the entry has.
     pub fn length(&self) -> u64 {
-        let writes = self.writes.trees().map(|(_, writes)| {
-            let entries = writes
-                .keys
-                .iter()
-                .map(|(key, value)| 1 + 2 + key.len() + value.as_ref().map_or(0, |value| 4 + value.len()));
+        let writes = self.writes.trees().map(|(tree, writes)| {
+            let entries = writes.keys.iter().map(|(key, write)| {
+                let rest = match write {
+                    Write::Put(value) => 4 + value.len(),
+                    Write::Delete => 0,
+                    Write::Apply(calls) => {
+                        let calls = calls.iter().map(|BoundCall { operation, args }| {
+                            let names = operation.family.len() + operation.operation.name().len();
+                            1 + 1 + names + 4 + args.len()
+                        });
+                        let holds = self.held.claimed(LockName::key(KEYS, tree.0, key)).len();
+                        4 + 4 + calls.sum::<usize>() + 4 + holds * (4 + HOLD_BYTES)
+                    }
+                };
+                1 + 2 + key.len() + rest
+            });
             (8 + 8 + entries.sum::<usize>()) as u64
         });
         let locks = self.locks.iter().map(|lock| match &lock.part {
@@ -149,14 +178,20 @@ impl<'a> Outgoing<'a> {
         for (tree, writes) in self.writes.trees() {
             out.put(&tree.0.to_le_bytes())?;
             out.put(&(writes.keys.len() as u64).to_le_bytes())?;
-            for (key, value) in &writes.keys {
+            for (key, write) in &writes.keys {
                 let locked = self.held.held_mode(LockName::key(KEYS, tree.0, key)) == Some(key_mode::X);
-                let flags =
-                    [(value.is_some(), PUT), ((self.is_pending)(tree, key), PENDING), (locked, LOCKED)];
+                let flags = [
+                    (matches!(write, Write::Put(_)), PUT),
+                    ((self.is_pending)(tree, key), PENDING),
+                    (locked, LOCKED),
+                    (matches!(write, Write::Apply(_)), APPLIED),
+                ];
                 out.put(&[flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum()])?;
                 out.put_short(key)?;
-                if let Some(value) = value {
-                    out.put_long(value)?;
+                match write {
+                    Write::Put(value) => out.put_long(value)?,
+                    Write::Delete => {}
+                    Write::Apply(calls) => self.write_calls(out, tree, key, calls)?,
                 }
             }
         }
@@ -172,6 +207,27 @@ impl<'a> Outgoing<'a> {
             if let HeldPart::Key(key) = &lock.part {
                 out.put_short(key)?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl Outgoing<'_> {
+    fn write_calls(&self, out: &mut Parts<'_>, tree: TreeId, key: &[u8], calls: &Calls) -> Result<()> {
+        out.put(&(calls.value_bytes_max as u32).to_le_bytes())?;
+        out.put(&(calls.iter().len() as u32).to_le_bytes())?;
+        for BoundCall { operation, args } in calls.iter() {
+            for name in [operation.family, operation.operation.name()] {
+                out.put(&[name.len() as u8])?;
+                out.put(name.as_bytes())?;
+            }
+            out.put_long(args)?;
+        }
+        let holds = self.held.claimed(LockName::key(KEYS, tree.0, key));
+        out.put(&(holds.len() as u32).to_le_bytes())?;
+        for (quantity, Hold { net, low, high, floor, ceiling, .. }) in holds {
+            out.put(&quantity.to_le_bytes())?;
+            [net, low, high, floor, ceiling].iter().try_for_each(|number| out.put(&number.to_le_bytes()))?;
         }
         Ok(())
     }
@@ -224,8 +280,29 @@ impl Parts<'_> {
 }
 
 impl Entry {
-    /// Reads an entry. The text says what is wrong with it.
-    pub fn decode(bytes: &[u8]) -> Result<Entry, &'static str> {
+    /// Reads an entry; `bind` finds operations by their names. An error within is of `bind`'s; a text says what is wrong
+    /// with the entry.
+    pub fn decode(
+        bytes: &[u8],
+        bind: &dyn Fn(&str, &str) -> Result<Arc<Registered>>,
+    ) -> Result<Result<Entry, &'static str>> {
+        let mut unknown = None;
+        let entry = Entry::decode_with(bytes, &mut |family, name| {
+            bind(family, name).map_err(|error| unknown = Some(error)).ok()
+        });
+        unknown.map_or(Ok(entry), Err)
+    }
+
+    /// Whether an entry is one, whatever operations there are: the text says what is wrong with it.
+    pub fn check(bytes: &[u8]) -> Result<Result<(), &'static str>> {
+        let any = Registry::new(&[])?.any().clone();
+        Ok(Entry::decode_with(bytes, &mut |_, _| Some(any.clone())).map(|_| ()))
+    }
+
+    fn decode_with(
+        bytes: &[u8],
+        bind: &mut dyn FnMut(&str, &str) -> Option<Arc<Registered>>,
+    ) -> Result<Entry, &'static str> {
         let mut rest = Rest(bytes);
         if rest.byte()? != VERSION {
             return Err("its version is not known");
@@ -251,7 +328,9 @@ impl Entry {
             let tree = TreeId(rest.u64()?);
             for _ in 0..rest.u64()? {
                 let flags = rest.byte()?;
-                if flags & !(PUT | PENDING | LOCKED) != 0 {
+                if flags & !(PUT | PENDING | LOCKED | APPLIED) != 0
+                    || flags & (PUT | APPLIED) == PUT | APPLIED
+                {
                     return Err("a write has flags that are not known");
                 }
                 let key = rest.key()?;
@@ -265,7 +344,36 @@ impl Entry {
                 if flags & LOCKED != 0 {
                     entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), key_mode::X));
                 }
-                entry.writes.put(tree, key, value);
+                if flags & APPLIED == 0 {
+                    entry.writes.put(tree, key, value);
+                    continue;
+                }
+                let value_bytes_max = rest.u32()? as usize;
+                if value_bytes_max > VALUE_BYTES_MAX {
+                    return Err("a value is too long");
+                }
+                for _ in 0..rest.u32()? {
+                    let (family, name) = (rest.name()?, rest.name()?);
+                    let args = rest.long()?.into();
+                    let operation = bind(family, name).ok_or("an operation is not known")?;
+                    if flags & LOCKED == 0 {
+                        entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), operation.mode));
+                    }
+                    entry.writes.apply(tree, key, BoundCall { operation, args }, value_bytes_max);
+                }
+                for _ in 0..rest.u32()? {
+                    let quantity = rest.u32()?;
+                    let mut numbers = [0; 5];
+                    for number in &mut numbers {
+                        *number = rest.array().map(i128::from_le_bytes)?;
+                    }
+                    let [net, low, high, floor, ceiling] = numbers;
+                    if low > net || net > high {
+                        return Err("a quantity is changed by more than it may be");
+                    }
+                    let hold = Hold { txn: TxnId(0), net, low, high, floor, ceiling };
+                    entry.holds.push((tree, key.into(), quantity, hold));
+                }
             }
         }
         for _ in 0..rest.u64()? {
@@ -310,6 +418,11 @@ impl<'a> Rest<'a> {
         self.take(len as usize)
     }
 
+    fn name(&mut self) -> Result<&'a str, &'static str> {
+        let len = usize::from(self.byte()?);
+        std::str::from_utf8(self.take(len)?).map_err(|_| "the name of an operation is no text")
+    }
+
     fn key(&mut self) -> Result<&'a [u8], &'static str> {
         let len = usize::from(self.array().map(u16::from_le_bytes)?);
         if len > KEY_BYTES_MAX { Err("a key is too long") } else { self.take(len) }
@@ -345,10 +458,19 @@ mod tests {
         sync::Arc,
     };
 
+    fn operations() -> Registry {
+        Registry::new(&[]).unwrap()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Entry, &'static str> {
+        let operations = operations();
+        Entry::decode(bytes, &|family, name| operations.get(family, name).cloned()).expect("they are known")
+    }
+
     fn locks() -> LockOwner {
         let tables = [
             LockTable { name: "tree", modes: TREE_MODES },
-            LockTable { name: "key", modes: KEY_MODES },
+            LockTable { name: "key", modes: operations().key_modes() },
             LockTable { name: "gap", modes: GAP_MODES },
         ];
         LockManager::new(tables, Arc::new(ManualClock::default())).owner(TxnId(1))
@@ -368,10 +490,24 @@ mod tests {
             let mut key = vec![b'k'; rng.below(20) as usize];
             key.push(rng.below(9) as u8);
             owner.lock(LockName::whole(TREES, tree.0), tree_mode::IX, &options).unwrap();
-            match rng.below(5) {
+            let name = LockName::key(KEYS, tree.0, &key);
+            match rng.below(6) {
+                5 if owner.held_mode(name).is_none() && expected.writes.get(tree, &key).is_none() => {
+                    let call = op::number::add_within(rng.below(9).into(), -5, 100);
+                    let operation = operations().get(call.family, call.operation).unwrap().clone();
+                    owner.lock(name, operation.mode, &options).unwrap();
+                    let claims = operation.operation.claims(&call.args, &[0; 8]).unwrap();
+                    assert_eq!(owner.claim(name, &claims, false, &options).unwrap(), None);
+                    let holds = owner.claimed(name).into_iter();
+                    expected.holds.extend(holds.map(|(quantity, hold)| {
+                        (tree, key.clone().into(), quantity, Hold { txn: TxnId(0), ..hold })
+                    }));
+                    expected.writes.apply(tree, &key, BoundCall { operation, args: call.args.into() }, 8);
+                }
                 0 => owner.lock(LockName::end(GAPS, tree.0), gap_mode::SCAN, &options).unwrap(),
                 1 => owner.lock(LockName::key(GAPS, tree.0, &key), gap_mode::SCAN, &options).unwrap(),
-                2 => owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::S, &options).unwrap(),
+                2 | 5 => owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::S, &options).unwrap(),
+                _ if matches!(expected.writes.get(tree, &key), Some(Write::Apply(_))) => {}
                 kind => {
                     if rng.chance(9, 10) {
                         owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::X, &options).unwrap();
@@ -398,12 +534,9 @@ mod tests {
         (parts, expected)
     }
 
-    fn writes(entry: &Entry) -> Vec<(TreeId, Vec<u8>, Option<Vec<u8>>)> {
+    fn writes(entry: &Entry) -> Vec<(TreeId, Vec<u8>, String)> {
         let trees = entry.writes.trees().flat_map(|(tree, writes)| {
-            writes
-                .keys
-                .iter()
-                .map(move |(key, value)| (tree, key.to_vec(), value.as_deref().map(<[u8]>::to_vec)))
+            writes.keys.iter().map(move |(key, write)| (tree, key.to_vec(), format!("{write:?}")))
         });
         trees.collect()
     }
@@ -414,7 +547,8 @@ mod tests {
         for part_bytes in (1..200).chain([4096, 1 << 20]) {
             let (parts, expected) = random(&mut rng, part_bytes);
             assert!(parts.iter().rev().skip(1).all(|part| part.len() == part_bytes));
-            let found = Entry::decode(&parts.concat()).unwrap();
+            let found = decode(&parts.concat()).unwrap();
+            Entry::check(&parts.concat()).unwrap().unwrap();
             assert_eq!((found.pages, &found.note), (expected.pages, &expected.note));
             assert_eq!(writes(&found), writes(&expected));
             let sorted = |entry: &Entry| {
@@ -422,7 +556,9 @@ mod tests {
                 pending.sort();
                 let mut locks: Vec<String> = entry.locks.iter().map(|lock| format!("{lock:?}")).collect();
                 locks.sort();
-                (pending, locks)
+                let mut holds = entry.holds.clone();
+                holds.sort_by(|(a, key_a, ..), (b, key_b, ..)| (a, key_a).cmp(&(b, key_b)));
+                (pending, locks, holds)
             };
             assert_eq!(sorted(&found), sorted(&expected));
         }
@@ -435,16 +571,16 @@ mod tests {
         for _ in 0..40 {
             let whole = random(&mut rng, 4096).0.concat();
             for len in 0..whole.len() {
-                assert!(Entry::decode(&whole[..len]).is_err());
+                assert!(decode(&whole[..len]).is_err());
             }
             for at in 0..whole.len() {
                 let mut damaged = whole.clone();
                 damaged[at] ^= 1 << rng.below(8);
-                assert!(Entry::decode(&damaged).is_err(), "byte {at}");
+                assert!(decode(&damaged).is_err(), "byte {at}");
                 damaged[at] = rng.below(256) as u8;
                 let (bytes, sum) = damaged.split_last_chunk_mut::<SUM_BYTES>().unwrap();
                 *sum = crc32c::crc32c(bytes).to_le_bytes();
-                let _ = Entry::decode(&damaged);
+                let _ = Entry::check(&damaged);
             }
         }
     }

@@ -146,7 +146,7 @@ impl Transaction {
                 break;
             }
             if self.escalate(tree, cost.exclusive, wait)? {
-                self.apply(tree)?;
+                self.apply_privately(tree)?;
             }
         }
         let left = self.memory_bytes();
@@ -184,6 +184,7 @@ impl Transaction {
             return Ok(false);
         }
         self.forget_pending(id);
+        self.resolve(id)?;
         let statement = match (&state, self.options().isolation) {
             (Some(state), Isolation::ReadCommitted) if !was_covered => {
                 self.snapshot().filter(|snapshot| state.epochs.last() <= *snapshot)
@@ -232,7 +233,7 @@ impl Transaction {
     ///
     /// After an error the write set is as it was. What has been applied of it by then does no harm, since the write set
     /// counts first; and of each savepoint's layer only what was so at that savepoint.
-    fn apply(&mut self, id: TreeId) -> Result<()> {
+    fn apply_privately(&mut self, id: TreeId) -> Result<()> {
         let Some(large) = &mut self.large else { return Ok(()) };
         let Some(large_tree) = large.trees.get_mut(&id) else { return Ok(()) };
         let LargeTree { tree, made_in, changed_in, statement, own } = large_tree;
@@ -260,7 +261,7 @@ impl Transaction {
                     made
                 }
             };
-            for (number, (key, value)) in delta.into_iter().enumerate() {
+            for (number, (key, write)) in delta.into_iter().enumerate() {
                 if number % KEYS_BETWEEN_CHECKS == 0 {
                     if let Some(interrupt) = &self.options.interrupt {
                         interrupt.check()?;
@@ -272,9 +273,12 @@ impl Transaction {
                 {
                     own.insert(key.into());
                 }
-                bytes += key.len() + value.map_or(0, <[u8]>::len);
-                tree.update(&pages, key, &mut |_| {
-                    value.map_or(Change::Delete, |value| Change::Put(value.into()))
+                bytes += key.len() + write.value_bytes().unwrap_or(0);
+                // Operations were resolved when the tree was locked.
+                let value = write.value(None)?;
+                tree.update(&pages, key, &mut |_| match &value {
+                    Some(value) => Change::Put((&**value).into()),
+                    None => Change::Delete,
                 })?;
             }
         }
@@ -339,7 +343,7 @@ impl Transaction {
         let trees: Vec<TreeId> = large.trees.keys().copied().collect();
         for tree in trees {
             if self.writes.tree(tree).is_some_and(|writes| !writes.dropped) {
-                self.apply(tree)?;
+                self.apply_privately(tree)?;
             }
         }
         match &self.large {

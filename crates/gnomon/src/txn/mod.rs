@@ -21,6 +21,11 @@
 //! other way round, so the reader never sees a change that its snapshot does not hold. Under SERIALIZABLE and behind
 //! a lock, a reader takes the newest value: who changed it has patched before it released the lock (invariant 1).
 //!
+//! *Operations* ([`apply`], [`op`](crate::op)). A write that does not see what it changes goes into the write set as an
+//! operation, under a lock that others hold who do the same. It is applied at the commit, in the order of CSNs: patches of
+//! one key may come in another order, and the version store puts that right. What the transaction does know of the
+//! value, since it was a condition, holds until its end: the lock manager sees to it ([`lock`](crate::lock), escrow).
+//!
 //! *Phantoms.* A key that is about to be inserted is `pending` in its tree until its transaction ends, so that others
 //! find it ("uncommitted changes of all transactions for an index are stored in a global data structure ordered by key
 //! value", Shadows, section 4.5). The existing keys of a tree are those in it and those pending. Under SERIALIZABLE
@@ -37,6 +42,7 @@
 //!
 //! Not done here: immediate updates.
 
+mod apply;
 mod background;
 mod backup;
 mod commit;
@@ -62,6 +68,7 @@ mod verify;
 mod versions;
 mod writes;
 
+pub use apply::Applied;
 pub use backup::{Restored, restore};
 pub use commit::Ticket;
 pub use cursor::Cursor;

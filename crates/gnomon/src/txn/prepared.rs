@@ -20,25 +20,28 @@
 //! The space is enough unless others split the leaves that it writes to more than once in the meantime. Then ending it
 //! takes more, and fails with [`Error::DiskFull`] if there is none; it can be tried again.
 //!
-//! Not here: trees that a prepared transaction makes or drops.
+//! Not here: trees that a prepared transaction makes or drops; that it was refused an operation, which under SERIALIZABLE
+//! stays so until its end.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
 use super::{
+    apply::LENGTH,
     commit::{Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order},
-    database::{Database, Handle, Inner},
+    database::{Database, Handle, Inner, KEYS},
     entry::{Entry, HeldLock, Outgoing},
     transaction::Transaction,
     tree::{TreeState, directory_damage},
-    writes::WriteSet,
+    writes::{BoundCall, Write, WriteSet},
 };
 #[cfg(test)]
 use crate::store::shadow::PlantedBug;
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
 use crate::{
-    Csn, Error, Result, TxnId,
-    lock::LockOwner,
+    Csn, Error, Result, TreeId, TxnId,
+    lock::{LockName, LockOwner, Part},
+    op,
     page::{PageCounts, PageSize},
     store::shadow::Reservation,
     sync::{Arc, Mutex},
@@ -77,6 +80,8 @@ struct Prepared {
     parts: u32,
     /// Pages that change when they are removed.
     pages_removed: PageCounts,
+    /// Whether it has ended, and its changes are there.
+    committed: bool,
 }
 
 impl Drop for Prepared {
@@ -84,7 +89,10 @@ impl Drop for Prepared {
         for (tree, key) in self.pending.drain(..) {
             tree.remove_pending(&key);
         }
-        self.locks.release_all();
+        match self.committed {
+            true => self.locks.release_committed(),
+            false => self.locks.release_all(),
+        }
     }
 }
 
@@ -179,6 +187,17 @@ impl Transaction {
                 "is so large that it has changed whole trees on pages of its own",
             ));
         }
+        let mut saw_refusal = false;
+        self.locks.visit_held(|name, mode| {
+            saw_refusal |= name.table == KEYS
+                && op::is_shared(mode)
+                && matches!(name.part, Part::Key(key) if self.writes.get(TreeId(name.space), key).is_none());
+        });
+        if saw_refusal {
+            return Err(Error::CannotPrepare(
+                "keeps a key as it is to which it applies no operation (any more)",
+            ));
+        }
         let handle = self.handle.clone();
         let inner = &handle.inner;
         self.release_snapshot();
@@ -218,6 +237,7 @@ impl Transaction {
             part_max,
             parts,
             pages_removed,
+            committed: false,
         };
         drop(self);
         // Nobody hears of it before it is durable. If it never will be, the database has stopped; the locks stay.
@@ -373,6 +393,7 @@ impl PreparedTransaction {
             }
             inner.directory.remove_prepared(pages, &gid, parts)
         })?;
+        prepared.committed = commit;
         let mut state = inner.prepared.state.lock();
         state.slots.remove(&gid);
         state.ended = state.ended.max(csn);
@@ -396,10 +417,12 @@ impl Drop for PreparedTransaction {
 pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     let read_only = inner.store.is_read_only();
     let mut locks: Vec<(HeldLock, usize)> = Vec::new();
+    let mut holds = Vec::new();
     let mut restored: Vec<(Arc<str>, PreparedInfo, Box<Prepared>)> = Vec::new();
     inner.directory.visit_prepared(&*inner.store, |gid, parts, bytes| {
         let damaged = |what: &str| directory_damage(format!("the prepared transaction '{gid}': {what}"));
-        let entry = Entry::decode(&bytes).map_err(damaged)?;
+        let bind = |family: &str, name: &str| inner.operations.get(family, name).cloned();
+        let entry = Entry::decode(&bytes, &bind)?.map_err(damaged)?;
         let tree_of = |tree| {
             inner.tree(tree).map_err(|error| match error {
                 Error::NoSuchTree(tree) => damaged(&format!("tree {tree} does not exist")),
@@ -420,6 +443,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             part_max: PageSize::MAX,
             parts,
             pages_removed: pages_of_entry(bytes.len() as u64, PageSize::DEFAULT)?.2,
+            committed: false,
         };
         // Nobody writes to a database that is only looked at, and nobody can end what is prepared in it.
         if !read_only {
@@ -429,6 +453,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
                 prepared.pending.push((state, key));
             }
             locks.extend(entry.locks.into_iter().map(|lock| (lock, restored.len())));
+            holds.extend(entry.holds.into_iter().map(|hold| (hold, restored.len())));
             prepared.reservation = match Reservation::new(&inner.store, entry.pages) {
                 // Whoever ends it will look for space again.
                 Err(Error::DiskFull) => Reservation::none(&inner.store),
@@ -447,10 +472,41 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             return Err(directory_damage(what));
         }
     }
+    for ((tree, key, quantity, hold), of) in holds {
+        let (gid, _, prepared) = &mut restored[of];
+        let value = committed(inner, prepared, tree, &key, quantity)?.ok_or_else(|| {
+            directory_damage(format!(
+                "the prepared transaction '{gid}' holds something of a key that is gone"
+            ))
+        })?;
+        prepared.locks.take_up(LockName::key(KEYS, tree.0, &key), quantity, value, hold);
+    }
     for (gid, info, prepared) in restored {
         inner.prepared.put(&gid, info, prepared);
     }
     Ok(())
+}
+
+/// What is committed of a quantity under a key that a prepared transaction applies operations to.
+fn committed(
+    inner: &Inner,
+    prepared: &Prepared,
+    tree: TreeId,
+    key: &[u8],
+    quantity: u32,
+) -> Result<Option<i128>> {
+    let Some(there) = inner.tree(tree)?.tree.get(&*inner.store, key)? else { return Ok(None) };
+    if quantity == LENGTH {
+        return Ok(Some(there.len() as i128));
+    }
+    let Some(Write::Apply(calls)) = prepared.writes.get(tree, key) else { return Ok(None) };
+    for BoundCall { operation, args } in calls.iter() {
+        let claims = operation.operation.claims(args, &there)?;
+        if let Some(claim) = claims.iter().find(|claim| claim.quantity == quantity) {
+            return Ok(Some(claim.value));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(all(test, not(shuttle)))]

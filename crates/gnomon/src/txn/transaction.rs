@@ -3,6 +3,7 @@
 use std::{ops::Bound, time::Duration};
 
 use super::{
+    apply::Reads,
     commit::Ticket,
     cursor::Cursor,
     database::{GAPS, Handle, Inner, KEYS, TREES},
@@ -10,12 +11,13 @@ use super::{
     large::Large,
     range::{Direction, KeyRange},
     tree::TreeState,
-    writes::WriteSet,
+    writes::{Write, WriteSet},
 };
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
     access::{self, Seek, Tree},
     lock::{LockName, LockOwner, Mark, Mode, TableId, WaitOptions, gap_mode, key_mode, tree_mode},
+    op,
     page::PageSize,
     sync::Arc,
 };
@@ -55,6 +57,8 @@ pub struct TxnOptions {
     pub after: Csn,
     /// Its lock timeout; none takes the database's. Zero fails instead of waiting.
     pub lock_timeout: Option<Duration>,
+    /// Whether its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
+    pub exclusive_operations: bool,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
 }
@@ -162,6 +166,8 @@ pub struct Transaction {
     snapshot: Option<Csn>,
     /// The newest commit that it may have seen.
     pub(super) seen: Csn,
+    /// What it has read, if others that apply operations must not do so unnoticed.
+    pub(super) reads: Reads,
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
     pub(super) savepoints: Vec<SavepointState>,
@@ -204,6 +210,7 @@ impl Transaction {
             relieve_at,
             snapshot: None,
             seen: Csn(0),
+            reads: Reads::default(),
             pending: Vec::new(),
             savepoints: Vec::new(),
             savepoint_count: 0,
@@ -235,6 +242,11 @@ impl Transaction {
     /// waiting.
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.options.lock_timeout = timeout;
+    }
+
+    /// Changes how its operations lock keys from now on: see [`TxnOptions::exclusive_operations`].
+    pub fn set_exclusive_operations(&mut self, exclusive: bool) {
+        self.options.exclusive_operations = exclusive;
     }
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
@@ -323,7 +335,7 @@ impl Transaction {
         self.inner().store.check()
     }
 
-    fn check_write(&self, value: &[u8]) -> Result<()> {
+    pub(super) fn check_write(&self, value: &[u8]) -> Result<()> {
         if self.options.read_only {
             return Err(Error::ReadOnly);
         }
@@ -334,17 +346,18 @@ impl Transaction {
     }
 
     pub(super) fn lock(&mut self, name: LockName<'_>, mode: Mode) -> Result<()> {
-        let timeout = self.options.lock_timeout.or(self.handle.inner.lock_timeout);
-        let options = WaitOptions {
-            timeout,
-            interrupt: self.options.interrupt.as_deref(),
-            nowait: timeout == Some(Duration::ZERO),
-        };
+        let interrupt = self.options.interrupt.clone();
+        let options = self.wait_options(interrupt.as_deref());
         self.locks.lock(name, mode, &options)
     }
 
+    pub(super) fn wait_options<'a>(&self, interrupt: Option<&'a Interrupt>) -> WaitOptions<'a> {
+        let timeout = self.options.lock_timeout.or(self.handle.inner.lock_timeout);
+        WaitOptions { timeout, interrupt, nowait: timeout == Some(Duration::ZERO) }
+    }
+
     /// The tree, locked as a whole in at least `mode`.
-    fn use_tree(&mut self, id: TreeId, mode: Mode) -> Result<Used> {
+    pub(super) fn use_tree(&mut self, id: TreeId, mode: Mode) -> Result<Used> {
         if self.writes.tree(id).is_some_and(|writes| writes.dropped) {
             return Err(Error::NoSuchTree(id));
         }
@@ -399,7 +412,7 @@ impl Transaction {
     }
 
     /// The size of a tree's nodes.
-    fn page_size(&self, used: &Used) -> PageSize {
+    pub(super) fn page_size(&self, used: &Used) -> PageSize {
         match &used.state {
             Some(state) => state.tree.size(),
             None => self.writes.tree(used.id).map(|writes| writes.size).unwrap_or_default(),
@@ -441,7 +454,7 @@ impl Transaction {
     }
 
     /// The snapshot, unless the tree is newer: of the entries that a tree was made with there are no versions.
-    fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
+    pub(super) fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
         let snapshot = self.statement_snapshot()?;
         match &used.state {
             Some(state) if state.created > snapshot => Err(Error::Serialization),
@@ -450,7 +463,7 @@ impl Transaction {
     }
 
     /// Under SNAPSHOT, fails if somebody else has committed a change of the key since. Behind the key's lock.
-    fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
+    pub(super) fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
         if self.options.isolation == Isolation::Snapshot
             && let Some(state) = &used.state
         {
@@ -514,11 +527,15 @@ impl Transaction {
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
-        if let Some(own) = self.writes.get(tree, key) {
-            return Ok(own.map(<[u8]>::to_vec));
+        match self.writes.get(tree, key) {
+            Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
+            Some(Write::Delete) => return Ok(None),
+            Some(Write::Apply(_)) => self.observe(&used, key)?,
+            None => self.note_read(tree, key),
         }
         let at = self.read_at(&used, key)?;
-        self.stored(tree, used.state.as_deref(), key, at)
+        let stored = self.stored(tree, used.state.as_deref(), key, at)?;
+        self.with_own(tree, key, stored)
     }
 
     /// Locks a key until the transaction ends, then returns its own write or the newest committed value (which may
@@ -530,12 +547,15 @@ impl Transaction {
         if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
             self.lock(LockName::key(KEYS, tree.0, key), lock.mode())?;
         }
-        if let Some(own) = self.writes.get(tree, key) {
-            return Ok(own.map(<[u8]>::to_vec));
+        match self.writes.get(tree, key) {
+            Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
+            Some(Write::Delete) => return Ok(None),
+            Some(Write::Apply(_)) | None => self.check_first_committer(&used, key)?,
         }
-        self.check_first_committer(&used, key)?;
+        self.note_read(tree, key);
         let at = self.newest();
-        self.stored(tree, used.state.as_deref(), key, at)
+        let stored = self.stored(tree, used.state.as_deref(), key, at)?;
+        self.with_own(tree, key, stored)
     }
 
     /// Writes a key that must be absent; [`Error::KeyExists`] otherwise, and then nothing is written and the
@@ -577,7 +597,12 @@ impl Transaction {
         if used.covered() < Covered::Writes {
             self.lock(LockName::key(KEYS, tree.0, key), key_mode::X)?;
         }
-        let own = self.writes.get(tree, key).map(|own| own.is_some());
+        let own = match self.writes.get(tree, key) {
+            Some(Write::Put(_)) => Some(true),
+            Some(Write::Delete) => Some(false),
+            // Whether others have changed it since is to be asked as if nothing was written yet.
+            Some(Write::Apply(_)) | None => None,
+        };
         let present = match own {
             Some(present) => present,
             None => {
@@ -605,7 +630,7 @@ impl Transaction {
         Ok(present)
     }
 
-    fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
+    pub(super) fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
         let found = self.read_stored(used.id, used.state.as_deref(), ReadAt::Newest, |tree, pages, _| {
             Ok(tree.leaf(pages, Seek::At(key))?.search(key).is_ok())
         });
@@ -713,6 +738,7 @@ impl Transaction {
             tree.remove_pending(&key);
         }
         match self.options.isolation {
+            // A row lock that others share keeps what was seen, too.
             Isolation::Serializable => self.locks.weaken_since(state.locks, without_writes),
             _ => self.locks.release_since(state.locks),
         }
@@ -761,17 +787,21 @@ impl Transaction {
     pub fn rollback(self) {}
 
     /// Ends the transaction for others: its pending keys are in the trees by now, or will never be.
-    pub(super) fn release(&mut self) {
+    pub(super) fn release(&mut self, committed: bool) {
         for (tree, key) in self.pending.drain(..) {
             tree.remove_pending(&key);
         }
-        self.locks.release_all();
+        match committed {
+            true => self.locks.release_committed(),
+            false => self.locks.release_all(),
+        }
     }
 }
 
 /// What is left of a lock when what its holder wrote is undone, and what it saw is not.
 fn without_writes(table: TableId, mode: Mode) -> Mode {
     match (table, mode) {
+        (KEYS, mode) if op::is_shared(mode) => mode,
         (KEYS, _) => key_mode::S,
         (TREES, tree_mode::IX) => tree_mode::IS,
         (TREES, tree_mode::SIX | tree_mode::U | tree_mode::X) => tree_mode::S,
@@ -789,6 +819,6 @@ fn gap_name(tree: TreeId, before: Option<&[u8]>) -> LockName<'_> {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.release_snapshot();
-        self.release();
+        self.release(false);
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
             }
         }
         if whole {
-            let prepared = directory.visit_prepared(&store, |gid, _, bytes| match Entry::decode(&bytes) {
+            let prepared = directory.visit_prepared(&store, |gid, _, bytes| match Entry::check(&bytes)? {
                 Ok(_) => Ok(()),
                 Err(what) => Err(directory_damage(format!("the prepared transaction '{gid}': {what}"))),
             });
@@ -259,6 +259,7 @@ mod tests {
         write_bytes_max: 1 << 20,
         version_bytes_max: 1 << 20,
         prepared_max: 4,
+        operations: Vec::new(),
         fill_max: 0.7,
         cleaner: true,
         seed: Some(1),

@@ -5,6 +5,11 @@
 //! still be taken so: a read-only transaction starts at the durable CSN. However often keys change, an old snapshot
 //! costs one version of each key that has changed since.
 //!
+//! Operations ([`op`](crate::op)) on one key may be patched in another order than that of their commits, since none of
+//! them sees anything of the others. The versions of those that are patched know which operations they were, and are
+//! made anew when an earlier one comes: so each is what was there in the order of CSNs, and so is the key's value in the
+//! end. They are kept at least until all earlier commits are patched, because these are durable only together.
+//!
 //! When the versions exceed their limit, the oldest snapshots that need some are ended: who reads at one of them fails
 //! with [`Error::SnapshotTooOld`].
 
@@ -13,7 +18,10 @@ use std::{
     ops::Bound,
 };
 
-use super::tree::TreeState;
+use super::{
+    tree::TreeState,
+    writes::{Calls, absent},
+};
 use crate::{
     Csn, Error, Result,
     sync::{
@@ -25,7 +33,30 @@ use crate::{
 /// What a key held, if it was there.
 pub(super) type Before = Option<Arc<[u8]>>;
 /// Each changed key's versions, in the order of CSNs.
-type ByKey = BTreeMap<Box<[u8]>, Vec<(Csn, Before)>>;
+type ByKey = BTreeMap<Box<[u8]>, Vec<Version>>;
+
+/// What a commit changed of a key.
+struct Version {
+    csn: Csn,
+    /// What was there before.
+    before: Before,
+    /// What it did, if it did not see what was there.
+    calls: Option<Arc<Calls>>,
+    /// What it takes, about.
+    bytes: usize,
+}
+
+/// What others have done to a key since a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    Nothing,
+    /// Operations that did not see what was there.
+    Operations,
+    /// Something else; the key was there at the snapshot, or not.
+    Changes {
+        was_there: bool,
+    },
+}
 /// A changed key.
 pub(super) type ChangedKey = (Arc<TreeState>, Box<[u8]>);
 
@@ -41,18 +72,89 @@ impl Versions {
     /// Publishes what `key` held before commit `csn`. Must be called before the key changes in its tree, and for one
     /// key in the order of CSNs. Returns what it takes, in bytes.
     pub fn publish(&self, key: &[u8], csn: Csn, before: Option<&[u8]>) -> usize {
-        let mut keys = self.keys.lock();
+        self.push(&mut self.keys.lock(), key, csn, before, None)
+    }
+
+    fn push(
+        &self,
+        keys: &mut ByKey,
+        key: &[u8],
+        csn: Csn,
+        before: Option<&[u8]>,
+        calls: Option<Arc<Calls>>,
+    ) -> usize {
+        let bytes = version_bytes(key, before);
+        let version = Version { csn, before: before.map(Arc::from), calls, bytes };
         match keys.get_mut(key) {
             Some(versions) => {
-                debug_assert!(versions.last().is_none_or(|(last, _)| *last < csn));
-                versions.push((csn, before.map(Arc::from)));
+                debug_assert!(versions.last().is_none_or(|last| last.csn < csn));
+                versions.push(version);
             }
             None => {
-                keys.insert(key.into(), vec![(csn, before.map(Arc::from))]);
+                keys.insert(key.into(), vec![version]);
                 self.len.store(keys.len(), Ordering::Release);
             }
         }
-        version_bytes(key, before)
+        bytes
+    }
+
+    /// Publishes a commit that applies operations to `key`, which has the value `there` now, and returns what it has
+    /// afterwards, with what the version takes. Operations of later commits may have been applied already.
+    ///
+    /// Must be called before the key changes in its tree; of those that change one key, one after the other.
+    ///
+    /// # Errors
+    /// [`Error::Operation`]; nothing is published then.
+    pub fn publish_calls(
+        &self,
+        key: &[u8],
+        csn: Csn,
+        there: &[u8],
+        calls: Arc<Calls>,
+    ) -> Result<(Vec<u8>, usize)> {
+        let mut keys = self.keys.lock();
+        let later = keys.get_mut(key).map_or(&mut [][..], |versions| {
+            let at = versions.partition_point(|version| version.csn < csn);
+            &mut versions[at..]
+        });
+        let Some(first) = later.first() else {
+            let value = calls.apply(there)?;
+            let bytes = self.push(&mut keys, key, csn, Some(there), Some(calls));
+            return Ok((value, bytes));
+        };
+        let before = first.before.clone().ok_or_else(absent)?;
+        let mut values = vec![calls.apply(&before)?];
+        for version in &*later {
+            // Who saw the value would have waited for this commit.
+            let calls = version.calls.as_ref().ok_or_else(absent)?;
+            values.push(calls.apply(&values[values.len() - 1])?);
+        }
+        let value = values.pop().unwrap_or_default();
+        for (version, value) in later.iter_mut().zip(values) {
+            version.before = Some(value.into());
+        }
+        let bytes = version_bytes(key, Some(&before));
+        let version = Version { csn, before: Some(before), calls: Some(calls), bytes };
+        if let Some(versions) = keys.get_mut(key) {
+            let at = versions.partition_point(|version| version.csn < csn);
+            versions.insert(at, version);
+        }
+        Ok((value, bytes))
+    }
+
+    /// What commits after `snapshot` have done to a key.
+    pub fn since(&self, key: &[u8], snapshot: Csn) -> Since {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return Since::Nothing;
+        }
+        let keys = self.keys.lock();
+        let Some(versions) = keys.get(key) else { return Since::Nothing };
+        let later = &versions[versions.partition_point(|version| version.csn <= snapshot)..];
+        match later.first() {
+            None => Since::Nothing,
+            Some(_) if later.iter().all(|version| version.calls.is_some()) => Since::Operations,
+            Some(first) => Since::Changes { was_there: first.before.is_some() },
+        }
     }
 
     /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here after.
@@ -84,17 +186,22 @@ impl Versions {
     fn forget(&self, key: &[u8], csn: Csn, snapshot: Option<Csn>) -> Option<usize> {
         let mut keys = self.keys.lock();
         let versions = keys.get_mut(key)?;
-        let at = versions.binary_search_by_key(&csn, |(csn, _)| *csn).ok()?;
-        let previous = at.checked_sub(1).map_or(Csn(0), |at| versions[at].0);
+        let at = versions.binary_search_by_key(&csn, |version| version.csn).ok()?;
+        let previous = at.checked_sub(1).map_or(Csn(0), |at| versions[at].csn);
         if snapshot.is_some_and(|snapshot| snapshot >= previous) {
             return None;
         }
-        let (_, before) = versions.remove(at);
+        let Version { bytes, calls, .. } = versions.remove(at);
+        // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own operations
+        // no more: all commits up to this one are patched.
+        if let (None, Some(previous)) = (calls, at.checked_sub(1).and_then(|at| versions.get_mut(at))) {
+            previous.calls = None;
+        }
         if versions.is_empty() {
             keys.remove(key);
             self.len.store(keys.len(), Ordering::Release);
         }
-        Some(version_bytes(key, before.as_deref()))
+        Some(bytes)
     }
 }
 
@@ -104,9 +211,9 @@ fn version_bytes(key: &[u8], before: Option<&[u8]>) -> usize {
     key.len() + before.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
 }
 
-fn at(versions: &[(Csn, Before)], snapshot: Csn, end: Csn) -> Option<Before> {
-    let first_after = versions.partition_point(|(csn, _)| *csn <= snapshot);
-    versions.get(first_after).filter(|(csn, _)| *csn < end).map(|(_, before)| before.clone())
+fn at(versions: &[Version], snapshot: Csn, end: Csn) -> Option<Before> {
+    let first_after = versions.partition_point(|version| version.csn <= snapshot);
+    versions.get(first_after).filter(|version| version.csn < end).map(|version| version.before.clone())
 }
 
 /// A version, to be forgotten when no snapshot needs it.

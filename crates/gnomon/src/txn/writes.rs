@@ -3,11 +3,18 @@
 //! at a time: see `large`.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     ops::Bound,
 };
 
-use crate::{TreeId, access::Tree, page::PageSize};
+use crate::{
+    Error, Result, TreeId,
+    access::Tree,
+    op::{Length, Registered},
+    page::PageSize,
+    sync::Arc,
+};
 
 /// A transaction that deletes may put so many bytes besides and still be one that gives space back.
 const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
@@ -24,12 +31,116 @@ pub(super) struct WriteSet {
     bytes: usize,
 }
 
+/// What a transaction makes of a key.
+#[derive(Clone, Debug)]
+pub(super) enum Write {
+    Put(Box<[u8]>),
+    Delete,
+    /// Operations on what is there when the transaction has its place in the order of commits.
+    Apply(Calls),
+}
+
+/// Operations on one key, in their order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    calls: Vec<BoundCall>,
+    /// The longest that the value can be when they are applied, whatever others do, in bytes.
+    pub value_bytes_max: usize,
+}
+
+/// An operation with its arguments.
+#[derive(Clone, Debug)]
+pub(super) struct BoundCall {
+    pub operation: Arc<Registered>,
+    pub args: Box<[u8]>,
+}
+
+impl Calls {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &BoundCall> {
+        self.calls.iter()
+    }
+
+    pub fn push(&mut self, call: BoundCall) {
+        if let Some(last) = self.calls.last_mut()
+            && Arc::ptr_eq(&last.operation, &call.operation)
+            && let Some(merged) = last.operation.operation.merge(&last.args, &call.args)
+        {
+            last.args = merged.into();
+        } else {
+            self.calls.push(call);
+        }
+    }
+
+    /// Whether they leave the length of the value as it is.
+    pub fn keep_length(&self) -> bool {
+        self.calls.iter().all(|call| call.operation.operation.length(&call.args) == Length::Same)
+    }
+
+    /// What they make of a value.
+    pub fn apply(&self, value: &[u8]) -> Result<Vec<u8>> {
+        let mut value = Cow::Borrowed(value);
+        for BoundCall { operation, args } in &self.calls {
+            value = Cow::Owned(operation.operation.apply(args, &value)?);
+        }
+        Ok(value.into_owned())
+    }
+
+    fn bytes(&self) -> usize {
+        const OVERHEAD_BYTES: usize = 32;
+        self.calls.iter().map(|call| call.args.len() + OVERHEAD_BYTES).sum()
+    }
+}
+
+impl Write {
+    fn of(value: Option<&[u8]>) -> Write {
+        value.map_or(Write::Delete, |value| Write::Put(value.into()))
+    }
+
+    pub fn is_delete(&self) -> bool {
+        matches!(self, Write::Delete)
+    }
+
+    /// How long the value is at most that it makes; none if it deletes the key.
+    pub fn value_bytes(&self) -> Option<usize> {
+        match self {
+            Write::Put(value) => Some(value.len()),
+            Write::Delete => None,
+            Write::Apply(calls) => Some(calls.value_bytes_max),
+        }
+    }
+
+    /// The value that it makes of what is there.
+    pub fn value<'a>(&'a self, there: Option<&[u8]>) -> Result<Option<Cow<'a, [u8]>>> {
+        match self {
+            Write::Put(value) => Ok(Some(Cow::Borrowed(value))),
+            Write::Delete => Ok(None),
+            Write::Apply(calls) => {
+                calls.apply(there.ok_or_else(absent)?).map(|value| Some(Cow::Owned(value)))
+            }
+        }
+    }
+
+    /// What it takes in memory, in bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Write::Put(value) => value.len(),
+            Write::Delete => 0,
+            Write::Apply(calls) => calls.bytes(),
+        }
+    }
+}
+
+/// Operations are on keys that are there, and their locks keep them so.
+pub(super) fn absent() -> Error {
+    Error::Operation("its key is gone".into())
+}
+
 /// The changes of one tree between two savepoints.
-pub(super) type Delta<'a> = BTreeMap<&'a [u8], Option<&'a [u8]>>;
+pub(super) type Delta<'a> = BTreeMap<&'a [u8], &'a Write>;
 
 enum Replaced {
     /// What the write set said of a key.
-    Key(TreeId, Box<[u8]>, Option<Option<Box<[u8]>>>),
+    Key(TreeId, Box<[u8]>, Option<Write>),
     /// What it said of a tree.
     Tree(TreeId, Option<TreeWrites>),
 }
@@ -37,8 +148,8 @@ enum Replaced {
 /// What it writes of one tree.
 #[derive(Default)]
 pub(super) struct TreeWrites {
-    /// The new value of each key; none deletes it.
-    pub keys: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    /// What becomes of each key.
+    pub keys: BTreeMap<Box<[u8]>, Write>,
     /// The tree is new with this transaction.
     pub created: bool,
     /// The size of its nodes, if it is new.
@@ -52,9 +163,9 @@ pub(super) struct TreeWrites {
 }
 
 /// What a write takes in memory, about, in bytes.
-fn bytes_of(key: &[u8], value: Option<&[u8]>) -> usize {
+fn bytes_of(key: &[u8], write: &Write) -> usize {
     const OVERHEAD_BYTES: usize = 64;
-    key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
+    key.len() + write.bytes() + OVERHEAD_BYTES
 }
 
 impl WriteSet {
@@ -67,12 +178,12 @@ impl WriteSet {
     pub fn gives_space_back(&self) -> bool {
         let dropped = self.trees.values().filter(|tree| tree.dropped && !tree.created).count();
         let entries = || self.trees.values().flat_map(|tree| &tree.keys);
-        let deletes = entries().filter(|(_, value)| value.is_none()).count();
+        let deletes = entries().filter(|(_, write)| write.is_delete()).count();
         let mut puts = 0;
         let mut bytes = 0;
-        for (key, value) in entries().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+        for (key, value_bytes) in entries().filter_map(|(key, write)| Some((key, write.value_bytes()?))) {
             puts += 1;
-            bytes += key.len() + value.len();
+            bytes += key.len() + value_bytes;
         }
         let freed = deletes + dropped * NOTES_MAX;
         freed > 0 && puts <= freed && bytes <= PUT_BESIDES_BYTES_MAX
@@ -113,7 +224,7 @@ impl WriteSet {
             match replaced {
                 Replaced::Key(tree, key, before) => {
                     let writes = self.trees.entry(tree).or_default();
-                    let bytes = writes.keys.get(&key).map_or(0, |now| bytes_of(&key, now.as_deref()));
+                    let bytes = writes.keys.get(&key).map_or(0, |now| bytes_of(&key, now));
                     writes.bytes -= bytes.min(writes.bytes);
                     self.bytes -= bytes.min(self.bytes);
                     match before {
@@ -148,9 +259,9 @@ impl WriteSet {
         self.trees.into_iter()
     }
 
-    /// What it says of a key: nothing, deleted, or its value.
-    pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.trees.get(&tree)?.keys.get(key).map(Option::as_deref)
+    /// What it says of a key.
+    pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<&Write> {
+        self.trees.get(&tree)?.keys.get(key)
     }
 
     /// What it takes in memory, at most, in bytes.
@@ -161,15 +272,57 @@ impl WriteSet {
     /// The bytes of all keys and values that it changes, and of the keys that it deletes.
     pub fn changed_bytes(&self) -> usize {
         let entries = self.trees.values().flat_map(|tree| &tree.keys);
-        entries.map(|(key, value)| key.len() + value.as_ref().map_or(0, |value| value.len())).sum()
+        entries.map(|(key, write)| key.len() + write.value_bytes().unwrap_or(0)).sum()
     }
 
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
-        let bytes = bytes_of(key, value);
+        self.write(tree, key, Write::of(value));
+    }
+
+    /// Adds an operation to what is made of a key, which is not put or deleted. `value_bytes_max`: see [`Calls`].
+    pub fn apply(&mut self, tree: TreeId, key: &[u8], call: BoundCall, value_bytes_max: usize) {
+        let mut calls = match self.get(tree, key) {
+            Some(Write::Apply(calls)) => calls.clone(),
+            _ => Calls::default(),
+        };
+        calls.push(call);
+        calls.value_bytes_max = calls.value_bytes_max.max(value_bytes_max);
+        self.write(tree, key, Write::Apply(calls));
+    }
+
+    /// Puts, in the place of operations on the keys of a tree, what they make of what `there` finds under each key. From
+    /// now on, and whatever is gone back to: nobody else changes these keys any more.
+    pub fn resolve(
+        &mut self,
+        tree: TreeId,
+        mut there: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>>,
+    ) -> Result<()> {
+        let mut resolve = |key: &[u8], write: &mut Write| {
+            if let Write::Apply(_) = write {
+                let value = write.value(there(key)?.as_deref())?.map(Cow::into_owned);
+                *write = Write::of(value.as_deref());
+            }
+            Ok::<_, Error>(())
+        };
+        if let Some(writes) = self.trees.get_mut(&tree) {
+            writes.keys.iter_mut().try_for_each(|(key, write)| resolve(key, write))?;
+        }
+        for replaced in self.replaced.iter_mut().flatten() {
+            if let Replaced::Key(of, key, Some(write)) = replaced
+                && *of == tree
+            {
+                resolve(key, write)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, tree: TreeId, key: &[u8], write: Write) {
+        let bytes = bytes_of(key, &write);
         self.bytes += bytes;
         let writes = self.trees.entry(tree).or_default();
         writes.bytes += bytes;
-        let before = writes.keys.insert(key.into(), value.map(Box::from));
+        let before = writes.keys.insert(key.into(), write);
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Key(tree, key.into(), before));
         }
@@ -182,7 +335,7 @@ impl WriteSet {
         let Some(writes) = self.trees.get(&tree) else { return vec![Delta::new(); marks.len() + 1] };
         let log = self.replaced.as_deref().unwrap_or_default();
         // What keys held before what was looked at of the log, where that is something else than now.
-        let mut before: BTreeMap<&[u8], Option<Option<&[u8]>>> = BTreeMap::new();
+        let mut before: BTreeMap<&[u8], Option<&Write>> = BTreeMap::new();
         let mut deltas = Vec::with_capacity(marks.len() + 1);
         let mut end = log.len();
         for &mark in marks.iter().rev() {
@@ -195,18 +348,18 @@ impl WriteSet {
             let changed: BTreeSet<&[u8]> = since.iter().filter_map(of_tree).map(|(key, _)| key).collect();
             let value_of = |key: &[u8]| match before.get(key) {
                 Some(value) => *value,
-                None => writes.keys.get(key).map(Option::as_deref),
+                None => writes.keys.get(key),
             };
             deltas.push(changed.into_iter().filter_map(|key| Some((key, value_of(key)?))).collect());
             for (key, value) in since.iter().rev().filter_map(of_tree) {
-                before.insert(key, value.as_ref().map(Option::as_deref));
+                before.insert(key, value.as_ref());
             }
         }
         let mut first: Delta<'_> = writes
             .keys
             .iter()
             .filter(|(key, _)| !before.contains_key(&***key))
-            .map(|(key, value)| (&**key, value.as_deref()))
+            .map(|(key, write)| (&**key, write))
             .collect();
         first.extend(before.into_iter().filter_map(|(key, value)| Some((key, value?))));
         deltas.push(first);
@@ -252,13 +405,13 @@ impl WriteSet {
         tree: TreeId,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
         last: bool,
-    ) -> Option<(&[u8], Option<&[u8]>)> {
+    ) -> Option<(&[u8], &Write)> {
         let keys = &self.trees.get(&tree)?.keys;
         if keys.is_empty() {
             return None;
         }
         let mut range = keys.range::<[u8], _>(bounds);
-        let (key, value) = if last { range.next_back() } else { range.next() }?;
-        Some((key, value.as_deref()))
+        let (key, write) = if last { range.next_back() } else { range.next() }?;
+        Some((key, write))
     }
 }

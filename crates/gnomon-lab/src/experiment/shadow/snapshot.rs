@@ -41,8 +41,8 @@ const STATED: [&str; 4] = [
 /// takes from them, with two processors.
 const THROUGHPUT_MIN: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
-/// What the file may have beyond half as much again as the live pages (16 MiB).
-const FILE_CONSTANT_PAGES: f64 = 4096.0;
+/// What the file may have beyond half as much again as the live pages (64 MiB).
+const FILE_CONSTANT_PAGES: f64 = 16384.0;
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -162,7 +162,7 @@ fn measure(
     let ended = AtomicBool::new(false);
     let (result, seen) = thread::scope(|scope| {
         let reader = scope.spawn(|| read(store.database(), part, interval, &ended));
-        let result = sampled(&counted, interval, || tpcb::run(&counted, bank, load, 0));
+        let result = sampled(&counted, interval, || tpcb::run(&counted, bank, load, 0, Duration::ZERO));
         ended.store(true, Ordering::Release);
         (result, reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });

@@ -153,7 +153,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 fn measure(path: &Path, bank: &Bank, load: &Load, pool_bytes: usize) -> Result<Point> {
     let store = GnomonStore::open(path, pool_bytes)?;
     let before = store.database().stats();
-    let measured = tpcb::run(&store, bank, load, 0)?;
+    let measured = tpcb::run(&store, bank, load, 0, Duration::ZERO)?;
     let stats = store.database().stats();
     let done: Activity = stats.activity.since(&before.activity);
     let invariant = tpcb::check(&store, bank, measured.committed_in_all)?;

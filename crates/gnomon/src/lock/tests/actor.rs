@@ -20,11 +20,13 @@ pub(super) fn manager() -> Arc<LockManager> {
 pub(super) struct Actor {
     pub(super) owner: LockOwner,
     pub(super) wait: Option<Wait>,
+    /// The claim that was refused last, if it was.
+    pub(super) refused: Option<usize>,
 }
 
 impl Actor {
     pub(super) fn new(manager: &Arc<LockManager>, txn: u64) -> Actor {
-        Actor { owner: manager.owner(TxnId(txn)), wait: None }
+        Actor { owner: manager.owner(TxnId(txn)), wait: None, refused: None }
     }
 
     /// True if it was granted, false if it waits.
@@ -36,7 +38,7 @@ impl Actor {
                 self.wait = Some(wait);
                 Ok(false)
             }
-            Requested::Refused => unreachable!("it may wait"),
+            Requested::Refused | Requested::Denied(_) => unreachable!("it may wait"),
         }
     }
 
@@ -55,13 +57,32 @@ impl Actor {
     }
 
     fn end(&mut self, fate: Fate) -> Option<Result<()>> {
-        let outcome = match fate {
-            Fate::Waits => return None,
-            Fate::Granted => Outcome::Granted,
-            Fate::Withdrawn => self.owner.try_outcome().expect("nothing is under way"),
-        };
-        let wait = self.wait.take()?;
-        Some(self.owner.ended(wait, outcome))
+        if let Fate::Withdrawn = fate {
+            assert_eq!(self.owner.try_outcome(), Some(Outcome::Victim), "nothing is under way");
+        }
+        let ended = self.owner.ended(self.wait.as_ref()?, fate)?;
+        self.wait = None;
+        Some(ended.map(|claimed| {
+            self.refused = claimed.and_then(|claimed| claimed.refused);
+        }))
+    }
+
+    /// True if its claims were decided, [`Actor::refused`] tells how; false if they wait.
+    pub(super) fn claim(&mut self, name: LockName<'_>, claims: &[Claim], keeps: bool) -> Result<bool> {
+        assert!(self.wait.is_none(), "{} waits already", self.owner.txn());
+        self.refused = None;
+        match self.owner.request_claims(&name, claims, keeps, true)? {
+            Requested::Granted => Ok(true),
+            Requested::Denied(place) => {
+                self.refused = Some(place);
+                Ok(true)
+            }
+            Requested::Waiting(wait) => {
+                self.wait = Some(wait);
+                Ok(false)
+            }
+            Requested::Refused => unreachable!("it may wait"),
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 #[cfg(not(shuttle))]
 mod actor;
 #[cfg(not(shuttle))]
+mod escrow;
+#[cfg(not(shuttle))]
 mod golden;
 #[cfg(not(shuttle))]
 mod model;
@@ -35,10 +37,19 @@ const INSTANT_MODES: Modes = match Modes::new(ModesSpec {
     Err(why) => panic!("{}", why),
 };
 
+/// The classes of operations beside the modes for keys: the first two commute with each other, the third with itself.
+const ADD: Mode = Mode::new(3);
+const APPEND: Mode = Mode::new(5);
+
+fn key_modes() -> Modes {
+    let commute = [vec![true, true, false], vec![true, true, false], vec![false, false, true]];
+    KEY_MODES.with_classes(&["Add", "Take", "Append"], &commute, key_mode::X).unwrap()
+}
+
 fn tables() -> [LockTable; 4] {
     [
         LockTable { name: "tree", modes: TREE_MODES },
-        LockTable { name: "key", modes: KEY_MODES },
+        LockTable { name: "key", modes: key_modes() },
         LockTable { name: "gap", modes: GAP_MODES },
         LockTable { name: "pass", modes: INSTANT_MODES },
     ]

@@ -283,6 +283,8 @@ fn a_snapshot_shows_holders_then_the_queue_and_since_when() {
         txn: TxnId(txn),
         mode: "ScanInsert",
         waiting_since: waiting_since.map(Duration::from_secs),
+        pending: Vec::new(),
+        claims: Vec::new(),
     };
     assert_eq!(manager.snapshot(), [lock(2, None), lock(1, Some(2)), lock(0, Some(3))]);
     assert!(t[0].give_up().is_none());

@@ -565,20 +565,20 @@ mod tests {
     fn a_file_that_is_empty_at_its_end_is_cut_at_once() {
         let disk = MemDisk::new();
         let mut world = World::new(&disk, None).unwrap();
-        drop(world.store.begin(5000).unwrap());
+        drop(world.store.begin(20_000).unwrap());
         world.add(1).unwrap();
         world.store.flush().unwrap();
         let before = world.store.stats().file_pages;
-        assert!(before > 5000 && world.store.wants_cleaning());
+        assert!(before > 20_000 && world.store.wants_cleaning());
         world.store.clean_some().unwrap();
         let after = world.store.stats();
         assert!(after.file_pages < 600 && after.activity.moved_pages == 0, "{before} {after:?}");
         // Closing does the same, and opening sees what is left to be done.
-        drop(world.store.begin(5000).unwrap());
+        drop(world.store.begin(20_000).unwrap());
         world.add(1).unwrap();
         world.store.close().unwrap();
         assert!(world.store.stats().file_pages < 600);
-        drop(world.store.begin(5000).unwrap());
+        drop(world.store.begin(20_000).unwrap());
         drop(world);
         let store = ShadowStore::open(&disk, None, 1 << 20, false).unwrap();
         assert!(store.wants_cleaning());

@@ -1,8 +1,10 @@
 //! Who writes commit batches, and who is told: group commit by a leader.
 //!
 //! Whoever waits for a commit and finds nobody writing becomes the leader and writes the next batch, on its own
-//! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up; all whose
-//! commits the batch holds are woken, and one of the rest is woken to lead the next batch.
+//! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up. If there are
+//! some when the batch is durable, the leader goes on with the next one, since nobody else could begin it sooner; after
+//! some batches it has one of the others woken to lead. Those whose commits a batch holds are told, one of them by the
+//! leader and the rest by that one, so that the next batch does not wait for their wake-ups.
 
 use super::ShadowStore;
 use crate::{
@@ -33,23 +35,37 @@ enum Then {
     Call(Callback),
 }
 
+/// So many batches one thread leads at most, while its own client waits.
+const BATCHES_LED_MAX: usize = 8;
+
 /// A thread that waits for a batch.
 #[derive(Default)]
 struct Sleeper {
-    woken: Mutex<bool>,
+    /// When it is to wake up: those whom it has to wake.
+    woken: Mutex<Option<Vec<Arc<Sleeper>>>>,
     condvar: Condvar,
 }
 
 impl Sleeper {
     fn sleep(&self) {
         let mut woken = self.woken.lock();
-        while !*woken {
-            self.condvar.wait(&mut woken);
-        }
+        let others = loop {
+            match woken.take() {
+                Some(others) => break others,
+                None => self.condvar.wait(&mut woken),
+            }
+        };
+        drop(woken);
+        others.iter().for_each(|other| other.wake());
     }
 
     fn wake(&self) {
-        *self.woken.lock() = true;
+        self.wake_to_wake(Vec::new());
+    }
+
+    /// Wakes it, and has it wake others.
+    fn wake_to_wake(&self, others: Vec<Arc<Sleeper>>) {
+        *self.woken.lock() = Some(others);
         self.condvar.notify_one();
     }
 }
@@ -68,11 +84,15 @@ impl Durability {
             state.durable = state.durable.max(durable);
             state.waiting.extract_if(.., |waiting| waiting.csn <= durable).collect()
         };
+        let mut sleepers = Vec::with_capacity(done.len());
         for waiting in done {
             match waiting.then {
-                Then::Wake(sleeper) => sleeper.wake(),
+                Then::Wake(sleeper) => sleepers.push(sleeper),
                 Then::Call(call) => call(Ok(waiting.csn)),
             }
+        }
+        if let Some(first) = sleepers.pop() {
+            first.wake_to_wake(sleepers);
         }
     }
 
@@ -137,9 +157,28 @@ impl ShadowStore {
             };
             match sleeper {
                 Some(sleeper) => sleeper.sleep(),
-                None => self.lead(Self::write_batch)?,
+                None => self.lead_batches()?,
             }
         }
+    }
+
+    /// Writes batches for as long as others wait for some, up to [`BATCHES_LED_MAX`].
+    fn lead_batches(&self) -> Result<()> {
+        for _ in 1..BATCHES_LED_MAX {
+            let panicked = PoisonOnPanic(self);
+            let durable = self.write_batch();
+            drop(panicked);
+            let Ok(durable) = durable else { return self.end_lead(durable) };
+            let mut state = self.durability.state.lock();
+            if !state.waiting.iter().any(|waiting| waiting.csn > durable && waiting.csn < Csn(u64::MAX)) {
+                drop(state);
+                return self.end_lead(Ok(durable));
+            }
+            state.durable = state.durable.max(durable);
+            drop(state);
+            self.durability.advance(durable);
+        }
+        self.lead(Self::write_batch)
     }
 
     /// Makes everything durable that was changed by now, with or without a commit.
@@ -202,6 +241,11 @@ impl ShadowStore {
         let panicked = PoisonOnPanic(self);
         let written = write(self);
         drop(panicked);
+        self.end_lead(written)
+    }
+
+    /// Hands the lead on, after something was written that makes commits durable.
+    fn end_lead(&self, written: Result<Csn>) -> Result<()> {
         let next = {
             let mut state = self.durability.state.lock();
             state.leading = false;

@@ -425,6 +425,7 @@ mod tests {
         {
             let disk = MemDisk::new();
             let store = open(&disk, unit);
+            store.space.lock().set_spare_pages_max((16 << 20) / unit.bytes() as u64);
             let mut rng = Rng::from_seed(seed);
             let sizes: Vec<PageSize> = PageSize::all().filter(|size| *size >= unit).collect();
             let mut pages = Pages::new();

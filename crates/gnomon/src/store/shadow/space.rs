@@ -60,8 +60,8 @@ pub(crate) struct Extent {
 
 impl Default for Extent {
     fn default() -> Extent {
-        // 16 MiB.
-        Extent { fill_max: 0.7, spare_pages_max: 4096 }
+        // 64 MiB.
+        Extent { fill_max: 0.7, spare_pages_max: 16384 }
     }
 }
 
@@ -174,6 +174,8 @@ pub(crate) struct Space {
     empty: BTreeSet<u64>,
     /// Those with up to [`SPARSE_PAGES_MAX`].
     sparse: BTreeSet<u64>,
+    /// Where to look for the next of them to fill.
+    sparse_hand: u64,
     /// There is nothing to clean until so many pages were handed out.
     rested_until: u64,
     /// The segments being filled, by life expectancy of pages and then by size of extents: where each goes on.
@@ -209,6 +211,7 @@ impl Space {
             chunks: BTreeMap::new(),
             empty: BTreeSet::new(),
             sparse: BTreeSet::new(),
+            sparse_hand: 0,
             rested_until: 0,
             filling: [None; FILLING],
             damaged: BTreeSet::new(),
@@ -332,10 +335,11 @@ impl Space {
     }
 
     /// How long the file should be at least for what is in use and promised. A small one has more room than its share:
-    /// that saves most of its cleaning, and costs little.
+    /// that saves most of its cleaning, and costs little. What is promised has its place there: most of it is not taken in
+    /// the end, and comes and goes so fast that the file would grow and be cut all the time.
     fn end_needed(&self) -> u64 {
-        let needed = (self.needed() as f64 / self.extent.fill_max) as u64;
-        let more = self.needed().min(self.extent.spare_pages_max * 3 / 4);
+        let needed = (self.taken as f64 / self.extent.fill_max) as u64;
+        let more = (2 * self.taken).min(self.extent.spare_pages_max * 3 / 4).max(self.promised);
         (needed + more + 2 * SEGMENT_PAGES).next_multiple_of(SEGMENT_PAGES)
     }
 
@@ -377,9 +381,7 @@ impl Space {
             if let Some(run) = self.take_from_filling(pages, life) {
                 return Search::Found(run);
             }
-            let sparse =
-                |space: &mut Space| if space.uses_sparse() { space.sparse.pop_first() } else { None };
-            match self.empty.pop_first().or_else(|| sparse(self)) {
+            match self.empty.pop_first().or_else(|| self.take_sparse()) {
                 Some(segment) => self.filling[life as usize] = Some(segment * SEGMENT_PAGES),
                 None => break,
             }
@@ -388,6 +390,20 @@ impl Space {
             Some(chunk) => Search::Load(chunk),
             None => self.take_hole(pages).map_or(Search::Nothing, Search::Found),
         }
+    }
+
+    /// Takes the sparsest segment of some that follow the last one that was taken: those that were filled longest ago
+    /// are the sparsest mostly, and the fewer pages are in use, the longer are the runs between them.
+    fn take_sparse(&mut self) -> Option<u64> {
+        const LOOKED_AT: usize = 64;
+        if !self.uses_sparse() {
+            return None;
+        }
+        let after = self.sparse.range(self.sparse_hand..).chain(self.sparse.range(..self.sparse_hand));
+        let segment = after.take(LOOKED_AT).copied().min_by_key(|segment| self.taken_of(*segment))?;
+        self.sparse.remove(&segment);
+        self.sparse_hand = segment + 1;
+        Some(segment)
     }
 
     /// Takes an extent of `pages` pages, a power of two.
@@ -932,6 +948,7 @@ mod tests {
     fn a_long_file_is_emptied_from_its_end() {
         let segments = 60;
         let mut space = loaded(segments * SEGMENT_PAGES);
+        space.extent.spare_pages_max = 1024;
         take_everything(&mut space);
         for page in 0..segments * SEGMENT_PAGES {
             space.reach(page);

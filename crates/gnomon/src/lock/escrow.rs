@@ -1,0 +1,306 @@
+//! Escrow: who may change a bounded quantity beside others who change it and have not committed (O'Neil 1986: The
+//! Escrow Transactional Method).
+//!
+//! Plain data without synchronisation, time or queues; a lock head has one for each quantity under its name. An account
+//! knows the committed value and, of each owner, a hold: the net of its changes so far, the lowest and the highest net
+//! that may come of them (an owner may go back to any of its savepoints, or abort), and what it was promised of the
+//! others.
+//!
+//! Promises:
+//!
+//! 1. A claim is granted only if its condition holds whatever others that hold something do, and goes on to hold
+//!    until its owner ends: later claims of others are granted only if they leave every promise true.
+//! 2. It is refused only if its condition cannot hold whatever they do.
+//! 3. Otherwise it waits, and is decided again whenever somebody ends or goes back.
+//!
+//! So at each owner's commit, in whatever order they commit, its conditions hold at the value that it commits on.
+
+use crate::TxnId;
+
+/// What a request wants of one quantity: to change it by `delta`, if it is within `min..=max` afterwards. With a delta
+/// of zero it is a condition. Values count what the owner has changed itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Which of the quantities under the lock's name.
+    pub quantity: u32,
+    /// The committed value, as it is known once the lock is held; it counts if nobody who holds the lock has claimed
+    /// of the quantity before.
+    pub value: i128,
+    /// The change.
+    pub delta: i128,
+    /// The least value afterwards; `i128::MIN` is no bound.
+    pub min: i128,
+    /// The greatest value afterwards; `i128::MAX` is no bound.
+    pub max: i128,
+}
+
+/// What becomes of a request now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is granted; the holds from before, for going back.
+    Granted(Replaced),
+    /// The claim at this place cannot be met, whatever others do.
+    Refused(usize),
+    /// It depends on what others do.
+    Depends,
+}
+
+/// The holds that a request has replaced, by quantity.
+pub(in crate::lock) type Replaced = Box<[(u32, Option<Hold>)]>;
+
+/// An owner's part of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub txn: TxnId,
+    /// The sum of its changes.
+    pub net: i128,
+    /// The least and the greatest net that may be left of them.
+    pub low: i128,
+    pub high: i128,
+    /// It was promised that the value without its own changes stays within these.
+    pub floor: i128,
+    pub ceiling: i128,
+}
+
+impl Hold {
+    fn new(txn: TxnId) -> Hold {
+        Hold { txn, net: 0, low: 0, high: 0, floor: i128::MIN, ceiling: i128::MAX }
+    }
+
+    /// As it was `before`, but for promises that were kept since and are to be kept on.
+    fn back_to(self, before: Option<Hold>) -> Hold {
+        let before = before.unwrap_or(Hold::new(self.txn));
+        Hold { floor: before.floor.max(self.floor), ceiling: before.ceiling.min(self.ceiling), ..before }
+    }
+}
+
+/// A hold that is shown to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Which of the quantities under the lock's name.
+    pub quantity: u32,
+    /// The committed value.
+    pub value: i128,
+    /// The least that may come of the owner's changes.
+    pub low: i128,
+    /// The greatest.
+    pub high: i128,
+}
+
+#[derive(Debug)]
+struct Account {
+    quantity: u32,
+    value: i128,
+    holds: Vec<Hold>,
+}
+
+impl Account {
+    fn hold(&self, txn: TxnId) -> Option<Hold> {
+        self.holds.iter().find(|hold| hold.txn == txn).copied()
+    }
+
+    fn set(&mut self, txn: TxnId, hold: Option<Hold>) {
+        match (self.holds.iter().position(|hold| hold.txn == txn), hold) {
+            (Some(at), Some(hold)) => self.holds[at] = hold,
+            (Some(at), None) => drop(self.holds.swap_remove(at)),
+            (None, Some(hold)) => self.holds.push(hold),
+            (None, None) => {}
+        }
+    }
+
+    /// The least and the greatest value that may come of what the others do.
+    fn without(&self, txn: TxnId) -> (i128, i128) {
+        let others = self.holds.iter().filter(|hold| hold.txn != txn);
+        others.fold((self.value, self.value), |(low, high), hold| {
+            (low.saturating_add(hold.low), high.saturating_add(hold.high))
+        })
+    }
+
+    /// What becomes of a claim of an owner who has `own`, and what it has if that is granted.
+    fn decide(&self, own: Hold, claim: &Claim) -> Result<Hold, Decided> {
+        let (low, high) = self.without(own.txn);
+        let net = own.net.saturating_add(claim.delta);
+        if high.saturating_add(net) < claim.min || low.saturating_add(net) > claim.max {
+            return Err(Decided::Refused);
+        }
+        if low.saturating_add(net) < claim.min || high.saturating_add(net) > claim.max {
+            return Err(Decided::Depends);
+        }
+        let hold = Hold {
+            txn: own.txn,
+            net,
+            low: own.low.min(net),
+            high: own.high.max(net),
+            floor: own.floor.max(claim.min.saturating_sub(net)),
+            ceiling: own.ceiling.min(claim.max.saturating_sub(net)),
+        };
+        // What others were promised must stay true with the wider range.
+        let (low, high) = (low.saturating_add(hold.low), high.saturating_add(hold.high));
+        let keeps = |other: &Hold| {
+            low.saturating_sub(other.low) >= other.floor && high.saturating_sub(other.high) <= other.ceiling
+        };
+        let is_wider = hold.low < own.low || hold.high > own.high;
+        if is_wider && !self.holds.iter().filter(|other| other.txn != own.txn).all(keeps) {
+            return Err(Decided::Depends);
+        }
+        Ok(hold)
+    }
+
+    /// Each promise is true whatever others do.
+    fn check(&self) {
+        if cfg!(debug_assertions) {
+            for hold in &self.holds {
+                let (low, high) = self.without(hold.txn);
+                assert!(hold.low <= hold.net && hold.net <= hold.high, "{hold:?}");
+                assert!(hold.floor <= low && high <= hold.ceiling, "{hold:?} of {self:?}");
+            }
+        }
+    }
+}
+
+enum Decided {
+    Refused,
+    Depends,
+}
+
+/// The accounts under one name.
+#[derive(Debug, Default)]
+pub(super) struct Escrow {
+    accounts: Vec<Account>,
+}
+
+impl Escrow {
+    /// Decides the claims of a request together: the first that is not granted decides.
+    pub(super) fn request(&mut self, txn: TxnId, claims: &[Claim]) -> Verdict {
+        // What the owner has after the claims before, of each quantity, and what it had at first.
+        let mut holds: Vec<(usize, Option<Hold>, Hold)> = Vec::with_capacity(claims.len());
+        for (place, claim) in claims.iter().enumerate() {
+            let at = self.account(claim.quantity, claim.value);
+            let account = &self.accounts[at];
+            let known = holds.iter().position(|(of, ..)| *of == at);
+            let known = known.unwrap_or_else(|| {
+                let before = account.hold(txn);
+                holds.push((at, before, before.unwrap_or(Hold::new(txn))));
+                holds.len() - 1
+            });
+            match account.decide(holds[known].2, claim) {
+                Ok(hold) => holds[known].2 = hold,
+                Err(Decided::Refused) => return Verdict::Refused(place),
+                Err(Decided::Depends) => return Verdict::Depends,
+            }
+        }
+        let replaced = holds.into_iter().map(|(at, before, hold)| {
+            let account = &mut self.accounts[at];
+            account.set(txn, Some(hold));
+            account.check();
+            (account.quantity, before)
+        });
+        Verdict::Granted(replaced.collect())
+    }
+
+    /// Has what made a claim impossible stay so until the owner ends: it has told somebody of it. Returns what is to
+    /// be set back when it goes back. To be called under the same hold of the mutex as the request that was refused.
+    pub(super) fn promise_refusal(&mut self, txn: TxnId, claims: &[Claim], refused: usize) -> Replaced {
+        let Some(claim) = claims.get(refused) else { return Replaced::default() };
+        // The claims before it were met and are undone: their changes do not count, and the refused one's condition is
+        // told in terms of the value without them.
+        let earlier = claims[..refused].iter().filter(|earlier| earlier.quantity == claim.quantity);
+        let delta = earlier.fold(claim.delta, |sum, earlier| sum.saturating_add(earlier.delta));
+        let at = self.account(claim.quantity, claim.value);
+        let account = &mut self.accounts[at];
+        let (before, own) = (account.hold(txn), account.hold(txn).unwrap_or(Hold::new(txn)));
+        let (low, high) = account.without(txn);
+        let net = own.net.saturating_add(delta);
+        let mut hold = own;
+        if high.saturating_add(net) < claim.min {
+            hold.ceiling = hold.ceiling.min(claim.min.saturating_sub(1).saturating_sub(net));
+        } else if low.saturating_add(net) > claim.max {
+            hold.floor = hold.floor.max(claim.max.saturating_add(1).saturating_sub(net));
+        }
+        account.set(txn, Some(hold));
+        account.check();
+        Box::new([(claim.quantity, before)])
+    }
+
+    /// Puts holds back. With `promises`, what was promised since stays so.
+    pub(super) fn restore(&mut self, txn: TxnId, replaced: &[(u32, Option<Hold>)], promises: bool) {
+        for (quantity, before) in replaced {
+            let Some(account) = self.accounts.iter_mut().find(|account| account.quantity == *quantity) else {
+                continue;
+            };
+            let hold = match account.hold(txn) {
+                Some(hold) if promises => Some(hold.back_to(*before)),
+                _ => *before,
+            };
+            account.set(txn, hold);
+            account.check();
+        }
+    }
+
+    /// Ends an owner: what it changed is committed, or was never there.
+    pub(super) fn end(&mut self, txn: TxnId, committed: bool) {
+        for account in &mut self.accounts {
+            if let Some(at) = account.holds.iter().position(|hold| hold.txn == txn) {
+                let hold = account.holds.swap_remove(at);
+                if committed {
+                    account.value = account.value.saturating_add(hold.net);
+                }
+                account.check();
+            }
+        }
+    }
+
+    /// Whether an owner holds something.
+    pub(super) fn holds(&self, txn: TxnId) -> bool {
+        self.accounts.iter().any(|account| account.hold(txn).is_some())
+    }
+
+    /// What an owner holds, by quantity.
+    pub(super) fn held(&self, txn: TxnId) -> Vec<(u32, Hold)> {
+        let of = |account: &Account| Some((account.quantity, account.hold(txn)?));
+        self.accounts.iter().filter_map(of).collect()
+    }
+
+    /// Takes up what an owner held in an earlier run. `value` is what is committed now.
+    pub(super) fn take_up(&mut self, quantity: u32, value: i128, hold: Hold) {
+        let at = self.account(quantity, value);
+        self.accounts[at].set(hold.txn, Some(hold));
+        self.accounts[at].check();
+    }
+
+    /// Whose end may decide claims: everybody else who holds something of their quantities.
+    pub(super) fn blockers<'a>(
+        &'a self,
+        txn: TxnId,
+        claims: &'a [Claim],
+    ) -> impl Iterator<Item = TxnId> + 'a {
+        let claimed = |account: &&Account| claims.iter().any(|claim| claim.quantity == account.quantity);
+        let holds = self.accounts.iter().filter(claimed).flat_map(|account| &account.holds);
+        holds.map(|hold| hold.txn).filter(move |other| *other != txn)
+    }
+
+    /// What an owner holds, to be shown.
+    pub(super) fn pending(&self, txn: TxnId) -> Vec<Pending> {
+        let of = |account: &Account| {
+            let Hold { low, high, .. } = account.hold(txn)?;
+            Some(Pending { quantity: account.quantity, value: account.value, low, high })
+        };
+        self.accounts.iter().filter_map(of).collect()
+    }
+
+    fn account(&mut self, quantity: u32, value: i128) -> usize {
+        let known = self.accounts.iter().position(|account| account.quantity == quantity);
+        known.unwrap_or_else(|| {
+            self.accounts.push(Account { quantity, value, holds: Vec::new() });
+            self.accounts.len() - 1
+        })
+    }
+}
+
+/// Whether two transactions are both granted what they claim, one after the other, and nobody else claims anything.
+pub(crate) fn claims_of_two(first: (TxnId, &[Claim]), second: (TxnId, &[Claim])) -> bool {
+    let mut escrow = Escrow::default();
+    [first, second]
+        .into_iter()
+        .all(|(txn, claims)| matches!(escrow.request(txn, claims), Verdict::Granted(_)))
+}

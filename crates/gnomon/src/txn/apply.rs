@@ -1,0 +1,299 @@
+//! Operations on keys: writes that do not see what they change, and so need not keep others from doing the same.
+//!
+//! [`Transaction::apply`] locks the key in the mode that its operation shares with those that it commutes with, claims
+//! what the operation demands of quantities, and puts the call into the write set; the commit applies it
+//! (`commit.rs`). While the lock is held the key exists, since whoever inserts or deletes it holds it exclusively.
+//!
+//! It is done at once instead, behind an exclusive lock and on a value that nobody else changes, where the value is seen
+//! anyway: when the transaction has put the key itself, has locked it exclusively, or has locked the tree as a whole;
+//! when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others; and under
+//! SNAPSHOT when the transaction has read the key. What comes of it is the same.
+//!
+//! By isolation:
+//!
+//! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. A plain read afterwards sees
+//!   the statement's snapshot with the transaction's own operations.
+//! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does not
+//!   hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key and
+//!   applies operations to it, in whatever order, conflicts with every change since the snapshot: the first committer
+//!   wins.
+//! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock to
+//!   an exclusive one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{
+    database::KEYS,
+    transaction::{Covered, Isolation, ReadAt, Transaction, Used},
+    versions::Since,
+    writes::{BoundCall, Write, absent},
+};
+use crate::{
+    Error, Result, TreeId, access,
+    lock::{Claim, LockName, key_mode, tree_mode},
+    op::{Call, Registered},
+    sync::Arc,
+};
+
+/// The quantity that is the length of a value that operations lengthen.
+pub(super) const LENGTH: u32 = u32::MAX;
+/// Under SNAPSHOT so many keys of a tree are remembered as read; of more, all count as read.
+const READS_MAX: usize = 4096;
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It will be applied when the transaction commits, or was at once.
+    Done,
+    /// There is no such key.
+    Absent,
+    /// The claim at this place of those that the operation makes cannot be met: nothing is done.
+    Refused(usize),
+}
+
+/// What a transaction under SNAPSHOT has read.
+#[derive(Default)]
+pub(super) struct Reads(HashMap<TreeId, Option<BTreeSet<Box<[u8]>>>>);
+
+impl Reads {
+    fn note(&mut self, tree: TreeId, key: &[u8]) {
+        let keys = self.0.entry(tree).or_insert_with(|| Some(BTreeSet::new()));
+        if let Some(some) = keys {
+            some.insert(key.into());
+            if some.len() > READS_MAX {
+                *keys = None;
+            }
+        }
+    }
+
+    fn has(&self, tree: TreeId, key: &[u8]) -> bool {
+        self.0.get(&tree).is_some_and(|keys| keys.as_ref().is_none_or(|keys| keys.contains(key)))
+    }
+}
+
+impl Transaction {
+    /// Applies an operation to the value of a key, which it does not see. Others may apply operations that commute with
+    /// it to the same key meanwhile ([`op`](crate::op)).
+    ///
+    /// If the operation claims something of the value that depends on what others do who have not ended, it waits for
+    /// them. What it was granted then holds until this transaction ends.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchOperation`]; [`Error::Operation`] if the value or the arguments do not suit it. Under
+    /// [`Isolation::Snapshot`], [`Error::Serialization`] if others have changed the key since otherwise than by
+    /// operations, or so that a condition cannot hold which does in the snapshot. And those of [`Transaction::put`].
+    pub fn apply(&mut self, tree: TreeId, key: &[u8], call: &Call) -> Result<Applied> {
+        self.check_write(&[])?;
+        self.relieve()?;
+        let operation = self.inner().operations.get(call.family, call.operation)?.clone();
+        let used = self.use_tree(tree, tree_mode::IX)?;
+        let keeps_what_it_saw = self.options.isolation == Isolation::Serializable;
+        let mark = self.locks.mark();
+        let applied = self.apply_in(&used, key, operation, &call.args);
+        if !keeps_what_it_saw && applied.as_ref().is_ok_and(|applied| *applied != Applied::Done) {
+            // Nothing was changed, and nothing that was seen needs to stay.
+            self.locks.release_since(mark);
+        }
+        applied
+    }
+
+    fn apply_in(
+        &mut self,
+        used: &Used,
+        key: &[u8],
+        operation: Arc<Registered>,
+        args: &[u8],
+    ) -> Result<Applied> {
+        let is_put = matches!(self.writes.get(used.id, key), Some(Write::Put(_) | Write::Delete));
+        let is_read = self.reads.has(used.id, key);
+        let is_alone = used.covered() == Covered::Writes || is_put || is_read;
+        if is_alone || self.options.exclusive_operations || operation.mode == key_mode::X {
+            return self.apply_alone(used, key, &operation, args);
+        }
+        let name = LockName::key(KEYS, used.id.0, key);
+        self.lock(name, operation.mode)?;
+        if self.locks.held_mode(name) != Some(operation.mode) {
+            return self.apply_alone(used, key, &operation, args);
+        }
+        // A key that is there stays there, and one that is not stays away.
+        let at = self.newest();
+        let Some(there) = self.stored(used.id, used.state.as_deref(), key, at)? else {
+            return Ok(Applied::Absent);
+        };
+        let mut in_snapshot = None;
+        if self.options.isolation == Isolation::Snapshot {
+            let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
+            let seen = self.with_calls(used.id, key, seen)?;
+            let claims = operation.operation.claims(args, &seen)?;
+            if let Some(refused) = first_refused(&claims) {
+                // It has seen that, so others must not have changed it when it writes the key after all.
+                self.note_read(used.id, key);
+                return Ok(Applied::Refused(refused));
+            }
+            in_snapshot = Some(seen);
+        }
+        let growth = operation.operation.length(args).growth_bytes();
+        let inline_max = access::inline_bytes_max(self.page_size(used), key.len());
+        let mut claims = operation.operation.claims(args, &there)?;
+        let demanded = claims.len();
+        if growth > 0 {
+            let (value, delta, max) = (there.len() as i128, growth as i128, inline_max as i128);
+            claims.push(Claim { quantity: LENGTH, value, delta, min: i128::MIN, max });
+        }
+        let refused = match claims.is_empty() {
+            true => None,
+            false => {
+                let interrupt = self.options.interrupt.clone();
+                let options = self.wait_options(interrupt.as_deref());
+                let keeps_refusal = self.options.isolation == Isolation::Serializable;
+                self.locks.claim(name, &claims, keeps_refusal, &options)?
+            }
+        };
+        match refused {
+            Some(place) if place == demanded => return self.apply_alone(used, key, &operation, args),
+            Some(_) if in_snapshot.is_some() => return Err(Error::Serialization),
+            Some(place) => return Ok(Applied::Refused(place)),
+            None => {}
+        }
+        // What others saw of it by their claims, and committed on.
+        self.seen = self.seen.max(self.inner().store.last_csn());
+        let value_bytes_max = if growth > 0 { inline_max } else { there.len() };
+        // Whether it can be applied at all is to be known before the commit. The value may have changed during the wait.
+        let can_apply = |there: Vec<u8>| {
+            let own = self.with_calls(used.id, key, there)?;
+            operation.operation.apply(args, &own).map(|_| ())
+        };
+        if can_apply(there).is_err() {
+            let there = self.stored(used.id, used.state.as_deref(), key, ReadAt::Newest)?;
+            can_apply(there.ok_or_else(absent)?)?;
+        }
+        self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
+        Ok(Applied::Done)
+    }
+
+    /// Applies an operation at once, to a value that nobody else changes.
+    fn apply_alone(
+        &mut self,
+        used: &Used,
+        key: &[u8],
+        operation: &Registered,
+        args: &[u8],
+    ) -> Result<Applied> {
+        if used.covered() < Covered::Writes {
+            self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)?;
+        }
+        let there = match self.writes.get(used.id, key) {
+            Some(Write::Put(value)) => value.to_vec(),
+            Some(Write::Delete) => return Ok(Applied::Absent),
+            _ => {
+                let at = self.newest();
+                let stored = self.stored(used.id, used.state.as_deref(), key, at)?;
+                if self.options.isolation == Isolation::Snapshot
+                    && used.covered() < Covered::Writes
+                    && self.in_snapshot(used, key)?.is_none()
+                {
+                    return Ok(Applied::Absent);
+                }
+                self.check_first_committer(used, key)?;
+                let Some(stored) = stored else { return Ok(Applied::Absent) };
+                self.with_calls(used.id, key, stored)?
+            }
+        };
+        if let Some(refused) = first_refused(&operation.operation.claims(args, &there)?) {
+            self.note_read(used.id, key);
+            return Ok(Applied::Refused(refused));
+        }
+        let value = operation.operation.apply(args, &there)?;
+        self.check_write(&value)?;
+        self.writes.put(used.id, key, Some(&value));
+        Ok(Applied::Done)
+    }
+
+    /// What the snapshot holds under a key, if others have not changed it since but by operations.
+    fn in_snapshot(&mut self, used: &Used, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let snapshot = self.tree_snapshot(used)?;
+        if let Some(state) = &used.state {
+            if state.epochs.last() > snapshot {
+                return Err(Error::Serialization);
+            }
+            match state.versions.since(key, snapshot) {
+                Since::Nothing | Since::Operations => {}
+                Since::Changes { was_there: true } => return Err(Error::Serialization),
+                Since::Changes { was_there: false } => return Ok(None),
+            }
+        }
+        self.stored(used.id, used.state.as_deref(), key, ReadAt::Snapshot(snapshot))
+    }
+
+    /// A value with the operations of this transaction applied.
+    fn with_calls(&self, tree: TreeId, key: &[u8], value: Vec<u8>) -> Result<Vec<u8>> {
+        match self.writes.get(tree, key) {
+            Some(Write::Apply(calls)) => calls.apply(&value),
+            _ => Ok(value),
+        }
+    }
+
+    /// What is stored under a key, with the operations of this transaction applied.
+    pub(super) fn with_own(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        stored: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        stored.map(|stored| self.with_calls(tree, key, stored)).transpose()
+    }
+
+    /// Notes that a key was read, so that operations on it are conflicts from now on.
+    pub(super) fn note_read(&mut self, tree: TreeId, key: &[u8]) {
+        if self.options.isolation == Isolation::Snapshot && !self.options.read_only {
+            self.reads.note(tree, key);
+        }
+    }
+
+    /// Before a key is read that the transaction has applied operations to: under SNAPSHOT nobody else may have changed
+    /// it since, and nobody does from now on.
+    pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<()> {
+        if self.options.isolation != Isolation::Snapshot {
+            return Ok(());
+        }
+        self.note_read(used.id, key);
+        if used.covered() < Covered::Writes {
+            self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)?;
+        }
+        self.check_first_committer(used, key)
+    }
+
+    /// [`Transaction::observe`], of a key in a tree that is scanned.
+    pub(super) fn observe_in(&mut self, tree: TreeId, key: &[u8]) -> Result<()> {
+        let used = self.use_tree(tree, tree_mode::IX)?;
+        self.observe(&used, key)
+    }
+
+    /// Puts what operations make of their keys in their place: the tree is locked as a whole.
+    pub(super) fn resolve(&mut self, tree: TreeId) -> Result<()> {
+        let state = self.used.iter().find(|used| used.id == tree).and_then(|used| used.state.clone());
+        let at = self.newest();
+        let mut writes = std::mem::take(&mut self.writes);
+        let resolved = writes.resolve(tree, |key| self.stored(tree, state.as_deref(), key, at));
+        self.writes = writes;
+        resolved
+    }
+}
+
+/// The first claim that is not met by the value that it was made of, and by the changes of those before it.
+fn first_refused(claims: &[Claim]) -> Option<usize> {
+    let mut deltas: Vec<(u32, i128)> = Vec::new();
+    claims.iter().position(|claim| {
+        let at = deltas.iter().position(|(quantity, _)| *quantity == claim.quantity).unwrap_or_else(|| {
+            deltas.push((claim.quantity, 0));
+            deltas.len() - 1
+        });
+        let sum = deltas[at].1.saturating_add(claim.delta);
+        let after = claim.value.saturating_add(sum);
+        deltas[at].1 = sum;
+        !(claim.min..=claim.max).contains(&after)
+    })
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

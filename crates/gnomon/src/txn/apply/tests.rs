@@ -1,0 +1,513 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use super::*;
+use crate::{
+    Database, Direction, KeyRange, Options, RowLock, Savepoint, TreeLock, TxnOptions,
+    env::Rng,
+    op::{bytes, number, set},
+    sync::{
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        thread,
+    },
+};
+
+fn database() -> Database {
+    Database::in_memory(Options { pool_bytes: 1 << 20, seed: Some(1), ..Options::default() }).unwrap()
+}
+
+/// Fails instead of waiting.
+fn begin(db: &Database, isolation: Isolation) -> Transaction {
+    let lock_timeout = Some(Duration::ZERO);
+    db.begin(TxnOptions { isolation, lock_timeout, ..TxnOptions::default() }).unwrap()
+}
+
+fn tree_with(db: &Database, numbers: &[(&str, i64)]) -> TreeId {
+    let mut txn = begin(db, Isolation::ReadCommitted);
+    let tree = txn.create_tree().unwrap();
+    for (key, number) in numbers {
+        txn.put(tree, key.as_bytes(), &number.to_le_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    tree
+}
+
+fn get(txn: &mut Transaction, tree: TreeId, key: &str) -> Result<i64> {
+    txn.start_statement()?;
+    let value = txn.get(tree, key.as_bytes())?.expect("it is there");
+    Ok(i64::from_le_bytes(value.try_into().unwrap()))
+}
+
+fn add(txn: &mut Transaction, tree: TreeId, key: &str, delta: i128) -> Result<Applied> {
+    txn.apply(tree, key.as_bytes(), &number::add_within(delta, 0, 1000))
+}
+
+fn now(db: &Database, tree: TreeId, key: &str) -> i64 {
+    get(&mut begin(db, Isolation::ReadCommitted), tree, key).unwrap()
+}
+
+const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+
+#[test]
+fn additions_do_not_wait_for_each_other_and_add_up_in_whatever_order_they_commit() {
+    for isolation in ALL {
+        let db = database();
+        let tree = tree_with(&db, &[("a", 10)]);
+        let mut t: Vec<Transaction> = (0..4).map(|_| begin(&db, isolation)).collect();
+        for (at, txn) in t.iter_mut().enumerate() {
+            txn.start_statement().unwrap();
+            assert_eq!(add(txn, tree, "a", 1 << at).unwrap(), Applied::Done);
+        }
+        let [first, second, third, fourth] = t.try_into().ok().unwrap();
+        second.commit().unwrap();
+        fourth.rollback();
+        third.commit().unwrap();
+        first.commit().unwrap();
+        assert_eq!(now(&db, tree, "a"), 10 + 1 + 2 + 4);
+    }
+}
+
+#[test]
+fn what_is_bounded_is_granted_refused_or_waits() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10)]);
+    let [mut first, mut second, mut third] = ALL.map(|_| begin(&db, Isolation::ReadCommitted));
+    assert_eq!(add(&mut first, tree, "a", -6).unwrap(), Applied::Done);
+    assert!(matches!(add(&mut second, tree, "a", -6), Err(Error::LockTimeout)));
+    assert_eq!(add(&mut second, tree, "a", -11).unwrap(), Applied::Refused(0));
+    assert_eq!(add(&mut second, tree, "a", -4).unwrap(), Applied::Done);
+    assert_eq!(add(&mut third, tree, "none", -4).unwrap(), Applied::Absent);
+    first.rollback();
+    assert_eq!(add(&mut third, tree, "a", -6).unwrap(), Applied::Done);
+    assert_eq!(add(&mut third, tree, "a", 5).unwrap(), Applied::Done);
+    // Its own are certain for itself, and for nobody else.
+    assert_eq!(add(&mut third, tree, "a", -5).unwrap(), Applied::Done);
+    third.commit().unwrap();
+    second.commit().unwrap();
+    assert_eq!(now(&db, tree, "a"), 0);
+    let mut fourth = begin(&db, Isolation::ReadCommitted);
+    assert_eq!(add(&mut fourth, tree, "a", -1).unwrap(), Applied::Refused(0));
+    drop(fourth);
+    assert!(db.locks().is_empty());
+}
+
+#[test]
+fn going_back_takes_back_what_was_added_and_reserved() {
+    for isolation in ALL {
+        let db = database();
+        let tree = tree_with(&db, &[("a", 10)]);
+        let (mut txn, mut other) = (begin(&db, isolation), begin(&db, Isolation::ReadCommitted));
+        add(&mut txn, tree, "a", -2).unwrap();
+        let savepoint = txn.savepoint();
+        add(&mut txn, tree, "a", -8).unwrap();
+        assert!(matches!(add(&mut other, tree, "a", -8), Err(Error::LockTimeout)));
+        txn.rollback_to(savepoint).unwrap();
+        let again = add(&mut other, tree, "a", -8);
+        if isolation == Isolation::Serializable {
+            assert!(matches!(again, Err(Error::LockTimeout)), "that there were 10 was seen");
+            drop(other);
+            txn.commit().unwrap();
+            continue;
+        }
+        assert_eq!(again.unwrap(), Applied::Done);
+        other.commit().unwrap();
+        txn.commit().unwrap();
+        assert_eq!(now(&db, tree, "a"), 0);
+    }
+}
+
+#[test]
+fn whoever_reads_what_others_add_to_waits_for_them_or_sees_a_snapshot() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10)]);
+    let mut adder = begin(&db, Isolation::ReadCommitted);
+    add(&mut adder, tree, "a", 5).unwrap();
+    assert_eq!(get(&mut adder, tree, "a").unwrap(), 15, "its own");
+    assert_eq!(get(&mut begin(&db, Isolation::ReadCommitted), tree, "a").unwrap(), 10);
+    assert_eq!(get(&mut begin(&db, Isolation::Snapshot), tree, "a").unwrap(), 10);
+    let mut reader = begin(&db, Isolation::Serializable);
+    assert!(matches!(get(&mut reader, tree, "a"), Err(Error::LockTimeout)));
+    let mut locker = begin(&db, Isolation::ReadCommitted);
+    assert!(matches!(locker.get_locked(tree, b"a", RowLock::Share), Err(Error::LockTimeout)));
+    assert!(matches!(locker.put(tree, b"a", b""), Err(Error::LockTimeout)));
+    adder.commit().unwrap();
+    assert_eq!(get(&mut reader, tree, "a").unwrap(), 15);
+    assert!(matches!(add(&mut locker, tree, "a", 1), Err(Error::LockTimeout)), "it is read");
+    // To read what one has added to converts the lock.
+    let (mut one, mut two) = (begin(&db, Isolation::Serializable), begin(&db, Isolation::Serializable));
+    drop(reader);
+    add(&mut one, tree, "a", 1).unwrap();
+    add(&mut two, tree, "a", 1).unwrap();
+    assert!(matches!(get(&mut one, tree, "a"), Err(Error::LockTimeout)));
+    two.commit().unwrap();
+    assert_eq!(get(&mut one, tree, "a").unwrap(), 17);
+    one.put(tree, b"a", &3_i64.to_le_bytes()).unwrap();
+    add(&mut one, tree, "a", 1).unwrap();
+    one.commit().unwrap();
+    assert_eq!(now(&db, tree, "a"), 4);
+}
+
+#[test]
+fn under_snapshot_additions_merge_unless_their_value_is_read() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10), ("b", 10)]);
+    let snapshot = || {
+        let mut txn = begin(&db, Isolation::Snapshot);
+        txn.start_statement().unwrap();
+        txn
+    };
+    let somebody_adds = |delta| {
+        let mut other = begin(&db, Isolation::ReadCommitted);
+        assert_eq!(add(&mut other, tree, "a", delta).unwrap(), Applied::Done);
+        other.commit().unwrap();
+    };
+    let (mut merges, mut reads_before, mut reads_after, mut scans, mut conditions) =
+        (snapshot(), snapshot(), snapshot(), snapshot(), snapshot());
+    somebody_adds(5);
+    assert_eq!(add(&mut merges, tree, "a", 1).unwrap(), Applied::Done);
+    merges.commit().unwrap();
+    assert_eq!(now(&db, tree, "a"), 16);
+    assert_eq!(get(&mut reads_before, tree, "a").unwrap(), 10);
+    assert!(matches!(add(&mut reads_before, tree, "a", 1), Err(Error::Serialization)));
+    drop(reads_before);
+    assert_eq!(add(&mut reads_after, tree, "a", 1).unwrap(), Applied::Done);
+    assert!(matches!(get(&mut reads_after, tree, "a"), Err(Error::Serialization)));
+    drop(reads_after);
+    assert_eq!(add(&mut scans, tree, "a", 1).unwrap(), Applied::Done);
+    let mut cursor = scans.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
+    assert!(matches!(cursor.next(&mut scans), Err(Error::Serialization)));
+    drop(scans);
+    // It holds in the snapshot and cannot hold any more.
+    somebody_adds(-12);
+    assert!(matches!(add(&mut conditions, tree, "a", -8), Err(Error::Serialization)));
+    assert_eq!(add(&mut conditions, tree, "a", -11).unwrap(), Applied::Refused(0), "nor does it there");
+    drop(conditions);
+    let mut late = snapshot();
+    let mut writer = begin(&db, Isolation::ReadCommitted);
+    writer.put(tree, b"b", &1_i64.to_le_bytes()).unwrap();
+    writer.insert(tree, b"c", &1_i64.to_le_bytes()).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(add(&mut late, tree, "c", 1).unwrap(), Applied::Absent, "not in the snapshot");
+    assert!(matches!(add(&mut late, tree, "b", 1), Err(Error::Serialization)), "not by an operation");
+}
+
+#[test]
+fn under_serializable_a_refusal_stays_true() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10)]);
+    let (mut sees, mut other) = (begin(&db, Isolation::Serializable), begin(&db, Isolation::ReadCommitted));
+    assert_eq!(add(&mut sees, tree, "a", -12).unwrap(), Applied::Refused(0));
+    assert_eq!(add(&mut other, tree, "a", 1).unwrap(), Applied::Done, "it stays refused");
+    assert!(matches!(add(&mut other, tree, "a", 1), Err(Error::LockTimeout)));
+    assert_eq!(add(&mut sees, tree, "none", 1).unwrap(), Applied::Absent);
+    assert!(matches!(other.insert(tree, b"none", b"1"), Err(Error::LockTimeout)));
+    drop(sees);
+    assert_eq!(add(&mut other, tree, "a", 1).unwrap(), Applied::Done);
+}
+
+#[test]
+fn sets_and_byte_strings_take_operations_in_the_order_of_commits() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    txn.put(tree, b"set", b"").unwrap();
+    txn.put(tree, b"text", b"").unwrap();
+    txn.put(tree, b"low", &9_i128.to_le_bytes()).unwrap();
+    txn.commit().unwrap();
+    let [mut a, mut b] = [0; 2].map(|_| begin(&db, Isolation::ReadCommitted));
+    a.apply(tree, b"set", &set::insert(b"x")).unwrap();
+    b.apply(tree, b"set", &set::remove(b"x")).unwrap();
+    b.apply(tree, b"set", &set::insert(b"y")).unwrap();
+    a.apply(tree, b"text", &bytes::append(b"a")).unwrap();
+    b.apply(tree, b"text", &bytes::append(b"b")).unwrap();
+    a.apply(tree, b"low", &number::minimum(4)).unwrap();
+    b.apply(tree, b"low", &number::minimum(7)).unwrap();
+    assert!(matches!(a.apply(tree, b"low", &number::add(1)), Err(Error::LockTimeout)));
+    assert!(matches!(a.apply(tree, b"text", &number::add(1)), Err(Error::LockTimeout)));
+    b.commit().unwrap();
+    a.commit().unwrap();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    let value = txn.get(tree, b"set").unwrap().unwrap();
+    assert_eq!(set::elements(&value).unwrap(), [&b"x"[..], b"y"].into());
+    assert_eq!(txn.get(tree, b"text").unwrap().unwrap(), b"ba");
+    assert_eq!(txn.get(tree, b"low").unwrap().unwrap(), 4_i128.to_le_bytes());
+    // What does not suit the value is told at once.
+    assert!(matches!(txn.apply(tree, b"text", &number::add(1)), Err(Error::Operation(_))));
+    let unknown = Call { family: "none", operation: "add", args: Vec::new() };
+    assert!(matches!(txn.apply(tree, b"text", &unknown), Err(Error::NoSuchOperation { .. })));
+    // Beyond what a leaf holds one waits for the other, however much they append.
+    let (long, mut c) = (vec![b'l'; 3000], begin(&db, Isolation::ReadCommitted));
+    txn.apply(tree, b"text", &bytes::append(&long)).unwrap();
+    assert!(matches!(c.apply(tree, b"text", &bytes::append(b"c")), Err(Error::LockTimeout)));
+    txn.commit().unwrap();
+    c.apply(tree, b"text", &bytes::append(&long)).unwrap();
+    c.commit().unwrap();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    assert_eq!(txn.get(tree, b"text").unwrap().unwrap().len(), 2 + 2 * long.len());
+}
+
+#[test]
+fn prepared_transactions_keep_what_they_reserved() {
+    let disk = crate::disk::MemDisk::new();
+    let options = || Options { pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
+    let db = Database::open_on(&disk, options()).unwrap();
+    let tree = tree_with(&db, &[("a", 10)]);
+    for (gid, delta) in [("one", -6), ("two", 5), ("three", -3)] {
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        assert_eq!(add(&mut txn, tree, "a", delta).unwrap(), Applied::Done);
+        txn.prepare(gid, b"").unwrap();
+    }
+    let mut other = begin(&db, Isolation::ReadCommitted);
+    assert_eq!(add(&mut other, tree, "a", 7).unwrap(), Applied::Done);
+    other.commit().unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open_on(&disk, options()).unwrap();
+    let mut other = begin(&db, Isolation::ReadCommitted);
+    assert_eq!(add(&mut other, tree, "a", -8).unwrap(), Applied::Done);
+    assert!(matches!(add(&mut other, tree, "a", -1), Err(Error::LockTimeout)));
+    assert!(matches!(other.put(tree, b"a", b""), Err(Error::LockTimeout)));
+    other.commit().unwrap();
+    db.commit_prepared("three").unwrap();
+    db.rollback_prepared("two").unwrap();
+    db.commit_prepared("one").unwrap();
+    assert_eq!(now(&db, tree, "a"), 0);
+    assert!(db.locks().is_empty());
+    // That it was refused something is not kept.
+    let mut txn = begin(&db, Isolation::Serializable);
+    assert_eq!(add(&mut txn, tree, "a", -1).unwrap(), Applied::Refused(0));
+    assert!(matches!(txn.prepare("four", b""), Err(Error::CannotPrepare(_))));
+}
+
+#[test]
+fn operations_on_a_locked_tree_and_before_an_escalation_are_applied_once() {
+    let db = Database::in_memory(Options {
+        pool_bytes: 1 << 20,
+        escalate_bytes: 64 << 10,
+        seed: Some(1),
+        ..Options::default()
+    })
+    .unwrap();
+    let tree = tree_with(&db, &[("a", 10), ("b", 1)]);
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    add(&mut txn, tree, "a", 1).unwrap();
+    let savepoint = txn.savepoint();
+    add(&mut txn, tree, "a", 2).unwrap();
+    for number in 0..2000_u32 {
+        txn.put(tree, &number.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    assert!(txn.has_pages());
+    assert_eq!(get(&mut txn, tree, "a").unwrap(), 13);
+    add(&mut txn, tree, "a", 4).unwrap();
+    assert_eq!(get(&mut txn, tree, "a").unwrap(), 17);
+    txn.rollback_to(savepoint).unwrap();
+    assert_eq!(get(&mut txn, tree, "a").unwrap(), 11);
+    add(&mut txn, tree, "b", 1).unwrap();
+    txn.commit().unwrap();
+    assert_eq!((now(&db, tree, "a"), now(&db, tree, "b")), (11, 2));
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    txn.lock_tree(tree, TreeLock::Exclusive).unwrap();
+    add(&mut txn, tree, "a", 4).unwrap();
+    assert_eq!(get(&mut txn, tree, "a").unwrap(), 15);
+    txn.commit().unwrap();
+    assert_eq!(now(&db, tree, "a"), 15);
+}
+
+/// What a transaction of the model did: its own changes of each key, the least value that it relied on after each, and
+/// where its savepoints stand in this.
+#[derive(Default)]
+struct Running {
+    txn: Option<Transaction>,
+    isolation: Isolation,
+    snapshot: Vec<i64>,
+    /// By key: the delta, and the bounds that the value was to be within afterwards.
+    deeds: Vec<(usize, i64, i64, i64)>,
+    savepoints: Vec<(Savepoint, usize)>,
+}
+
+impl Running {
+    fn net(&self, key: usize) -> i64 {
+        self.deeds.iter().filter(|(of, ..)| *of == key).map(|(_, delta, ..)| delta).sum()
+    }
+}
+
+/// Interleaved transactions of all isolation levels against a model: what was granted holds when the transaction commits,
+/// snapshots see one prefix of the commits, and nothing is lost or doubled. None waits: it is rolled back instead.
+#[test]
+fn interleaved_transactions_do_what_they_would_one_after_another() {
+    const KEYS: usize = 3;
+    let name = |key: usize| ["a", "b", "c"][key];
+    let seeds = std::env::var("GNOMON_OPERATIONS").map_or(60, |seeds| seeds.parse().unwrap());
+    let mut counts = BTreeMap::<&str, u64>::new();
+    for seed in 0..seeds {
+        let mut rng = Rng::from_seed(seed);
+        let db = database();
+        let tree = tree_with(&db, &[("a", 10), ("b", 20), ("c", 30)]);
+        let mut committed = vec![10, 20, 30];
+        let mut running: Vec<Running> = (0..5).map(|_| Running::default()).collect();
+        for _ in 0..400 {
+            let now = &mut running[rng.below(5) as usize];
+            let Some(txn) = &mut now.txn else {
+                now.isolation = ALL[rng.below(3) as usize];
+                let mut txn = begin(&db, now.isolation);
+                txn.start_statement().unwrap();
+                now.snapshot = committed.clone();
+                now.txn = Some(txn);
+                continue;
+            };
+            let key = rng.below(KEYS as u64) as usize;
+            let done = match rng.below(12) {
+                0 => {
+                    let txn = now.txn.take().expect("it runs");
+                    if rng.chance(2, 3) {
+                        for at in 0..now.deeds.len() {
+                            let (key, _, min, max) = now.deeds[at];
+                            let before: i64 = now.deeds[..=at]
+                                .iter()
+                                .filter(|(of, ..)| *of == key)
+                                .map(|(_, d, ..)| d)
+                                .sum();
+                            let value = committed[key] + before;
+                            assert!((min..=max).contains(&value), "seed {seed}: {value} in {min}..={max}");
+                        }
+                        txn.commit().unwrap();
+                        *counts.entry("commits").or_default() += 1;
+                        (0..KEYS).for_each(|key| committed[key] += now.net(key));
+                    }
+                    *now = Running::default();
+                    continue;
+                }
+                1 => {
+                    now.savepoints.push((txn.savepoint(), now.deeds.len()));
+                    continue;
+                }
+                2 => {
+                    if let Some(&(savepoint, deeds)) = now.savepoints.last() {
+                        txn.rollback_to(savepoint).unwrap();
+                        now.deeds.truncate(deeds);
+                    }
+                    continue;
+                }
+                3 | 4 => get(txn, tree, name(key)).map(|value| {
+                    let base = match now.isolation {
+                        Isolation::Snapshot => now.snapshot[key],
+                        _ => committed[key],
+                    };
+                    assert_eq!(value, base + now.net(key), "seed {seed}: {:?}", now.isolation);
+                }),
+                _ => {
+                    let delta = rng.below(21) as i64 - 10;
+                    let (min, max) = (rng.below(4) as i64 * 5, 40 + rng.below(3) as i64 * 10);
+                    let call = number::add_within(delta.into(), min.into(), max.into());
+                    txn.start_statement().unwrap();
+                    txn.apply(tree, name(key).as_bytes(), &call).map(|applied| match applied {
+                        Applied::Done => {
+                            *counts.entry("granted").or_default() += 1;
+                            now.deeds.push((key, delta, min, max));
+                        }
+                        Applied::Refused(_) => {
+                            *counts.entry("refused").or_default() += 1;
+                            let base = match now.isolation {
+                                Isolation::Snapshot => now.snapshot[key],
+                                _ => committed[key],
+                            };
+                            let value = base + now.net(key) + delta;
+                            assert!(!(min..=max).contains(&value), "seed {seed}: {value} in {min}..={max}");
+                        }
+                        Applied::Absent => panic!("seed {seed}: it is there"),
+                    })
+                }
+            };
+            match done {
+                Ok(()) => {}
+                Err(Error::LockTimeout | Error::Serialization) => {
+                    *counts.entry("conflicts").or_default() += 1;
+                    *now = Running::default();
+                }
+                Err(error) => panic!("seed {seed}: {error}"),
+            }
+        }
+        drop(running);
+        let values: Vec<i64> = (0..KEYS).map(|key| self::now(&db, tree, name(key))).collect();
+        assert_eq!(values, committed, "seed {seed}");
+        assert!(db.locks().is_empty());
+    }
+    assert!(counts.values().all(|count| *count > 100), "{counts:?}");
+}
+
+/// Money moves between accounts by additions, none of which goes below zero; every snapshot meanwhile has the same sum,
+/// and in the end each account has what its transfers make of it.
+#[test]
+fn threads_add_and_every_snapshot_has_the_same_sum() {
+    const ACCOUNTS: u64 = 4;
+    let key = |account: u64| account.to_be_bytes();
+    let db = database();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    let tree = txn.create_tree().unwrap();
+    (0..ACCOUNTS).for_each(|account| txn.put(tree, &key(account), &100_i64.to_le_bytes()).unwrap());
+    txn.commit().unwrap();
+    let (stop, moved, refused) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let sum = |txn: &mut Transaction| {
+        let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
+        let (mut sum, mut least) = (0, i64::MAX);
+        while let Some((_, value)) = cursor.next(txn).unwrap() {
+            let value = i64::from_le_bytes(value.try_into().unwrap());
+            (sum, least) = (sum + value, least.min(value));
+        }
+        (sum, least)
+    };
+    /// Ends the clients, also if a reader finds something wrong.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for client in 0..6 {
+            let (db, stop, moved, refused) = (&db, &stop, &moved, &refused);
+            scope.spawn(move || {
+                let mut rng = Rng::from_seed(client);
+                while !stop.load(Ordering::Relaxed) {
+                    let isolation = ALL[rng.below(3) as usize];
+                    let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() }).unwrap();
+                    let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
+                    let amount = i128::from(rng.below(60) as u32);
+                    let mut transfer = || {
+                        txn.start_statement()?;
+                        for (account, delta) in [(from, -amount), (to, amount)] {
+                            match txn.apply(tree, &key(account), &number::add_within(delta, 0, i128::MAX))? {
+                                Applied::Done => {}
+                                _ => return Ok(false),
+                            }
+                        }
+                        Ok(true)
+                    };
+                    match transfer() {
+                        Ok(true) if rng.chance(9, 10) => {
+                            txn.commit_ticket().unwrap();
+                            moved.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(true) => {}
+                        Ok(false) => drop(refused.fetch_add(1, Ordering::Relaxed)),
+                        Err(Error::Deadlock | Error::Serialization) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        for round in 0.. {
+            if round > 300 && moved.load(Ordering::Relaxed) > 2000 {
+                break;
+            }
+            let isolation = ALL[round % 2];
+            let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() }).unwrap();
+            let (sum, least) = sum(&mut txn);
+            assert_eq!(sum, 100 * ACCOUNTS as i64);
+            assert!(least >= 0, "{least}");
+        }
+    });
+    assert_eq!(sum(&mut begin(&db, Isolation::ReadCommitted)).0, 100 * ACCOUNTS as i64);
+    assert!(refused.into_inner() > 0);
+    assert!(db.locks().is_empty());
+}
