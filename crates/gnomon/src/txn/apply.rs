@@ -24,7 +24,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{
     database::KEYS,
-    transaction::{Covered, Isolation, ReadAt, Transaction, Used},
+    transaction::{Covered, Isolation, ReadAt, RowLock, Transaction, Used},
     versions::Since,
     writes::{BoundCall, Write, absent},
 };
@@ -87,14 +87,25 @@ impl Transaction {
         self.relieve()?;
         let operation = self.inner().operations.get(call.family, call.operation)?.clone();
         let used = self.use_tree(tree, tree_mode::IX)?;
-        let keeps_what_it_saw = self.options.isolation == Isolation::Serializable;
-        let mark = self.locks.mark();
-        let applied = self.apply_in(&used, key, operation, &call.args);
-        if !keeps_what_it_saw && applied.as_ref().is_ok_and(|applied| *applied != Applied::Done) {
-            // Nothing was changed, and nothing that was seen needs to stay.
-            self.locks.release_since(mark);
+        loop {
+            let mark = self.locks.mark();
+            let applied = self.apply_in(&used, key, operation.clone(), &call.args)?;
+            match (applied, self.options.isolation) {
+                (Applied::Done, _) | (Applied::Refused(_), Isolation::Serializable) => return Ok(applied),
+                (_, Isolation::ReadCommitted | Isolation::Snapshot) => {
+                    // Nothing was changed, and nothing that was seen needs to stay.
+                    self.locks.release_since(mark);
+                    return Ok(applied);
+                }
+                (Applied::Absent, Isolation::Serializable) => {
+                    // That it is absent is to stay so, for which whoever reads it need not wait.
+                    self.locks.release_since(mark);
+                    if self.get_locked(tree, key, RowLock::Share)?.is_none() {
+                        return Ok(Applied::Absent);
+                    }
+                }
+            }
         }
-        applied
     }
 
     fn apply_in(

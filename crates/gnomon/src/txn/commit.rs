@@ -91,7 +91,7 @@ impl Transaction {
             }
             #[cfg(all(test, shuttle))]
             match inner.store.race {
-                Some(PlantedRace::LocksBeforePatch) => self.release(),
+                Some(PlantedRace::LocksBeforePatch) => self.release(true),
                 Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
                 _ => {}
             }

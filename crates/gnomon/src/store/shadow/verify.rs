@@ -169,13 +169,17 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether what is wrong with a copy can be what a crash left in the writing of the newest batch: whole sectors.
+    /// Whether what is wrong with a copy can be what a crash left in the writing of the newest batch: whole sectors, or a
+    /// file that had not grown yet.
     fn is_cut_short(&self, copy: u64, size: PageSize) -> bool {
         if !self.newest.iter().any(|run| run.contains(&copy)) {
             return false;
         }
         let mut block = vec![0; size.bytes()];
-        self.store.disks.read(copy, &mut block).is_ok() && damaged_sector(&block).is_none()
+        match self.store.disks.read(copy, &mut block) {
+            Ok(()) => damaged_sector(&block).is_none(),
+            Err(error) => error.kind() == std::io::ErrorKind::UnexpectedEof,
+        }
     }
 
     /// Checks a page and all below it.
