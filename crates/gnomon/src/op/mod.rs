@@ -5,7 +5,7 @@
 //! ([`Operation::apply`]), and what takes that back ([`Operation::inverse`]). Operations on values of one kind make up a
 //! [`Family`], with a table that tells which of them commute. From that follow the locks: operations that commute with
 //! the same others share a mode of the key's lock, and two such modes can be held together if their operations commute.
-//! The [`Registry`] of a database has the families that are built in ([`number`], [`set`], [`bytes`]) and those that it
+//! The registry of a database has the families that are built in ([`number`], [`set`], [`bytes`]) and those that it
 //! was opened with ([`Options::operations`](crate::Options::operations)). A [`Call`] is an operation with its arguments; it
 //! is what is kept in a write set, and stored with a prepared transaction: by names and arguments, never as the value
 //! that came of it.

@@ -238,8 +238,15 @@ fn apply(
     // Others may apply operations to the same key, and the tree relies on one change of a key at a time.
     let _alone = inner.appliers[applier(key)].lock();
     let mut published = Err(absent());
+    #[cfg(all(test, shuttle))]
+    let planted = inner.store.race == Some(PlantedRace::VersionsInPatchOrder);
     state.tree.update(pages, key, &mut |there| {
         let Some(there) = there else { return Change::Delete };
+        #[cfg(all(test, shuttle))]
+        if planted {
+            published = state.versions.publish_in_patch_order(key, csn, there, &calls);
+            return published.as_ref().map_or(Change::Delete, |(value, _)| Change::Put(value.clone().into()));
+        }
         published = state.versions.publish_calls(key, csn, there, calls.clone());
         match &published {
             Ok((value, _)) => Change::Put(value.clone().into()),

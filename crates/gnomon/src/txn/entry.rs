@@ -4,7 +4,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1 | version, now 3 |
+//! | 1 | version, now 3; 2 is the same without operations |
 //! | 8 | length of the entry, from the version to the checksum |
 //! | 12 times 8 | logical pages of each size, from 512 bytes on, that change at most when the transaction ends |
 //! | 4, n | note: its length, the bytes that the owner gave |
@@ -35,6 +35,8 @@ use crate::{
 };
 
 const VERSION: u8 = 3;
+/// The same without operations.
+const VERSION_BEFORE: u8 = 2;
 /// Where the length stands, and how long the entry is without what it says.
 const LENGTH_AT: usize = 1;
 const SUM_BYTES: usize = 4;
@@ -304,7 +306,7 @@ impl Entry {
         bind: &mut dyn FnMut(&str, &str) -> Option<Arc<Registered>>,
     ) -> Result<Entry, &'static str> {
         let mut rest = Rest(bytes);
-        if rest.byte()? != VERSION {
+        if !(VERSION_BEFORE..=VERSION).contains(&rest.byte()?) {
             return Err("its version is not known");
         }
         if rest.u64()? != bytes.len() as u64 {

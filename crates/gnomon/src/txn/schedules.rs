@@ -573,3 +573,59 @@ fn shuttle_readers_of_all_times_see_whole_large_transactions() {
 fn shuttle_finds_pages_that_were_replaced_under_their_reader_and_repeats_it() {
     catch(PlantedRace::ReplacedUnseen, large_transfers);
 }
+
+/// Additions to two numbers, none of which waits for another, beside readers at snapshots. Whatever the order in which
+/// they are patched, every snapshot has what the commits before it make, and so has what a crash leaves.
+fn additions(race: Option<PlantedRace>) {
+    let world = World::new(race);
+    let keys = [&b"a"[..], b"b"];
+    let mut txn = world.begin(Isolation::ReadCommitted);
+    keys.iter().for_each(|key| txn.put(world.tree, key, &START.to_le_bytes()).unwrap());
+    txn.commit().unwrap();
+    let sum = |txn: &mut Transaction| -> i64 {
+        let value = |txn: &mut Transaction, key| txn.get(world.tree, key).unwrap().expect("it exists");
+        keys.iter().map(|key| i64::from_le_bytes(value(txn, key).try_into().unwrap())).sum()
+    };
+    let adders: Vec<_> = (1..4_i128)
+        .map(|amount| {
+            let world = world.clone();
+            thread::spawn(move || {
+                for step in 1..3 {
+                    let mut txn = world.begin(Isolation::ReadCommitted);
+                    for (key, delta) in [(b"a", -amount), (b"b", amount)] {
+                        let call = crate::op::number::add_within(delta, 0, 1000);
+                        assert_eq!(txn.apply(world.tree, key, &call).unwrap(), Applied::Done);
+                    }
+                    let after = txn.commit_ticket().unwrap().csn();
+                    // A snapshot of just that commit, while later ones may be patched.
+                    let options = TxnOptions { read_only: true, after, ..TxnOptions::default() };
+                    let mut txn = world.db.begin(options).unwrap();
+                    let value = txn.get(world.tree, b"b").unwrap().expect("it exists");
+                    let value = i64::from_le_bytes(value.try_into().unwrap());
+                    assert!(i128::from(value - START) >= step * amount, "{value} after {step} of {amount}");
+                }
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        let mut txn = world.begin(Isolation::Snapshot);
+        txn.start_statement().unwrap();
+        assert_eq!(sum(&mut txn), 2 * START);
+    }
+    adders.into_iter().for_each(|adder| adder.join().unwrap());
+    let mut txn = world.begin(Isolation::ReadCommitted);
+    assert_eq!(sum(&mut txn), 2 * START);
+    assert_eq!(txn.get(world.tree, b"b").unwrap().unwrap(), (START + 12).to_le_bytes());
+    drop(txn);
+    assert!(world.db.locks().is_empty());
+}
+
+#[test]
+fn shuttle_additions_are_in_the_order_of_commits_for_every_reader() {
+    check_random("additions", SEEDS, || additions(None));
+}
+
+#[test]
+fn shuttle_finds_versions_in_the_order_of_patches() {
+    catch(PlantedRace::VersionsInPatchOrder, additions);
+}

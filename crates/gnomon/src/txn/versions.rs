@@ -142,6 +142,24 @@ impl Versions {
         Ok((value, bytes))
     }
 
+    /// Takes a commit for the last one of its key.
+    #[cfg(all(test, shuttle))]
+    pub fn publish_in_patch_order(
+        &self,
+        key: &[u8],
+        csn: Csn,
+        there: &[u8],
+        calls: &Calls,
+    ) -> Result<(Vec<u8>, usize)> {
+        let mut keys = self.keys.lock();
+        let last = keys.get(key).and_then(|versions| versions.last()).map_or(csn, |last| last.csn.max(csn));
+        let bytes = match last == csn {
+            true => self.push(&mut keys, key, csn, Some(there), None),
+            false => 0,
+        };
+        Ok((calls.apply(there)?, bytes))
+    }
+
     /// What commits after `snapshot` have done to a key.
     pub fn since(&self, key: &[u8], snapshot: Csn) -> Since {
         if self.len.load(Ordering::Acquire) == 0 {

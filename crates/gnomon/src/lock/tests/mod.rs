@@ -38,7 +38,9 @@ const INSTANT_MODES: Modes = match Modes::new(ModesSpec {
 };
 
 /// The classes of operations beside the modes for keys: the first two commute with each other, the third with itself.
+#[cfg(not(shuttle))]
 const ADD: Mode = Mode::new(3);
+#[cfg(not(shuttle))]
 const APPEND: Mode = Mode::new(5);
 
 fn key_modes() -> Modes {

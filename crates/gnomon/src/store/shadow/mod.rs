@@ -338,6 +338,8 @@ pub(crate) enum PlantedRace {
     MovedOutdated,
     /// A reader does not notice that pages were replaced while it read them.
     ReplacedUnseen,
+    /// Operations on one key have the versions of the order in which they were patched.
+    VersionsInPatchOrder,
 }
 
 /// How much of the store is in use.

@@ -396,7 +396,7 @@ fn catch(race: PlantedRace, failing: bool) {
 }
 
 fn catch_in<F: Fn() + Send + Sync + 'static>(run: Arc<F>) {
-    let (seed, _) = find_failing_seed(0..SEEDS, run.clone()).expect("it is found");
+    let (seed, _) = find_failing_seed(0..8 * SEEDS, run.clone()).expect("it is found");
     println!("it is found by seed {seed}");
     for _ in 0..3 {
         assert!(catch_unwind(std::panic::AssertUnwindSafe(|| run_seed(seed, run.clone()))).is_err());
