@@ -119,7 +119,8 @@ impl Account {
     /// What becomes of a claim of an owner who has `own`, and what it has if that is granted.
     fn decide(&self, own: Hold, claim: &Claim) -> Result<Hold, Decided> {
         let (low, high) = self.without(own.txn);
-        let net = own.net.saturating_add(claim.delta);
+        // A net that no number can hold is nobody's.
+        let Some(net) = own.net.checked_add(claim.delta) else { return Err(Decided::Refused) };
         if high.saturating_add(net) < claim.min || low.saturating_add(net) > claim.max {
             return Err(Decided::Refused);
         }

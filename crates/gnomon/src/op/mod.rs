@@ -68,7 +68,10 @@ pub trait Operation: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Error::Operation`] if the arguments or the value do not suit it.
-    fn inverse(&self, args: &[u8], value: &[u8]) -> Result<Option<(&'static str, Vec<u8>)>>;
+    fn inverse(&self, args: &[u8], value: &[u8]) -> Result<Option<(&'static str, Vec<u8>)>> {
+        let _ = (args, value);
+        Ok(None)
+    }
 
     /// The arguments of the one call that is the same as two, one after the other; none if there is none.
     fn merge(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
@@ -83,7 +86,8 @@ pub trait Operation: Send + Sync + 'static {
 /// What an operation makes of the length of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// It stays as it is.
+    /// It stays as it is; and what others of the family that commute with it make of the length does not depend on whether
+    /// it was applied before.
     Same,
     /// It grows by so many bytes at most, or shrinks.
     Grows(usize),

@@ -86,10 +86,26 @@ impl Transaction {
         self.check_write(&[])?;
         self.relieve()?;
         let operation = self.inner().operations.get(call.family, call.operation)?.clone();
-        let used = self.use_tree(tree, tree_mode::IX)?;
         loop {
+            let used = self.use_tree(tree, tree_mode::IX)?;
+            let max = access::key_bytes_max(self.page_size(&used));
+            if key.len() > max {
+                return Err(Error::KeyTooLong { bytes: key.len(), max });
+            }
             let mark = self.locks.mark();
-            let applied = self.apply_in(&used, key, operation.clone(), &call.args)?;
+            let applied = self.apply_in(&used, key, operation.clone(), &call.args);
+            let applied = match (applied, self.options.isolation) {
+                (Ok(applied), _) => applied,
+                // The error tells something of the value, which is to stay so.
+                (Err(error @ Error::Operation(_)), Isolation::Serializable) => {
+                    self.locks.weaken_since(mark, |_, mode| mode);
+                    return Err(error);
+                }
+                (Err(error), _) => {
+                    self.locks.release_since(mark);
+                    return Err(error);
+                }
+            };
             match (applied, self.options.isolation) {
                 (Applied::Done, _) | (Applied::Refused(_), Isolation::Serializable) => return Ok(applied),
                 (_, Isolation::ReadCommitted | Isolation::Snapshot) => {
@@ -128,9 +144,7 @@ impl Transaction {
         }
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
-        let Some(there) = self.stored(used.id, used.state.as_deref(), key, at)? else {
-            return Ok(Applied::Absent);
-        };
+        let there = self.stored(used.id, used.state.as_deref(), key, at)?;
         let mut in_snapshot = None;
         if self.options.isolation == Isolation::Snapshot {
             let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
@@ -143,9 +157,13 @@ impl Transaction {
             }
             in_snapshot = Some(seen);
         }
+        let Some(there) = there else { return Ok(Applied::Absent) };
         let growth = operation.operation.length(args).growth_bytes();
         let inline_max = access::inline_bytes_max(self.page_size(used), key.len());
         let mut claims = operation.operation.claims(args, &there)?;
+        if claims.iter().any(|claim| claim.quantity == LENGTH) {
+            return Err(Error::Operation(format!("quantity {LENGTH} is the engine's own").into()));
+        }
         let demanded = claims.len();
         if growth > 0 {
             let (value, delta, max) = (there.len() as i128, growth as i128, inline_max as i128);
@@ -160,14 +178,14 @@ impl Transaction {
                 self.locks.claim(name, &claims, keeps_refusal, &options)?
             }
         };
+        // What was granted or refused may rest on commits that came meanwhile.
+        self.seen = self.seen.max(self.inner().store.last_csn());
         match refused {
             Some(place) if place == demanded => return self.apply_alone(used, key, &operation, args),
             Some(_) if in_snapshot.is_some() => return Err(Error::Serialization),
             Some(place) => return Ok(Applied::Refused(place)),
             None => {}
         }
-        // What others saw of it by their claims, and committed on.
-        self.seen = self.seen.max(self.inner().store.last_csn());
         let value_bytes_max = if growth > 0 { inline_max } else { there.len() };
         // Whether it can be applied at all is to be known before the commit. The value may have changed during the wait.
         let can_apply = |there: Vec<u8>| {
@@ -227,7 +245,9 @@ impl Transaction {
             if state.epochs.last() > snapshot {
                 return Err(Error::Serialization);
             }
-            match state.versions.since(key, snapshot) {
+            let since = state.versions.since(key, snapshot);
+            self.inner().timeline.check_snapshot(snapshot)?;
+            match since {
                 Since::Nothing | Since::Operations => {}
                 Since::Changes { was_there: true } => return Err(Error::Serialization),
                 Since::Changes { was_there: false } => return Ok(None),
@@ -284,8 +304,9 @@ impl Transaction {
     pub(super) fn resolve(&mut self, tree: TreeId) -> Result<()> {
         let state = self.used.iter().find(|used| used.id == tree).and_then(|used| used.state.clone());
         let at = self.newest();
+        let bytes_max = self.inner().write_bytes_max;
         let mut writes = std::mem::take(&mut self.writes);
-        let resolved = writes.resolve(tree, |key| self.stored(tree, state.as_deref(), key, at));
+        let resolved = writes.resolve(tree, bytes_max, |key| self.stored(tree, state.as_deref(), key, at));
         self.writes = writes;
         resolved
     }

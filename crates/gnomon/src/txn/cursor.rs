@@ -98,7 +98,12 @@ impl Cursor {
             if take_own {
                 let (key, own) = own.expect("chosen");
                 let (key, own) = (key.to_vec(), own.clone());
-                let there = if stored == Some(&key) { self.ahead.pop_front() } else { None };
+                let is_stored = stored == Some(&key);
+                if is_stored && !self.newest && matches!(own, Write::Apply(_)) {
+                    // Before anything is passed: who goes on after an error finds the key again.
+                    txn.observe_in(self.tree, &key)?;
+                }
+                let there = if is_stored { self.ahead.pop_front() } else { None };
                 self.pass(&key);
                 let value = match own {
                     Write::Put(value) => Some(value.into_vec()),
@@ -166,7 +171,6 @@ impl Cursor {
         calls: &Calls,
     ) -> Result<Option<Vec<u8>>> {
         let Some(there) = there else { return Ok(None) };
-        txn.observe_in(self.tree, key)?;
         let there = match there {
             Ahead::Value(there) => Some(there.into_vec()),
             Ahead::Large => self.large(txn, key)?,

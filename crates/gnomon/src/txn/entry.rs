@@ -124,7 +124,8 @@ impl<'a> Outgoing<'a> {
             let of_write = match (name.table, name.part) {
                 (KEYS, Part::Key(key)) => match writes.get(TreeId(name.space), key) {
                     Some(Write::Apply(_)) => mode == key_mode::X || op::is_shared(mode),
-                    Some(_) => mode == key_mode::X,
+                    // Operations that were replaced behind a lock on the whole tree have left theirs.
+                    Some(_) => mode == key_mode::X || op::is_shared(mode),
                     None => false,
                 },
                 _ => false,

@@ -32,14 +32,14 @@ use super::{
     entry::{Entry, HeldLock, Outgoing},
     transaction::Transaction,
     tree::{TreeState, directory_damage},
-    writes::{BoundCall, Write, WriteSet},
+    writes::{BoundCall, Calls, Write, WriteSet},
 };
 #[cfg(test)]
 use crate::store::shadow::PlantedBug;
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
 use crate::{
-    Csn, Error, Result, TreeId, TxnId,
+    Csn, Error, KEY_BYTES_MAX, Result, TreeId, TxnId,
     lock::{LockName, LockOwner, Part},
     op,
     page::{PageCounts, PageSize},
@@ -188,15 +188,20 @@ impl Transaction {
             ));
         }
         let mut saw_refusal = false;
+        let mut has_long_key = false;
         self.locks.visit_held(|name, mode| {
+            has_long_key |= matches!(name.part, Part::Key(key) if key.len() > KEY_BYTES_MAX);
             saw_refusal |= name.table == KEYS
                 && op::is_shared(mode)
                 && matches!(name.part, Part::Key(key) if self.writes.get(TreeId(name.space), key).is_none());
         });
-        if saw_refusal {
+        if saw_refusal || self.holds_unnamed()? {
             return Err(Error::CannotPrepare(
                 "keeps a key as it is to which it applies no operation (any more)",
             ));
+        }
+        if has_long_key {
+            return Err(Error::CannotPrepare("has read a key that is longer than keys can be"));
         }
         let handle = self.handle.clone();
         let inner = &handle.inner;
@@ -244,6 +249,24 @@ impl Transaction {
         let durable = Ticket::new(handle.clone(), csn).wait();
         claim.keep(info, Box::new(prepared));
         durable
+    }
+}
+
+impl Transaction {
+    /// Whether it holds something of a quantity that none of its operations claims (any more): nobody could tell later
+    /// what is committed of that.
+    fn holds_unnamed(&self) -> Result<bool> {
+        for (tree, writes) in self.writes.trees() {
+            for (key, write) in &writes.keys {
+                let Write::Apply(calls) = write else { continue };
+                for (quantity, _) in self.locks.claimed(LockName::key(KEYS, tree.0, key)) {
+                    if committed(self.inner(), calls, tree, key, quantity)?.is_none() {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -474,7 +497,8 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     }
     for ((tree, key, quantity, hold), of) in holds {
         let (gid, _, prepared) = &mut restored[of];
-        let value = committed(inner, prepared, tree, &key, quantity)?.ok_or_else(|| {
+        let Some(Write::Apply(calls)) = prepared.writes.get(tree, &key) else { continue };
+        let value = committed(inner, calls, tree, &key, quantity)?.ok_or_else(|| {
             directory_damage(format!(
                 "the prepared transaction '{gid}' holds something of a key that is gone"
             ))
@@ -487,19 +511,12 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     Ok(())
 }
 
-/// What is committed of a quantity under a key that a prepared transaction applies operations to.
-fn committed(
-    inner: &Inner,
-    prepared: &Prepared,
-    tree: TreeId,
-    key: &[u8],
-    quantity: u32,
-) -> Result<Option<i128>> {
+/// What is committed of a quantity under a key that operations are applied to; none if none of them claims it.
+fn committed(inner: &Inner, calls: &Calls, tree: TreeId, key: &[u8], quantity: u32) -> Result<Option<i128>> {
     let Some(there) = inner.tree(tree)?.tree.get(&*inner.store, key)? else { return Ok(None) };
     if quantity == LENGTH {
         return Ok(Some(there.len() as i128));
     }
-    let Some(Write::Apply(calls)) = prepared.writes.get(tree, key) else { return Ok(None) };
     for BoundCall { operation, args } in calls.iter() {
         let claims = operation.operation.claims(args, &there)?;
         if let Some(claim) = claims.iter().find(|claim| claim.quantity == quantity) {

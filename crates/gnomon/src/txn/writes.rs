@@ -60,7 +60,8 @@ impl Calls {
         self.calls.iter()
     }
 
-    pub fn push(&mut self, call: BoundCall) {
+    fn add(&mut self, call: BoundCall, value_bytes_max: usize) {
+        self.value_bytes_max = self.value_bytes_max.max(value_bytes_max);
         if let Some(last) = self.calls.last_mut()
             && Arc::ptr_eq(&last.operation, &call.operation)
             && let Some(merged) = last.operation.operation.merge(&last.args, &call.args)
@@ -86,8 +87,15 @@ impl Calls {
     }
 
     fn bytes(&self) -> usize {
+        self.calls.iter().map(BoundCall::bytes).sum()
+    }
+}
+
+impl BoundCall {
+    /// What it takes in memory, about, in bytes.
+    fn bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 32;
-        self.calls.iter().map(|call| call.args.len() + OVERHEAD_BYTES).sum()
+        self.args.len() + OVERHEAD_BYTES
     }
 }
 
@@ -281,25 +289,42 @@ impl WriteSet {
 
     /// Adds an operation to what is made of a key, which is not put or deleted. `value_bytes_max`: see [`Calls`].
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: BoundCall, value_bytes_max: usize) {
-        let mut calls = match self.get(tree, key) {
+        let bytes = call.bytes();
+        let writes = self.trees.entry(tree).or_default();
+        if let (Some(Write::Apply(calls)), None) = (writes.keys.get_mut(key), &self.replaced) {
+            calls.add(call, value_bytes_max);
+            writes.bytes += bytes;
+            self.bytes += bytes;
+            return;
+        }
+        let mut calls = match writes.keys.get(key) {
             Some(Write::Apply(calls)) => calls.clone(),
             _ => Calls::default(),
         };
-        calls.push(call);
-        calls.value_bytes_max = calls.value_bytes_max.max(value_bytes_max);
+        calls.add(call, value_bytes_max);
         self.write(tree, key, Write::Apply(calls));
     }
 
     /// Puts, in the place of operations on the keys of a tree, what they make of what `there` finds under each key. From
-    /// now on, and whatever is gone back to: nobody else changes these keys any more.
+    /// now on, and whatever is gone back to: nobody else changes these keys any more. These values may have `bytes_max`
+    /// bytes together.
+    ///
+    /// # Errors
+    /// [`Error::TransactionTooLarge`] if they have more; what was put by then is as good as the operations.
     pub fn resolve(
         &mut self,
         tree: TreeId,
+        bytes_max: usize,
         mut there: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>>,
     ) -> Result<()> {
+        let mut bytes = 0;
         let mut resolve = |key: &[u8], write: &mut Write| {
             if let Write::Apply(_) = write {
                 let value = write.value(there(key)?.as_deref())?.map(Cow::into_owned);
+                bytes += value.as_ref().map_or(0, Vec::len);
+                if bytes > bytes_max {
+                    return Err(Error::TransactionTooLarge);
+                }
                 *write = Write::of(value.as_deref());
             }
             Ok::<_, Error>(())

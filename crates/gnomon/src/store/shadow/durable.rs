@@ -84,16 +84,17 @@ impl Durability {
             state.durable = state.durable.max(durable);
             state.waiting.extract_if(.., |waiting| waiting.csn <= durable).collect()
         };
-        let mut sleepers = Vec::with_capacity(done.len());
+        let (mut sleepers, mut calls) = (Vec::with_capacity(done.len()), Vec::new());
         for waiting in done {
             match waiting.then {
                 Then::Wake(sleeper) => sleepers.push(sleeper),
-                Then::Call(call) => call(Ok(waiting.csn)),
+                Then::Call(call) => calls.push((waiting.csn, call)),
             }
         }
         if let Some(first) = sleepers.pop() {
             first.wake_to_wake(sleepers);
         }
+        calls.into_iter().for_each(|(csn, call)| call(Ok(csn)));
     }
 
     /// Wakes everybody: the store is poisoned, and says so to whoever looks.
@@ -167,7 +168,6 @@ impl ShadowStore {
         for _ in 1..BATCHES_LED_MAX {
             let panicked = PoisonOnPanic(self);
             let durable = self.write_batch();
-            drop(panicked);
             let Ok(durable) = durable else { return self.end_lead(durable) };
             let mut state = self.durability.state.lock();
             if !state.waiting.iter().any(|waiting| waiting.csn > durable && waiting.csn < Csn(u64::MAX)) {
@@ -177,6 +177,7 @@ impl ShadowStore {
             state.durable = state.durable.max(durable);
             drop(state);
             self.durability.advance(durable);
+            drop(panicked);
         }
         self.lead(Self::write_batch)
     }

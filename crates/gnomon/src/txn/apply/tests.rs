@@ -511,3 +511,66 @@ fn threads_add_and_every_snapshot_has_the_same_sum() {
     assert!(refused.into_inner() > 0);
     assert!(db.locks().is_empty());
 }
+
+#[test]
+fn a_key_that_was_deleted_since_the_snapshot_is_a_conflict() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10)]);
+    let mut txn = begin(&db, Isolation::Snapshot);
+    txn.start_statement().unwrap();
+    let mut other = begin(&db, Isolation::ReadCommitted);
+    other.delete(tree, b"a").unwrap();
+    other.commit().unwrap();
+    assert!(matches!(add(&mut txn, tree, "a", 1), Err(Error::Serialization)));
+}
+
+#[test]
+fn what_failed_leaves_no_lock_and_no_reservation() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10)]);
+    let mut holder = begin(&db, Isolation::ReadCommitted);
+    add(&mut holder, tree, "a", -6).unwrap();
+    for isolation in ALL {
+        let mut txn = begin(&db, isolation);
+        txn.start_statement().unwrap();
+        assert!(matches!(add(&mut txn, tree, "a", -6), Err(Error::LockTimeout)));
+        let locks = db.locks();
+        assert_eq!(locks.iter().filter(|lock| lock.txn == txn.id() && lock.table == "key").count(), 0);
+    }
+    let long = vec![7; crate::KEY_BYTES_MAX + 1];
+    assert!(matches!(holder.apply(tree, &long, &number::add(1)), Err(Error::KeyTooLong { .. })));
+}
+
+#[test]
+fn sums_that_no_number_holds_are_refused() {
+    let db = database();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    let tree = txn.create_tree().unwrap();
+    txn.put(tree, b"a", &(i128::MIN + 1).to_le_bytes()).unwrap();
+    txn.commit().unwrap();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    assert_eq!(txn.apply(tree, b"a", &number::add(i128::MAX)).unwrap(), Applied::Done);
+    assert_eq!(txn.apply(tree, b"a", &number::add(i128::MAX)).unwrap(), Applied::Refused(0));
+    txn.commit().unwrap();
+}
+
+#[test]
+fn a_transaction_that_wrote_over_its_operations_can_be_prepared_and_found_again() {
+    let disk = crate::disk::MemDisk::new();
+    let options = || Options { pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
+    let db = Database::open_on(&disk, options()).unwrap();
+    let tree = tree_with(&db, &[("a", 10), ("b", 10)]);
+    let mut txn = begin(&db, Isolation::Serializable);
+    add(&mut txn, tree, "a", 1).unwrap();
+    add(&mut txn, tree, "b", 1).unwrap();
+    assert_eq!(add(&mut txn, tree, "b", -20).unwrap(), Applied::Refused(0));
+    txn.lock_tree(tree, TreeLock::Exclusive).unwrap();
+    txn.put(tree, b"a", &3_i64.to_le_bytes()).unwrap();
+    txn.prepare("one", b"").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open_on(&disk, options()).unwrap();
+    db.commit_prepared("one").unwrap();
+    assert_eq!((now(&db, tree, "a"), now(&db, tree, "b")), (3, 11));
+    assert!(db.locks().is_empty());
+}
