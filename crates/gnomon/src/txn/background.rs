@@ -175,6 +175,8 @@ fn run(shared: &Shared, inner: &Inner) {
             shared.confirm.store(true, Ordering::Release);
             shared.clean.store(more, Ordering::Release);
             work = shared.work.lock();
+            // On a full disk there may be something to clean for as long as nothing is given back.
+            work.reclaim.try_again();
         } else if shared.confirm.load(Ordering::Acquire) {
             let last = inner.store.last_csn();
             let idle = shared.changed.wait_for(&mut work, IDLE).timed_out() && inner.store.last_csn() == last;
