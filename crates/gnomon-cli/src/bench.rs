@@ -76,10 +76,14 @@ struct Tpcb {
     /// directory is: a temporary directory in memory has none.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Whether additions lock what they mean: on, or off for exclusive locks on rows.
+    /// Whether additions lock what they mean: on or off.
+    ///
+    /// Off, each of them locks its row exclusively until the transaction ends, for comparison.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = parse_switch)]
     semantic_locks: bool,
-    /// Work within each transaction, slept after the branch was changed, in milliseconds.
+    /// Work within each transaction, in milliseconds.
+    ///
+    /// It is slept after the branch was changed. Fractions are allowed.
     #[arg(long, value_name = "MS", default_value = "0", value_parser = parse_seconds)]
     think_ms: f64,
     /// The buffer pool, in MiB.
