@@ -586,7 +586,7 @@ mod tests {
         let others = [run(false, None, 99_999), run(true, Some(99_999), 99_999)];
         let verdict =
             |file_pages| claim_of_space(&[&others[..], &[run(true, None, file_pages)]].concat()).verdict;
-        assert_eq!((verdict(19_096), verdict(19_097)), (Verdict::Holds, Verdict::DoesNotHold));
+        assert_eq!((verdict(31_384), verdict(31_385)), (Verdict::Holds, Verdict::DoesNotHold));
         assert_eq!(claim_of_space(&others).verdict, Verdict::NotComparable);
     }
 
