@@ -74,6 +74,17 @@ pub trait Store: Sync {
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()>;
 }
 
+/// What became of an addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is done, and made the number what it is now.
+    To(i64),
+    /// It is done; others may add to the number, too, so that nobody has seen it.
+    Unseen,
+    /// The number would not be within its bounds: nothing is done.
+    Refused,
+}
+
 /// What a transaction can do.
 pub trait Operations {
     /// The value of a key as the transaction sees it.
@@ -82,15 +93,15 @@ pub trait Operations {
     fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Writes a key, present or not.
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Adds to the number at the head of a row, if it is within `min..=max` afterwards; false if it is not.
-    fn add(&mut self, table: Table, key: &[u8], delta: i64, min: i64, max: i64) -> Result<bool> {
+    /// Adds to the number at the head of a row, if it is within `min..=max` afterwards.
+    fn add(&mut self, table: Table, key: &[u8], delta: i64, min: i64, max: i64) -> Result<Added> {
         let missing = || StoreError::unexpected(format!("a row of table {table} is missing"));
         let mut row = self.get_for_update(table, key)?.ok_or_else(missing)?;
         let sum = row::number(&row).ok_or_else(missing)?.checked_add(delta);
-        let Some(sum) = sum.filter(|sum| (min..=max).contains(sum)) else { return Ok(false) };
+        let Some(sum) = sum.filter(|sum| (min..=max).contains(sum)) else { return Ok(Added::Refused) };
         row[..8].copy_from_slice(&sum.to_le_bytes());
         self.put(table, key, &row)?;
-        Ok(true)
+        Ok(Added::To(sum))
     }
     /// Writes a key that is absent.
     fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
@@ -250,11 +261,17 @@ impl Operations for Transaction {
         Ok(self.get_locked(tree(table), key, RowLock::Exclusive)?)
     }
 
-    fn add(&mut self, table: Table, key: &[u8], delta: i64, min: i64, max: i64) -> Result<bool> {
+    fn add(&mut self, table: Table, key: &[u8], delta: i64, min: i64, max: i64) -> Result<Added> {
         self.start_statement()?;
         match self.apply(tree(table), key, &row::add(delta, min, max))? {
-            Applied::Done => Ok(true),
-            Applied::Refused(_) => Ok(false),
+            // Behind an exclusive lock it is final, and an own write is as cheap to read as to know.
+            Applied::Done if self.options().exclusive_operations => {
+                let row = Transaction::get(self, tree(table), key)?;
+                let number = row.as_deref().and_then(row::number);
+                number.map(Added::To).ok_or_else(|| StoreError::unexpected("an added-to row is gone"))
+            }
+            Applied::Done => Ok(Added::Unseen),
+            Applied::Refused(_) => Ok(Added::Refused),
             Applied::Absent => Err(StoreError::unexpected(format!("a row of table {table} is missing"))),
         }
     }

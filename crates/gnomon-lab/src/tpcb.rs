@@ -31,7 +31,7 @@ use crate::{
     progress::Progress,
     report::{Invariant, Report},
     row,
-    store::{GnomonStore, Operations, Recovery, Result, Row, Store, StoreError, Table},
+    store::{Added, GnomonStore, Operations, Recovery, Result, Row, Store, StoreError, Table},
 };
 
 /// Accounts.
@@ -113,10 +113,12 @@ fn history_row(transfer: &Transfer, unix_time: Duration) -> Vec<u8> {
     value
 }
 
-fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) -> Result<()> {
+/// Returns the new balance, if it was seen.
+fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) -> Result<Option<i64>> {
     match operations.add(table, &number.to_be_bytes(), amount, i64::MIN, i64::MAX)? {
-        true => Ok(()),
-        false => Err(StoreError::unexpected(format!("the balance of row {number} overflows"))),
+        Added::To(balance) => Ok(Some(balance)),
+        Added::Unseen => Ok(None),
+        Added::Refused => Err(StoreError::unexpected(format!("the balance of row {number} overflows"))),
     }
 }
 
@@ -172,8 +174,13 @@ impl Client for Teller<'_> {
         key[8..].copy_from_slice(&self.number.to_be_bytes());
         let history = history_row(&transfer, self.clock.unix_time());
         self.store.run(&mut |operations| {
-            add(operations, ACCOUNTS, transfer.account, transfer.amount)?;
-            if operations.get(ACCOUNTS, &transfer.account.to_be_bytes())?.is_none() {
+            let written = add(operations, ACCOUNTS, transfer.account, transfer.amount)?;
+            let read = operations
+                .get(ACCOUNTS, &transfer.account.to_be_bytes())?
+                .as_deref()
+                .map(balance)
+                .transpose()?;
+            if read.is_none() || written.is_some_and(|written| read != Some(written)) {
                 return Err(StoreError::unexpected("a transaction does not see what it wrote"));
             }
             add(operations, TELLERS, transfer.teller, transfer.amount)?;
@@ -186,7 +193,8 @@ impl Client for Teller<'_> {
     }
 }
 
-/// Runs the clients' closed loop. `run` is the number of this run among those on the same bank; `think` is slept within each transaction, after the branch was changed.
+/// Runs the clients' closed loop. `run` is the number of this run among those on the same bank; `think` is slept within
+/// each transaction, after the branch was changed.
 pub fn run(store: &dyn Store, scale: &Scale, load: &Load, run: u64, think: Duration) -> Result<Measured> {
     let numbers = AtomicU64::new(0);
     drive(load, |_| Teller {
@@ -349,7 +357,7 @@ mod tests {
             .unwrap();
         assert!(report.invariant.holds && check(&store, &SCALE, rows).unwrap().holds);
         assert!(!check(&store, &SCALE, rows + 1).unwrap().holds, "a transaction was lost");
-        store.run(&mut |operations| add(operations, TELLERS, 7, 1)).unwrap();
+        store.run(&mut |operations| add(operations, TELLERS, 7, 1).map(|_| ())).unwrap();
         let broken = check(&store, &SCALE, rows).unwrap();
         assert!(!broken.holds && broken.detail.contains("instead of"), "{broken:?}");
     }

@@ -145,10 +145,6 @@ pub mod number {
             write(of_both, value)
         }
 
-        fn inverse(&self, _: &[u8], _: &[u8]) -> Result<Option<(&'static str, Vec<u8>)>> {
-            Ok(None)
-        }
-
         fn merge(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
             let ([first], [second]) = (decode(first).ok()?, decode(second).ok()?);
             Some(encode(&[match self {
@@ -302,10 +298,6 @@ pub mod bytes {
 
         fn apply(&self, args: &[u8], value: &[u8]) -> Result<Vec<u8>> {
             Ok([value, args].concat())
-        }
-
-        fn inverse(&self, _: &[u8], _: &[u8]) -> Result<Option<(&'static str, Vec<u8>)>> {
-            Ok(None)
         }
 
         fn merge(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {

@@ -145,7 +145,6 @@ impl Transaction {
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
         let there = self.stored(used.id, used.state.as_deref(), key, at)?;
-        let mut in_snapshot = None;
         if self.options.isolation == Isolation::Snapshot {
             let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
             let seen = self.with_calls(used.id, key, seen)?;
@@ -155,7 +154,6 @@ impl Transaction {
                 self.note_read(used.id, key);
                 return Ok(Applied::Refused(refused));
             }
-            in_snapshot = Some(seen);
         }
         let Some(there) = there else { return Ok(Applied::Absent) };
         let growth = operation.operation.length(args).growth_bytes();
@@ -182,7 +180,8 @@ impl Transaction {
         self.seen = self.seen.max(self.inner().store.last_csn());
         match refused {
             Some(place) if place == demanded => return self.apply_alone(used, key, &operation, args),
-            Some(_) if in_snapshot.is_some() => return Err(Error::Serialization),
+            // It is met in the snapshot.
+            Some(_) if self.options.isolation == Isolation::Snapshot => return Err(Error::Serialization),
             Some(place) => return Ok(Applied::Refused(place)),
             None => {}
         }

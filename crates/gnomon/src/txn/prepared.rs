@@ -179,30 +179,7 @@ impl Transaction {
         if note.len() > NOTE_BYTES_MAX {
             return Err(Error::BadOption(format!("a note has at most {NOTE_BYTES_MAX} bytes")));
         }
-        if self.writes.trees().any(|(_, tree)| tree.created || tree.dropped) {
-            return Err(Error::CannotPrepare("has made or dropped trees"));
-        }
-        if self.has_pages() {
-            return Err(Error::CannotPrepare(
-                "is so large that it has changed whole trees on pages of its own",
-            ));
-        }
-        let mut saw_refusal = false;
-        let mut has_long_key = false;
-        self.locks.visit_held(|name, mode| {
-            has_long_key |= matches!(name.part, Part::Key(key) if key.len() > KEY_BYTES_MAX);
-            saw_refusal |= name.table == KEYS
-                && op::is_shared(mode)
-                && matches!(name.part, Part::Key(key) if self.writes.get(TreeId(name.space), key).is_none());
-        });
-        if saw_refusal || self.holds_unnamed()? {
-            return Err(Error::CannotPrepare(
-                "keeps a key as it is to which it applies no operation (any more)",
-            ));
-        }
-        if has_long_key {
-            return Err(Error::CannotPrepare("has read a key that is longer than keys can be"));
-        }
+        self.check_preparable()?;
         let handle = self.handle.clone();
         let inner = &handle.inner;
         self.release_snapshot();
@@ -253,6 +230,34 @@ impl Transaction {
 }
 
 impl Transaction {
+    /// Fails if it has done something that its entry cannot hold.
+    fn check_preparable(&self) -> Result<()> {
+        if self.writes.trees().any(|(_, tree)| tree.created || tree.dropped) {
+            return Err(Error::CannotPrepare("has made or dropped trees"));
+        }
+        if self.has_pages() {
+            return Err(Error::CannotPrepare(
+                "is so large that it has changed whole trees on pages of its own",
+            ));
+        }
+        let (mut has_long_key, mut saw_refusal) = (false, self.holds_unnamed()?);
+        self.locks.visit_held(|name, mode| {
+            let Part::Key(key) = name.part else { return };
+            has_long_key |= key.len() > KEY_BYTES_MAX;
+            let is_written = || self.writes.get(TreeId(name.space), key).is_some();
+            saw_refusal |= name.table == KEYS && op::is_shared(mode) && !is_written();
+        });
+        if saw_refusal {
+            return Err(Error::CannotPrepare(
+                "keeps a key as it is to which it applies no operation (any more)",
+            ));
+        }
+        if has_long_key {
+            return Err(Error::CannotPrepare("has read a key that is longer than keys can be"));
+        }
+        Ok(())
+    }
+
     /// Whether it holds something of a quantity that none of its operations claims (any more): nobody could tell later
     /// what is committed of that.
     fn holds_unnamed(&self) -> Result<bool> {

@@ -244,11 +244,6 @@ impl Transaction {
         self.options.lock_timeout = timeout;
     }
 
-    /// Changes how its operations lock keys from now on: see [`TxnOptions::exclusive_operations`].
-    pub fn set_exclusive_operations(&mut self, exclusive: bool) {
-        self.options.exclusive_operations = exclusive;
-    }
-
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.handle.inner
     }
@@ -630,7 +625,7 @@ impl Transaction {
         Ok(present)
     }
 
-    pub(super) fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
+    fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
         let found = self.read_stored(used.id, used.state.as_deref(), ReadAt::Newest, |tree, pages, _| {
             Ok(tree.leaf(pages, Seek::At(key))?.search(key).is_ok())
         });
@@ -738,7 +733,6 @@ impl Transaction {
             tree.remove_pending(&key);
         }
         match self.options.isolation {
-            // A row lock that others share keeps what was seen, too.
             Isolation::Serializable => self.locks.weaken_since(state.locks, without_writes),
             _ => self.locks.release_since(state.locks),
         }
@@ -801,6 +795,7 @@ impl Transaction {
 /// What is left of a lock when what its holder wrote is undone, and what it saw is not.
 fn without_writes(table: TableId, mode: Mode) -> Mode {
     match (table, mode) {
+        // Others who apply operations hold it, too; what it was told of quantities stays with it.
         (KEYS, mode) if op::is_shared(mode) => mode,
         (KEYS, _) => key_mode::S,
         (TREES, tree_mode::IX) => tree_mode::IS,

@@ -945,6 +945,19 @@ mod tests {
     }
 
     #[test]
+    fn of_sparse_segments_the_sparsest_is_filled_first() {
+        let mut space = loaded(4 * SEGMENT_PAGES);
+        take_everything(&mut space);
+        for (segment, kept) in [(1, 20), (2, 3), (3, SPARSE_PAGES_MAX)] {
+            for page in segment * SEGMENT_PAGES + kept..(segment + 1) * SEGMENT_PAGES {
+                space.release(page);
+            }
+        }
+        let mut next = || take(&mut space, u64::MAX, Life::Short).map(|run| run.start / SEGMENT_PAGES);
+        assert_eq!([next(), next(), next(), next()], [Some(2), Some(1), Some(3), None]);
+    }
+
+    #[test]
     fn a_long_file_is_emptied_from_its_end() {
         let segments = 60;
         let mut space = loaded(segments * SEGMENT_PAGES);
