@@ -79,11 +79,14 @@ fn kind(ty: Type) -> DefaultColumnType {
     }
 }
 
-fn run(script: &str) {
+/// Runs a script, with updates that share locks or without.
+fn run(script: &str, semantic_locks: &str) {
     let engine = Database::in_memory(Options::default()).expect("a database in memory");
     let db = SqlDatabase::open(engine).expect("an empty catalog");
     let mut runner = Runner::new(|| {
-        let session = db.session(SessionOptions::default()).expect("a session");
+        let settings = vec![("gnomon.semantic_locks".into(), semantic_locks.into())];
+        let session =
+            db.session(SessionOptions { settings, ..SessionOptions::default() }).expect("a session");
         async move { Ok(Connection(session)) }
     });
     let path = format!("{}/tests/slt/{script}.slt", env!("CARGO_MANIFEST_DIR"));
@@ -94,7 +97,10 @@ fn run(script: &str) {
 
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {
-        $(#[test] fn $name() { run(stringify!($name)); })*
+        $(#[test] fn $name() { run(stringify!($name), "on"); })*
+        mod without_semantic_locks {
+            $(#[test] fn $name() { super::run(stringify!($name), "off"); })*
+        }
         /// Every script in the folder is run.
         #[test]
         fn all_scripts_are_listed() {
@@ -110,5 +116,5 @@ macro_rules! scripts {
 
 scripts! {
     alter, basics, constraints, copy, dml, errors, limits, page_sizes, postgres, prepared, query_access, query_aggregates, query_errors, query_joins,
-    query_setops, query_subqueries, savepoints, sequences, settings, snapshots, stored, transactions, two_phase, views
+    query_setops, query_subqueries, savepoints, semantic_locks, sequences, settings, snapshots, stored, transactions, two_phase, views
 }

@@ -37,6 +37,8 @@ pub struct ExecContext<'a> {
     pub types: &'a Context<'a>,
     /// The memory that sorts and hashes may take together, in bytes.
     pub memory_bytes_max: usize,
+    /// Whether updates that leave their row unseen share locks with their like.
+    pub semantic_locks: bool,
     /// Where rows that are written are counted.
     pub rows_done: RowsDone,
     pub(super) state: ExecState,
@@ -63,7 +65,15 @@ impl<'a> ExecContext<'a> {
     /// A context for one statement.
     pub fn new(txn: &'a mut Transaction, params: &'a [Datum], types: &'a Context<'a>) -> ExecContext<'a> {
         let (rows_done, state) = Default::default();
-        ExecContext { txn, params, types, memory_bytes_max: MEMORY_BYTES_MAX, rows_done, state }
+        ExecContext {
+            txn,
+            params,
+            types,
+            memory_bytes_max: MEMORY_BYTES_MAX,
+            semantic_locks: true,
+            rows_done,
+            state,
+        }
     }
 
     pub(super) fn slot(&self, slot: usize) -> &Datum {

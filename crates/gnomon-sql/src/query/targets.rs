@@ -136,6 +136,29 @@ impl TargetScan {
         &self.table
     }
 
+    /// What is asked of a row beside its key, if that is all that is needed to find it.
+    pub fn beside_key(&self) -> Option<Vec<Expr>> {
+        let Find::Key(access) = &self.find else { return None };
+        let key = &access.index_of(&self.table).columns;
+        let mut conditions = Vec::new();
+        self.condition.clone().into_iter().for_each(|condition| condition.split_and(&mut conditions));
+        let (of_key, beside): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|condition| {
+            let columns = condition.columns();
+            !columns.is_empty() && columns.iter().all(|column| key.contains(column))
+        });
+        // One each, which the key stands for.
+        (of_key.len() == key.len()).then_some(beside)
+    }
+
+    /// The key of the only row that there may be, where [`TargetScan::beside_key`] is some; none if there is none.
+    pub fn key(&self, ctx: &mut ExecContext<'_>) -> Result<Option<Vec<u8>>> {
+        let Find::Key(access) = &self.find else { return Err(misplanned()) };
+        match key_ranges(&self.table, access, ctx)? {
+            Ranges::Points(keys) => Ok(keys.into_iter().next()),
+            Ranges::Ranges(_) => Err(misplanned()),
+        }
+    }
+
     /// How the rows are found, as EXPLAIN prints it.
     pub fn explain(&self) -> Vec<String> {
         match &self.find {

@@ -104,6 +104,7 @@ impl Session {
         let surroundings = self.surroundings(Some(&txn));
         let context = self.context(&surroundings);
         let mut exec = ExecContext::new(&mut txn, params, &context);
+        exec.semantic_locks = self.settings.semantic_locks();
         exec.rows_done = self.registered.progress().rows();
         let result = f(&surroundings.shared, &mut exec, &surroundings.view);
         self.current.engine = Some(txn);

@@ -108,6 +108,15 @@ impl Numeric {
         Ok(Numeric::new(unscaled, scale))
     }
 
+    /// It in units of 10^-`scale`, and its own scale; none if it is no whole number of units, or too great.
+    pub fn units(&self, scale: u8) -> Option<(i128, u8)> {
+        let (_, unscaled, own) = self.parts()?;
+        let own = u8::try_from(own).ok()?;
+        let more = scale.checked_sub(own)?;
+        let units = i128::try_from(unscaled).ok()?.checked_mul(10_i128.checked_pow(more.into())?)?;
+        (units.unsigned_abs() <= 10_u128.pow(38)).then_some((units, own))
+    }
+
     /// The unscaled integer and the scale, if finite.
     pub(super) fn parts(&self) -> Option<(&BigDecimal, BigInt, i64)> {
         match self {

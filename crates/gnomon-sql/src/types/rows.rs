@@ -48,6 +48,37 @@ pub fn can_store(ty: Type) -> bool {
     }
 }
 
+/// Whether a stored value of a type is the same wherever it stands, whatever else is known of its column.
+pub fn can_store_alone(ty: Type) -> bool {
+    can_store(ty) || ty == Type::Bpchar
+}
+
+/// How many bytes a stored value of a type has; 0 if that is told in front of it.
+pub fn width(ty: Type) -> u8 {
+    match ty {
+        Type::Bool | Type::Char => 1,
+        Type::Int2 => 2,
+        Type::Int4 | Type::Date | Type::Float4 => 4,
+        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => 4,
+        Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz => 8,
+        Type::Interval | Type::Uuid => 16,
+        _ => 0,
+    }
+}
+
+/// The bytes of one value within a row; none if it is NULL.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_alone(datum: &Datum, ty: Type) -> Result<Option<Vec<u8>>> {
+    if datum.is_null() {
+        return Ok(None);
+    }
+    let mut out = Vec::new();
+    encode_value(&mut out, datum, ty)?;
+    Ok(Some(out))
+}
+
 /// The bytes of a row. Values must have the types of their columns.
 ///
 /// # Errors
@@ -255,14 +286,9 @@ impl<'a> Reader<'a> {
     }
 
     fn skip(&mut self, ty: Type) -> Result<()> {
-        let length = match ty {
-            Type::Bool | Type::Char => 1,
-            Type::Int2 => 2,
-            Type::Int4 | Type::Date | Type::Float4 => 4,
-            Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => 4,
-            Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz => 8,
-            Type::Interval | Type::Uuid => 16,
-            _ => self.varint()?,
+        let length = match width(ty) {
+            0 => self.varint()?,
+            width => width.into(),
         };
         self.slice(length).map(|_| ())
     }

@@ -1,11 +1,7 @@
 //! The operations that every database knows.
 
-use super::{Call, Commutes, Family, Length, Operation};
-use crate::{Error, Result, VALUE_BYTES_MAX, lock::Claim, sync::Arc};
-
-fn unsuited(what: &str) -> Error {
-    Error::Operation(what.into())
-}
+use super::{Call, Commutes, Family, Length, Operation, unsuited};
+use crate::{Result, VALUE_BYTES_MAX, lock::Claim, sync::Arc};
 
 /// Numbers: the value is a signed integer, little-endian, of 8 bytes (an integer) or 16 (an integer, or the digits of a
 /// numeric whose scale its owner knows).

@@ -5,7 +5,7 @@
 //! ([`Operation::apply`]), and what takes that back ([`Operation::inverse`]). Operations on values of one kind make up a
 //! [`Family`], with a table that tells which of them commute. From that follow the locks: operations that commute with
 //! the same others share a mode of the key's lock, and two such modes can be held together if their operations commute.
-//! The registry of a database has the families that are built in ([`number`], [`set`], [`bytes`]) and those that it
+//! The registry of a database has the families that are built in ([`number`], [`set`], [`bytes`], [`record`]) and those that it
 //! was opened with ([`Options::operations`](crate::Options::operations)). A [`Call`] is an operation with its arguments; it
 //! is what is kept in a write set, and stored with a prepared transaction: by names and arguments, never as the value
 //! that came of it.
@@ -27,6 +27,7 @@
 
 mod builtin;
 mod check;
+pub mod record;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -183,6 +184,10 @@ impl fmt::Debug for Family {
 /// The longest name of a family or an operation, in bytes.
 const NAME_BYTES_MAX: usize = 63;
 
+fn unsuited(what: &str) -> Error {
+    Error::Operation(what.into())
+}
+
 /// An operation with its arguments, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -222,7 +227,7 @@ impl Registry {
     /// [`Error::BadOption`] if two families have one name, or there are more classes of operations that commute with
     /// the same others than modes for them.
     pub fn new(families: &[Family]) -> Result<Registry> {
-        let built_in = [number::family(), set::family(), bytes::family()];
+        let built_in = [number::family(), set::family(), bytes::family(), record::family()];
         // For each class of operations, its name and family, and with which of that its operations share a lock.
         let mut classes: Vec<(&'static str, &'static str, Vec<bool>)> = Vec::new();
         // For each operation its place in its family, and its class if it shares a lock with its like.

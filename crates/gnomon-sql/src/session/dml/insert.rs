@@ -7,7 +7,8 @@ use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
 
 use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks, default_of, is_default,
-    update::{apply, indent},
+    unseen::{Outcome, Seen, Unseen},
+    update::{apply, explain_lock, indent},
     write::{columns_key, has_null},
 };
 use crate::{
@@ -65,6 +66,8 @@ struct Conflict {
 struct ConflictUpdate {
     assignments: Vec<(usize, Expr)>,
     condition: Option<Expr>,
+    /// Whether the existing row can be updated unseen.
+    unseen: Result<Arc<Unseen>, Seen>,
 }
 
 impl InsertPlan {
@@ -124,14 +127,15 @@ impl InsertPlan {
             }
             source = Some(plan);
         }
+        let checks = bind_checks(binder, &table)?;
         let conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(conflict)) => {
-                Some(bind_conflict(binder, &table, alias.as_deref(), conflict)?)
+                let returns = insert.returning.is_some();
+                Some(bind_conflict(binder, &table, alias.as_deref(), conflict, &checks, returns)?)
             }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE")),
         };
-        let checks = bind_checks(binder, &table)?;
         let scope = Scope::of_table(&table, alias.as_deref());
         let returning = Returning::bind(binder, insert.returning.as_ref(), &scope)?;
         Ok(InsertPlan { table, source, reads_target, source_types, fills, checks, conflict, returning })
@@ -147,6 +151,9 @@ impl InsertPlan {
         let mut lines = vec![format!("Insert on {}", self.table.name)];
         if let Some(source) = &self.source {
             lines.extend(indent(crate::query::plan::explain(source)));
+        }
+        if let Some(Conflict { update: Some(update), .. }) = &self.conflict {
+            lines.push(explain_lock(&update.unseen));
         }
         lines
     }
@@ -240,6 +247,26 @@ impl Run<'_> {
     /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated.
     fn insert_or(&mut self, ctx: &mut ExecContext<'_>, conflict: &Conflict, row: Row) -> Result<Option<Row>> {
         let table = self.plan.table.clone();
+        if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
+            && let (Ok(unseen), true) = (&update.unseen, ctx.semantic_locks)
+        {
+            let key = columns_key(primary, &row);
+            let mut both = vec![Datum::Null; table.columns.len()];
+            both.extend(row.iter().cloned());
+            let outcome = match self.affected.contains(&key) {
+                true => Outcome::ToBeSeen,
+                false => unseen.run(ctx, table.tree, &key, &both)?,
+            };
+            match outcome {
+                Outcome::Updated => {
+                    ctx.reserve(key.len() + AFFECTED_BYTES)?;
+                    self.affected.insert(key);
+                    return Ok(Some(row));
+                }
+                Outcome::NotMet => return Ok(None),
+                Outcome::Absent | Outcome::ToBeSeen => {}
+            }
+        }
         for index in table.all_indexes().filter(|index| conflict.arbiters.contains(&index.oid)) {
             let Some(key) = self.conflicting(ctx, &table, index, &row)? else { continue };
             let Some(update) = &conflict.update else { return Ok(None) };
@@ -401,6 +428,8 @@ fn bind_conflict(
     table: &Arc<Table>,
     alias: Option<&str>,
     conflict: &ast::OnConflict,
+    checks: &[BoundCheck],
+    returns: bool,
 ) -> Result<Conflict> {
     let unique = || table.all_indexes().filter(|index| index.unique);
     let arbiters: Vec<Oid> = match &conflict.conflict_target {
@@ -456,7 +485,15 @@ fn bind_conflict(
             let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
             let condition =
                 update.selection.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
-            Some(ConflictUpdate { assignments, condition })
+            let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);
+            let mut conditions = Vec::new();
+            condition.clone().into_iter().for_each(|condition: Expr| condition.split_and(&mut conditions));
+            let unseen = match (by_key, returns) {
+                (false, _) => Err(Seen("conflicts are not in the primary key alone".into())),
+                (true, true) => Err(Seen("RETURNING sees the row".into())),
+                (true, false) => Unseen::plan(table, &assignments, conditions, checks).map(Arc::new),
+            };
+            Some(ConflictUpdate { assignments, condition, unseen })
         }
     };
     Ok(Conflict { arbiters, update })

@@ -5,6 +5,7 @@
 //! one goes in, so that a statement fails only if its result breaks the constraint.
 
 mod insert;
+mod unseen;
 mod update;
 mod write;
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use gnomon::RowLock;
 use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFromKind};
 
-use super::{BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks};
+use super::{
+    BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
+    unseen::{Outcome, Seen, Unseen},
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Table,
@@ -23,6 +26,7 @@ pub(in crate::session) struct UpdatePlan {
     /// Whether an assignment reads the table, so that all are computed before the first is made.
     reads_target: bool,
     checks: Arc<[BoundCheck]>,
+    unseen: Result<Arc<Unseen>, Seen>,
     pub(in crate::session) returning: Option<Returning>,
 }
 
@@ -152,7 +156,13 @@ impl UpdatePlan {
         let returning = Returning::bind(binder, update.returning.as_ref(), &scope)?;
         let reads_target = view.looked_up_since(mark, table.oid);
         let checks = bind_checks(binder, &table)?;
-        Ok(UpdatePlan { table, targets: Arc::new(targets), assignments, reads_target, checks, returning })
+        let unseen = match (targets.beside_key(), &returning) {
+            (None, _) => Err(Seen("rows are not found by their primary key alone".into())),
+            (Some(_), Some(_)) => Err(Seen("RETURNING sees the row".into())),
+            (Some(conditions), None) => Unseen::plan(&table, &assignments, conditions, &checks).map(Arc::new),
+        };
+        let targets = Arc::new(targets);
+        Ok(UpdatePlan { table, targets, assignments, reads_target, checks, unseen, returning })
     }
 
     /// The table that is updated.
@@ -162,7 +172,9 @@ impl UpdatePlan {
 
     /// What EXPLAIN prints.
     pub(in crate::session) fn explain(&self) -> Vec<String> {
-        explain("Update", &self.table, &self.targets)
+        let mut lines = explain("Update", &self.table, &self.targets);
+        lines.push(explain_lock(&self.unseen));
+        lines
     }
 
     /// Updates the rows; returns how many.
@@ -172,6 +184,17 @@ impl UpdatePlan {
         ctx: &mut ExecContext<'_>,
         output: &mut dyn Output,
     ) -> Result<u64> {
+        if let (Ok(unseen), true) = (&self.unseen, ctx.semantic_locks) {
+            let Some(key) = self.targets.key(ctx)? else { return Ok(0) };
+            match unseen.run(ctx, self.table.tree, &key, &[])? {
+                Outcome::Updated => {
+                    ctx.row_done();
+                    return Ok(1);
+                }
+                Outcome::Absent | Outcome::NotMet => return Ok(0),
+                Outcome::ToBeSeen => {}
+            }
+        }
         let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
         let mut targets = self.targets.open();
         let mut computed = Vec::new();
@@ -306,6 +329,14 @@ fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
     let mut lines = vec![format!("{what} on {}", table.name)];
     lines.extend(indent(targets.explain()));
     lines
+}
+
+/// How rows are locked, and why, for EXPLAIN.
+pub(super) fn explain_lock(unseen: &Result<Arc<Unseen>, Seen>) -> String {
+    match unseen {
+        Ok(unseen) => format!("  Row Lock: update ({unseen})"),
+        Err(seen) => format!("  Row Lock: exclusive ({seen})"),
+    }
 }
 
 /// The lines of a plan beneath another node.

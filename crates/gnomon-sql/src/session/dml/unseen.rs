@@ -1,0 +1,328 @@
+//! Updates that leave their row unseen, so that they need not wait for others that do the same: `SET c = c + 1`.
+//!
+//! An UPDATE of the row under one key, or the action of ON CONFLICT DO UPDATE, is such a one if of the row it wants to
+//! know nothing but whether numbers are within bounds (docs/semantics.md has the rules and why they are right). It
+//! becomes an operation of the engine's ([`gnomon::op::record`]), whose claims are the conditions of WHERE, the bounds of
+//! CHECK constraints, and those of the column's type.
+//!
+//! Whatever the operation cannot do, down to raising the right error, is left to the same statement under an exclusive
+//! lock: so its results are never others.
+
+use std::{collections::BTreeMap, fmt};
+
+use gnomon::{
+    Applied, Error, TreeId,
+    op::record::{self, Change, Condition, Number},
+};
+
+use super::BoundCheck;
+use crate::{
+    Result,
+    catalog::model::{Column, Table},
+    functions::Comparison,
+    query::{ExecContext, Expr, expr::ExprKind},
+    types::{ColumnType, Datum, Type, numeric_parts, rows},
+};
+
+/// An update of one row that leaves it unseen.
+#[derive(Clone, Debug)]
+pub(super) struct Unseen {
+    widths: Vec<u8>,
+    /// What must hold of the row before.
+    conditions: Vec<Bound>,
+    changes: Vec<(usize, Becomes)>,
+    /// What must hold of the row afterwards, of columns that are added to.
+    checks: Vec<Bound>,
+    names: Vec<(String, &'static str)>,
+}
+
+/// What becomes of a column.
+#[derive(Clone, Debug)]
+enum Becomes {
+    /// So much is added, or subtracted.
+    More { number: Number, subtracted: bool, by: Expr, precision: Option<u32> },
+    /// It gets a value that is not NULL if it must not.
+    Value { value: Expr, ty: ColumnType, not_null: bool },
+}
+
+/// A comparison of a column with something that does not see the row.
+#[derive(Clone, Debug)]
+struct Bound {
+    column: usize,
+    number: Number,
+    comparison: Comparison,
+    value: Expr,
+}
+
+/// What came of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Updated,
+    /// There is no such row.
+    Absent,
+    /// A condition is not met.
+    NotMet,
+    /// Only who sees the row can tell: nothing is done.
+    ToBeSeen,
+}
+
+/// Why a statement must see its row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen(pub(super) String);
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn seen<T>(why: impl Into<String>) -> Result<T, Seen> {
+    Err(Seen(why.into()))
+}
+
+impl Unseen {
+    /// An update of `table` with these assignments, under conditions beside the key's. Columns from the table's width on
+    /// are those of another row, which is known.
+    pub(super) fn plan(
+        table: &Table,
+        assignments: &[(usize, Expr)],
+        conditions: Vec<Expr>,
+        checks: &[BoundCheck],
+    ) -> Result<Unseen, Seen> {
+        let known = |expr: &Expr| is_known(expr, table.columns.len());
+        let name = |column: usize| table.columns[column].name.as_str();
+        let mut unseen = Unseen {
+            widths: Vec::new(),
+            conditions: Vec::new(),
+            changes: Vec::new(),
+            checks: Vec::new(),
+            names: Vec::new(),
+        };
+        for (position, expr) in assignments {
+            let column = &table.columns[*position];
+            if let Some(index) = table.all_indexes().find(|index| index.columns.contains(position)) {
+                return seen(format!("{} is a column of index {}", column.name, index.name));
+            }
+            let number = number_of(column.ty);
+            let becomes = match number {
+                None if known(expr) && rows::can_store_alone(column.ty.ty) => {
+                    Becomes::Value { value: expr.clone(), ty: column.ty, not_null: column.not_null }
+                }
+                Some((number, precision)) => match addition(expr, *position, column) {
+                    Some((subtracted, by)) if known(by) => {
+                        Becomes::More { number, subtracted, by: by.clone(), precision }
+                    }
+                    _ => return seen(format!("{} is set to more than a sum with itself", column.name)),
+                },
+                None => return seen(format!("the value of {} depends on the row", column.name)),
+            };
+            let how = if matches!(becomes, Becomes::More { .. }) { "is added to" } else { "is set" };
+            unseen.names.push((column.name.clone(), how));
+            unseen.changes.push((*position, becomes));
+        }
+        for condition in conditions {
+            match bound(&condition, table, &known) {
+                Some(bound) => unseen.conditions.push(bound),
+                None => return seen("the condition is more than a key and bounds of numbers"),
+            }
+        }
+        let changed = |column: &usize| assignments.iter().any(|(position, _)| position == column);
+        for check in checks {
+            let mut parts = Vec::new();
+            check.condition.clone().split_and(&mut parts);
+            for part in parts.into_iter().filter(|part| part.columns().iter().any(changed)) {
+                match bound(&part, table, &known) {
+                    Some(bound) if bound.comparison != Comparison::Equal => unseen.checks.push(bound),
+                    _ => return seen(format!("constraint {} is more than a bound of a number", check.name)),
+                }
+            }
+        }
+        let last = unseen.columns().max().unwrap_or(0);
+        if u16::try_from(last).is_err() {
+            return seen(format!("{} is too far behind", name(last)));
+        }
+        unseen.widths = table.columns[..=last].iter().map(|column| rows::width(column.ty.ty)).collect();
+        Ok(unseen)
+    }
+
+    /// The columns that it names.
+    fn columns(&self) -> impl Iterator<Item = usize> {
+        let bounds = self.conditions.iter().chain(&self.checks).map(|bound| bound.column);
+        bounds.chain(self.changes.iter().map(|(column, _)| *column))
+    }
+
+    /// Updates the row under a key. `row` has the columns from the table's width on.
+    pub(super) fn run(
+        &self,
+        ctx: &mut ExecContext<'_>,
+        tree: TreeId,
+        key: &[u8],
+        row: &[Datum],
+    ) -> Result<Outcome> {
+        let Some(update) = self.update(ctx, row)? else { return Ok(Outcome::ToBeSeen) };
+        let Ok(call) = record::update(&update) else { return Ok(Outcome::ToBeSeen) };
+        Ok(match ctx.txn.apply(tree, key, &call) {
+            Ok(Applied::Done) => Outcome::Updated,
+            Ok(Applied::Absent) => Outcome::Absent,
+            Ok(Applied::Refused(claim)) if claim < update.conditions.len() => Outcome::NotMet,
+            Ok(Applied::Refused(_)) | Err(Error::Operation(_)) => Outcome::ToBeSeen,
+            Err(error) => return Err(error.into()),
+        })
+    }
+
+    /// What is known when it runs; none if that is nothing to count with.
+    fn update(&self, ctx: &mut ExecContext<'_>, row: &[Datum]) -> Result<Option<record::Update>> {
+        let mut bounds: BTreeMap<usize, (i128, i128)> = BTreeMap::new();
+        for check in &self.checks {
+            let Some((min, max)) = check.bounds(ctx, row)? else { return Ok(None) };
+            let both = bounds.entry(check.column).or_insert((i128::MIN, i128::MAX));
+            *both = (both.0.max(min), both.1.min(max));
+        }
+        let mut update = record::Update { widths: self.widths.clone(), ..record::Update::default() };
+        for condition in &self.conditions {
+            let Some((min, max)) = condition.bounds(ctx, row)? else { return Ok(None) };
+            let field = condition.column as u16;
+            update.conditions.push(Condition { field, number: condition.number, min, max });
+        }
+        for (column, becomes) in &self.changes {
+            let change = match becomes {
+                Becomes::Value { value, ty, not_null } => {
+                    let value = value.eval(row, ctx)?;
+                    if value.is_null() && *not_null {
+                        return Ok(None);
+                    }
+                    Change::Set(rows::encode_alone(&value, ty.ty)?)
+                }
+                Becomes::More { number, subtracted, by, precision } => {
+                    let Some((units, scale)) = units(&by.eval(row, ctx)?, *number) else { return Ok(None) };
+                    let delta = if *subtracted { -units } else { units };
+                    let (mut min, mut max) = bounds.get(column).copied().unwrap_or((i128::MIN, i128::MAX));
+                    if let Some(precision) = precision {
+                        let greatest = 10_i128.pow(*precision) - 1;
+                        (min, max) = (min.max(-greatest), max.min(greatest));
+                    }
+                    Change::Add { number: *number, delta, scale, min, max }
+                }
+            };
+            update.changes.insert(*column as u16, change);
+        }
+        Ok(Some(update))
+    }
+}
+
+/// As EXPLAIN prints it.
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, how)) in self.names.iter().enumerate() {
+            write!(f, "{}{name} {how}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl Bound {
+    /// The least and the greatest number that meets it, in units.
+    fn bounds(&self, ctx: &mut ExecContext<'_>, row: &[Datum]) -> Result<Option<(i128, i128)>> {
+        let Some((units, _)) = units(&self.value.eval(row, ctx)?, self.number) else { return Ok(None) };
+        Ok(Some(match self.comparison {
+            Comparison::Equal => (units, units),
+            Comparison::Less => (i128::MIN, units - 1),
+            Comparison::LessOrEqual => (i128::MIN, units),
+            Comparison::Greater => (units + 1, i128::MAX),
+            Comparison::GreaterOrEqual => (units, i128::MAX),
+            Comparison::NotEqual => return Ok(None),
+        }))
+    }
+}
+
+/// How a column's numbers are counted, and how many digits a numeric may have.
+fn number_of(ty: ColumnType) -> Option<(Number, Option<u32>)> {
+    match ty.ty {
+        Type::Int2 | Type::Int4 | Type::Int8 => Some((Number::Integer, None)),
+        Type::Numeric if ty.modifier < 0 => Some((Number::Decimal, None)),
+        Type::Numeric => match numeric_parts(ty.modifier) {
+            (precision @ 1..=38, scale @ 0..=18) => {
+                Some((Number::Fixed(scale as u8), Some(precision.unsigned_abs())))
+            }
+            // The greatest of them do not fit, the digits of others are rounded: they are still numbers.
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A number in units, and its scale.
+fn units(value: &Datum, number: Number) -> Option<(i128, u8)> {
+    let scale = match number {
+        Number::Integer => 0,
+        Number::Fixed(scale) => scale,
+        Number::Decimal => 18,
+    };
+    match (value, number) {
+        (Datum::Int2(value), Number::Integer) => Some((i128::from(*value), 0)),
+        (Datum::Int4(value), Number::Integer) => Some((i128::from(*value), 0)),
+        (Datum::Int8(value), Number::Integer) => Some((i128::from(*value), 0)),
+        (Datum::Numeric(value), Number::Fixed(_) | Number::Decimal) => value.units(scale.into()),
+        _ => None,
+    }
+}
+
+/// Whether it can be computed without the row: columns from `width` on are those of a row that is known.
+fn is_known(expr: &Expr, width: usize) -> bool {
+    !expr.has_subquery() && expr.columns().iter().all(|column| *column >= width)
+}
+
+fn is_integer(ty: Type) -> bool {
+    matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
+}
+
+/// Whether it is a column, or the column in a wider type of integers.
+fn is_column(expr: &Expr, column: usize) -> bool {
+    match &expr.kind {
+        ExprKind::Cast { arg, .. } => {
+            let wider = match (arg.ty.ty, expr.ty.ty) {
+                (Type::Int2, Type::Int4 | Type::Int8) | (Type::Int4, Type::Int8) => true,
+                (from, to) => from == to && expr.ty.modifier < 0,
+            };
+            wider && is_column(arg, column)
+        }
+        _ => expr.as_column() == Some(column),
+    }
+}
+
+/// What is added to or (true) subtracted from a column by an expression that is assigned to it.
+fn addition<'e>(expr: &'e Expr, position: usize, column: &Column) -> Option<(bool, &'e Expr)> {
+    let numeric = column.ty.ty == Type::Numeric;
+    let suits = |ty: Type| if numeric { ty == Type::Numeric } else { is_integer(ty) };
+    let sum = match &expr.kind {
+        // To the column's type. An integer is within its range before and after.
+        ExprKind::Cast { arg, .. } if expr.ty == column.ty && suits(arg.ty.ty) => arg,
+        _ => expr,
+    };
+    let ExprKind::Call { function, args } = &sum.kind else { return None };
+    let [left, right] = &args[..] else { return None };
+    if !suits(sum.ty.ty) || !suits(left.ty.ty) || !suits(right.ty.ty) {
+        return None;
+    }
+    match function.operator() {
+        Some("+") if is_column(left, position) => Some((false, right)),
+        Some("+") if is_column(right, position) => Some((false, left)),
+        Some("-") if is_column(left, position) => Some((true, right)),
+        _ => None,
+    }
+}
+
+/// A condition as a bound of a number.
+fn bound(condition: &Expr, table: &Table, known: &dyn Fn(&Expr) -> bool) -> Option<Bound> {
+    let ExprKind::Call { function, args } = &condition.kind else { return None };
+    let [left, right] = &args[..] else { return None };
+    let comparison = function.comparison().filter(|comparison| *comparison != Comparison::NotEqual)?;
+    let of = |side: &Expr, value: &Expr, comparison| {
+        let columns = side.columns();
+        let column = *columns.first().filter(|column| **column < table.columns.len())?;
+        let (number, _) = number_of(table.columns[column].ty)?;
+        let found = is_column(side, column) && known(value);
+        found.then(|| Bound { column, number, comparison, value: value.clone() })
+    };
+    of(left, right, comparison).or_else(|| of(right, left, comparison.mirrored()))
+}

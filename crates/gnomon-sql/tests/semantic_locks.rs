@@ -1,0 +1,308 @@
+//! Updates that share locks: that nobody can tell them from others by their results, and that they do not wait.
+
+mod support;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use gnomon::{Database, Options, env::Rng, sync::thread};
+use gnomon_sql::{
+    Result, SqlState,
+    session::{Session, SessionOptions, SqlDatabase},
+};
+use support::Collect;
+
+fn database() -> SqlDatabase {
+    SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap()
+}
+
+/// A session whose locks are waited for a second at most: a test that needs to share one fails otherwise.
+fn session(db: &SqlDatabase, semantic_locks: &str) -> Session {
+    let settings =
+        vec![("gnomon.semantic_locks".into(), semantic_locks.into()), ("lock_timeout".into(), "1000".into())];
+    db.session(SessionOptions { settings, ..SessionOptions::default() }).unwrap()
+}
+
+fn run(session: &mut Session, sql: &str) -> Result<Collect> {
+    let mut sink = Collect::default();
+    session.execute(sql, &mut sink).map(|()| sink)
+}
+
+fn ok(session: &mut Session, sql: &str) -> Collect {
+    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error:?} {:?}", error.report().detail))
+}
+
+fn value(session: &mut Session, sql: &str) -> String {
+    ok(session, sql).rows[0][0].clone()
+}
+
+fn state(session: &mut Session, sql: &str) -> SqlState {
+    match run(session, sql) {
+        Ok(_) => panic!("{sql}: no error"),
+        Err(error) => error.state(),
+    }
+}
+
+/// What a statement gave, as its client sees it.
+fn outcome(session: &mut Session, sql: &str) -> String {
+    match run(session, sql) {
+        Ok(sink) => format!("{} {:?}", sink.affected, sink.rows),
+        Err(error) => {
+            let report = error.report();
+            format!("{} {} {:?} {:?}", report.state.0, report.message, report.detail, report.constraint)
+        }
+    }
+}
+
+/// A statement that updates a row, of values near the bounds of their types and constraints.
+fn update(rng: &mut Rng) -> String {
+    const INTEGERS: &[&str] =
+        &["0", "1", "-1", "3", "7", "NULL", "32767", "2147483647", "-9223372036854775807", "2.5"];
+    const NUMERICS: &[&str] =
+        &["0", "0.01", "-0.01", "1.5", "-2.25", "0.005", "NULL", "9999.99", "'NaN'", "1e25", "1e-20", "1"];
+    let mut pick = |from: &[&str]| from[rng.below(from.len() as u64) as usize].to_owned();
+    let mut sets: Vec<String> = Vec::new();
+    for (column, values) in
+        [("a", INTEGERS), ("b", INTEGERS), ("c", INTEGERS), ("n", NUMERICS), ("m", NUMERICS)]
+    {
+        let by = pick(values);
+        match pick(&["", "", "", "", "", "", "+", "+", "+", "-", "-", "-", "r", "="]).as_str() {
+            "" => {}
+            "r" => sets.push(format!("{column} = {by} + t.{column}")),
+            "=" => sets.push(format!("{column} = {by}")),
+            sign => sets.push(format!("{column} = t.{column} {sign} {by}")),
+        }
+    }
+    let texts = &["NULL", "''", "'abc'", "repeat('x', 40)"][..];
+    for (column, values) in [("s", texts), ("d", &["NULL", "'2026-01-02'", "'2026-01-03'"])] {
+        if pick(&["", "", "="]) == "=" {
+            sets.push(format!("{column} = {}", pick(values)));
+        }
+    }
+    if sets.is_empty() {
+        sets.push("a = t.a + 1".into());
+    }
+    let sets = sets.join(", ");
+    let column = pick(&["a", "b", "c", "n"]);
+    let bound = pick(if column == "n" { NUMERICS } else { INTEGERS });
+    let comparison = pick(&["", "", "", "", ">=", ">", "<", "<=", "=", "<>"]);
+    let condition =
+        if comparison.is_empty() { String::new() } else { format!("t.{column} {comparison} {bound}") };
+    let id = pick(&["1", "1", "2", "3", "9"]);
+    match pick(&["u", "u", "u", "i"]).as_str() {
+        "u" if condition.is_empty() => format!("UPDATE t SET {sets} WHERE id = {id}"),
+        "u" => format!("UPDATE t SET {sets} WHERE id = {id} AND {condition}"),
+        _ => {
+            let condition = if condition.is_empty() { condition } else { format!(" WHERE {condition}") };
+            let values = format!("({id}, 1, 2, 3, 4.5, 6)");
+            format!("INSERT INTO t VALUES {values} ON CONFLICT (id) DO UPDATE SET {sets}{condition}")
+        }
+    }
+}
+
+#[test]
+fn results_are_those_of_exclusive_locks() {
+    let rounds: u64 = std::env::var("GNOMON_UPDATES").ok().and_then(|n| n.parse().ok()).unwrap_or(4000);
+    let seed = 11;
+    let mut rng = Rng::from_seed(seed);
+    let (on, off) = (database(), database());
+    let mut sessions = [session(&on, "on"), session(&off, "off")];
+    let mut both = |sql: &str| {
+        let [a, b] = &mut sessions;
+        let (a, b) = (outcome(a, sql), outcome(b, sql));
+        assert_eq!(a, b, "{sql} (seed {seed})");
+        a
+    };
+    both(
+        "CREATE TABLE t (id int PRIMARY KEY, a smallint CHECK (a >= 0), b int NOT NULL, c bigint CHECK (c < 100 AND c > -50),
+         n numeric(6,2) CHECK (n >= -1), m numeric, s text, d date NOT NULL DEFAULT '2026-01-01')",
+    );
+    both(
+        "INSERT INTO t VALUES (1, 1, 1, 1, 1, 1), (2, NULL, 2147483640, NULL, NULL, 'NaN'), (3, 32760, 0, 0, 9990, 1)",
+    );
+    let (mut updated, mut failed) = (0, 0);
+    for _ in 0..rounds {
+        match rng.below(12) {
+            0 => {
+                _ = both(
+                    ["BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE"]
+                        [rng.below(3) as usize],
+                )
+            }
+            1 => _ = both(["COMMIT", "ROLLBACK"][rng.below(2) as usize]),
+            2 => _ = both(["SAVEPOINT s", "ROLLBACK TO s"][rng.below(2) as usize]),
+            3 => _ = both("SELECT * FROM t ORDER BY id"),
+            4 => {
+                let n = ["-1", "0", "9999", "3.14"][rng.below(4) as usize];
+                _ = both(&format!("UPDATE t SET a = 2, b = 3, c = 7, n = {n}, m = 9 WHERE id = 1"));
+            }
+            _ => {
+                let outcome = both(&update(&mut rng));
+                updated += u64::from(outcome.starts_with("1 "));
+                failed += u64::from(outcome.starts_with('2'));
+            }
+        }
+    }
+    both("COMMIT");
+    both("SELECT * FROM t ORDER BY id");
+    assert!(updated > rounds / 20 && failed > rounds / 50, "{updated} updated, {failed} failed");
+}
+
+#[test]
+fn updates_that_commute_do_not_wait() {
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, m numeric(8,2), at int, note text)");
+    ok(&mut a, "INSERT INTO t VALUES (1, 10, 10, 0, 'a')");
+    ok(&mut a, "BEGIN; UPDATE t SET n = n + 1, note = 'of the first' WHERE id = 1");
+    ok(
+        &mut b,
+        "BEGIN; UPDATE t SET n = n + 10, m = m - 2.5, at = 1 + at, note = 'of the second' WHERE id = 1",
+    );
+    ok(&mut a, "INSERT INTO t VALUES (1, 100, 0, 0, '') ON CONFLICT (id) DO UPDATE SET n = t.n + excluded.n");
+    assert_eq!(
+        value(&mut b, "SELECT n || note FROM t"),
+        "20of the second",
+        "nobody sees what is not committed"
+    );
+    ok(&mut b, "COMMIT");
+    assert_eq!(value(&mut a, "SELECT n || note FROM t"), "121of the first");
+    ok(&mut a, "COMMIT");
+    assert_eq!(ok(&mut a, "SELECT * FROM t").rows, [["1", "121", "7.50", "1", "of the first"]]);
+    ok(&mut a, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1");
+    ok(&mut b, "SET gnomon.semantic_locks = off");
+    assert_eq!(state(&mut b, "UPDATE t SET n = n + 1 WHERE id = 1"), SqlState("55P03"), "it waits");
+    assert_eq!(state(&mut b, "SELECT n FROM t WHERE id = 1 FOR SHARE"), SqlState("55P03"));
+}
+
+#[test]
+fn bounds_hold_for_all_who_have_not_ended() {
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, stock int NOT NULL CHECK (stock <= 12))");
+    ok(&mut a, "INSERT INTO t VALUES (1, 10)");
+    let take = |n: u32| format!("UPDATE t SET stock = stock - {n} WHERE id = 1 AND stock >= {n}");
+    ok(&mut a, &format!("BEGIN; {}", take(4)));
+    ok(&mut b, "BEGIN");
+    assert_eq!(ok(&mut b, &take(6)).affected, 1);
+    ok(&mut b, "SAVEPOINT s");
+    assert_eq!(ok(&mut b, &take(11)).affected, 0, "whatever becomes of the first");
+    assert_eq!(state(&mut b, &take(1)), SqlState("55P03"), "if the first goes back, there is some: it waits");
+    ok(&mut b, "ROLLBACK TO s");
+    ok(&mut a, "ROLLBACK");
+    assert_eq!(ok(&mut b, &take(1)).affected, 1);
+    ok(&mut b, "COMMIT");
+    assert_eq!(value(&mut a, "SELECT stock FROM t"), "3");
+    ok(&mut a, "UPDATE t SET stock = stock + 9 WHERE id = 1");
+    assert_eq!(state(&mut a, "UPDATE t SET stock = stock + 1 WHERE id = 1"), SqlState::CHECK_VIOLATION);
+}
+
+#[test]
+fn snapshots_merge_what_nobody_saw() {
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL)");
+    ok(&mut a, "INSERT INTO t VALUES (1, 10), (2, 0)");
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT n FROM t WHERE id = 2";
+    ok(&mut a, begin);
+    ok(&mut b, "UPDATE t SET n = n - 8 WHERE id = 1");
+    ok(&mut a, "UPDATE t SET n = n + 1 WHERE id = 1");
+    ok(&mut a, "COMMIT");
+    assert_eq!(value(&mut b, "SELECT n FROM t WHERE id = 1"), "3", "both were added");
+    // Who reads has seen it.
+    ok(&mut a, begin);
+    ok(&mut b, "UPDATE t SET n = n + 1 WHERE id = 1");
+    assert_eq!(value(&mut a, "SELECT n FROM t WHERE id = 1"), "3");
+    assert_eq!(state(&mut a, "UPDATE t SET n = n + 1 WHERE id = 1"), SqlState("40001"));
+    ok(&mut a, "ROLLBACK");
+    // A condition that holds in the snapshot, and no more.
+    ok(&mut a, begin);
+    ok(&mut b, "UPDATE t SET n = n - 4 WHERE id = 1");
+    assert_eq!(
+        ok(&mut a, "UPDATE t SET n = n - 5 WHERE id = 1 AND n >= 5").affected,
+        0,
+        "not in the snapshot either"
+    );
+    assert_eq!(state(&mut a, "UPDATE t SET n = n - 4 WHERE id = 1 AND n >= 4"), SqlState("40001"));
+    ok(&mut a, "ROLLBACK");
+    // Another change is a conflict.
+    ok(&mut a, begin);
+    ok(&mut b, "UPDATE t SET n = 7 WHERE id = 1");
+    assert_eq!(state(&mut a, "UPDATE t SET n = n + 1 WHERE id = 1"), SqlState("40001"));
+    ok(&mut a, "ROLLBACK");
+}
+
+#[test]
+fn what_a_serializable_transaction_was_refused_stays_so() {
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL)");
+    ok(&mut a, "INSERT INTO t VALUES (1, 10)");
+    ok(&mut a, "BEGIN ISOLATION LEVEL SERIALIZABLE");
+    assert_eq!(ok(&mut a, "UPDATE t SET n = n - 20 WHERE id = 1 AND n >= 20").affected, 0);
+    ok(&mut b, "UPDATE t SET n = n + 5 WHERE id = 1");
+    assert_eq!(
+        state(&mut b, "UPDATE t SET n = n + 5 WHERE id = 1"),
+        SqlState("55P03"),
+        "it would not be refused then"
+    );
+    ok(&mut a, "COMMIT");
+    ok(&mut b, "UPDATE t SET n = n + 5 WHERE id = 1");
+    ok(&mut a, "BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE t SET n = n + 1 WHERE id = 1");
+    assert_eq!(value(&mut a, "SELECT n FROM t WHERE id = 1"), "21");
+    assert_eq!(
+        state(&mut b, "UPDATE t SET n = n + 1 WHERE id = 1"),
+        SqlState("55P03"),
+        "the first has read it"
+    );
+    ok(&mut a, "COMMIT");
+}
+
+#[test]
+fn sums_are_exact_under_load() {
+    let db = database();
+    let mut s = session(&db, "on");
+    ok(
+        &mut s,
+        "CREATE TABLE t (id int PRIMARY KEY, n numeric(10,2) NOT NULL CHECK (n >= 0), stock int NOT NULL, who text)",
+    );
+    ok(&mut s, "INSERT INTO t VALUES (1, 100, 500, 'nobody')");
+    let (sum, taken) = (Arc::new(AtomicI64::new(10_000)), Arc::new(AtomicI64::new(0)));
+    let clients: Vec<_> = (0..8)
+        .map(|client: u64| {
+            let (db, sum, taken) = (db.clone(), sum.clone(), taken.clone());
+            thread::spawn(move || {
+                let mut rng = Rng::from_seed(client);
+                let mut s = session(&db, "on");
+                ok(&mut s, "SET lock_timeout = 0");
+                for _ in 0..80 {
+                    let cents = rng.below(5000) as i64 - 2500;
+                    let add = format!("UPDATE t SET n = n + {cents} * 0.01, who = '{client}' WHERE id = 1");
+                    ok(&mut s, ["BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ", "BEGIN ISOLATION LEVEL SERIALIZABLE"][rng.below(3) as usize]);
+                    let mut both = || {
+                        run(&mut s, &add)?;
+                        let sold = run(&mut s, "UPDATE t SET stock = stock - 3 WHERE id = 1 AND stock >= 3")?.affected;
+                        if rng.chance(1, 3) {
+                            run(&mut s, "SAVEPOINT s; UPDATE t SET n = n + 1, stock = stock + 1 WHERE id = 1; ROLLBACK TO s")?;
+                        }
+                        Ok::<_, gnomon_sql::SqlError>(sold)
+                    };
+                    match both() {
+                        Ok(sold) if rng.chance(3, 4) && run(&mut s, "COMMIT").is_ok() => {
+                            sum.fetch_add(cents, Ordering::Relaxed);
+                            taken.fetch_add(sold as i64, Ordering::Relaxed);
+                        }
+                        _ => _ = run(&mut s, "ROLLBACK"),
+                    }
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    let (sum, taken) = (sum.load(Ordering::Relaxed), taken.load(Ordering::Relaxed));
+    assert_eq!(value(&mut s, "SELECT (n * 100)::int FROM t"), sum.to_string());
+    assert_eq!(value(&mut s, "SELECT stock FROM t"), (500 - 3 * taken).to_string());
+    assert!(taken > 10, "{taken} were sold");
+}
