@@ -262,7 +262,7 @@ fn units(value: &Datum, number: Number) -> Option<(i128, u8)> {
         (Datum::Int2(value), Number::Integer) => Some((i128::from(*value), 0)),
         (Datum::Int4(value), Number::Integer) => Some((i128::from(*value), 0)),
         (Datum::Int8(value), Number::Integer) => Some((i128::from(*value), 0)),
-        (Datum::Numeric(value), Number::Fixed(_) | Number::Decimal) => value.units(scale.into()),
+        (Datum::Numeric(value), Number::Fixed(_) | Number::Decimal) => value.units(scale),
         _ => None,
     }
 }
