@@ -178,6 +178,41 @@ fn updates_that_commute_do_not_wait() {
 }
 
 #[test]
+fn pending_ranges_are_shown() {
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, note text, n numeric(6,2) CHECK (n >= 0))");
+    ok(&mut a, "INSERT INTO t VALUES (1, NULL, 10)");
+    ok(
+        &mut a,
+        "BEGIN; UPDATE t SET n = n - 4.5 WHERE id = 1; SAVEPOINT s; UPDATE t SET n = n + 1 WHERE id = 1",
+    );
+    let locks =
+        "SELECT relname, mode, granted, attname, value, low, high, wanted, least, greatest FROM gnomon_locks
+                 WHERE key <> '' ORDER BY granted DESC";
+    let held = ["t", "update", "t", "n", "10.00", "-4.50", "0.00", "NULL", "NULL", "NULL"];
+    assert_eq!(ok(&mut b, locks).rows, [held]);
+    let waiter = thread::spawn(move || {
+        ok(&mut b, "SET lock_timeout = 0");
+        ok(&mut b, "UPDATE t SET n = n - 6 WHERE id = 1 AND n >= 6").affected
+    });
+    let shares = ["t", "update", "t", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"];
+    let waits = ["t", "update", "f", "n", "NULL", "NULL", "NULL", "0.00", "6.00", "NULL"];
+    let wants = ["t", "update", "f", "n", "NULL", "NULL", "NULL", "-6.00", "0.00", "9999.99"];
+    let mut seen = Vec::new();
+    for _ in 0..500 {
+        seen = ok(&mut a, locks).rows;
+        if seen.len() > 2 {
+            break;
+        }
+        thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(seen, [held, shares, waits, wants]);
+    ok(&mut a, "ROLLBACK");
+    assert_eq!(waiter.join().unwrap(), 1);
+}
+
+#[test]
 fn bounds_hold_for_all_who_have_not_ended() {
     let db = database();
     let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];

@@ -86,12 +86,12 @@ impl Plan {
         }
     }
 
-    /// The lines of EXPLAIN.
-    pub(super) fn explain(&self) -> Vec<String> {
+    /// The lines of EXPLAIN, where updates that commute share locks or not.
+    pub(super) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         match &self.kind {
             Kind::Query(planned) => planned.explain(),
-            Kind::Insert(plan) => plan.explain(),
-            Kind::Update(plan) => plan.explain(),
+            Kind::Insert(plan) => plan.explain(semantic_locks),
+            Kind::Update(plan) => plan.explain(semantic_locks),
             Kind::Delete(plan) => plan.explain(),
         }
     }

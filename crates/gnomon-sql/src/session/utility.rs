@@ -329,7 +329,7 @@ impl Session {
         let (statement, overriding) = plannable(&body.command)?;
         let plan = self.plan(statement, overriding, &[])?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, &[]))?;
-        let mut lines = Plan::explain(&plan);
+        let mut lines = Plan::explain(&plan, self.settings.semantic_locks());
         if analyze {
             let before = self.shared.clock.now();
             let mut running = self.start_plan(&plan, &[])?;

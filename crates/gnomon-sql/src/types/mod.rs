@@ -12,6 +12,7 @@ pub mod binary;
 pub mod cast;
 pub mod compare;
 mod context;
+pub mod counted;
 pub mod datetime;
 pub mod float;
 mod info;
@@ -29,7 +30,7 @@ pub mod text;
 
 pub use context::{Context, Environment, FixedEnvironment};
 pub use info::TypeInfo;
-pub use name::{column_type, format_type, modifier_of, numeric_parts, parse_type_name};
+pub use name::{column_type, format_type, modifier_of, parse_type_name};
 pub use numeric::Numeric;
 
 macro_rules! scalars {

@@ -132,7 +132,7 @@ pub fn format_type(ty: Type, modifier: Option<TypeMod>) -> String {
 }
 
 /// Precision and scale of a numeric's modifier (which is at least 4).
-pub fn numeric_parts(modifier: TypeMod) -> (i32, i32) {
+pub(super) fn numeric_parts(modifier: TypeMod) -> (i32, i32) {
     let packed = modifier.wrapping_sub(4);
     ((packed >> 16) & 0xffff, ((packed & 0x7ff) ^ 0x400) - 0x400)
 }

@@ -48,11 +48,6 @@ pub fn can_store(ty: Type) -> bool {
     }
 }
 
-/// Whether a stored value of a type is the same wherever it stands, whatever else is known of its column.
-pub fn can_store_alone(ty: Type) -> bool {
-    can_store(ty) || ty == Type::Bpchar
-}
-
 /// How many bytes a stored value of a type has; 0 if that is told in front of it.
 pub fn width(ty: Type) -> u8 {
     match ty {

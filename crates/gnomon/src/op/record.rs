@@ -9,8 +9,9 @@
 //! a byte for the sign (0, or 1 of a negative one), the scale (a varint), and the magnitude, little-endian, without zeros
 //! at its end but for the one byte of zero itself.
 //!
-//! A number that is added to is a quantity: claims keep it within bounds. It is not to be set beside that, which would
-//! change it unclaimed; nothing but numbers is. A null stays null, whatever is added.
+//! A number that is added to is a quantity: claims keep it within bounds. Whoever adds to a field or has a condition on
+//! it must name the same number; and nobody may set such a field, which would change it unclaimed. A null stays null,
+//! whatever is added.
 
 use std::collections::BTreeMap;
 
@@ -150,8 +151,13 @@ impl Operation for UpdateFields {
         if second.widths.len() > both.widths.len() {
             both.widths = second.widths;
         }
-        // The claims of both are granted by now; only what comes of them is left to be applied.
-        both.conditions.clear();
+        // The claims of both are granted by now; what comes of them is left to be applied, and which quantities they are.
+        both.conditions.extend(second.conditions);
+        both.conditions.sort_by_key(|condition| condition.field);
+        both.conditions.dedup_by_key(|condition| condition.field);
+        for condition in &mut both.conditions {
+            (condition.min, condition.max) = (i128::MIN, i128::MAX);
+        }
         for (field, change) in second.changes {
             let change = match (both.changes.remove(&field), change) {
                 (None, change) | (Some(Change::Set(_)), change @ Change::Set(_)) => change,
@@ -201,7 +207,7 @@ impl Number {
     }
 
     /// The scale of a unit.
-    fn scale(self) -> u8 {
+    pub fn scale(self) -> u8 {
         match self {
             Number::Integer => 0,
             Number::Fixed(scale) => scale,
@@ -215,6 +221,11 @@ impl Number {
             Number::Integer => matches!(width, 1 | 2 | 4 | 8),
             Number::Fixed(_) | Number::Decimal => width == 0 && self.scale() <= SCALE_MAX,
         }
+    }
+
+    /// Whether so many units have no digits behind a scale, where that counts.
+    fn has_scale(self, delta: i128, scale: u8) -> bool {
+        self != Number::Decimal || delta % 10_i128.pow(u32::from(SCALE_MAX - scale)) == 0
     }
 
     /// How many units a field's bytes are.
@@ -237,7 +248,10 @@ impl Number {
     fn sum(self, bytes: &[u8], delta: i128, scale: u8) -> Result<Vec<u8>> {
         let too_great = || unsuited("the sum does not fit its field");
         let units = self.units(bytes)?.checked_add(delta).ok_or_else(too_great)?;
-        let (min, max) = self.bounds(bytes.len().min(8) as u8);
+        let (min, max) = match self {
+            Number::Integer => self.bounds(bytes.len() as u8),
+            Number::Fixed(_) | Number::Decimal => self.bounds(0),
+        };
         if !(min..=max).contains(&units) {
             return Err(too_great());
         }
@@ -395,7 +409,8 @@ impl<'a> Reader<'a> {
             let [byte] = self.array()?;
             value |= usize::from(byte & 0x7f) << shift;
             if byte < 0x80 {
-                return Ok(value);
+                // There is one way only to write a number, so that a record that is written again is as long.
+                return if byte == 0 && shift > 0 { Err(damaged()) } else { Ok(value) };
             }
         }
         Err(damaged())
@@ -497,7 +512,9 @@ impl Update {
     fn check(&self) -> Result<()> {
         let width = |field: &u16| self.widths.get(usize::from(*field)).copied();
         let fits = |(field, change): (&u16, &Change)| match (width(field), change) {
-            (Some(width), Change::Add { number, scale, .. }) => number.suits(width) && *scale <= SCALE_MAX,
+            (Some(width), Change::Add { number, delta, scale, .. }) => {
+                number.suits(width) && *scale <= SCALE_MAX && number.has_scale(*delta, *scale)
+            }
             (Some(0), Change::Set(Some(bytes))) => {
                 let mut reader = Reader(bytes);
                 reader.varint().is_ok_and(|length| length == reader.0.len())
@@ -509,7 +526,8 @@ impl Update {
         let suits = |condition: &Condition| {
             width(&condition.field).is_some_and(|width| condition.number.suits(width))
         };
-        match self.changes.iter().all(fits) && self.conditions.iter().all(suits) {
+        let counted = self.widths.len().max(self.conditions.len()) <= usize::from(u16::MAX);
+        match counted && self.changes.iter().all(fits) && self.conditions.iter().all(suits) {
             true => Ok(()),
             false => Err(unsuited("a field is not what is to become of it")),
         }
@@ -602,14 +620,27 @@ mod tests {
                 ..Update::default()
             },
             Update { widths: vec![3], conditions: condition(0, Number::Integer), ..Update::default() },
+            Update {
+                widths: vec![0],
+                changes: [(0, add(Number::Decimal, 1, 17))].into(),
+                ..Update::default()
+            },
+            Update { widths: vec![4; 1 << 16], ..Update::default() },
+            Update {
+                widths: vec![4],
+                conditions: condition(0, Number::Integer).repeat(1 << 16),
+                ..Update::default()
+            },
         ] {
             assert!(update(&wrong).is_err(), "{wrong:?}");
         }
         let nan = made(&[0], [(1, Change::Set(Some(vec![1, 2])))]);
         let wide = made(&[0], [(1, Change::Set(Some([&[18, 0, 0][..], &[1; 16]].concat())))]);
         let fine = made(&[0], [(1, decimal(1, 19))]);
-        let call = args(Vec::new(), [(1, add(Number::Decimal, 1, 0))]);
-        for record in [&nan, &wide, &fine, &vec![3], &vec![], &vec![0x80; 12], &vec![2, 0, 1]] {
+        let call = args(Vec::new(), [(1, add(Number::Decimal, 1, 18))]);
+        for record in
+            [&nan, &wide, &fine, &vec![3], &vec![], &vec![0x80; 12], &vec![2, 0, 1], &vec![0x82, 0, 3]]
+        {
             assert!(UpdateFields.claims(&call, record).is_err(), "{record:?}");
         }
         for cut in 0..call.len() {
@@ -669,7 +700,12 @@ mod tests {
                     conditions.push(Condition { field, number, min: a.min(b), max: a.max(b) });
                 }
                 if rng.chance(1, 2) {
-                    let (delta, scale) = (near(rng, field, number), rng.below(19) as u8);
+                    let scale = rng.below(19) as u8;
+                    let coarse = 10_i128.pow(u32::from(SCALE_MAX - scale));
+                    let delta = match number {
+                        Number::Decimal => near(rng, field, number) / coarse * coarse,
+                        _ => near(rng, field, number),
+                    };
                     let (min, max) =
                         if rng.chance(1, 2) { (a.min(b), i128::MAX) } else { (i128::MIN, i128::MAX) };
                     changes.insert(field, Change::Add { number, delta, scale, min, max });

@@ -138,6 +138,7 @@ impl Transaction {
             return self.apply_alone(used, key, &operation, args);
         }
         let name = LockName::key(KEYS, used.id.0, key);
+        let (mark, is_new) = (self.locks.mark(), self.locks.held_mode(name).is_none());
         self.lock(name, operation.mode)?;
         if self.locks.held_mode(name) != Some(operation.mode) {
             return self.apply_alone(used, key, &operation, args);
@@ -179,7 +180,13 @@ impl Transaction {
         // What was granted or refused may rest on commits that came meanwhile.
         self.seen = self.seen.max(self.inner().store.last_csn());
         match refused {
-            Some(place) if place == demanded => return self.apply_alone(used, key, &operation, args),
+            Some(place) if place == demanded => {
+                // It has seen nothing, so it need not hold what others hold, who may want the same.
+                if is_new {
+                    self.locks.release_since(mark);
+                }
+                return self.apply_alone(used, key, &operation, args);
+            }
             // It is met in the snapshot.
             Some(_) if self.options.isolation == Isolation::Snapshot => return Err(Error::Serialization),
             Some(place) => return Ok(Applied::Refused(place)),

@@ -1,10 +1,13 @@
 //! What goes on: settings, sessions, locks; and the time zones.
 
+use std::collections::BTreeMap;
+
 use super::{
-    OWNER, System,
+    OWNER, Object, System,
     builder::{Rows, oid, option, string, strings, yes},
 };
-use crate::types::{Datum, Interval, datetime::Zone};
+use crate::catalog::model::Column;
+use crate::types::{Datum, Interval, Numeric, counted::number_of, datetime::Zone};
 
 const MICROS: i64 = 1_000_000;
 
@@ -68,34 +71,84 @@ impl System<'_> {
         }
     }
 
-    /// The engine's locks: a tree as a whole is `relation`, a key in it `tuple` with the key in `virtualxid`'s place
-    /// left out, since PostgreSQL has no column for one.
+    /// Which relation has which tree.
+    fn trees(&self) -> BTreeMap<u64, Object<'_>> {
+        let tree = |object: &Object<'_>| match object {
+            Object::Table(table) => Some(table.tree),
+            Object::Index(table, index) if index.tree != table.tree => Some(index.tree),
+            _ => None,
+        };
+        self.objects().filter_map(|object| Some((tree(&object)?.0, object))).collect()
+    }
+
+    /// The engine's locks as PostgreSQL shows its own: a tree as a whole is `relation`, a key in it `tuple`.
     pub(super) fn lock_list(&self, rows: &mut Rows) {
-        let activities = self.state.activities();
-        let relations: Vec<(u64, u32)> = self
-            .objects()
-            .filter_map(|object| match object {
-                super::Object::Table(table) => Some((table.tree.0, table.oid)),
-                super::Object::Index(table, index) if index.tree != table.tree => {
-                    Some((index.tree.0, index.oid))
-                }
-                _ => None,
-            })
-            .collect();
+        let (trees, processes) = (self.trees(), self.processes());
         for lock in self.state.locks() {
-            let relation = relations.iter().find(|(tree, _)| *tree == lock.space).map(|(_, oid)| *oid);
-            let process = activities.iter().find(|activity| activity.transaction == Some(lock.txn.0));
+            let relation = trees.get(&lock.space).map(Object::oid);
             rows.add([
                 ("locktype", string(if lock.part.is_empty() { "relation" } else { "tuple" })),
                 ("database", self.database_oid()),
                 ("relation", option(relation.map(Datum::Oid))),
                 ("virtualtransaction", string(lock.txn.to_string())),
-                ("pid", option(process.map(|activity| Datum::Int4(activity.process_id)))),
+                ("pid", option(processes.get(&lock.txn.0).copied().map(Datum::Int4))),
                 ("mode", string(lock.mode)),
                 ("granted", yes(lock.waiting_since.is_none())),
                 ("fastpath", yes(false)),
             ]);
         }
+    }
+
+    /// The engine's locks with their keys; and a row for each number of which the owner holds something or, waiting,
+    /// wants something.
+    pub(super) fn claim_list(&self, rows: &mut Rows) {
+        let (trees, processes) = (self.trees(), self.processes());
+        for lock in self.state.locks() {
+            let relation = trees.get(&lock.space);
+            let column = |quantity: u32| match relation {
+                Some(Object::Table(table)) => table.columns.get(quantity as usize),
+                _ => None,
+            };
+            let mut add = |column: Option<&Column>, numbers: &[(&'static str, i128)]| {
+                let number = column.and_then(|column| number_of(column.ty));
+                let scale = number.map_or(0, |(number, _)| number.scale());
+                let mut row = vec![
+                    ("pid", option(processes.get(&lock.txn.0).copied().map(Datum::Int4))),
+                    ("xid", Datum::Int8(lock.txn.0 as i64)),
+                    ("relid", option(relation.map(|object| Datum::Oid(object.oid())))),
+                    ("relname", option(relation.map(|object| string(object.name())))),
+                    ("key", option((!lock.part.is_empty()).then(|| string(&*lock.part)))),
+                    ("mode", string(lock.mode)),
+                    ("granted", yes(lock.waiting_since.is_none())),
+                    ("attname", option(column.map(|column| string(&*column.name)))),
+                ];
+                // The outermost two are no bounds.
+                let bounded = numbers.iter().filter(|(_, units)| ![i128::MIN, i128::MAX].contains(units));
+                row.extend(bounded.map(|(name, units)| {
+                    (*name, Datum::Numeric(Numeric::new((*units).into(), scale.into())))
+                }));
+                rows.add(row);
+            };
+            // The engine counts the bytes of rows as well, which is nobody's business.
+            let pending = lock.pending.iter().filter_map(|held| Some((column(held.quantity)?, held)));
+            let wanted = lock.claims.iter().filter_map(|claim| Some((column(claim.quantity)?, claim)));
+            let (pending, wanted): (Vec<_>, Vec<_>) = (pending.collect(), wanted.collect());
+            for (column, held) in &pending {
+                add(Some(column), &[("value", held.value), ("low", held.low), ("high", held.high)]);
+            }
+            for (column, claim) in &wanted {
+                add(Some(column), &[("wanted", claim.delta), ("least", claim.min), ("greatest", claim.max)]);
+            }
+            if pending.is_empty() && wanted.is_empty() {
+                add(None, &[]);
+            }
+        }
+    }
+
+    /// Which session has which transaction of the engine's.
+    fn processes(&self) -> BTreeMap<u64, i32> {
+        let of = |activity: super::Activity| Some((activity.transaction?, activity.process_id));
+        self.state.activities().into_iter().filter_map(of).collect()
     }
 
     pub(super) fn time_zones(&self, rows: &mut Rows) {

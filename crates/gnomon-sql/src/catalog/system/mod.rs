@@ -319,6 +319,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_stat_activity" => cx.activity_list(&mut rows),
             "pg_locks" => cx.lock_list(&mut rows),
             "gnomon_progress" => cx.progress_list(&mut rows),
+            "gnomon_locks" => cx.claim_list(&mut rows),
             "pg_prepared_statements" => cx.prepared_list(&mut rows),
             "pg_prepared_xacts" => cx.prepared_transaction_list(&mut rows)?,
             "pg_cursors" => cx.cursor_list(&mut rows),

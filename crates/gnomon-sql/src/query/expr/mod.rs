@@ -287,6 +287,23 @@ macro_rules! visit_children {
     };
 }
 
+/// Whether a type's values are converted to others of such types by what they are alone.
+fn is_plain(ty: Type) -> bool {
+    matches!(
+        ty,
+        Type::Bool
+            | Type::Int2
+            | Type::Int4
+            | Type::Int8
+            | Type::Float4
+            | Type::Float8
+            | Type::Numeric
+            | Type::Text
+            | Type::Varchar
+            | Type::Bpchar
+    )
+}
+
 impl Clone for Expr {
     fn clone(&self) -> Expr {
         on_deep_stack(|| Expr { kind: self.kind.clone(), ty: self.ty })
@@ -415,6 +432,17 @@ impl Expr {
     /// Whether it has a call in it whose value changes from row to row with equal arguments.
     pub fn is_volatile(&self) -> bool {
         self.any(&|e| e.volatility() == Volatility::Volatile)
+    }
+
+    /// Whether its value depends on nothing but the row.
+    pub fn is_immutable(&self) -> bool {
+        // Casts may read the clock, the time zone or the catalog.
+        let may_change = |e: &Expr| {
+            e.volatility() != Volatility::Immutable
+                || matches!(&e.kind, ExprKind::Cast { arg, .. } if !is_plain(arg.ty.ty) || !is_plain(e.ty.ty))
+                || matches!(e.kind, ExprKind::Subquery(_))
+        };
+        !self.any(&may_change)
     }
 
     /// The volatility of this node alone.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use gnomon::RowLock;
+use gnomon::{Isolation, RowLock};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
 
 use super::{
@@ -146,13 +146,13 @@ impl InsertPlan {
         &self.table
     }
 
-    /// What EXPLAIN prints.
-    pub(in crate::session) fn explain(&self) -> Vec<String> {
+    /// What EXPLAIN prints; with how a row that is updated is locked, if there is a choice.
+    pub(in crate::session) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = vec![format!("Insert on {}", self.table.name)];
         if let Some(source) = &self.source {
             lines.extend(indent(crate::query::plan::explain(source)));
         }
-        if let Some(Conflict { update: Some(update), .. }) = &self.conflict {
+        if let (Some(Conflict { update: Some(update), .. }), true) = (&self.conflict, semantic_locks) {
             lines.push(explain_lock(&update.unseen));
         }
         lines
@@ -249,6 +249,8 @@ impl Run<'_> {
         let table = self.plan.table.clone();
         if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
             && let (Ok(unseen), true) = (&update.unseen, ctx.semantic_locks)
+            // There a missing row would be kept missing for others, too, who want to insert it.
+            && ctx.txn.options().isolation != Isolation::Serializable
         {
             let key = columns_key(primary, &row);
             let mut both = vec![Datum::Null; table.columns.len()];
@@ -263,8 +265,8 @@ impl Run<'_> {
                     self.affected.insert(key);
                     return Ok(Some(row));
                 }
-                Outcome::NotMet => return Ok(None),
-                Outcome::Absent | Outcome::ToBeSeen => {}
+                // A row whose condition is not met is locked all the same.
+                Outcome::Absent | Outcome::NotMet | Outcome::ToBeSeen => {}
             }
         }
         for index in table.all_indexes().filter(|index| conflict.arbiters.contains(&index.oid)) {

@@ -17,11 +17,15 @@ use gnomon::{
 
 use super::BoundCheck;
 use crate::{
-    Result,
+    Result, SqlError,
     catalog::model::{Column, Table},
     functions::Comparison,
     query::{ExecContext, Expr, expr::ExprKind},
-    types::{ColumnType, Datum, Type, numeric_parts, rows},
+    types::{
+        ColumnType, Datum, Type,
+        counted::{number_of, units},
+        rows,
+    },
 };
 
 /// An update of one row that leaves it unseen.
@@ -105,16 +109,21 @@ impl Unseen {
             }
             let number = number_of(column.ty);
             let becomes = match number {
-                None if known(expr) && rows::can_store_alone(column.ty.ty) => {
+                None if known(expr) => {
                     Becomes::Value { value: expr.clone(), ty: column.ty, not_null: column.not_null }
                 }
                 Some((number, precision)) => match addition(expr, *position, column) {
                     Some((subtracted, by)) if known(by) => {
                         Becomes::More { number, subtracted, by: by.clone(), precision }
                     }
-                    _ => return seen(format!("{} is set to more than a sum with itself", column.name)),
+                    _ => {
+                        return seen(format!(
+                            "{} is set to something else than a sum of itself and a value",
+                            column.name
+                        ));
+                    }
                 },
-                None => return seen(format!("the value of {} depends on the row", column.name)),
+                None => return seen(format!("{} is set to something else than a value", column.name)),
             };
             let how = if matches!(becomes, Becomes::More { .. }) { "is added to" } else { "is set" };
             unseen.names.push((column.name.clone(), how));
@@ -130,7 +139,9 @@ impl Unseen {
         for check in checks {
             let mut parts = Vec::new();
             check.condition.clone().split_and(&mut parts);
-            for part in parts.into_iter().filter(|part| part.columns().iter().any(changed)) {
+            for part in
+                parts.into_iter().filter(|part| part.columns().iter().any(changed) || !part.is_immutable())
+            {
                 match bound(&part, table, &known) {
                     Some(bound) if bound.comparison != Comparison::Equal => unseen.checks.push(bound),
                     _ => return seen(format!("constraint {} is more than a bound of a number", check.name)),
@@ -159,31 +170,39 @@ impl Unseen {
         key: &[u8],
         row: &[Datum],
     ) -> Result<Outcome> {
-        let Some(update) = self.update(ctx, row)? else { return Ok(Outcome::ToBeSeen) };
+        // Values are computed before it is known whether there is such a row: if one cannot be, that may be no error.
+        let Ok(Some(update)) = self.update(ctx, row) else { return Ok(Outcome::ToBeSeen) };
         let Ok(call) = record::update(&update) else { return Ok(Outcome::ToBeSeen) };
         Ok(match ctx.txn.apply(tree, key, &call) {
             Ok(Applied::Done) => Outcome::Updated,
             Ok(Applied::Absent) => Outcome::Absent,
             Ok(Applied::Refused(claim)) if claim < update.conditions.len() => Outcome::NotMet,
-            Ok(Applied::Refused(_)) | Err(Error::Operation(_)) => Outcome::ToBeSeen,
+            Ok(Applied::Refused(_))
+            | Err(Error::Operation(_) | Error::KeyTooLong { .. } | Error::ValueTooLong { .. }) => {
+                Outcome::ToBeSeen
+            }
             Err(error) => return Err(error.into()),
         })
     }
 
     /// What is known when it runs; none if that is nothing to count with.
     fn update(&self, ctx: &mut ExecContext<'_>, row: &[Datum]) -> Result<Option<record::Update>> {
-        let mut bounds: BTreeMap<usize, (i128, i128)> = BTreeMap::new();
-        for check in &self.checks {
-            let Some((min, max)) = check.bounds(ctx, row)? else { return Ok(None) };
-            let both = bounds.entry(check.column).or_insert((i128::MIN, i128::MAX));
-            *both = (both.0.max(min), both.1.min(max));
-        }
-        let mut update = record::Update { widths: self.widths.clone(), ..record::Update::default() };
-        for condition in &self.conditions {
-            let Some((min, max)) = condition.bounds(ctx, row)? else { return Ok(None) };
-            let field = condition.column as u16;
-            update.conditions.push(Condition { field, number: condition.number, min, max });
-        }
+        let mut of_each = |all: &[Bound]| {
+            let mut bounds: BTreeMap<usize, Condition> = BTreeMap::new();
+            for bound in all {
+                let Some((min, max)) = bound.bounds(ctx, row)? else { return Ok(None) };
+                let (field, number) = (bound.column as u16, bound.number);
+                let all = Condition { field, number, min: i128::MIN, max: i128::MAX };
+                let both = bounds.entry(bound.column).or_insert(all);
+                (both.min, both.max) = (both.min.max(min), both.max.min(max));
+            }
+            Ok::<_, SqlError>(Some(bounds))
+        };
+        let (Some(conditions), Some(bounds)) = (of_each(&self.conditions)?, of_each(&self.checks)?) else {
+            return Ok(None);
+        };
+        let conditions = conditions.into_values().collect();
+        let mut update = record::Update { widths: self.widths.clone(), conditions, changes: BTreeMap::new() };
         for (column, becomes) in &self.changes {
             let change = match becomes {
                 Becomes::Value { value, ty, not_null } => {
@@ -196,7 +215,8 @@ impl Unseen {
                 Becomes::More { number, subtracted, by, precision } => {
                     let Some((units, scale)) = units(&by.eval(row, ctx)?, *number) else { return Ok(None) };
                     let delta = if *subtracted { -units } else { units };
-                    let (mut min, mut max) = bounds.get(column).copied().unwrap_or((i128::MIN, i128::MAX));
+                    let within = bounds.get(column).map(|bound| (bound.min, bound.max));
+                    let (mut min, mut max) = within.unwrap_or((i128::MIN, i128::MAX));
                     if let Some(precision) = precision {
                         let greatest = 10_i128.pow(*precision) - 1;
                         (min, max) = (min.max(-greatest), max.min(greatest));
@@ -235,41 +255,9 @@ impl Bound {
     }
 }
 
-/// How a column's numbers are counted, and how many digits a numeric may have.
-fn number_of(ty: ColumnType) -> Option<(Number, Option<u32>)> {
-    match ty.ty {
-        Type::Int2 | Type::Int4 | Type::Int8 => Some((Number::Integer, None)),
-        Type::Numeric if ty.modifier < 0 => Some((Number::Decimal, None)),
-        Type::Numeric => match numeric_parts(ty.modifier) {
-            (precision @ 1..=38, scale @ 0..=18) => {
-                Some((Number::Fixed(scale as u8), Some(precision.unsigned_abs())))
-            }
-            // The greatest of them do not fit, the digits of others are rounded: they are still numbers.
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// A number in units, and its scale.
-fn units(value: &Datum, number: Number) -> Option<(i128, u8)> {
-    let scale = match number {
-        Number::Integer => 0,
-        Number::Fixed(scale) => scale,
-        Number::Decimal => 18,
-    };
-    match (value, number) {
-        (Datum::Int2(value), Number::Integer) => Some((i128::from(*value), 0)),
-        (Datum::Int4(value), Number::Integer) => Some((i128::from(*value), 0)),
-        (Datum::Int8(value), Number::Integer) => Some((i128::from(*value), 0)),
-        (Datum::Numeric(value), Number::Fixed(_) | Number::Decimal) => value.units(scale),
-        _ => None,
-    }
-}
-
-/// Whether it can be computed without the row: columns from `width` on are those of a row that is known.
+/// Whether it can be computed without the row, as often as one likes: columns from `width` on are those of a row that is known.
 fn is_known(expr: &Expr, width: usize) -> bool {
-    !expr.has_subquery() && expr.columns().iter().all(|column| *column >= width)
+    !expr.has_subquery() && !expr.is_volatile() && expr.columns().iter().all(|column| *column >= width)
 }
 
 fn is_integer(ty: Type) -> bool {

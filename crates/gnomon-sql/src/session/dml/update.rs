@@ -170,10 +170,10 @@ impl UpdatePlan {
         &self.table
     }
 
-    /// What EXPLAIN prints.
-    pub(in crate::session) fn explain(&self) -> Vec<String> {
+    /// What EXPLAIN prints; with how its row is locked, if there is a choice.
+    pub(in crate::session) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = explain("Update", &self.table, &self.targets);
-        lines.push(explain_lock(&self.unseen));
+        lines.extend(semantic_locks.then(|| explain_lock(&self.unseen)));
         lines
     }
 
