@@ -180,7 +180,7 @@ pub mod set {
     /// The elements of a value.
     ///
     /// # Errors
-    /// [`Error::Operation`] if it is no set.
+    /// [`Error::Operation`](crate::Error::Operation) if it is no set.
     pub fn elements(value: &[u8]) -> Result<BTreeSet<&[u8]>> {
         let mut elements = BTreeSet::new();
         let mut rest = value;
