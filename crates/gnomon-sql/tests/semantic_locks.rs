@@ -1,4 +1,4 @@
-//! Updates that share locks: that nobody can tell them from others by their results, and that they do not wait.
+//! Updates that share locks: that nobody can tell them from others by their counts and errors, and that they do not wait.
 
 mod support;
 

@@ -6,7 +6,7 @@
 //! CHECK constraints, and those of the column's type.
 //!
 //! Whatever the operation cannot do, down to raising the right error, is left to the same statement under an exclusive
-//! lock: so its results are never others.
+//! lock: so a statement's row count and errors are never others. What its transaction reads afterwards may be.
 
 use std::{collections::BTreeMap, fmt};
 
