@@ -13,10 +13,10 @@ use gnomon::{
     verify,
 };
 use gnomon_sql::{
-    Result, SqlState,
+    SqlState,
     session::{Session, SessionOptions, SqlDatabase},
 };
-use support::Collect;
+use support::{Collect, ok, run, state};
 
 fn options() -> Options {
     Options { pool_bytes: 1 << 20, escalate_bytes: 128 << 10, seed: Some(1), ..Options::default() }
@@ -26,21 +26,8 @@ fn session(db: &SqlDatabase) -> Session {
     db.session(SessionOptions::default()).unwrap()
 }
 
-fn run(session: &mut Session, sql: &str) -> Result<Collect> {
-    let mut sink = Collect::default();
-    session.execute(sql, &mut sink).map(|()| sink)
-}
-
-fn ok(session: &mut Session, sql: &str) -> Collect {
-    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error:?} {:?}", error.report().detail))
-}
-
 fn row(session: &mut Session, sql: &str) -> Vec<String> {
     ok(session, sql).rows[0].clone()
-}
-
-fn state(session: &mut Session, sql: &str) -> SqlState {
-    run(session, sql).map(|_| panic!("{sql}: no error")).unwrap_err().state()
 }
 
 #[test]

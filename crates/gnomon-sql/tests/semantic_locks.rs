@@ -7,42 +7,18 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use gnomon::{Database, Options, env::Rng, sync::thread};
+use gnomon::{env::Rng, sync::thread};
 use gnomon_sql::{
-    Result, SqlState,
+    SqlState,
     session::{Session, SessionOptions, SqlDatabase},
 };
-use support::Collect;
-
-fn database() -> SqlDatabase {
-    SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap()
-}
+use support::{database, ok, run, state, value};
 
 /// A session whose locks are waited for a second at most: a test that needs to share one fails otherwise.
 fn session(db: &SqlDatabase, semantic_locks: &str) -> Session {
     let settings =
         vec![("gnomon.semantic_locks".into(), semantic_locks.into()), ("lock_timeout".into(), "1000".into())];
     db.session(SessionOptions { settings, ..SessionOptions::default() }).unwrap()
-}
-
-fn run(session: &mut Session, sql: &str) -> Result<Collect> {
-    let mut sink = Collect::default();
-    session.execute(sql, &mut sink).map(|()| sink)
-}
-
-fn ok(session: &mut Session, sql: &str) -> Collect {
-    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error:?} {:?}", error.report().detail))
-}
-
-fn value(session: &mut Session, sql: &str) -> String {
-    ok(session, sql).rows[0][0].clone()
-}
-
-fn state(session: &mut Session, sql: &str) -> SqlState {
-    match run(session, sql) {
-        Ok(_) => panic!("{sql}: no error"),
-        Err(error) => error.state(),
-    }
 }
 
 /// What a statement gave, as its client sees it.

@@ -13,34 +13,10 @@ use gnomon_sql::{
     session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
     types::{Datum, Type},
 };
-use support::Collect;
-
-fn database() -> SqlDatabase {
-    SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap()
-}
+use support::{Collect, database, ok, run, state, value};
 
 fn session(db: &SqlDatabase) -> Session {
     db.session(SessionOptions::default()).unwrap()
-}
-
-fn run(session: &mut Session, sql: &str) -> Result<Collect> {
-    let mut sink = Collect::default();
-    session.execute(sql, &mut sink).map(|()| sink)
-}
-
-fn ok(session: &mut Session, sql: &str) -> Collect {
-    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error:?} {:?}", error.report().detail))
-}
-
-fn value(session: &mut Session, sql: &str) -> String {
-    ok(session, sql).rows[0][0].clone()
-}
-
-fn state(session: &mut Session, sql: &str) -> SqlState {
-    match run(session, sql) {
-        Ok(_) => panic!("{sql}: no error"),
-        Err(error) => error.state(),
-    }
 }
 
 fn text(value: &str) -> Option<(Format, Vec<u8>)> {

@@ -70,7 +70,7 @@ impl<'a> ExecContext<'a> {
             params,
             types,
             memory_bytes_max: MEMORY_BYTES_MAX,
-            semantic_locks: true,
+            semantic_locks: false,
             rows_done,
             state,
         }

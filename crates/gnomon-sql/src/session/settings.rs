@@ -565,6 +565,7 @@ impl Settings {
     pub(crate) fn search_path(&self) -> &Arc<[String]> {
         &self.current.search_path
     }
+
     /// Whether updates that commute share locks.
     pub(crate) fn semantic_locks(&self) -> bool {
         &*self.current.texts[Id::gnomon_semantic_locks as usize] == "on"

@@ -2,9 +2,10 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
+use gnomon::{Database, Options};
 use gnomon_sql::{
-    Notice, Result,
-    session::{CopySource, ResultColumn, Sink},
+    Notice, Result, SqlState,
+    session::{CopySource, ResultColumn, Session, Sink, SqlDatabase},
     types::{Context, Datum, text},
 };
 
@@ -87,5 +88,34 @@ impl Sink for Collect {
     }
     fn copy_in(&mut self, _: bool, _: usize) -> Result<Box<dyn CopySource + '_>> {
         Ok(Box::new(Data(Some(std::mem::take(&mut self.data)))))
+    }
+}
+
+/// A database in memory.
+pub fn database() -> SqlDatabase {
+    SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap()
+}
+
+/// Runs a statement.
+pub fn run(session: &mut Session, sql: &str) -> Result<Collect> {
+    let mut sink = Collect::default();
+    session.execute(sql, &mut sink).map(|()| sink)
+}
+
+/// Runs a statement that gives no error.
+pub fn ok(session: &mut Session, sql: &str) -> Collect {
+    run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error:?} {:?}", error.report().detail))
+}
+
+/// The first value that a query gives.
+pub fn value(session: &mut Session, sql: &str) -> String {
+    ok(session, sql).rows[0][0].clone()
+}
+
+/// The SQLSTATE of a statement that gives an error.
+pub fn state(session: &mut Session, sql: &str) -> SqlState {
+    match run(session, sql) {
+        Ok(_) => panic!("{sql}: no error"),
+        Err(error) => error.state(),
     }
 }

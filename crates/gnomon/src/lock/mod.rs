@@ -51,7 +51,8 @@
 //!    request, from the queue or at once: either A was behind B in the queue, and the edge is old, or B passed A,
 //!    which happens only between modes that admit each other. It arises, too, when B takes the lock before A has
 //!    woken up, and when a claim of B's is granted, or its refusal kept, while A waits with a claim. In each case A or B
-//!    was running then, and if it was B, it has yet to register for the wait that makes it part of a cycle. So every edge of a cycle is there before the later of its two owners registers.
+//!    was running then, and if it was B, it has yet to register for the wait that makes it part of a cycle. So every edge
+//!    of a cycle is there before the later of its two owners registers.
 //! 3. Therefore the owner of the cycle that registers last finds all edges and all other owners registered.
 //!
 //! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number,

@@ -6,8 +6,10 @@ use super::{
     OWNER, Object, System,
     builder::{Rows, oid, option, string, strings, yes},
 };
-use crate::catalog::model::Column;
-use crate::types::{Datum, Interval, Numeric, counted::number_of, datetime::Zone};
+use crate::{
+    catalog::model::Column,
+    types::{Datum, Interval, Numeric, counted::number_of, datetime::Zone},
+};
 
 const MICROS: i64 = 1_000_000;
 

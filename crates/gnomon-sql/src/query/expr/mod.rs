@@ -12,7 +12,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::plan::Plan;
 use crate::{
-    functions::{FunctionRef, SetFunctionRef, Volatility},
+    functions::{FunctionRef, SetFunctionRef, Volatility, resolve_cast},
     types::{ColumnType, Datum, Scalar, Type, cast::CastContext},
 };
 
@@ -287,23 +287,6 @@ macro_rules! visit_children {
     };
 }
 
-/// Whether a type's values are converted to others of such types by what they are alone.
-fn is_plain(ty: Type) -> bool {
-    matches!(
-        ty,
-        Type::Bool
-            | Type::Int2
-            | Type::Int4
-            | Type::Int8
-            | Type::Float4
-            | Type::Float8
-            | Type::Numeric
-            | Type::Text
-            | Type::Varchar
-            | Type::Bpchar
-    )
-}
-
 impl Clone for Expr {
     fn clone(&self) -> Expr {
         on_deep_stack(|| Expr { kind: self.kind.clone(), ty: self.ty })
@@ -436,11 +419,11 @@ impl Expr {
 
     /// Whether its value depends on nothing but the row.
     pub fn is_immutable(&self) -> bool {
-        // Casts may read the clock, the time zone or the catalog.
-        let may_change = |e: &Expr| {
-            e.volatility() != Volatility::Immutable
-                || matches!(&e.kind, ExprKind::Cast { arg, .. } if !is_plain(arg.ty.ty) || !is_plain(e.ty.ty))
-                || matches!(e.kind, ExprKind::Subquery(_))
+        let may_change = |e: &Expr| match &e.kind {
+            ExprKind::Cast { arg, context } => resolve_cast(arg.ty.ty, e.ty, *context)
+                .is_none_or(|cast| cast.volatility != Volatility::Immutable),
+            ExprKind::Subquery(_) => true,
+            _ => e.volatility() != Volatility::Immutable,
         };
         !self.any(&may_change)
     }
