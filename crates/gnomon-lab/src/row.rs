@@ -30,13 +30,13 @@ pub fn number(row: &[u8]) -> Option<i64> {
 struct Add;
 
 fn encode(numbers: [i64; 3]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    numbers.map(i64::to_le_bytes).concat()
 }
 
 fn decode(args: &[u8]) -> Result<[i64; 3], Error> {
     let (numbers, []) = args.as_chunks::<NUMBER_BYTES>() else { return Err(unsuited("its arguments")) };
-    let numbers: Vec<i64> = numbers.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect();
-    numbers.try_into().map_err(|_| unsuited("its arguments"))
+    let numbers: &[[u8; NUMBER_BYTES]; 3] = numbers.try_into().map_err(|_| unsuited("its arguments"))?;
+    Ok(numbers.map(i64::from_le_bytes))
 }
 
 fn unsuited(what: &str) -> Error {

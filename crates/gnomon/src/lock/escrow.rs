@@ -15,6 +15,8 @@
 //!
 //! So at each owner's commit, in whatever order they commit, its conditions hold at the value that it commits on.
 
+use smallvec::SmallVec;
+
 use crate::TxnId;
 
 /// What a request wants of one quantity: to change it by `delta`, if it is within `min..=max` afterwards. With a delta
@@ -91,7 +93,8 @@ pub struct Pending {
 struct Account {
     quantity: u32,
     value: i128,
-    holds: Vec<Hold>,
+    /// Of most names that are locked there is one owner.
+    holds: SmallVec<[Hold; 1]>,
 }
 
 impl Account {
@@ -174,7 +177,7 @@ impl Escrow {
     /// Decides the claims of a request together: the first that is not granted decides.
     pub(super) fn request(&mut self, txn: TxnId, claims: &[Claim]) -> Verdict {
         // What the owner has after the claims before, of each quantity, and what it had at first.
-        let mut holds: Vec<(usize, Option<Hold>, Hold)> = Vec::with_capacity(claims.len());
+        let mut holds: SmallVec<[(usize, Option<Hold>, Hold); 2]> = SmallVec::new();
         for (place, claim) in claims.iter().enumerate() {
             let at = self.account(claim.quantity, claim.value);
             let account = &self.accounts[at];
@@ -238,6 +241,11 @@ impl Escrow {
         }
     }
 
+    /// Forgets everything: nobody holds the lock any more.
+    pub(super) fn clear(&mut self) {
+        self.accounts.clear();
+    }
+
     /// Ends an owner: what it changed is committed, or was never there.
     pub(super) fn end(&mut self, txn: TxnId, committed: bool) {
         for account in &mut self.accounts {
@@ -292,7 +300,7 @@ impl Escrow {
     fn account(&mut self, quantity: u32, value: i128) -> usize {
         let known = self.accounts.iter().position(|account| account.quantity == quantity);
         known.unwrap_or_else(|| {
-            self.accounts.push(Account { quantity, value, holds: Vec::new() });
+            self.accounts.push(Account { quantity, value, holds: SmallVec::new() });
             self.accounts.len() - 1
         })
     }

@@ -116,8 +116,8 @@ struct Head {
     queue: VecDeque<Waiter>,
     /// Requests that were granted and whose owners have not woken up yet.
     asleep: Vec<Waiter>,
-    /// What its holders have claimed, if they have.
-    escrow: Option<Box<Escrow>>,
+    /// What its holders have claimed.
+    escrow: Escrow,
 }
 
 /// A [`LockName`] with bytes of its own.
@@ -218,7 +218,7 @@ impl Head {
         if self.is_behind(waiter.txn, claims, at) {
             return;
         }
-        let decided = decide(self.escrow.get_or_insert_default(), waiter.txn, claims, *keeps_refusal);
+        let decided = decide(&mut self.escrow, waiter.txn, claims, *keeps_refusal);
         if let Some(waiting) = &mut self.queue[at].claims {
             waiting.decided = decided;
         }
@@ -227,8 +227,7 @@ impl Head {
     /// Whether claims have to wait behind others in the first places of the queue. Who holds something already does
     /// not: others may be waiting for him.
     fn is_behind(&self, txn: TxnId, claims: &[Claim], places: usize) -> bool {
-        !self.escrow.as_ref().is_some_and(|escrow| escrow.holds(txn))
-            && self.claims_before(places).any(|(_, earlier)| overlap(earlier, claims))
+        !self.escrow.holds(txn) && self.claims_before(places).any(|(_, earlier)| overlap(earlier, claims))
     }
 
     /// The claims that wait in the first places of the queue.
@@ -241,10 +240,7 @@ impl Head {
     fn claims_wait_for(&self, at: usize) -> Vec<TxnId> {
         let Some(waiter) = self.queue.get(at) else { return Vec::new() };
         let Some(waiting) = &waiter.claims else { return Vec::new() };
-        let mut blockers: Vec<TxnId> = match &self.escrow {
-            Some(escrow) => escrow.blockers(waiter.txn, &waiting.claims).collect(),
-            None => Vec::new(),
-        };
+        let mut blockers: Vec<TxnId> = self.escrow.blockers(waiter.txn, &waiting.claims).collect();
         if self.is_behind(waiter.txn, &waiting.claims, at) {
             let earlier = self.claims_before(at).filter(|(_, claims)| overlap(claims, &waiting.claims));
             blockers.extend(earlier.map(|(txn, _)| txn));
@@ -415,7 +411,7 @@ impl Shard {
         if head.is_behind(txn, claims, head.queue.len()) {
             return None;
         }
-        decide(head.escrow.get_or_insert_default(), txn, claims, keeps_refusal)
+        decide(&mut head.escrow, txn, claims, keeps_refusal)
     }
 
     /// Puts back what an owner held of quantities; with `promises`, what it was promised since stays.
@@ -429,9 +425,7 @@ impl Shard {
         woken: &mut Vec<Wake>,
     ) {
         let head = &mut self.heads[slot as usize];
-        if let Some(escrow) = &mut head.escrow {
-            escrow.restore(txn, replaced, promises);
-        }
+        head.escrow.restore(txn, replaced, promises);
         if !head.queue.is_empty() {
             head.regrant(head.modes(tables), woken);
         }
@@ -439,13 +433,12 @@ impl Shard {
 
     /// What an owner holds of quantities under a lock.
     pub(super) fn claimed(&self, slot: u32, txn: TxnId) -> Vec<(u32, Hold)> {
-        let escrow = self.heads.get(slot as usize).and_then(|head| head.escrow.as_ref());
-        escrow.map_or_else(Vec::new, |escrow| escrow.held(txn))
+        self.heads.get(slot as usize).map_or_else(Vec::new, |head| head.escrow.held(txn))
     }
 
     /// Takes up what an owner, who holds the lock, held of a quantity in an earlier run.
     pub(super) fn take_up(&mut self, slot: u32, quantity: u32, value: i128, hold: Hold) {
-        self.heads[slot as usize].escrow.get_or_insert_default().take_up(quantity, value, hold);
+        self.heads[slot as usize].escrow.take_up(quantity, value, hold);
     }
 
     /// Puts a request that was blocked into its queue: conversions behind conversions, others at the end.
@@ -493,9 +486,9 @@ impl Shard {
             Some(mode) => head.granted[at].mode = mode,
             None => {
                 head.granted.swap_remove(at);
-                match &mut head.escrow {
-                    Some(escrow) if !head.granted.is_empty() => escrow.end(txn, committed),
-                    escrow => *escrow = None,
+                match head.granted.is_empty() {
+                    false => head.escrow.end(txn, committed),
+                    true => head.escrow.clear(),
                 }
             }
         }
@@ -609,8 +602,7 @@ impl Shard {
     ) {
         for head in &self.heads {
             for grant in &head.granted {
-                let pending = head.escrow.as_ref().map_or_else(Vec::new, |escrow| escrow.pending(grant.txn));
-                visit(head.name.as_name(), grant.txn, grant.mode, None, pending);
+                visit(head.name.as_name(), grant.txn, grant.mode, None, head.escrow.pending(grant.txn));
             }
             let name = || head.name.as_name();
             head.queue.iter().for_each(|w| visit(name(), w.txn, w.mode, Some(w), Vec::new()));
@@ -656,7 +648,8 @@ impl Shard {
                 let slot = u32::try_from(self.heads.len()).expect("memory ends before the slots do");
                 let name = StoredName { table: name.table, space: 0, kind: Kind::Whole, key: Vec::new() };
                 let (granted, queue, asleep) = (Vec::new(), VecDeque::new(), Vec::new());
-                self.heads.push(Head { hash, next: NO_SLOT, name, granted, queue, asleep, escrow: None });
+                let escrow = Escrow::default();
+                self.heads.push(Head { hash, next: NO_SLOT, name, granted, queue, asleep, escrow });
                 slot
             }
         };

@@ -61,6 +61,7 @@ impl Ticket {
 
     /// Has somebody else make it durable.
     pub(super) fn hurry(&self) {
+        self.handle.inner.prune();
         if self.handle.inner.store.durable_csn() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
@@ -98,7 +99,6 @@ impl Transaction {
             Ok(())
         })?;
         self.release(true);
-        inner.prune();
         if dropped {
             handle.background.reclaim();
         }
@@ -248,8 +248,8 @@ fn apply(
             return published.as_ref().map_or(Change::Delete, |(value, _)| Change::Put(value.clone().into()));
         }
         published = state.versions.publish_calls(key, csn, there, calls.clone());
-        match &published {
-            Ok((value, _)) => Change::Put(value.clone().into()),
+        match &mut published {
+            Ok((value, _)) => Change::Put(std::mem::take(value).into()),
             Err(_) => Change::Put(there.to_vec().into()),
         }
     })?;
