@@ -52,7 +52,7 @@ enum Command {
     Serve(serve::Serve),
     /// Run SQL on a database: a shell, or commands and scripts.
     Sql(shell::Sql),
-    /// Measure this machine with a workload, in this process.
+    /// Measure a workload, in this process or on a server.
     Bench(bench::Bench),
     /// Measure again what papers state: experiments, with what was stated beside what was measured.
     Lab(lab::Lab),

@@ -1,7 +1,8 @@
 //! A closed loop: each client runs one transaction after another, as fast as it is answered.
 //!
 //! Promises: what is measured began after the warm-up and ended before the stop; a transaction that has to be run
-//! again counts as aborted, and its latency runs from its first attempt; the first failure of a client ends the run.
+//! again counts as aborted, and its latency runs from its first attempt; one that is refused counts as such and has no
+//! latency; the first failure of a client ends the run, and so does a client that says there is nothing left to do.
 //! Every client is seeded by the run's seed and its own number, so that each repeats its operations.
 
 use std::time::Duration;
@@ -9,14 +10,14 @@ use std::time::Duration;
 use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU8, Ordering},
         thread,
     },
 };
 use hdrhistogram::Histogram;
 
-use crate::store::{Result, StoreError};
+use crate::store::{Result, Store, StoreError};
 
 /// How long the loop runs and with how many clients.
 #[derive(Clone, Debug)]
@@ -42,10 +43,29 @@ pub struct Measured {
     pub committed: u64,
     /// Attempts that had to be run again while it was measured.
     pub aborted: u64,
+    /// Transactions that were refused while it was measured.
+    pub refused: u64,
     /// Committed transactions of the whole run, warm-up included.
     pub committed_in_all: u64,
     /// Latencies of the committed transactions, in microseconds.
     pub latency_us: Histogram<u64>,
+    /// Of the clients' time while it was measured, the part that they waited for locks, if the store tells.
+    pub lock_wait_share: Option<f64>,
+}
+
+impl Measured {
+    fn nothing() -> Measured {
+        Measured {
+            seconds: 0.0,
+            committed: 0,
+            aborted: 0,
+            refused: 0,
+            committed_in_all: 0,
+            latency_us: Histogram::new_with_max(LATENCY_US_MAX, 3)
+                .expect("the bounds are constants that fit"),
+            lock_wait_share: None,
+        }
+    }
 }
 
 /// A client of a workload.
@@ -54,6 +74,10 @@ pub trait Client: Send {
     fn choose(&mut self, rng: &mut Rng);
     /// Runs it until it is durable; called again if it returns [`StoreError::Retry`].
     fn attempt(&mut self) -> Result<()>;
+    /// Whether nothing is left to do, for any client.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 const WARMING_UP: u8 = 0;
@@ -63,41 +87,49 @@ const STOPPED: u8 = 2;
 /// Latencies are kept to three digits, up to a minute.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_max(LATENCY_US_MAX, 3).expect("the bounds are constants that fit")
+/// How far a run is, for all of its threads.
+struct Stage {
+    clock: SystemClock,
+    phase: AtomicU8,
+    /// When there was nothing left to do.
+    over_at: OnceLock<Duration>,
 }
 
-/// Runs the clients that `client` makes, one for each number below `load.clients`.
+/// Runs the clients that `client` makes, one for each number below `load.clients`, on a store.
 ///
 /// # Errors
-/// The first failure of a client, or that the run was canceled.
-pub fn drive<C: Client>(load: &Load, client: impl Fn(usize) -> C) -> Result<Measured> {
-    let clock = SystemClock::new();
-    let phase = AtomicU8::new(WARMING_UP);
+/// The first failure of a client, that the run was canceled, or that there was nothing left to measure.
+pub fn drive<C: Client>(store: &dyn Store, load: &Load, client: impl Fn(usize) -> C) -> Result<Measured> {
+    let stage =
+        Stage { clock: SystemClock::new(), phase: AtomicU8::new(WARMING_UP), over_at: OnceLock::new() };
     let mut seeds = Rng::from_seed(load.seed);
     let clients: Vec<(C, Rng)> =
         (0..load.clients).map(|number| (client(number), Rng::from_seed(seeds.next_u64()))).collect();
     thread::scope(|scope| {
-        let (clock, phase) = (&clock, &phase);
+        let Stage { clock, phase, over_at } = &stage;
+        let stage = &stage;
         let threads: Vec<_> = clients
             .into_iter()
-            .map(|(client, rng)| scope.spawn(move || run_client(client, rng, clock, phase)))
+            .map(|(client, rng)| scope.spawn(move || run_client(client, rng, stage)))
             .collect();
         sleep_unless_stopped(load.warm_up, phase, &load.cancel);
-        let began = clock.now();
-        // Unless a client has failed meanwhile.
+        let (waited_before, began) = (store.lock_wait(), clock.now());
+        // Unless a client has stopped it meanwhile.
         let _ = phase.compare_exchange(WARMING_UP, MEASURING, Ordering::AcqRel, Ordering::Acquire);
         sleep_unless_stopped(load.measured, phase, &load.cancel);
         phase.store(STOPPED, Ordering::Release);
-        let seconds = (clock.now() - began).as_secs_f64();
-        let mut all =
-            Measured { seconds, committed: 0, aborted: 0, committed_in_all: 0, latency_us: histogram() };
+        let (ended, waited) = (over_at.get().copied().unwrap_or_else(|| clock.now()), store.lock_wait());
+        let mut all = Measured { seconds: ended.saturating_sub(began).as_secs_f64(), ..Measured::nothing() };
+        all.lock_wait_share = waited.zip(waited_before).map(|(waited, before)| {
+            waited.saturating_sub(before).as_secs_f64() / (load.clients as f64 * all.seconds)
+        });
         let mut failure = None;
         for thread in threads {
             match thread.join() {
                 Ok(Ok(one)) => {
                     all.committed += one.committed;
                     all.aborted += one.aborted;
+                    all.refused += one.refused;
                     all.committed_in_all += one.committed_in_all;
                     all.latency_us.add(&one.latency_us).expect("all histograms have the same bounds");
                 }
@@ -108,6 +140,9 @@ pub fn drive<C: Client>(load: &Load, client: impl Fn(usize) -> C) -> Result<Meas
         match failure {
             Some(error) => Err(error),
             None if load.cancel.load(Ordering::Acquire) => Err(StoreError::unexpected("canceled")),
+            None if all.seconds == 0.0 => {
+                Err(StoreError::unexpected("nothing was left to do when the warm-up ended: make it shorter"))
+            }
             None => Ok(all),
         }
     })
@@ -126,22 +161,26 @@ fn sleep_unless_stopped(duration: Duration, phase: &AtomicU8, cancel: &AtomicBoo
     }
 }
 
-fn run_client(
-    mut client: impl Client,
-    mut rng: Rng,
-    clock: &dyn Clock,
-    phase: &AtomicU8,
-) -> Result<Measured> {
-    let mut one =
-        Measured { seconds: 0.0, committed: 0, aborted: 0, committed_in_all: 0, latency_us: histogram() };
+/// How a transaction ended.
+enum Ended {
+    Committed,
+    Refused,
+    /// It was to be run again when the run stopped.
+    Aborted,
+}
+
+fn run_client(mut client: impl Client, mut rng: Rng, stage: &Stage) -> Result<Measured> {
+    let Stage { clock, phase, over_at } = stage;
+    let mut one = Measured::nothing();
     let mut now = phase.load(Ordering::Acquire);
     while now != STOPPED {
         client.choose(&mut rng);
         let began = clock.now();
         let mut aborted = 0;
-        let committed = loop {
+        let ended = loop {
             match client.attempt() {
-                Ok(()) => break true,
+                Ok(()) => break Ended::Committed,
+                Err(StoreError::Refused) => break Ended::Refused,
                 Err(StoreError::Retry) => aborted += 1,
                 Err(error) => {
                     phase.store(STOPPED, Ordering::Release);
@@ -149,17 +188,27 @@ fn run_client(
                 }
             }
             if phase.load(Ordering::Acquire) == STOPPED {
-                break false;
+                break Ended::Aborted;
             }
         };
-        let latency = clock.now() - began;
-        one.committed_in_all += u64::from(committed);
+        let now_at = clock.now();
+        if client.is_over() {
+            let _ = over_at.set(now_at);
+            phase.store(STOPPED, Ordering::Release);
+        }
+        one.committed_in_all += u64::from(matches!(ended, Ended::Committed));
         let before = std::mem::replace(&mut now, phase.load(Ordering::Acquire));
         if before == MEASURING && now == MEASURING {
             one.aborted += aborted;
-            one.committed += u64::from(committed);
-            let latency_us = u64::try_from(latency.as_micros()).unwrap_or(LATENCY_US_MAX);
-            one.latency_us.saturating_record(latency_us);
+            match ended {
+                Ended::Committed => {
+                    one.committed += 1;
+                    let latency_us = u64::try_from((now_at - began).as_micros()).unwrap_or(LATENCY_US_MAX);
+                    one.latency_us.saturating_record(latency_us);
+                }
+                Ended::Refused => one.refused += 1,
+                Ended::Aborted => {}
+            }
         }
     }
     Ok(one)
@@ -168,13 +217,43 @@ fn run_client(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{Operations, Row, Table, Visitor};
     use gnomon::sync::Mutex;
+
+    /// Clients do not ask it for anything; it tells a second of waiting at each look.
+    #[derive(Default)]
+    struct Nowhere(Mutex<u64>);
+
+    impl Store for Nowhere {
+        fn name(&self) -> &str {
+            "nowhere"
+        }
+
+        fn load(&self, _: Table, _: &[Row]) -> Result<()> {
+            Ok(())
+        }
+
+        fn run(&self, _: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+            Ok(())
+        }
+
+        fn visit(&self, _: Table, _: Visitor<'_>) -> Result<()> {
+            Ok(())
+        }
+
+        fn lock_wait(&self) -> Option<Duration> {
+            let mut looks = self.0.lock();
+            *looks += 1;
+            Some(Duration::from_secs(*looks))
+        }
+    }
 
     struct Counter {
         attempts: u64,
         chosen: Vec<u64>,
         seen: Arc<Mutex<Vec<Vec<u64>>>>,
-        fail: bool,
+        fails: bool,
+        over_after: u64,
     }
 
     impl Client for Counter {
@@ -186,10 +265,15 @@ mod tests {
             self.attempts += 1;
             thread::sleep(Duration::from_micros(200));
             match self.attempts {
-                20 if self.fail => Err(StoreError::unexpected("broken")),
+                20 if self.fails => Err(StoreError::unexpected("broken")),
                 attempts if attempts % 3 == 0 => Err(StoreError::Retry),
+                attempts if attempts % 5 == 0 => Err(StoreError::Refused),
                 _ => Ok(()),
             }
+        }
+
+        fn is_over(&self) -> bool {
+            self.attempts > self.over_after
         }
     }
 
@@ -199,16 +283,27 @@ mod tests {
         }
     }
 
-    fn run(fail: bool) -> (Result<Measured>, Vec<Vec<u64>>) {
+    fn run(
+        warm_up_ms: u64,
+        measured_ms: u64,
+        fails: bool,
+        over_after: u64,
+    ) -> (Result<Measured>, Vec<Vec<u64>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let load = Load {
             clients: 2,
-            warm_up: Duration::from_millis(20),
-            measured: Duration::from_millis(100),
+            warm_up: Duration::from_millis(warm_up_ms),
+            measured: Duration::from_millis(measured_ms),
             seed: 7,
             cancel: Arc::default(),
         };
-        let result = drive(&load, |_| Counter { attempts: 0, chosen: Vec::new(), seen: seen.clone(), fail });
+        let result = drive(&Nowhere::default(), &load, |_| Counter {
+            attempts: 0,
+            chosen: Vec::new(),
+            seen: seen.clone(),
+            fails,
+            over_after,
+        });
         let mut seen = std::mem::take(&mut *seen.lock());
         seen.iter_mut().for_each(|chosen| chosen.truncate(10));
         seen.sort();
@@ -217,17 +312,28 @@ mod tests {
 
     #[test]
     fn what_is_measured_adds_up_and_a_seed_repeats_its_operations() {
-        let (measured, first) = run(false);
+        let (measured, first) = run(20, 100, false, u64::MAX);
         let measured = measured.unwrap();
-        assert!(measured.committed > 0 && measured.aborted > 0, "{measured:?}");
+        assert!(measured.committed > 0 && measured.aborted > 0 && measured.refused > 0, "{measured:?}");
         assert!(measured.committed < measured.committed_in_all, "the warm-up is not measured");
         assert_eq!(measured.latency_us.len(), measured.committed);
         assert!(measured.latency_us.min() >= 150 && measured.seconds >= 0.1);
-        assert!(first[0] != first[1] && run(false).1 == first);
+        // A second of waiting, of two clients' time.
+        let share = measured.lock_wait_share.unwrap();
+        assert!((share - 0.5 / measured.seconds).abs() < 1e-6, "{measured:?}");
+        assert!(first[0] != first[1] && run(20, 100, false, u64::MAX).1 == first);
     }
 
     #[test]
     fn a_failure_of_one_client_ends_the_run() {
-        assert_eq!(run(true).0.unwrap_err().to_string(), "broken");
+        assert_eq!(run(20, 100, true, u64::MAX).0.unwrap_err().to_string(), "broken");
+    }
+
+    #[test]
+    fn a_run_is_over_when_nothing_is_left_to_do() {
+        let measured = run(0, 60_000, false, 100).0.unwrap();
+        assert!(measured.committed > 0 && measured.seconds < 30.0, "{measured:?}");
+        let error = run(10_000, 60_000, false, 100).0.unwrap_err().to_string();
+        assert!(error.starts_with("nothing was left to do when the warm-up ended"), "{error}");
     }
 }

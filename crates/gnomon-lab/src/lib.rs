@@ -1,8 +1,12 @@
 //! Workloads and experiments: what `gnomon bench` runs, and what the comparison programs share with it.
 //!
 //! - [`store`]: what a workload asks of a store, so that the same operations run against Gnomon and against others;
-//! - [`drive`]: a closed loop of clients, with warm-up, latencies and aborts;
+//! - [`sql`]: a server as a store;
+//! - [`drive`]: a closed loop of clients, with warm-up, latencies, aborts and refusals;
+//! - [`workload`]: what workloads have in common, and the course of a run;
 //! - [`tpcb`]: transactions of a bank with an invariant;
+//! - [`hotspot`], [`stock`], [`counter`]: transfers between hot accounts, sales of few items, counters that may not be
+//!   there yet, each with an invariant; [`zipf`] has the skew;
 //! - [`experiment`]: what the papers state, measured again;
 //! - [`report`]: what every workload reports, for people and as JSON;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
@@ -10,13 +14,19 @@
 //! A workload is durable unless its settings say otherwise, repeats its operations from a seed (their interleaving is
 //! the machine's), and checks at its end that what it did is what is stored.
 //!
-//! Not done here: comparing with other stores. They stand in a package of their own (`peers`), so that building
+//! Not done here: comparing with other embedded stores. They stand in a package of their own (`peers`), so that building
 //! Gnomon does not build them.
 
+pub mod counter;
 pub mod drive;
 pub mod experiment;
+pub mod hotspot;
 pub mod progress;
 pub mod report;
 pub mod row;
+pub mod sql;
+pub mod stock;
 pub mod store;
 pub mod tpcb;
+pub mod workload;
+pub mod zipf;

@@ -30,6 +30,10 @@ pub struct Report {
     pub committed: u64,
     /// Attempts that had to be run again.
     pub aborted: u64,
+    /// Transactions that were refused (an overdraft, something sold out), and not run again.
+    pub refused: u64,
+    /// Of the clients' time, the part that they waited for locks, if the store tells.
+    pub lock_wait_share: Option<f64>,
     /// Committed transactions a second.
     pub tps: f64,
     /// Latencies of the committed transactions.
@@ -96,6 +100,8 @@ impl Report {
             seconds: measured.seconds,
             committed: measured.committed,
             aborted: measured.aborted,
+            refused: measured.refused,
+            lock_wait_share: measured.lock_wait_share,
             tps: measured.committed as f64 / measured.seconds,
             latency_us: Latency::of(&measured.latency_us),
             invariant,
@@ -130,12 +136,19 @@ impl fmt::Display for Report {
             }
             other => other.to_string(),
         };
-        writeln!(f, "{} on {} {}", self.workload, self.store, self.version)?;
+        writeln!(f, "gnomon {}: {} on {}", self.version, self.workload, self.store)?;
         writeln!(f, "settings: {settings}, seed {}", self.seed)?;
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header(SPEED_HEADINGS.into_iter().chain(["committed", "aborted", "seconds"]));
-        let others = [self.committed.to_string(), self.aborted.to_string(), format!("{:.1}", self.seconds)];
+        let headings = ["committed", "aborted", "refused", "lock wait", "seconds"];
+        table.set_header(SPEED_HEADINGS.into_iter().chain(headings));
+        let others = [
+            self.committed.to_string(),
+            self.aborted.to_string(),
+            self.refused.to_string(),
+            self.lock_wait_share.map_or_else(|| "unknown".into(), |share| format!("{:.1} %", share * 100.0)),
+            format!("{:.1}", self.seconds),
+        ];
         table.add_row(
             self.speed_cells()
                 .into_iter()
@@ -185,7 +198,15 @@ mod tests {
         for value in [1, 1, 3, 4, 7, 100] {
             latency_us.record(value).unwrap();
         }
-        let measured = Measured { seconds: 2.0, committed: 6, aborted: 1, committed_in_all: 9, latency_us };
+        let measured = Measured {
+            seconds: 2.0,
+            committed: 6,
+            aborted: 1,
+            refused: 2,
+            committed_in_all: 9,
+            latency_us,
+            lock_wait_share: Some(0.25),
+        };
         let settings = serde_json::json!({"clients": 2});
         let invariant = Invariant { holds: true, detail: "sums agree".into() };
         Report::new("tpcb", "gnomon", &settings, 5, &measured, invariant)
@@ -198,6 +219,7 @@ mod tests {
             assert!(json.get(field).is_some(), "{field}");
         }
         assert_eq!(json["tps"], 3.0);
+        assert_eq!((&json["refused"], &json["lock_wait_share"]), (&2.into(), &0.25.into()));
         assert_eq!(
             json["latency_us"],
             serde_json::json!({"p50": 3, "p90": 100, "p99": 100, "p999": 100, "max": 100})
@@ -208,6 +230,7 @@ mod tests {
     #[test]
     fn people_see_a_histogram_whose_classes_double() {
         let text = report().to_string();
+        assert!(text.contains(" 25.0 % "), "{text}");
         assert!(text.contains("< 2 us  33.33 % ##########"), "{text}");
         assert!(text.contains("< 4 us  16.67 %"), "{text}");
         assert!(text.contains("< 8 us  33.33 %"), "{text}");

@@ -3,7 +3,7 @@
 //! Promises: a workload that is written against [`Store`] issues the same operations to every store. The trait is as
 //! small as the workloads allow and leaves to each store how it isolates and how it makes commits durable.
 
-use std::{error, fmt, path::Path, str::FromStr};
+use std::{error, fmt, path::Path, str::FromStr, time::Duration};
 
 use gnomon::{
     Applied, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
@@ -19,11 +19,38 @@ pub type Table = usize;
 /// A key and its value.
 pub type Row = (Vec<u8>, Vec<u8>);
 
+/// What rows of a table consist of, for stores that have columns: a key of numbers (8 bytes each, big-endian), and a
+/// value of numbers (8 bytes each, little-endian) and filler, which is text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The table's name.
+    pub name: &'static str,
+    /// The names of the key's numbers.
+    pub key: &'static [&'static str],
+    /// The names of the value's numbers. The first is the one that is added to.
+    pub numbers: &'static [&'static str],
+    /// How long the filler is.
+    pub filler_bytes: usize,
+}
+
+impl Layout {
+    /// The value that has these numbers.
+    pub fn value(&self, numbers: &[i64]) -> Vec<u8> {
+        debug_assert_eq!(numbers.len(), self.numbers.len(), "{}", self.name);
+        let mut value: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        value.resize(value.len() + self.filler_bytes, b' ');
+        value
+    }
+}
+
 /// Why an operation did not succeed.
 #[derive(Debug)]
 pub enum StoreError {
     /// The transaction is to be run again (a deadlock, a conflict).
     Retry,
+    /// The transaction found that it cannot do what it was to do (an overdraft), and was rolled back. It is not to be
+    /// run again.
+    Refused,
     /// The store failed.
     Failed(Box<dyn error::Error + Send + Sync>),
 }
@@ -39,6 +66,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Retry => f.write_str("the transaction must be run again"),
+            StoreError::Refused => f.write_str("the transaction was refused"),
             StoreError::Failed(error) => error.fmt(f),
         }
     }
@@ -66,12 +94,22 @@ pub trait Store: Sync {
     /// Writes rows in one transaction; nobody else is there. Returns when they are durable.
     fn load(&self, table: Table, rows: &[Row]) -> Result<()>;
 
-    /// Runs a transaction and returns when it is durable. After [`StoreError::Retry`], of the body or of the commit,
-    /// nothing of it has happened.
+    /// Runs a transaction and returns when it is durable. After an error of the body it is rolled back. After
+    /// [`StoreError::Retry`], of the body or of the commit, nothing of it has happened.
     fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()>;
+
+    /// As [`Store::run`], for a body of one operation: a store need not be told where it begins and ends.
+    fn run_one(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+        self.run(body)
+    }
 
     /// Visits every row of a table in the order of the keys.
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()>;
+
+    /// How long transactions have waited for locks since the store was opened, all of them together, if it tells.
+    fn lock_wait(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What became of an addition.
@@ -89,6 +127,10 @@ pub enum Added {
 pub trait Operations {
     /// The value of a key as the transaction sees it.
     fn get(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The number at the head of a row as the transaction sees it.
+    fn number(&mut self, table: Table, key: &[u8]) -> Result<Option<i64>> {
+        Ok(self.get(table, key)?.as_deref().and_then(row::number))
+    }
     /// The newest value of a key, which nobody else changes until this transaction ends.
     fn get_for_update(&mut self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Writes a key, present or not.
@@ -103,8 +145,23 @@ pub trait Operations {
         self.put(table, key, &row)?;
         Ok(Added::To(sum))
     }
+    /// Adds the number at the head of `row` to that of the row that is there, or inserts `row` if there is none.
+    fn add_or_insert(&mut self, table: Table, key: &[u8], row: &[u8]) -> Result<()> {
+        if self.get_for_update(table, key)?.is_none() {
+            return self.insert(table, key, row);
+        }
+        match self.add(table, key, number_of(row)?, i64::MIN, i64::MAX)? {
+            Added::To(_) | Added::Unseen => Ok(()),
+            Added::Refused => Err(StoreError::unexpected(format!("a number of table {table} overflows"))),
+        }
+    }
     /// Writes a key that is absent.
     fn insert(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// The number at the head of a row, which must have one.
+pub fn number_of(row: &[u8]) -> Result<i64> {
+    row::number(row).ok_or_else(|| StoreError::unexpected("a row is shorter than its number"))
 }
 
 /// How a database of Gnomon's survives a crash.
@@ -248,6 +305,11 @@ impl Store for GnomonStore {
         }
         Ok(())
     }
+
+    /// The engine does not count it as yet.
+    fn lock_wait(&self) -> Option<Duration> {
+        None
+    }
 }
 
 impl Operations for Transaction {
@@ -273,6 +335,24 @@ impl Operations for Transaction {
             Applied::Done => Ok(Added::Unseen),
             Applied::Refused(_) => Ok(Added::Refused),
             Applied::Absent => Err(StoreError::unexpected(format!("a row of table {table} is missing"))),
+        }
+    }
+
+    fn add_or_insert(&mut self, table: Table, key: &[u8], row: &[u8]) -> Result<()> {
+        let call = row::add(number_of(row)?, i64::MIN, i64::MAX);
+        loop {
+            self.start_statement()?;
+            match self.apply(tree(table), key, &call)? {
+                Applied::Done => return Ok(()),
+                Applied::Refused(_) => {
+                    return Err(StoreError::unexpected(format!("a number of table {table} overflows")));
+                }
+                // Somebody else may insert it first: then it can be added to.
+                Applied::Absent => match Transaction::insert(self, tree(table), key, row) {
+                    Err(Error::KeyExists) => {}
+                    inserted => return Ok(inserted?),
+                },
+            }
         }
     }
 

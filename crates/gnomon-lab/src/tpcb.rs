@@ -14,24 +14,20 @@
 //! Differences from the benchmark's rules: clients do not think, the measured time is as short as one likes, and there
 //! is no price.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use gnomon::{
     env::{Clock, Rng, SystemClock},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        thread,
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use serde::Serialize;
 
 use crate::{
     drive::{Client, Load, Measured, drive},
     progress::Progress,
-    report::{Invariant, Report},
-    row,
-    store::{Added, GnomonStore, Operations, Recovery, Result, Row, Store, StoreError, Table},
+    report::Invariant,
+    store::{Added, Layout, Operations, Result, Store, StoreError, Table, number_of},
+    workload::{self, Rows, Workload, load_rows},
 };
 
 /// Accounts.
@@ -43,19 +39,28 @@ pub const BRANCHES: Table = 2;
 /// History.
 pub const HISTORY: Table = 3;
 /// How many tables there are.
-pub const TABLES: usize = 4;
+pub const TABLES: usize = LAYOUTS.len();
+
+/// Accounts, tellers, branches: the balance, the branch, and filler. History: what happened, and filler.
+const LAYOUTS: [Layout; 4] = [
+    Layout { name: "account", key: &["id"], numbers: &["balance", "branch"], filler_bytes: 84 },
+    Layout { name: "teller", key: &["id"], numbers: &["balance", "branch"], filler_bytes: 84 },
+    Layout { name: "branch", key: &["id"], numbers: &["balance", "branch"], filler_bytes: 84 },
+    Layout {
+        name: "history",
+        key: &["run", "id"],
+        numbers: &["amount", "account", "teller", "branch", "unix_time"],
+        filler_bytes: 10,
+    },
+];
 
 /// Tellers of a branch.
 pub const TELLERS_PER_BRANCH: u64 = 10;
 /// Accounts of a branch, unless the settings say otherwise.
 pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
 
-const ROW_BYTES: usize = 100;
-const HISTORY_BYTES: usize = 50;
 /// Amounts are between this and its negative.
 const AMOUNT_MAX: i64 = 999_999;
-/// Rows that are loaded in one transaction.
-const CHUNK_ROWS: u64 = 10_000;
 
 /// How large the bank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,27 +95,10 @@ impl Transfer {
     }
 }
 
-/// A row of accounts, tellers or branches: the balance, the branch, and filler.
-fn row_of(branch: u64, balance: i64) -> Vec<u8> {
-    let mut value = vec![b' '; ROW_BYTES];
-    value[..8].copy_from_slice(&balance.to_le_bytes());
-    value[8..16].copy_from_slice(&branch.to_le_bytes());
-    value
-}
-
-/// The balance of a row, or the amount of a row of history.
-pub fn balance(value: &[u8]) -> Result<i64> {
-    row::number(value).ok_or_else(|| StoreError::unexpected("a row is shorter than its balance"))
-}
-
 fn history_row(transfer: &Transfer, unix_time: Duration) -> Vec<u8> {
-    let mut value = vec![b' '; HISTORY_BYTES];
-    value[..8].copy_from_slice(&transfer.amount.to_le_bytes());
-    value[8..16].copy_from_slice(&transfer.account.to_le_bytes());
-    value[16..24].copy_from_slice(&transfer.teller.to_le_bytes());
-    value[24..32].copy_from_slice(&transfer.branch.to_le_bytes());
-    value[32..40].copy_from_slice(&unix_time.as_secs().to_le_bytes());
-    value
+    let &Transfer { account, teller, branch, amount } = transfer;
+    let numbers = [account, teller, branch, unix_time.as_secs()].map(|number| number as i64);
+    LAYOUTS[HISTORY].value(&[&[amount], &numbers[..]].concat())
 }
 
 /// Returns the new balance, if it was seen.
@@ -124,28 +112,19 @@ fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) 
 
 /// Puts the bank into a store's empty tables.
 pub fn load(store: &dyn Store, scale: &Scale, progress: &mut Progress, cancel: &AtomicBool) -> Result<()> {
+    let value = |branch: u64| LAYOUTS[ACCOUNTS].value(&[0, branch as i64]);
+    let tellers = scale.branches * TELLERS_PER_BRANCH;
+    let accounts = scale.branches * scale.accounts_per_branch;
     let tables = [
-        (BRANCHES, scale.branches, 1),
-        (TELLERS, scale.branches * TELLERS_PER_BRANCH, TELLERS_PER_BRANCH),
-        (ACCOUNTS, scale.branches * scale.accounts_per_branch, scale.accounts_per_branch),
+        Rows { table: BRANCHES, count: scale.branches, value: &value },
+        Rows { table: TELLERS, count: tellers, value: &|teller| value(teller / TELLERS_PER_BRANCH) },
+        Rows {
+            table: ACCOUNTS,
+            count: accounts,
+            value: &|account| value(account / scale.accounts_per_branch),
+        },
     ];
-    let total = tables.iter().map(|(_, rows, _)| rows).sum();
-    let mut done = 0;
-    for (table, rows, per_branch) in tables {
-        for start in (0..rows).step_by(CHUNK_ROWS as usize) {
-            if cancel.load(Ordering::Acquire) {
-                return Err(StoreError::unexpected("canceled"));
-            }
-            let end = rows.min(start + CHUNK_ROWS);
-            let chunk: Vec<Row> = (start..end)
-                .map(|number| (number.to_be_bytes().to_vec(), row_of(number / per_branch, 0)))
-                .collect();
-            store.load(table, &chunk)?;
-            done += end - start;
-            progress.set(done, total);
-        }
-    }
-    Ok(())
+    load_rows(store, &tables, progress, cancel)
 }
 
 struct Teller<'a> {
@@ -175,19 +154,13 @@ impl Client for Teller<'_> {
         let history = history_row(&transfer, self.clock.unix_time());
         self.store.run(&mut |operations| {
             let written = add(operations, ACCOUNTS, transfer.account, transfer.amount)?;
-            let read = operations
-                .get(ACCOUNTS, &transfer.account.to_be_bytes())?
-                .as_deref()
-                .map(balance)
-                .transpose()?;
+            let read = operations.number(ACCOUNTS, &transfer.account.to_be_bytes())?;
             if read.is_none() || written.is_some_and(|written| read != Some(written)) {
                 return Err(StoreError::unexpected("a transaction does not see what it wrote"));
             }
             add(operations, TELLERS, transfer.teller, transfer.amount)?;
             add(operations, BRANCHES, transfer.branch, transfer.amount)?;
-            if !self.think.is_zero() {
-                thread::sleep(self.think);
-            }
+            workload::sleep(self.think);
             operations.insert(HISTORY, &key, &history)
         })
     }
@@ -197,7 +170,7 @@ impl Client for Teller<'_> {
 /// each transaction, after the branch was changed.
 pub fn run(store: &dyn Store, scale: &Scale, load: &Load, run: u64, think: Duration) -> Result<Measured> {
     let numbers = AtomicU64::new(0);
-    drive(load, |_| Teller {
+    drive(store, load, |_| Teller {
         store,
         scale: *scale,
         clock: SystemClock::new(),
@@ -215,7 +188,7 @@ pub fn check(store: &dyn Store, scale: &Scale, committed: u64) -> Result<Invaria
     let mut rows = [0u64; TABLES];
     for table in 0..TABLES {
         store.visit(table, &mut |_, value| {
-            sums[table] += i128::from(balance(value)?);
+            sums[table] += i128::from(number_of(value)?);
             rows[table] += 1;
             Ok(())
         })?;
@@ -239,102 +212,56 @@ pub fn check(store: &dyn Store, scale: &Scale, committed: u64) -> Result<Invaria
     Ok(Invariant { holds, detail })
 }
 
-/// How `bench tpcb` runs.
+/// The workload, with its settings.
 #[derive(Clone, Debug, Serialize)]
-pub struct Settings {
+pub struct Tpcb {
     /// Branches of the bank.
     pub branches: u64,
     /// Accounts of each.
     pub accounts_per_branch: u64,
-    /// How the database survives a crash.
-    pub recovery: Recovery,
-    /// Clients, a thread each.
-    pub clients: usize,
-    /// How long to run before measuring, in seconds.
-    pub warm_up_seconds: f64,
-    /// How long to measure, in seconds.
-    pub measured_seconds: f64,
-    /// Whether additions lock what they mean, or rows exclusively.
-    pub semantic_locks: bool,
     /// Work slept within each transaction after the branch was changed, in milliseconds.
     pub think_ms: f64,
-    /// The buffer pool's size.
-    pub pool_mib: usize,
-    /// The database's directory; none takes a temporary one and removes it afterwards.
-    pub dir: Option<PathBuf>,
 }
 
-/// Loads a bank into a new database of Gnomon's, runs the clients, and checks the invariant, then once more after
-/// closing and opening the database again. `cancel` ends it early, which then fails.
-pub fn bench(
-    settings: &Settings,
-    seed: u64,
-    progress: &mut Progress,
-    cancel: &Arc<AtomicBool>,
-) -> Result<Report> {
-    let temporary;
-    let directory = match &settings.dir {
-        Some(directory) => directory,
-        None => {
-            temporary = tempfile::tempdir().map_err(|error| StoreError::Failed(error.into()))?;
-            temporary.path()
-        }
-    };
-    let scale = Scale { branches: settings.branches, accounts_per_branch: settings.accounts_per_branch };
-    let pool_bytes = settings.pool_mib << 20;
-    let store = match settings.recovery {
-        Recovery::Shadow => GnomonStore::create(directory, TABLES, pool_bytes)?,
-    };
-    let store = store.with_semantic_locks(settings.semantic_locks);
-    load(&store, &scale, progress, cancel)?;
-    let measured = run(
-        &store,
-        &scale,
-        &Load {
-            clients: settings.clients,
-            warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
-            measured: Duration::from_secs_f64(settings.measured_seconds),
-            seed,
-            cancel: cancel.clone(),
-        },
-        0,
-        Duration::from_secs_f64(settings.think_ms / 1e3),
-    )?;
-    let mut invariant = check(&store, &scale, measured.committed_in_all)?;
-    store.close()?;
-    if invariant.holds {
-        let reopened = GnomonStore::open(directory, pool_bytes)?;
-        invariant = check(&reopened, &scale, measured.committed_in_all)?;
-        invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
-        reopened.close()?;
+impl Tpcb {
+    fn scale(&self) -> Scale {
+        Scale { branches: self.branches, accounts_per_branch: self.accounts_per_branch }
     }
-    Ok(Report::new("tpcb", "gnomon", settings, seed, &measured, invariant))
+}
+
+impl Workload for Tpcb {
+    const NAME: &'static str = "tpcb";
+    const TABLES: &'static [Layout] = &LAYOUTS;
+
+    fn load(&self, store: &dyn Store, progress: &mut Progress, cancel: &AtomicBool) -> Result<()> {
+        load(store, &self.scale(), progress, cancel)
+    }
+
+    fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
+        run(store, &self.scale(), load, 0, workload::think(self.think_ms))
+    }
+
+    fn check(&self, store: &dyn Store, committed: u64) -> Result<Invariant> {
+        check(store, &self.scale(), committed)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        store::{GnomonStore, Recovery},
+        workload::{bench, short_run},
+    };
 
     const SCALE: Scale = Scale { branches: 3, accounts_per_branch: 50 };
-
-    fn settings(dir: Option<PathBuf>) -> Settings {
-        Settings {
-            branches: SCALE.branches,
-            accounts_per_branch: SCALE.accounts_per_branch,
-            recovery: Recovery::Shadow,
-            clients: 4,
-            warm_up_seconds: 0.05,
-            measured_seconds: 0.2,
-            semantic_locks: true,
-            think_ms: 0.0,
-            pool_mib: 4,
-            dir,
-        }
-    }
+    const TPCB: Tpcb =
+        Tpcb { branches: SCALE.branches, accounts_per_branch: SCALE.accounts_per_branch, think_ms: 0.0 };
 
     #[test]
     fn a_short_run_keeps_its_invariant() {
-        let report = bench(&settings(None), 3, &mut Progress::silent(), &Arc::default()).unwrap();
+        let report =
+            bench(&TPCB, &short_run(None, true), 3, &mut Progress::silent(), &Default::default()).unwrap();
         assert!(report.invariant.holds, "{report}");
         assert!(report.invariant.detail.ends_with("also after reopening"));
         assert!(report.committed > 0 && report.latency_us.p50 > 0);
@@ -345,8 +272,14 @@ mod tests {
     #[test]
     fn a_broken_invariant_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let report =
-            bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default()).unwrap();
+        let report = bench(
+            &TPCB,
+            &short_run(Some(dir.path().into()), true),
+            3,
+            &mut Progress::silent(),
+            &Default::default(),
+        )
+        .unwrap();
         let store = GnomonStore::open(dir.path(), 4 << 20).unwrap();
         let mut rows = 0;
         store
@@ -376,8 +309,8 @@ mod tests {
     fn a_bank_is_not_made_over_another() {
         let dir = tempfile::tempdir().unwrap();
         GnomonStore::create(dir.path(), TABLES, 4 << 20).unwrap().close().unwrap();
-        let error = bench(&settings(Some(dir.path().into())), 3, &mut Progress::silent(), &Arc::default())
-            .unwrap_err();
+        let settings = short_run(Some(dir.path().into()), true);
+        let error = bench(&TPCB, &settings, 3, &mut Progress::silent(), &Default::default()).unwrap_err();
         assert!(error.to_string().contains("holds a database already"), "{error}");
     }
 

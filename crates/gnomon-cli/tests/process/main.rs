@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests look at a database from outside, in real time")]
 
 mod backup;
+mod bench;
 mod disks;
 mod failures;
 mod harness;

@@ -247,7 +247,7 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
     let rows = fill(&store, update, lab)?;
     let counted = Counted::new(&store);
     let (_, samples) = sampled(&counted, runs.interval, || {
-        drive(&runs.load, |_| Updater {
+        drive(&counted, &runs.load, |_| Updater {
             store: &counted,
             update: *update,
             rows,

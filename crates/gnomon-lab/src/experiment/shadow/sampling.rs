@@ -78,6 +78,10 @@ impl Store for Counted<'_> {
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
         self.store.visit(table, visit)
     }
+
+    fn lock_wait(&self) -> Option<Duration> {
+        self.store.lock_wait()
+    }
 }
 
 /// Does the work, and looks at the database at intervals meanwhile.

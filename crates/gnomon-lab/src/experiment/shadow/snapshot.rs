@@ -27,7 +27,7 @@ use crate::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    store::{GnomonStore, Result, StoreError, tree},
+    store::{GnomonStore, Result, StoreError, number_of, tree},
     tpcb::{self, Scale as Bank},
 };
 
@@ -232,7 +232,7 @@ fn sums(txn: &mut gnomon::Transaction) -> Result<[(u64, i128); tpcb::TABLES], Er
         while let Some((_, value)) = cursor.next(txn)? {
             *rows += 1;
             // A row without a balance leaves the sums unequal.
-            *sum += i128::from(tpcb::balance(&value).unwrap_or(i64::MAX));
+            *sum += i128::from(number_of(&value).unwrap_or(i64::MAX));
         }
     }
     Ok(sums)

@@ -1,0 +1,118 @@
+//! What the workloads of `gnomon bench` are told alike: where, how long, with how many clients.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gnomon_lab::{
+    sql::Server,
+    store::Recovery,
+    workload::{Place, Settings},
+};
+
+#[derive(Args)]
+pub struct Common {
+    /// How the database survives a crash: shadow (shadow paging, without a log).
+    ///
+    /// It is the only method as yet.
+    #[arg(long, value_name = "METHOD", default_value_t)]
+    recovery: Recovery,
+    /// Clients, a thread each.
+    ///
+    /// Each runs one transaction after another and waits for each until it is durable; commits of several clients share
+    /// a batch. On a server each has a connection.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    clients: u16,
+    /// How long to measure, in seconds.
+    ///
+    /// Fractions are allowed, 0 is not. Ctrl-C ends it early, without a report.
+    #[arg(long, value_name = "S", default_value = "10", value_parser = parse_measured)]
+    seconds: f64,
+    /// How long to run before measuring, in seconds.
+    ///
+    /// What happens in that time is not counted: the file grows and the pool fills.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    warm_up: f64,
+    /// Where random numbers begin.
+    ///
+    /// Without it, a seed that no other run has. The report names it; with the same seed the choices are the same.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Where to make the database.
+    ///
+    /// Without it, in a temporary directory that is removed afterwards. What is measured is the disk on which the
+    /// directory is: a temporary directory in memory has none.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Run on a server instead: postgres://USER@HOST:PORT/DATABASE.
+    ///
+    /// Each operation becomes the SQL statement that an application would write, for Gnomon and PostgreSQL alike; each
+    /// client has a connection, without TLS. Tables named gnomon_bench_* are dropped and made anew, and stay there
+    /// afterwards. A password that is not in the URL comes from PGPASSWORD.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "pool_mib"])]
+    url: Option<Server>,
+    /// Whether additions lock what they mean: on or off.
+    ///
+    /// Off, each of them locks its row exclusively until the transaction ends, for comparison. A server of Gnomon's is told
+    /// by SET gnomon.semantic_locks, any other is not.
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = parse_switch, action = clap::ArgAction::Set)]
+    semantic_locks: bool,
+    /// The buffer pool, in MiB.
+    ///
+    /// Pages are kept there; what does not fit is read again.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pool_mib: u32,
+    /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Common {
+    pub fn settings(&self) -> Settings {
+        let place = match &self.url {
+            Some(server) => Place::Server(server.clone()),
+            None => Place::Process {
+                recovery: self.recovery,
+                pool_mib: self.pool_mib as usize,
+                dir: self.dir.clone(),
+            },
+        };
+        Settings {
+            clients: self.clients.into(),
+            warm_up_seconds: self.warm_up,
+            measured_seconds: self.seconds,
+            semantic_locks: self.semantic_locks,
+            place,
+        }
+    }
+}
+
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off".into()),
+    }
+}
+
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    parse_within(text, 86_400.0)
+}
+
+/// An exponent of Zipf's law. With a larger one, all but two numbers would never be chosen.
+pub fn parse_exponent(text: &str) -> Result<f64, String> {
+    parse_within(text, 5.0)
+}
+
+fn parse_within(text: &str, max: f64) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=max).contains(&number) { Ok(number) } else { Err(format!("not between 0 and {max}")) }
+}
+
+pub fn parse_measured(text: &str) -> Result<f64, String> {
+    match parse_seconds(text)? {
+        0.0 => Err("nothing would be measured in no time".into()),
+        seconds => Ok(seconds),
+    }
+}

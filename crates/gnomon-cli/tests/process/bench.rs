@@ -1,0 +1,141 @@
+//! `gnomon bench`: its reports and exit codes, in this process and on a server.
+
+use crate::harness::{Ran, Served, gnomon, run};
+
+const SHORT: [&str; 6] = ["--seconds", "0.3", "--warm-up", "0.1", "--clients", "4"];
+
+/// Each workload, small.
+const WORKLOADS: [&[&str]; 4] = [
+    &["tpcb", "--accounts-per-branch", "100"],
+    &["hotspot", "--accounts", "100", "--balance", "300"],
+    &["stock", "--items", "3", "--think-ms", "1"],
+    &["counter", "--keys", "50"],
+];
+
+fn bench(workload: &[&str], more: &[&str]) -> Ran {
+    run(&[&["bench"], workload, &SHORT, more].concat())
+}
+
+/// The JSON report of a run that went well.
+fn report(workload: &[&str], more: &[&str]) -> serde_json::Value {
+    let ran = bench(workload, &[more, &["--json", "--seed", "7"]].concat());
+    assert_eq!(ran.code, Some(0), "{workload:?} {more:?}: {}", ran.stderr);
+    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&report["workload"], &report["seed"]), (&workload[0].into(), &7.into()));
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&report["invariant"]["holds"], &report["settings"]["clients"]), (&true.into(), &4.into()));
+    assert!(report["committed"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["tps"].as_f64().unwrap() > 0.0 && report["latency_us"]["p50"].is_u64(), "{report}");
+    assert!(report["refused"].is_u64() && report["aborted"].is_u64(), "{report}");
+    assert!(report.as_object().unwrap().contains_key("lock_wait_share"), "{report}");
+    report
+}
+
+#[test]
+fn workloads_report_what_they_did_in_this_process() {
+    for workload in WORKLOADS {
+        for locks in ["on", "off"] {
+            let report = report(workload, &["--semantic-locks", locks]);
+            assert_eq!(
+                (&report["store"], &report["settings"]["recovery"]),
+                (&"gnomon".into(), &"shadow".into())
+            );
+            assert_eq!(report["settings"]["semantic_locks"], locks == "on");
+            let detail = report["invariant"]["detail"].as_str().unwrap();
+            assert!(detail.ends_with("also after reopening"), "{detail}");
+        }
+    }
+    let ran = bench(WORKLOADS[1], &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("hotspot on gnomon\nsettings: accounts 100, "), "{}", ran.stdout);
+    assert!(ran.stdout.contains("| refused |") && ran.stdout.contains("invariant holds: "), "{}", ran.stdout);
+}
+
+#[test]
+fn workloads_report_what_they_did_on_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Served::start(&directory.path().join("db"));
+    let url = format!("postgres://gnomon:secret@127.0.0.1:{}/gnomon", server.port);
+    for locks in ["on", "off"] {
+        for workload in WORKLOADS {
+            let report = report(workload, &["--url", &url, "--semantic-locks", locks]);
+            assert_eq!(report["store"], concat!("Gnomon server ", env!("CARGO_PKG_VERSION")));
+            assert_eq!(report["settings"]["semantic_locks"], locks == "on");
+            assert_eq!(
+                report["settings"]["url"],
+                format!("postgres://gnomon@127.0.0.1:{}/gnomon", server.port)
+            );
+        }
+    }
+    let mut client = server.connect().unwrap();
+    let counters: i64 = client.query_one("SELECT count(*) FROM gnomon_bench_counter", &[]).unwrap().get(0);
+    assert!((1..=50).contains(&counters), "the tables stay: {counters}");
+    let error = client.query_one("SELECT 1 FROM gnomon_bench_account WHERE balance < 0", &[]);
+    assert!(error.is_err(), "nothing is overdrawn");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn a_sale_ends_when_everything_is_sold() {
+    let ran = run(&[
+        "bench",
+        "stock",
+        "--items",
+        "2",
+        "--stock",
+        "20",
+        "--warm-up",
+        "0",
+        "--seconds",
+        "60",
+        "--json",
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(report["seconds"].as_f64().unwrap() < 30.0, "{report}");
+    assert!(report["refused"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn a_server_that_fails_is_an_error_and_its_own_options_exclude_those_of_a_database() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://gnomon@{}/gnomon", free.local_addr().unwrap());
+    drop(free);
+    let ran = bench(WORKLOADS[3], &["--url", &url]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains(&format!("bench counter: cannot connect to {url}: ")), "{}", ran.stderr);
+    for option in [["--dir", "x"], ["--recovery", "shadow"], ["--pool-mib", "8"]] {
+        let ran = bench(WORKLOADS[3], &[&["--url", &url], &option[..]].concat());
+        assert_eq!(ran.code, Some(2), "{option:?}");
+        assert!(ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
+    }
+    for arguments in [["--url", "127.0.0.1:5433"], ["--zipf", "9"], ["--keys", "0"]] {
+        assert_eq!(bench(&["counter"], &arguments).code, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_run_with_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Served::start(&directory.path().join("db"));
+    let url = format!("postgres://gnomon@127.0.0.1:{}/gnomon", server.port);
+    let child = gnomon(&["bench", "counter", "--url", &url, "--clients", "4", "--seconds", "60"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut client = server.connect().unwrap();
+    // The table is made at the beginning of the run.
+    while client
+        .query_one("SELECT count(*) FROM gnomon_bench_counter", &[])
+        .map_or(0, |row| row.get::<_, i64>(0))
+        == 0
+    {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    server.kill();
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("gnomon: bench counter: "), "{}", ran.stderr);
+}
