@@ -72,7 +72,7 @@ pub enum Place {
         dir: Option<PathBuf>,
     },
     /// On a server, by SQL.
-    Server(Server),
+    Server(Box<Server>),
 }
 
 /// A workload's own settings, and those that all have.

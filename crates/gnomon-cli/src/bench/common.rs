@@ -71,7 +71,7 @@ pub struct Common {
 impl Common {
     pub fn settings(&self) -> Settings {
         let place = match &self.url {
-            Some(server) => Place::Server(server.clone()),
+            Some(server) => Place::Server(Box::new(server.clone())),
             None => Place::Process {
                 recovery: self.recovery,
                 pool_mib: self.pool_mib as usize,
