@@ -43,7 +43,7 @@ Examples:
   gnomon bench tpcb --clients 32 --seconds 5  32 clients
   gnomon bench tpcb --branches 8 --json       one JSON object
   gnomon bench tpcb --dir tpcb.gnomon         keeps the database, on that disk
-  gnomon bench tpcb --url postgres://gnomon@127.0.0.1:5433/gnomon  on a server")]
+  gnomon bench tpcb --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Tpcb(Tpcb),
     /// Transfers between accounts, few of which take part in most of them.
     ///
@@ -54,10 +54,10 @@ Examples:
     #[command(after_help = "\
 Examples:
   gnomon bench hotspot --clients 32                       32 clients, 10 s
-  gnomon bench hotspot --clients 32 --semantic-locks off  the same with row locks
+  gnomon bench hotspot --clients 32 --semantic-locks off  with row locks
   gnomon bench hotspot --clients 32 --think-ms 5          longer transactions
   gnomon bench hotspot --balance 1000000                  nothing is refused
-  gnomon bench hotspot --url postgres://gnomon@127.0.0.1:5433/gnomon  a server")]
+  gnomon bench hotspot --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Hotspot(Hotspot),
     /// Sales of few items that everybody wants, until they are sold out.
     ///
@@ -67,9 +67,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   gnomon bench stock --clients 32                       32 clients, 10 s
-  gnomon bench stock --clients 32 --semantic-locks off  the same with row locks
+  gnomon bench stock --clients 32 --semantic-locks off  with row locks
   gnomon bench stock --clients 32 --stock 500           ends when all are sold
-  gnomon bench stock --url postgres://gnomon@127.0.0.1:5433/gnomon  on a server")]
+  gnomon bench stock --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Stock(Stock),
     /// Adding one to counters that may not be there yet.
     ///
@@ -78,9 +78,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   gnomon bench counter --clients 32                       32 clients, 10 s
-  gnomon bench counter --clients 32 --semantic-locks off  the same with row locks
+  gnomon bench counter --clients 32 --semantic-locks off  with row locks
   gnomon bench counter --keys 1                           a single counter
-  gnomon bench counter --url postgres://gnomon@127.0.0.1:5433/gnomon  a server")]
+  gnomon bench counter --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Counter(Counter),
 }
 
