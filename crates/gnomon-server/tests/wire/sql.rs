@@ -250,7 +250,8 @@ fn cancelling_a_statement_that_waits_for_a_lock() {
     let server = numbers(1);
     let (mut holder, mut waiter) = (server.client(), server.client());
     let mut holding = holder.transaction().unwrap();
-    holding.execute("UPDATE numbers SET word = 'held' WHERE n = 1", &[]).unwrap();
+    // The lock that it takes is shared with no other update.
+    holding.execute("UPDATE numbers SET word = 'held' WHERE n = 1 AND word IS NOT NULL", &[]).unwrap();
     let token = waiter.cancel_token();
     let waiting = thread::spawn(move || {
         let mut transaction = waiter.transaction().unwrap();
@@ -380,7 +381,8 @@ fn a_client_that_vanishes_gives_its_locks_back() {
     let server = numbers(3);
     let mut holder = server.client();
     let mut holding = holder.transaction().unwrap();
-    holding.execute("UPDATE numbers SET word = 'held' WHERE n = 1", &[]).unwrap();
+    // The lock that it takes is shared with no other update.
+    holding.execute("UPDATE numbers SET word = 'held' WHERE n = 1 AND word IS NOT NULL", &[]).unwrap();
 
     // One that idles in a transaction, and one whose statement waits for the lock above.
     let mut idle = server.raw();

@@ -114,7 +114,7 @@ settings! {
     enable_nestloop = setting("enable_nestloop", Kind::Bool, "on", "Accepted without effect.");
     enable_seqscan = setting("enable_seqscan", Kind::Bool, "on", "Accepted without effect.");
     extra_float_digits = setting("extra_float_digits", Kind::Int { min: -15, max: 3, unit: Unit::None }, "1", "Sets the number of digits displayed for floating-point values.");
-    gnomon_semantic_locks = setting("gnomon.semantic_locks", Kind::Bool, "off", "Lets updates that commute share locks.");
+    gnomon_semantic_locks = setting("gnomon.semantic_locks", Kind::Bool, "on", "Lets updates that commute share locks.");
     idle_in_transaction_session_timeout = setting("idle_in_transaction_session_timeout", MS, "0", "Accepted without effect.");
     idle_session_timeout = setting("idle_session_timeout", MS, "0", "Accepted without effect.");
     in_hot_standby = reported("in_hot_standby", Kind::Fixed, "off", "Shows whether the server is a standby.");

@@ -259,6 +259,18 @@ impl Escrow {
         }
     }
 
+    /// Has an owner's changes come to `net` in the end, which may be less than what it claimed.
+    pub(super) fn settle(&mut self, txn: TxnId, quantity: u32, net: i128) {
+        let account = self.accounts.iter_mut().find(|account| account.quantity == quantity);
+        let Some(account) = account else { return };
+        if let Some(hold) = account.holds.iter_mut().find(|hold| hold.txn == txn) {
+            hold.low = hold.low.min(net);
+            hold.high = hold.high.max(net);
+            hold.net = net;
+        }
+        account.check();
+    }
+
     /// Whether an owner holds something.
     pub(super) fn holds(&self, txn: TxnId) -> bool {
         self.accounts.iter().any(|account| account.hold(txn).is_some())

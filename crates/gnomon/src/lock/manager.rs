@@ -12,7 +12,10 @@ use super::{
 use crate::{
     Error, Result, TxnId,
     env::Clock,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Shards, a power of two: enough that two threads seldom want the same.
@@ -36,6 +39,8 @@ pub struct LockManager {
     detector: Detector,
     /// Stamps waits, and nothing else.
     clock: Arc<dyn Clock>,
+    waits: AtomicU64,
+    waited_ns: AtomicU64,
     #[cfg(test)]
     pub(super) planted: Option<Planted>,
 }
@@ -64,6 +69,16 @@ pub struct WaitOptions<'a> {
     pub interrupt: Option<&'a Interrupt>,
     /// Fails with [`Error::LockTimeout`] instead of waiting.
     pub nowait: bool,
+}
+
+/// How often requests waited, and how long all of them together, since the manager was made. A wait under way does not
+/// count yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockWaits {
+    /// How often.
+    pub count: u64,
+    /// How long.
+    pub time: Duration,
 }
 
 /// A lock that is held or awaited, as [`LockManager::snapshot`] shows it.
@@ -100,6 +115,8 @@ impl LockManager {
             clock,
             shards: std::iter::repeat_with(Line::default).take(1 << SHARDS_BITS).collect(),
             detector: Detector::default(),
+            waits: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
             #[cfg(test)]
             planted: None,
         }
@@ -150,6 +167,19 @@ impl LockManager {
         // Stable: keeps the order of a queue.
         all.sort_by(|a, b| (a.table, a.space, &a.part).cmp(&(b.table, b.space, &b.part)));
         all
+    }
+
+    /// What was waited for locks.
+    pub fn waits(&self) -> LockWaits {
+        LockWaits {
+            count: self.waits.load(Ordering::Relaxed),
+            time: Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn note_wait(&self, time: Duration) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waited_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     #[cfg(not(test))]
@@ -331,6 +361,15 @@ impl LockOwner {
         let hash = name.hash();
         let shard = self.manager.shard(shard_index(hash)).lock();
         shard.held(&name, hash, self.txn).map_or_else(Vec::new, |(slot, _)| shard.claimed(slot, self.txn))
+    }
+
+    /// Has the changes of a quantity, of which it holds something, come to `net` in the end: it commits next.
+    pub(crate) fn settle(&mut self, name: LockName<'_>, quantity: u32, net: i128) {
+        let hash = name.hash();
+        let mut shard = self.manager.shard(shard_index(hash)).lock();
+        if let Some((slot, _)) = shard.held(&name, hash, self.txn) {
+            shard.settle(slot, self.txn, quantity, net);
+        }
     }
 
     /// Takes up what it held of a quantity in an earlier run, under a lock that it holds. `value` is what is committed
@@ -631,8 +670,14 @@ impl LockOwner {
 
     /// Sleeps until the request is granted, its claims are decided, or it fails.
     fn wait(&mut self, wait: Wait, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
-        let parking = self.parking.clone().expect("a request in a queue has its sleeper");
         let begun = self.manager.clock.now();
+        let ended = self.sleep(wait, begun, options);
+        self.manager.note_wait(self.manager.clock.now().saturating_sub(begun));
+        ended
+    }
+
+    fn sleep(&mut self, wait: Wait, begun: Duration, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
+        let parking = self.parking.clone().expect("a request in a queue has its sleeper");
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
             Ok(_watch) => loop {

@@ -82,7 +82,7 @@ mod tests;
 pub use escrow::{Claim, Pending};
 pub(crate) use escrow::{Hold, claims_of_two};
 pub use interrupt::{Interrupt, InterruptReason};
-pub use manager::{LockInfo, LockManager, LockOwner, LockTable, Mark, WaitOptions};
+pub use manager::{LockInfo, LockManager, LockOwner, LockTable, LockWaits, Mark, WaitOptions};
 pub use modes::{
     GAP_MODES, KEY_MODES, MODES_MAX, Mode, Modes, ModesSpec, TREE_MODES, gap_mode, key_mode, tree_mode,
 };

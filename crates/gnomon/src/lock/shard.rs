@@ -436,6 +436,11 @@ impl Shard {
         self.heads.get(slot as usize).map_or_else(Vec::new, |head| head.escrow.held(txn))
     }
 
+    /// Has an owner's changes of a quantity come to `net`.
+    pub(super) fn settle(&mut self, slot: u32, txn: TxnId, quantity: u32, net: i128) {
+        self.heads[slot as usize].escrow.settle(txn, quantity, net);
+    }
+
     /// Takes up what an owner, who holds the lock, held of a quantity in an earlier run.
     pub(super) fn take_up(&mut self, slot: u32, quantity: u32, value: i128, hold: Hold) {
         self.heads[slot as usize].escrow.take_up(quantity, value, hold);

@@ -11,14 +11,17 @@
 //!
 //! By isolation:
 //!
-//! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. A plain read afterwards sees
-//!   the statement's snapshot with the transaction's own operations.
+//! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. To read a key afterwards
+//!   converts the lock to an exclusive one, and the value is as if it had been that from the beginning.
 //! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does not
 //!   hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key and
 //!   applies operations to it, in whatever order, conflicts with every change since the snapshot: the first committer
 //!   wins.
 //! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock to
 //!   an exclusive one.
+//!
+//! Two who convert their locks on one key are a deadlock. So where a key was read after operations were applied to it,
+//! later operations on that tree lock exclusively for a while.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -139,8 +142,10 @@ impl Transaction {
         }
         let name = LockName::key(KEYS, used.id.0, key);
         let (mark, is_new) = (self.locks.mark(), self.locks.held_mode(name).is_none());
-        self.lock(name, operation.mode)?;
-        if self.locks.held_mode(name) != Some(operation.mode) {
+        let is_exclusive = self.is_applied_exclusively(used, key);
+        let mode = if is_exclusive { key_mode::X } else { operation.mode };
+        self.lock(name, mode)?;
+        if self.locks.held_mode(name) != Some(mode) {
             return self.apply_alone(used, key, &operation, args);
         }
         // A key that is there stays there, and one that is not stays away.
@@ -159,17 +164,21 @@ impl Transaction {
         let Some(there) = there else { return Ok(Applied::Absent) };
         let growth = operation.operation.length(args).growth_bytes();
         let inline_max = access::inline_bytes_max(self.page_size(used), key.len());
-        let mut claims = operation.operation.claims(args, &there)?;
+        // Behind an exclusive lock the value is known, and nothing is to be claimed.
+        let known = if is_exclusive { Some(self.with_calls(used.id, key, there.clone())?) } else { None };
+        let value = known.as_ref().unwrap_or(&there);
+        let mut claims = operation.operation.claims(args, value)?;
         if claims.iter().any(|claim| claim.quantity == LENGTH) {
             return Err(Error::Operation(format!("quantity {LENGTH} is the engine's own").into()));
         }
         let demanded = claims.len();
         if growth > 0 {
-            let (value, delta, max) = (there.len() as i128, growth as i128, inline_max as i128);
+            let (value, delta, max) = (value.len() as i128, growth as i128, inline_max as i128);
             claims.push(Claim { quantity: LENGTH, value, delta, min: i128::MIN, max });
         }
         let refused = match claims.is_empty() {
             true => None,
+            false if is_exclusive => first_refused(&claims),
             false => {
                 let interrupt = self.options.interrupt.clone();
                 let options = self.wait_options(interrupt.as_deref());
@@ -182,7 +191,7 @@ impl Transaction {
         match refused {
             Some(place) if place == demanded => {
                 // It has seen nothing, so it need not hold what others hold, who may want the same.
-                if is_new {
+                if is_new && !is_exclusive {
                     self.locks.release_since(mark);
                 }
                 return self.apply_alone(used, key, &operation, args);
@@ -204,6 +213,16 @@ impl Transaction {
         }
         self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
         Ok(Applied::Done)
+    }
+
+    /// Whether an operation is kept as such although its key is locked exclusively: others under SNAPSHOT need not know.
+    fn is_applied_exclusively(&self, used: &Used, key: &[u8]) -> bool {
+        match self.locks.held_mode(LockName::key(KEYS, used.id.0, key)) {
+            Some(key_mode::X) => matches!(self.writes.get(used.id, key), Some(Write::Apply(_))),
+            Some(_) => false,
+            None if self.options.isolation == Isolation::Snapshot => false,
+            None => used.state.as_ref().is_some_and(|state| state.is_next_alone()),
+        }
     }
 
     /// Applies an operation at once, to a value that nobody else changes.
@@ -287,11 +306,12 @@ impl Transaction {
         }
     }
 
-    /// Before a key is read that the transaction has applied operations to: under SNAPSHOT nobody else may have changed
-    /// it since, and nobody does from now on.
+    /// Before a key is read that the transaction has applied operations to: from now on nobody else changes it. Under
+    /// SNAPSHOT nobody may have changed it since, and under READ COMMITTED the newest value is to be read, as if the key
+    /// had been locked exclusively from the beginning.
     pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        if self.options.isolation != Isolation::Snapshot {
-            return Ok(());
+        if let Some(state) = &used.state {
+            state.note_observed();
         }
         self.note_read(used.id, key);
         if used.covered() < Covered::Writes {

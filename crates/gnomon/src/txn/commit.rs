@@ -1,7 +1,8 @@
 //! Commit: through the gate, into the trees, out of the locks; and the ticket for what remains, to become durable.
 
 use super::{
-    database::{APPLIERS, Handle, Inner},
+    apply::LENGTH,
+    database::{APPLIERS, Handle, Inner, KEYS},
     large::Finished,
     transaction::Transaction,
     tree::TreeState,
@@ -13,6 +14,7 @@ use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result, TreeId,
     access::{self, Change, Seek, Tree},
+    lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
     store::shadow::{PageTxn, Purpose},
     sync::Arc,
@@ -86,7 +88,7 @@ impl Transaction {
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
-        let csn = patch_in_order(inner, pages, writes, |pages, csn| {
+        let (csn, grown) = patch_in_order(inner, pages, writes, |pages, csn| {
             if let Some(large) = large.take() {
                 large.publish(inner, pages, csn);
             }
@@ -98,6 +100,7 @@ impl Transaction {
             }
             Ok(())
         })?;
+        grown.settle(&mut self.locks);
         self.release(true);
         if dropped {
             handle.background.reclaim();
@@ -146,20 +149,43 @@ pub(super) fn patch_in_order(
     pages: PageTxn<'_>,
     writes: WriteSet,
     first: impl FnOnce(&PageTxn<'_>, Csn) -> Result<()>,
-) -> Result<Csn> {
+) -> Result<(Csn, Grown)> {
     // Ends after the page transaction, which stops the database if there is a panic.
     let unpatched = Unpatched(inner);
     let mut pages = pages;
     let changed_bytes = writes.changed_bytes();
     let csn = pages.take_csn();
-    let (changed, bytes) = first(&pages, csn)
+    let Patched { changed, bytes, grown } = first(&pages, csn)
         .and_then(|()| patch(inner, &pages, csn, writes))
         .map_err(|error| inner.store.poison(&error))?;
     inner.timeline.patched(csn, changed, bytes);
     inner.store.note_changed(changed_bytes);
     std::mem::forget(unpatched);
     drop(pages);
-    Ok(csn)
+    Ok((csn, grown))
+}
+
+/// What patching did.
+#[derive(Default)]
+struct Patched {
+    /// The keys that have a new version.
+    changed: Vec<ChangedKey>,
+    /// What the versions take, in bytes.
+    bytes: usize,
+    grown: Grown,
+}
+
+/// By how much operations that may change the length of their key's value did so, in bytes.
+#[derive(Default)]
+pub(super) struct Grown(Vec<(TreeId, Box<[u8]>, i128)>);
+
+impl Grown {
+    /// Has what was claimed of the lengths be what came of it: the locks are released next, and others go on with that.
+    pub fn settle(&self, locks: &mut LockOwner) {
+        for (tree, key, bytes) in &self.0 {
+            locks.settle(LockName::key(KEYS, tree.0, key), LENGTH, *bytes);
+        }
+    }
 }
 
 /// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
@@ -172,15 +198,9 @@ impl Drop for Unpatched<'_> {
     }
 }
 
-/// Changes the pages. Returns the keys that have a new version, and what the versions take, in bytes.
-fn patch(
-    inner: &Arc<Inner>,
-    pages: &PageTxn<'_>,
-    csn: Csn,
-    writes: WriteSet,
-) -> Result<(Vec<ChangedKey>, usize)> {
-    let mut changed = Vec::new();
-    let mut bytes = 0;
+/// Changes the pages.
+fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Result<Patched> {
+    let Patched { mut changed, mut bytes, mut grown } = Patched::default();
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
@@ -197,7 +217,12 @@ fn patch(
                         Write::Put(value) => Some(value),
                         Write::Delete => None,
                         Write::Apply(calls) => {
-                            bytes += apply(inner, pages, csn, &state, &key, calls)?;
+                            let keeps_length = calls.keep_length();
+                            let (version, longer) = apply(inner, pages, csn, &state, &key, calls)?;
+                            bytes += version;
+                            if !keeps_length {
+                                grown.0.push((id, key.clone(), longer));
+                            }
                             changed.push((state.clone(), key));
                             continue;
                         }
@@ -222,10 +247,10 @@ fn patch(
             }
         }
     }
-    Ok((changed, bytes))
+    Ok(Patched { changed, bytes, grown })
 }
 
-/// Applies operations to a key. Returns what its version takes, in bytes.
+/// Applies operations to a key. Returns what its version takes, and by how much its value is longer, in bytes.
 fn apply(
     inner: &Inner,
     pages: &PageTxn<'_>,
@@ -233,11 +258,12 @@ fn apply(
     state: &TreeState,
     key: &[u8],
     calls: Calls,
-) -> Result<usize> {
+) -> Result<(usize, i128)> {
     let calls = Arc::new(calls);
     // Others may apply operations to the same key, and the tree relies on one change of a key at a time.
     let _alone = inner.appliers[applier(key)].lock();
     let mut published = Err(absent());
+    let mut longer = 0;
     #[cfg(all(test, shuttle))]
     let planted = inner.store.race == Some(PlantedRace::VersionsInPatchOrder);
     state.tree.update(pages, key, &mut |there| {
@@ -249,11 +275,14 @@ fn apply(
         }
         published = state.versions.publish_calls(key, csn, there, calls.clone());
         match &mut published {
-            Ok((value, _)) => Change::Put(std::mem::take(value).into()),
+            Ok((value, _)) => {
+                longer = value.len() as i128 - there.len() as i128;
+                Change::Put(std::mem::take(value).into())
+            }
             Err(_) => Change::Put(there.to_vec().into()),
         }
     })?;
-    published.map(|(_, bytes)| bytes)
+    published.map(|(_, bytes)| (bytes, longer))
 }
 
 fn applier(key: &[u8]) -> usize {

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     range::{Direction, KeyRange},
-    transaction::{ReadAt, Transaction},
+    transaction::{Isolation, ReadAt, Transaction},
     tree::TreeState,
     versions::Before,
     writes::{Calls, Write},
@@ -99,7 +99,7 @@ impl Cursor {
                 let (key, own) = own.expect("chosen");
                 let (key, own) = (key.to_vec(), own.clone());
                 let is_stored = stored == Some(&key);
-                if is_stored && !self.newest && matches!(own, Write::Apply(_)) {
+                if !self.newest && matches!(own, Write::Apply(_)) {
                     // Before anything is passed: who goes on after an error finds the key again.
                     txn.observe_in(self.tree, &key)?;
                 }
@@ -170,10 +170,15 @@ impl Cursor {
         there: Option<Ahead>,
         calls: &Calls,
     ) -> Result<Option<Vec<u8>>> {
-        let Some(there) = there else { return Ok(None) };
         let there = match there {
-            Ahead::Value(there) => Some(there.into_vec()),
-            Ahead::Large => self.large(txn, key)?,
+            // It may have changed before it was locked: see `Transaction::observe`.
+            _ if !self.newest && txn.options().isolation == Isolation::ReadCommitted => {
+                let at = txn.newest();
+                txn.stored(self.tree, self.state.as_deref(), key, at)?
+            }
+            Some(Ahead::Value(there)) => Some(there.into_vec()),
+            Some(Ahead::Large) => self.large(txn, key)?,
+            None => None,
         };
         there.map(|there| calls.apply(&there)).transpose()
     }

@@ -17,7 +17,7 @@ use crate::{
     Csn, Error, Result, TreeId, TxnId,
     disk::{Disk, DiskSet, MemDisk},
     env::{Rng, SystemClock},
-    lock::{GAP_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId},
+    lock::{GAP_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
     op::{Family, Registry},
     page::PageSize,
     store::shadow::{Activity, Opening, ShadowStore, StoreStats},
@@ -145,12 +145,14 @@ pub struct Stats {
     pub pool_bytes_max: usize,
     /// What old versions take in memory, in bytes.
     pub version_bytes: usize,
+    /// What was waited for locks since the database was opened.
+    pub lock_waits: LockWaits,
     /// What was done since the database was opened.
     pub activity: Activity,
 }
 
 impl Stats {
-    pub(super) fn new(stats: StoreStats, version_bytes: usize) -> Stats {
+    pub(super) fn new(stats: StoreStats, version_bytes: usize, lock_waits: LockWaits) -> Stats {
         Stats {
             format_version: stats.format_version,
             identity: stats.identity,
@@ -169,6 +171,7 @@ impl Stats {
             pool_bytes: stats.pool_bytes.0,
             pool_bytes_max: stats.pool_bytes.1,
             version_bytes,
+            lock_waits,
             activity: stats.activity,
         }
     }
@@ -443,7 +446,8 @@ impl Database {
 
     /// How much of the database is in use.
     pub fn stats(&self) -> Stats {
-        Stats::new(self.0.inner.store.stats(), self.0.inner.timeline.version_bytes())
+        let inner = &self.0.inner;
+        Stats::new(inner.store.stats(), inner.timeline.version_bytes(), inner.locks.waits())
     }
 
     /// Every lock that is held or awaited.

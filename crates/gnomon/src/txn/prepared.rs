@@ -201,7 +201,7 @@ impl Transaction {
         })?;
         // Inside the gate, as in every commit.
         inner.check_open()?;
-        let csn = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
+        let (csn, _) = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
             let mut part = 0;
             outgoing.encode(PART_BYTES, &mut |bytes| {
                 inner.directory.put_prepared(pages, gid, part, bytes)?;
@@ -414,13 +414,14 @@ impl PreparedTransaction {
         // Inside the gate, as in every commit.
         inner.check_open()?;
         let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
-        let csn = patch_in_order(inner, pages, writes, |pages, _| {
+        let (csn, grown) = patch_in_order(inner, pages, writes, |pages, _| {
             #[cfg(all(test, shuttle))]
             if inner.store.race == Some(PlantedRace::LocksBeforePatch) {
                 prepared.locks.release_all();
             }
             inner.directory.remove_prepared(pages, &gid, parts)
         })?;
+        grown.settle(&mut prepared.locks);
         prepared.committed = commit;
         let mut state = inner.prepared.state.lock();
         state.slots.remove(&gid);

@@ -629,3 +629,44 @@ fn shuttle_additions_are_in_the_order_of_commits_for_every_reader() {
 fn shuttle_finds_versions_in_the_order_of_patches() {
     catch(PlantedRace::VersionsInPatchOrder, additions);
 }
+
+/// Somebody takes what another has just put there, and looks at what is left, while a commit elsewhere holds up what
+/// snapshots include.
+fn takings() {
+    let world = World::new(None);
+    let mut txn = world.begin(Isolation::ReadCommitted);
+    txn.put(world.tree, b"a", &0_i64.to_le_bytes()).unwrap();
+    txn.commit().unwrap();
+    let add = |world: &World, txn: &mut Transaction, key: &[u8], delta| {
+        txn.apply(world.tree, key, &crate::op::number::add_within(delta, 0, 1000)).unwrap()
+    };
+    let elsewhere = thread::spawn({
+        let world = world.clone();
+        move || {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            (0..4).for_each(|key| txn.put(world.tree, &[b'b', key], b"").unwrap());
+            txn.commit_ticket().unwrap();
+        }
+    });
+    let putter = thread::spawn({
+        let world = world.clone();
+        move || {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            assert_eq!(add(&world, &mut txn, b"a", 10), Applied::Done);
+            txn.commit_ticket().unwrap();
+        }
+    });
+    let mut txn = world.begin(Isolation::ReadCommitted);
+    txn.start_statement().unwrap();
+    if add(&world, &mut txn, b"a", -10) == Applied::Done {
+        let left = txn.get(world.tree, b"a").expect("it was allowed").expect("it exists");
+        assert_eq!(i64::from_le_bytes(left.try_into().unwrap()), 0);
+    }
+    elsewhere.join().unwrap();
+    putter.join().unwrap();
+}
+
+#[test]
+fn shuttle_what_was_taken_was_there() {
+    check_random("takings", SEEDS, takings);
+}

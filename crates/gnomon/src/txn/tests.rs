@@ -483,6 +483,8 @@ fn a_deadlock_has_one_victim() {
         one.join().unwrap() + two.join().unwrap()
     });
     assert_eq!(victims, 1);
+    let waits = db.stats().lock_waits;
+    assert!((1..=2).contains(&waits.count) && !waits.time.is_zero(), "{waits:?}");
 }
 
 #[test]

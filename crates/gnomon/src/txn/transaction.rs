@@ -522,13 +522,22 @@ impl Transaction {
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
-        match self.writes.get(tree, key) {
+        let is_applied = match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
             Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) => self.observe(&used, key)?,
-            None => self.note_read(tree, key),
-        }
-        let at = self.read_at(&used, key)?;
+            Some(Write::Apply(_)) => {
+                self.observe(&used, key)?;
+                true
+            }
+            None => {
+                self.note_read(tree, key);
+                false
+            }
+        };
+        let at = match self.options.isolation {
+            Isolation::ReadCommitted if is_applied => self.newest(),
+            _ => self.read_at(&used, key)?,
+        };
         let stored = self.stored(tree, used.state.as_deref(), key, at)?;
         self.with_own(tree, key, stored)
     }
@@ -545,7 +554,13 @@ impl Transaction {
         match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
             Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) | None => self.check_first_committer(&used, key)?,
+            Some(Write::Apply(_)) => {
+                if let Some(state) = &used.state {
+                    state.note_observed();
+                }
+                self.check_first_committer(&used, key)?;
+            }
+            None => self.check_first_committer(&used, key)?,
         }
         self.note_read(tree, key);
         let at = self.newest();

@@ -8,7 +8,10 @@ use crate::{
     access::{Change, Seek, Tree},
     page::PageSize,
     store::{PageRead, PageWrite, shadow::ShadowStore},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 /// A tree and its state in memory.
@@ -20,7 +23,13 @@ pub(super) struct TreeState {
     pub created: Csn,
     /// Keys that running transactions are about to insert and that are not in the tree.
     pending: Mutex<BTreeSet<Box<[u8]>>>,
+    /// How many operations are still to be done alone.
+    alone: AtomicU32,
 }
+
+/// After a transaction has read a key that it had applied an operation to, so many operations on the tree lock their
+/// keys exclusively: who does as it did would otherwise wait for others who do the same.
+const ALONE: u32 = 10_000;
 
 impl TreeState {
     pub fn new(tree: Tree, created: Csn) -> TreeState {
@@ -30,7 +39,21 @@ impl TreeState {
             epochs: Epochs::default(),
             created,
             pending: Mutex::default(),
+            alone: AtomicU32::new(0),
         }
+    }
+
+    /// Notes that a transaction has read a key that it had applied an operation to.
+    pub fn note_observed(&self) {
+        self.alone.store(ALONE, Ordering::Relaxed);
+    }
+
+    /// Whether the next operation is to lock its key exclusively, since it will probably be read.
+    pub fn is_next_alone(&self) -> bool {
+        let left = self.alone.load(Ordering::Relaxed);
+        // Lost counts are no matter.
+        self.alone.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
     }
 
     pub fn add_pending(&self, key: &[u8]) {

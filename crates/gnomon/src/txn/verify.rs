@@ -11,6 +11,7 @@ use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::Tree,
     disk::{Disk, DiskSet, LIST_FILE},
+    lock::LockWaits,
     page::PageSize,
     store::shadow::{FILE, Finding, Opening, Severity, ShadowStore},
 };
@@ -156,7 +157,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
     }
     Ok(VerifyReport {
         csn: store.last_csn(),
-        stats: Stats::new(store.stats(), 0),
+        stats: Stats::new(store.stats(), 0, LockWaits::default()),
         pages_read: found.pages_read,
         free_pages: found.free_pages,
         segments_empty: found.segments_empty,

@@ -119,6 +119,7 @@ fn going_back_takes_back_what_was_added_and_reserved() {
 fn whoever_reads_what_others_add_to_waits_for_them_or_sees_a_snapshot() {
     let db = database();
     let tree = tree_with(&db, &[("a", 10)]);
+    let other_tree = tree_with(&db, &[("a", 15)]);
     let mut adder = begin(&db, Isolation::ReadCommitted);
     add(&mut adder, tree, "a", 5).unwrap();
     assert_eq!(get(&mut adder, tree, "a").unwrap(), 15, "its own");
@@ -135,6 +136,7 @@ fn whoever_reads_what_others_add_to_waits_for_them_or_sees_a_snapshot() {
     // To read what one has added to converts the lock.
     let (mut one, mut two) = (begin(&db, Isolation::Serializable), begin(&db, Isolation::Serializable));
     drop(reader);
+    let tree = other_tree;
     add(&mut one, tree, "a", 1).unwrap();
     add(&mut two, tree, "a", 1).unwrap();
     assert!(matches!(get(&mut one, tree, "a"), Err(Error::LockTimeout)));
@@ -573,4 +575,71 @@ fn a_transaction_that_wrote_over_its_operations_can_be_prepared_and_found_again(
     db.commit_prepared("one").unwrap();
     assert_eq!((now(&db, tree, "a"), now(&db, tree, "b")), (3, 11));
     assert!(db.locks().is_empty());
+}
+
+#[test]
+fn what_a_value_might_have_grown_and_has_not_is_there_for_others() {
+    let db = database();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    let tree = txn.create_tree().unwrap();
+    txn.put(tree, b"set", &[]).unwrap();
+    txn.commit().unwrap();
+    let element = [b'x'; 100];
+    // The lock is never free, so what is known of the value goes from one to the next.
+    let mut before: Option<Transaction> = None;
+    for _ in 0..200 {
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        assert_eq!(txn.apply(tree, b"set", &set::insert(&element)).unwrap(), Applied::Done);
+        before.replace(txn).map(|before| before.commit().unwrap());
+    }
+    before.unwrap().commit().unwrap();
+    // What it has grown counts still: of these only some fit beside each other.
+    let mut others: Vec<Transaction> = Vec::new();
+    let refused = (0_u8..100).find(|number| {
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        let applied = txn.apply(tree, b"set", &set::insert(&[*number; 100]));
+        others.push(txn);
+        matches!(applied, Err(Error::LockTimeout))
+    });
+    assert!(matches!(refused, Some(5..20)), "{refused:?}");
+}
+
+#[test]
+fn under_read_committed_what_was_applied_is_read_as_if_it_had_been_locked_exclusively() {
+    let db = database();
+    let tree = tree_with(&db, &[("a", 10), ("b", 0)]);
+    let (mut first, mut second) =
+        (begin(&db, Isolation::ReadCommitted), begin(&db, Isolation::ReadCommitted));
+    for txn in [&mut first, &mut second] {
+        add(txn, tree, "a", 1).unwrap();
+    }
+    let savepoint = first.savepoint();
+    assert!(matches!(get(&mut first, tree, "a"), Err(Error::LockTimeout)), "the other may come before it");
+    first.rollback_to(savepoint).unwrap();
+    second.commit().unwrap();
+    // No two have the same number.
+    assert_eq!(get(&mut first, tree, "a").unwrap(), 12);
+    let mut cursor = first.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
+    assert_eq!(cursor.next(&mut first).unwrap().unwrap().1, 12_i64.to_le_bytes());
+    // Back to before it was read, it is shared again.
+    first.rollback_to(savepoint).unwrap();
+    let mut third = begin(&db, Isolation::Snapshot);
+    third.start_statement().unwrap();
+    assert_eq!(add(&mut third, tree, "a", 1).unwrap(), Applied::Done);
+    first.commit().unwrap();
+    third.commit().unwrap();
+    assert_eq!(now(&db, tree, "a"), 13);
+    // Whoever comes after somebody who has read will read, too, and need not wait for others who do.
+    let (mut next, mut last) = (begin(&db, Isolation::ReadCommitted), begin(&db, Isolation::ReadCommitted));
+    assert_eq!(add(&mut next, tree, "a", 1).unwrap(), Applied::Done);
+    assert_eq!(add(&mut next, tree, "a", -15).unwrap(), Applied::Refused(0));
+    assert!(matches!(add(&mut last, tree, "a", 1), Err(Error::LockTimeout)));
+    assert_eq!(get(&mut next, tree, "a").unwrap(), 14);
+    // That it was locked exclusively and read is nothing to those who add to it at a snapshot.
+    let mut merges = begin(&db, Isolation::Snapshot);
+    merges.start_statement().unwrap();
+    next.commit().unwrap();
+    assert_eq!(add(&mut merges, tree, "a", 1).unwrap(), Applied::Done);
+    merges.commit().unwrap();
+    assert_eq!(now(&db, tree, "a"), 15);
 }
