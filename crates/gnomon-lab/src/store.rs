@@ -306,9 +306,8 @@ impl Store for GnomonStore {
         Ok(())
     }
 
-    /// The engine does not count it as yet.
     fn lock_wait(&self) -> Option<Duration> {
-        None
+        Some(self.database.stats().lock_waits.time)
     }
 }
 

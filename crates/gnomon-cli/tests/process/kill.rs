@@ -1,8 +1,8 @@
 //! A server that is killed in mid-load has kept every acknowledged transaction, and no part of another.
 //!
-//! Each client moves money between accounts and notes it in a table under a number of its own, in one transaction. What
-//! was acknowledged when the server was killed must be there; of what was not, the last transaction of each client may
-//! be, as a whole. The accounts' sum tells of parts. `GNOMON_KILLS` is the number of kills (5), `GNOMON_SEED` where
+//! Each client moves money between a few hot accounts, none of which may be overdrawn, and notes it in a table under a
+//! number of its own, in one transaction. What was acknowledged when the server was killed must be there; of what was
+//! not, the last transaction of each client may be, as a whole. The accounts' sum tells of parts. `GNOMON_KILLS` is the number of kills (5), `GNOMON_SEED` where
 //! random numbers begin.
 
 use std::{thread, time::Duration};
@@ -12,7 +12,9 @@ use gnomon::env::Rng;
 use crate::harness::{Served, from_environment, run, text};
 
 const CLIENTS: u64 = 4;
-const ACCOUNTS: i64 = 50;
+const ACCOUNTS: i64 = 6;
+const BALANCE: i64 = 1000;
+const AMOUNT_MAX: u64 = 500;
 
 /// What a client knows.
 struct Known {
@@ -30,25 +32,27 @@ fn client(server: &Served, number: i64, first: i64, seed: u64) -> Known {
     loop {
         let from = rng.below(ACCOUNTS as u64) as i64;
         let to = (from + 1 + rng.below(ACCOUNTS as u64 - 1) as i64) % ACCOUNTS;
-        let amount = rng.below(100) as i64;
-        let sent = client.transaction().and_then(|mut txn| {
+        let amount = rng.below(AMOUNT_MAX) as i64;
+        let mut transfer = || {
+            let mut txn = client.transaction()?;
             // In one order, so that nobody deadlocks.
             for (account, change) in
                 if from < to { [(from, -amount), (to, amount)] } else { [(to, amount), (from, -amount)] }
             {
-                txn.execute(
-                    "UPDATE accounts SET balance = balance + $1 WHERE id = $2",
-                    &[&change, &account],
-                )?;
+                let update = "UPDATE accounts SET balance = balance + $1 WHERE id = $2 AND balance >= $3";
+                if txn.execute(update, &[&change, &account, &-change])? == 0 {
+                    return txn.rollback().map(|()| false);
+                }
             }
             txn.execute(
                 "INSERT INTO moves (client, sequence, from_id, to_id, amount) VALUES ($1, $2, $3, $4, $5)",
                 &[&number, &sequence, &from, &to, &amount],
             )?;
-            txn.commit()
-        });
+            txn.commit().map(|()| true)
+        };
+        let sent = transfer();
         match sent {
-            Ok(()) => sequence += 1,
+            Ok(moved) => sequence += i64::from(moved),
             Err(error) => {
                 assert!(error.code().is_none(), "the server refused: {error}");
                 return Known { acknowledged: sequence - 1, in_doubt: sequence };
@@ -76,7 +80,7 @@ fn killed_servers_keep_what_they_acknowledged() {
         "-c",
         &format!(
             "INSERT INTO accounts VALUES {}",
-            (0..ACCOUNTS).map(|id| format!("({id}, 1000)")).collect::<Vec<_>>().join(", ")
+            (0..ACCOUNTS).map(|id| format!("({id}, {BALANCE})")).collect::<Vec<_>>().join(", ")
         ),
     ]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
@@ -119,8 +123,8 @@ fn killed_servers_keep_what_they_acknowledged() {
 fn check(server: &Served, known: &[Known], kill: u64) {
     let mut client = server.connect().unwrap();
     let sum: i64 = client.query_one("SELECT sum(balance)::bigint FROM accounts", &[]).unwrap().get(0);
-    assert_eq!(sum, ACCOUNTS * 1000, "kill {kill}: money was lost or made");
-    let mut balances = vec![1000; ACCOUNTS as usize];
+    assert_eq!(sum, ACCOUNTS * BALANCE, "kill {kill}: money was lost or made");
+    let mut balances = vec![BALANCE; ACCOUNTS as usize];
     for row in client.query("SELECT from_id, to_id, amount FROM moves", &[]).unwrap() {
         let (from, to, amount): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
         balances[from as usize] -= amount;
@@ -133,6 +137,7 @@ fn check(server: &Served, known: &[Known], kill: u64) {
         .map(|row| row.get(0))
         .collect();
     assert_eq!(stored, balances, "kill {kill}: a transaction is there in part");
+    assert!(stored.iter().all(|balance| *balance >= 0), "kill {kill}: overdrawn, {stored:?}");
     for (number, known) in known.iter().enumerate() {
         let row = client
             .query_one("SELECT count(*), max(sequence) FROM moves WHERE client = $1", &[&(number as i64)])
