@@ -218,6 +218,25 @@ fn numbers_that_are_read_after_an_update_are_drawn_once() {
 }
 
 #[test]
+fn a_sum_that_waits_for_the_own_row_sees_whole_transfers() {
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 10), (2, 10)");
+    ok(&mut b, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1");
+    ok(&mut a, "BEGIN; UPDATE t SET n = n - 5 WHERE id = 1; UPDATE t SET n = n + 5 WHERE id = 2");
+    let summing = thread::spawn(move || {
+        ok(&mut b, "SET lock_timeout = 0");
+        value(&mut b, "SELECT sum(x.n) FROM t x WHERE x.id = (SELECT max(y.id) FROM t y WHERE y.id = x.id)")
+    });
+    let mut looks = session(&db, "on");
+    while ok(&mut looks, "SELECT 1 FROM gnomon_locks WHERE NOT granted").rows.is_empty() {
+        thread::sleep(std::time::Duration::from_millis(5));
+    }
+    ok(&mut a, "COMMIT");
+    assert_eq!(summing.join().unwrap(), "21");
+}
+
+#[test]
 fn pending_ranges_are_shown() {
     let db = database();
     let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];

@@ -13,6 +13,8 @@
 //! 2. It is refused only if its condition cannot hold whatever they do.
 //! 3. Otherwise it waits, and is decided again whenever somebody ends or goes back.
 //!
+//! An owner that did less than it claimed may settle for that before it ends.
+//!
 //! So at each owner's commit, in whatever order they commit, its conditions hold at the value that it commits on.
 
 use smallvec::SmallVec;
@@ -259,14 +261,12 @@ impl Escrow {
         }
     }
 
-    /// Has an owner's changes come to `net` in the end, which may be less than what it claimed.
+    /// Has an owner's changes come to `net` in the end, within what it claimed: others were promised no more.
     pub(super) fn settle(&mut self, txn: TxnId, quantity: u32, net: i128) {
         let account = self.accounts.iter_mut().find(|account| account.quantity == quantity);
         let Some(account) = account else { return };
         if let Some(hold) = account.holds.iter_mut().find(|hold| hold.txn == txn) {
-            hold.low = hold.low.min(net);
-            hold.high = hold.high.max(net);
-            hold.net = net;
+            hold.net = net.clamp(hold.low, hold.high);
         }
         account.check();
     }

@@ -20,8 +20,8 @@
 //! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock to
 //!   an exclusive one.
 //!
-//! Two who convert their locks on one key are a deadlock. So where a key was read after operations were applied to it,
-//! later operations on that tree lock exclusively for a while.
+//! Two who convert their locks on one key are a deadlock, and so may be two who claim twice. Where that was done, later
+//! operations on the tree lock exclusively for a while.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -97,6 +97,9 @@ impl Transaction {
             }
             let mark = self.locks.mark();
             let applied = self.apply_in(&used, key, operation.clone(), &call.args);
+            if matches!(applied, Err(Error::Deadlock)) {
+                self.note_locked_again(&used, key);
+            }
             let applied = match (applied, self.options.isolation) {
                 (Ok(applied), _) => applied,
                 // The error tells something of the value, which is to stay so.
@@ -212,6 +215,9 @@ impl Transaction {
             can_apply(there.ok_or_else(absent)?)?;
         }
         self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
+        if !is_exclusive && self.options.isolation == Isolation::ReadCommitted {
+            self.unobserved.push((used.id, key.into()));
+        }
         Ok(Applied::Done)
     }
 
@@ -221,7 +227,7 @@ impl Transaction {
             Some(key_mode::X) => matches!(self.writes.get(used.id, key), Some(Write::Apply(_))),
             Some(_) => false,
             None if self.options.isolation == Isolation::Snapshot => false,
-            None => used.state.as_ref().is_some_and(|state| state.is_next_alone()),
+            None => used.state.as_ref().is_some_and(|state| state.takes_turn_alone()),
         }
     }
 
@@ -234,7 +240,7 @@ impl Transaction {
         args: &[u8],
     ) -> Result<Applied> {
         if used.covered() < Covered::Writes {
-            self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)?;
+            self.lock_alone(used, key)?;
         }
         let there = match self.writes.get(used.id, key) {
             Some(Write::Put(value)) => value.to_vec(),
@@ -307,23 +313,56 @@ impl Transaction {
     }
 
     /// Before a key is read that the transaction has applied operations to: from now on nobody else changes it. Under
-    /// SNAPSHOT nobody may have changed it since, and under READ COMMITTED the newest value is to be read, as if the key
-    /// had been locked exclusively from the beginning.
-    pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        if let Some(state) = &used.state {
-            state.note_observed();
-        }
+    /// SNAPSHOT nobody may have changed it since; under READ COMMITTED it is as if the key had been locked exclusively from
+    /// the beginning: a snapshot that is taken later includes all changes of it, and if the one in use does not, the
+    /// newest value is to be read, which is told.
+    pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
         self.note_read(used.id, key);
         if used.covered() < Covered::Writes {
-            self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)?;
+            self.lock_alone(used, key)?;
         }
-        self.check_first_committer(used, key)
+        self.check_first_committer(used, key)?;
+        let newest = used.state.as_ref().and_then(|state| state.versions.newest(key));
+        let Some(newest) = newest.filter(|_| self.options.isolation == Isolation::ReadCommitted) else {
+            return Ok(false);
+        };
+        self.see_at_least(newest);
+        Ok(self.snapshot().is_some_and(|snapshot| snapshot < newest))
     }
 
     /// [`Transaction::observe`], of a key in a tree that is scanned.
-    pub(super) fn observe_in(&mut self, tree: TreeId, key: &[u8]) -> Result<()> {
+    pub(super) fn observe_in(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
         let used = self.use_tree(tree, tree_mode::IX)?;
         self.observe(&used, key)
+    }
+
+    /// Under READ COMMITTED, before a statement that reads a tree takes its snapshot: that is to include what others have
+    /// changed of keys that this transaction has applied operations to, or it would show a part of what they did.
+    pub(super) fn observe_before_snapshot(&mut self, tree: TreeId) -> Result<()> {
+        if self.options.isolation != Isolation::ReadCommitted || self.snapshot().is_some() {
+            return Ok(());
+        }
+        while let Some(at) = self.unobserved.iter().position(|(of, _)| *of == tree) {
+            let key = self.unobserved[at].1.clone();
+            if matches!(self.writes.get(tree, &key), Some(Write::Apply(_))) {
+                self.observe_in(tree, &key)?;
+            }
+            self.unobserved.swap_remove(at);
+        }
+        Ok(())
+    }
+
+    fn lock_alone(&mut self, used: &Used, key: &[u8]) -> Result<()> {
+        self.note_locked_again(used, key);
+        self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)
+    }
+
+    /// Before a key is locked, or something of it claimed, that the transaction may have locked together with others: who
+    /// does so will do it again. Before it waits, since the victim of a deadlock is to teach it, too.
+    pub(super) fn note_locked_again(&self, used: &Used, key: &[u8]) {
+        if let (Some(state), Some(Write::Apply(_))) = (&used.state, self.writes.get(used.id, key)) {
+            state.note_observed();
+        }
     }
 
     /// Puts what operations make of their keys in their place: the tree is locked as a whole.

@@ -61,7 +61,7 @@ impl Ticket {
         self.hurry();
     }
 
-    /// Has somebody else make it durable.
+    /// Has somebody else make it durable, and looks after old versions, as [`Ticket::wait`] does.
     pub(super) fn hurry(&self) {
         self.handle.inner.prune();
         if self.handle.inner.store.durable_csn() < self.csn {
@@ -155,10 +155,14 @@ pub(super) fn patch_in_order(
     let mut pages = pages;
     let changed_bytes = writes.changed_bytes();
     let csn = pages.take_csn();
-    let Patched { changed, bytes, grown } = first(&pages, csn)
+    let Patched { changed, bytes, mut grown } = first(&pages, csn)
         .and_then(|()| patch(inner, &pages, csn, writes))
         .map_err(|error| inner.store.poison(&error))?;
     inner.timeline.patched(csn, changed, bytes);
+    if inner.timeline.watermark() < csn {
+        // Earlier commits are patched beneath it still, and it may come to more than now.
+        grown.0.clear();
+    }
     inner.store.note_changed(changed_bytes);
     std::mem::forget(unpatched);
     drop(pages);
@@ -200,7 +204,7 @@ impl Drop for Unpatched<'_> {
 
 /// Changes the pages.
 fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Result<Patched> {
-    let Patched { mut changed, mut bytes, mut grown } = Patched::default();
+    let mut patched = Patched::default();
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
@@ -219,11 +223,11 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                         Write::Apply(calls) => {
                             let keeps_length = calls.keep_length();
                             let (version, longer) = apply(inner, pages, csn, &state, &key, calls)?;
-                            bytes += version;
+                            patched.bytes += version;
                             if !keeps_length {
-                                grown.0.push((id, key.clone(), longer));
+                                patched.grown.0.push((id, key.clone(), longer));
                             }
-                            changed.push((state.clone(), key));
+                            patched.changed.push((state.clone(), key));
                             continue;
                         }
                     };
@@ -234,20 +238,20 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                             before = old.map(<[u8]>::to_vec);
                             value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                         })?;
-                        bytes += state.versions.publish(&key, csn, before.as_deref());
-                        changed.push((state.clone(), key));
+                        patched.bytes += state.versions.publish(&key, csn, before.as_deref());
+                        patched.changed.push((state.clone(), key));
                         continue;
                     }
                     state.tree.update(pages, &key, &mut |old| {
-                        bytes += state.versions.publish(&key, csn, old);
+                        patched.bytes += state.versions.publish(&key, csn, old);
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                     })?;
-                    changed.push((state.clone(), key));
+                    patched.changed.push((state.clone(), key));
                 }
             }
         }
     }
-    Ok(Patched { changed, bytes, grown })
+    Ok(patched)
 }
 
 /// Applies operations to a key. Returns what its version takes, and by how much its value is longer, in bytes.

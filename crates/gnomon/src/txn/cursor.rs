@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     range::{Direction, KeyRange},
-    transaction::{Isolation, ReadAt, Transaction},
+    transaction::{ReadAt, Transaction},
     tree::TreeState,
     versions::Before,
     writes::{Calls, Write},
@@ -99,17 +99,17 @@ impl Cursor {
                 let (key, own) = own.expect("chosen");
                 let (key, own) = (key.to_vec(), own.clone());
                 let is_stored = stored == Some(&key);
-                if !self.newest && matches!(own, Write::Apply(_)) {
-                    // Before anything is passed: who goes on after an error finds the key again.
-                    txn.observe_in(self.tree, &key)?;
-                }
+                // Before anything is passed: who goes on after an error finds the key again.
+                let is_newest =
+                    !self.newest && matches!(own, Write::Apply(_)) && txn.observe_in(self.tree, &key)?;
                 let there = if is_stored { self.ahead.pop_front() } else { None };
                 self.pass(&key);
                 let value = match own {
                     Write::Put(value) => Some(value.into_vec()),
                     Write::Delete => None,
                     Write::Apply(calls) => {
-                        self.applied_to(txn, &key, there.map(|(_, there)| there), &calls)?
+                        let there = there.map(|(_, there)| there);
+                        self.applied_to(txn, &key, there, is_newest, &calls)?
                     }
                 };
                 if let Some(value) = value {
@@ -161,18 +161,19 @@ impl Cursor {
         txn.scan_at(self.tree)
     }
 
-    /// What operations of the transaction's own make of what it sees under a key. None if it sees nothing there: it was
-    /// made after the snapshot.
+    /// What operations of the transaction's own make of what it sees under a key, which is the newest value if it `is_newest`.
+    /// None if it sees nothing there: it was made after the snapshot.
     fn applied_to(
         &self,
         txn: &mut Transaction,
         key: &[u8],
         there: Option<Ahead>,
+        is_newest: bool,
         calls: &Calls,
     ) -> Result<Option<Vec<u8>>> {
         let there = match there {
-            // It may have changed before it was locked: see `Transaction::observe`.
-            _ if !self.newest && txn.options().isolation == Isolation::ReadCommitted => {
+            // It has changed since the snapshot: see `Transaction::observe`.
+            _ if is_newest => {
                 let at = txn.newest();
                 txn.stored(self.tree, self.state.as_deref(), key, at)?
             }

@@ -3,7 +3,8 @@
 //! Promises: a transaction is atomic and, once its commit is acknowledged, durable. Under READ COMMITTED each
 //! statement sees the commits before it; under SNAPSHOT the whole transaction sees those before its first statement, and
 //! of two that change the same key the first to commit wins; under SERIALIZABLE transactions behave as if they ran one after another in
-//! the order of their CSNs. Readers under READ COMMITTED and SNAPSHOT neither wait nor make others wait.
+//! the order of their CSNs. Readers under READ COMMITTED and SNAPSHOT neither wait nor make others wait, but for keys that
+//! they have applied operations to themselves ([`apply`]).
 //!
 //! How a transaction runs:
 //!

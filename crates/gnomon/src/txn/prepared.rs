@@ -429,7 +429,6 @@ impl PreparedTransaction {
         drop(state);
         // With it go its pending keys, which are in the trees by now or never will be, and its locks.
         self.prepared = None;
-        inner.prune();
         Ok(Ticket::new(handle, csn))
     }
 }

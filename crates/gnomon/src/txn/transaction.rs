@@ -168,6 +168,8 @@ pub struct Transaction {
     pub(super) seen: Csn,
     /// What it has read, if others that apply operations must not do so unnoticed.
     pub(super) reads: Reads,
+    /// Under READ COMMITTED, keys that it has applied operations to together with others.
+    pub(super) unobserved: Vec<(TreeId, Box<[u8]>)>,
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
     pub(super) savepoints: Vec<SavepointState>,
@@ -211,6 +213,7 @@ impl Transaction {
             snapshot: None,
             seen: Csn(0),
             reads: Reads::default(),
+            unobserved: Vec::new(),
             pending: Vec::new(),
             savepoints: Vec::new(),
             savepoint_count: 0,
@@ -416,8 +419,11 @@ impl Transaction {
 
     /// Locks a whole tree until the transaction ends.
     pub fn lock_tree(&mut self, tree: TreeId, lock: TreeLock) -> Result<()> {
-        let mode = if lock == TreeLock::Access { self.read_mode() } else { lock.mode() };
-        self.use_tree(tree, mode).map(|_| ())
+        if lock != TreeLock::Access {
+            return self.use_tree(tree, lock.mode()).map(|_| ());
+        }
+        self.use_tree(tree, self.read_mode())?;
+        self.observe_before_snapshot(tree)
     }
 
     /// Where a plain read stands, after taking the lock that its isolation asks for. Under READ COMMITTED, whoever has
@@ -522,22 +528,16 @@ impl Transaction {
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
-        let is_applied = match self.writes.get(tree, key) {
+        let is_newest = match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
             Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) => {
-                self.observe(&used, key)?;
-                true
-            }
+            Some(Write::Apply(_)) => self.observe(&used, key)?,
             None => {
                 self.note_read(tree, key);
                 false
             }
         };
-        let at = match self.options.isolation {
-            Isolation::ReadCommitted if is_applied => self.newest(),
-            _ => self.read_at(&used, key)?,
-        };
+        let at = if is_newest { self.newest() } else { self.read_at(&used, key)? };
         let stored = self.stored(tree, used.state.as_deref(), key, at)?;
         self.with_own(tree, key, stored)
     }
@@ -549,18 +549,13 @@ impl Transaction {
         let intention = if lock == RowLock::Share { tree_mode::IS } else { tree_mode::IX };
         let used = self.use_tree(tree, intention)?;
         if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
+            self.note_locked_again(&used, key);
             self.lock(LockName::key(KEYS, tree.0, key), lock.mode())?;
         }
         match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
             Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) => {
-                if let Some(state) = &used.state {
-                    state.note_observed();
-                }
-                self.check_first_committer(&used, key)?;
-            }
-            None => self.check_first_committer(&used, key)?,
+            Some(Write::Apply(_)) | None => self.check_first_committer(&used, key)?,
         }
         self.note_read(tree, key);
         let at = self.newest();
@@ -676,6 +671,7 @@ impl Transaction {
     /// it can write between two entries. The scan sees the transaction's own writes.
     pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
         let used = self.use_tree(tree, self.read_mode())?;
+        self.observe_before_snapshot(tree)?;
         self.fix_snapshot()?;
         Ok(Cursor::new(self, tree, used.state, range, direction, false))
     }
@@ -751,6 +747,11 @@ impl Transaction {
             Isolation::Serializable => self.locks.weaken_since(state.locks, without_writes),
             _ => self.locks.release_since(state.locks),
         }
+        // Locks may be shared again.
+        self.unobserved = match self.options.isolation {
+            Isolation::ReadCommitted => self.writes.applied().collect(),
+            _ => Vec::new(),
+        };
         let (locks, writes) = (&self.locks, &self.writes);
         self.used.retain_mut(|used| {
             match (&used.state, locks.held_mode(LockName::whole(TREES, used.id.0))) {

@@ -48,12 +48,12 @@ impl TreeState {
         self.alone.store(ALONE, Ordering::Relaxed);
     }
 
-    /// Whether the next operation is to lock its key exclusively, since it will probably be read.
-    pub fn is_next_alone(&self) -> bool {
+    /// Whether an operation is to lock its key exclusively, since it will probably be read; the next ones may not need to.
+    pub fn takes_turn_alone(&self) -> bool {
         let left = self.alone.load(Ordering::Relaxed);
-        // Lost counts are no matter.
-        self.alone.store(left.saturating_sub(1), Ordering::Relaxed);
-        left > 0
+        // Counts that are lost are no matter; a note that is not yet counted down must not be.
+        left > 0 && self.alone.compare_exchange(left, left - 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            || left > 1
     }
 
     pub fn add_pending(&self, key: &[u8]) {

@@ -175,6 +175,15 @@ impl Versions {
         }
     }
 
+    /// The newest commit that changed `key`; none if its version is forgotten, and so every snapshot taken from now on
+    /// includes it.
+    pub fn newest(&self, key: &[u8]) -> Option<Csn> {
+        if self.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.keys.lock().get(key).and_then(|versions| versions.last()).map(|version| version.csn)
+    }
+
     /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here after.
     pub fn before(&self, key: &[u8], snapshot: Csn, end: Csn) -> Option<Before> {
         if self.len.load(Ordering::Acquire) == 0 {

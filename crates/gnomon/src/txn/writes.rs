@@ -267,6 +267,16 @@ impl WriteSet {
         self.trees.into_iter()
     }
 
+    /// The keys that operations are applied to.
+    pub fn applied(&self) -> impl Iterator<Item = (TreeId, Box<[u8]>)> {
+        let keys = |(tree, writes): (&TreeId, &TreeWrites)| {
+            let tree = *tree;
+            let applied = writes.keys.iter().filter(|(_, write)| matches!(write, Write::Apply(_)));
+            applied.map(move |(key, _)| (tree, key.clone())).collect::<Vec<_>>()
+        };
+        self.trees.iter().flat_map(keys)
+    }
+
     /// What it says of a key.
     pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<&Write> {
         self.trees.get(&tree)?.keys.get(key)

@@ -6,7 +6,7 @@
 //! CHECK constraints, and those of the column's type.
 //!
 //! Whatever the operation cannot do, down to raising the right error, is left to the same statement under an exclusive
-//! lock: so a statement's row count and errors are never others. What its transaction reads afterwards may be.
+//! lock: so a statement's row count and errors are never others.
 
 use std::{collections::BTreeMap, fmt};
 
