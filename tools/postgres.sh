@@ -6,8 +6,8 @@
 #   tools/postgres.sh -- target/release/gnomon bench hotspot --clients 32 --url @url
 # The server is the newest under /usr/lib/postgresql (Debian package postgresql). It has default settings, those of
 # durability too, but for max_connections (200); it listens on loopback only, where it trusts everybody, and runs as
-# postgres or nobody if this runs as root. Its data lies in a new directory under DIR (else TMPDIR, else /tmp), which is
-# removed at the end: what is measured is the disk there. The exit code is the command's.
+# postgres or nobody if this runs as root. Its data lies in a new directory under DIR (else TMPDIR, else /tmp), which that
+# user must be able to reach, and is removed at the end: what is measured is the disk there. The exit code is the command's.
 set -euo pipefail
 
 usage() { sed -n '3s/^# *//p' "$0" >&2; exit 2; }
