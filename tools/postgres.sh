@@ -63,7 +63,7 @@ become() {
   cat "$directory/log" >&2
   exit 1
 }
-become "$bin/postgres" -D "$directory/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
+become "$bin/postgres" -D "$directory/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories="$directory" \
   -c max_connections=200 >>"$directory/log" 2>&1 &
 server=$!
 ready() { "$bin/pg_isready" --quiet --host 127.0.0.1 --port "$port" --username gnomon --dbname postgres; }

@@ -11,11 +11,12 @@ use gnomon::{
     },
 };
 use gnomon_lab::{
+    argument::parse_measured,
     experiment::{self, EXPERIMENTS, Request},
     progress::Progress,
 };
 
-use crate::{Failure, bench, signals};
+use crate::{Failure, signals};
 
 #[derive(Args)]
 pub struct Lab {
@@ -58,7 +59,7 @@ struct Run {
     /// How long to measure each point, in seconds.
     ///
     /// The same as `--set seconds=S`. The papers' minutes give the steadiest figures.
-    #[arg(long, value_name = "S", value_parser = bench::parse_measured)]
+    #[arg(long, value_name = "S", value_parser = parse_measured)]
     seconds: Option<f64>,
     /// Where random numbers begin.
     ///

@@ -5,6 +5,7 @@
 //!
 //! The invariant: the counters sum to the number of committed transactions.
 
+use clap::{Args, value_parser};
 use gnomon::{env::Rng, sync::atomic::AtomicBool};
 use serde::Serialize;
 
@@ -14,18 +15,23 @@ use crate::{
     report::Invariant,
     store::{Layout, Result, Store, Table, number_of},
     workload::Workload,
-    zipf::Zipf,
+    zipf::{Skew, Zipf},
 };
 
 const COUNTERS: Table = 0;
 
 /// The workload, with its settings.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Counter {
-    /// How many counters there can be.
+    /// Counters.
+    ///
+    /// So many there can be; each is inserted when it is first added to.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u64).range(1..=10_000_000))]
     pub keys: u64,
-    /// The exponent of Zipf's law.
-    pub zipf: f64,
+    /// How uneven the choice of counters is.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub skew: Skew,
 }
 
 struct Counting<'a> {
@@ -57,7 +63,7 @@ impl Workload for Counter {
     }
 
     fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
-        let (zipf, one) = (Zipf::new(self.keys, self.zipf), Counter::TABLES[COUNTERS].value(&[1]));
+        let (zipf, one) = (Zipf::new(self.keys, self.skew.zipf), Counter::TABLES[COUNTERS].value(&[1]));
         drive(store, load, |_| Counting { store, zipf: &zipf, one: &one, key: 0 })
     }
 
@@ -88,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_short_run_keeps_its_invariant_and_a_broken_one_is_noticed() {
-        let counter = Counter { keys: 20, zipf: 1.0 };
+        let counter = Counter { keys: 20, skew: Skew { zipf: 1.0 } };
         for semantic_locks in [true, false] {
             let dir = tempfile::tempdir().unwrap();
             let settings = short_run(Some(dir.path().into()), semantic_locks);

@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use clap::{Args, value_parser};
 use gnomon::{
     env::Rng,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,12 +19,13 @@ use gnomon::{
 use serde::Serialize;
 
 use crate::{
+    argument::parse_time,
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
     store::{Added, Layout, Operations, Result, Store, StoreError, Table, number_of},
     workload::{self, Rows, Workload, key_number, load_rows, value_number},
-    zipf::Zipf,
+    zipf::{Skew, Zipf},
 };
 
 const ACCOUNTS: Table = 0;
@@ -35,15 +37,27 @@ const LEDGER_ACCOUNT: usize = 1;
 const AMOUNT_MAX: u64 = 100;
 
 /// The workload, with its settings.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Hotspot {
-    /// Accounts, two at least.
+    /// Accounts.
+    ///
+    /// How many there are matters little beside the exponent: most transfers have to do with the first few.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u64).range(2..=10_000_000))]
     pub accounts: u64,
-    /// What each has at the beginning.
+    /// What each account has at the beginning.
+    ///
+    /// A transfer moves 1 to 100; one that would overdraw its account is refused. Few are unless accounts begin with
+    /// much less than this.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(i64).range(0..=1_000_000_000_000))]
     pub balance: i64,
-    /// The exponent of Zipf's law.
-    pub zipf: f64,
-    /// Work slept within each transaction after both balances were changed, in milliseconds.
+    /// How uneven the choice of accounts is.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub skew: Skew,
+    /// Work within each transaction, in milliseconds.
+    ///
+    /// It is slept after both balances were changed. Fractions are allowed.
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = parse_time)]
     pub think_ms: f64,
 }
 
@@ -123,7 +137,7 @@ impl Workload for Hotspot {
     }
 
     fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
-        let (zipf, numbers) = (Zipf::new(self.accounts, self.zipf), AtomicU64::new(0));
+        let (zipf, numbers) = (Zipf::new(self.accounts, self.skew.zipf), AtomicU64::new(0));
         drive(store, load, |_| Payer {
             store,
             zipf: &zipf,
@@ -184,7 +198,7 @@ mod tests {
     };
 
     fn hotspot(balance: i64) -> Hotspot {
-        Hotspot { accounts: 50, balance, zipf: 2.0, think_ms: 0.0 }
+        Hotspot { accounts: 50, balance, skew: Skew { zipf: 2.0 }, think_ms: 0.0 }
     }
 
     #[test]

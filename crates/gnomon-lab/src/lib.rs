@@ -3,7 +3,7 @@
 //! - [`store`]: what a workload asks of a store, so that the same operations run against Gnomon and against others;
 //! - [`sql`]: a server as a store;
 //! - [`drive`]: a closed loop of clients, with warm-up, latencies, aborts and refusals;
-//! - [`workload`]: what workloads have in common, and the course of a run;
+//! - [`workload`]: what workloads have in common, and the course of a run; [`argument`]: what their numbers may be;
 //! - [`tpcb`]: transactions of a bank with an invariant;
 //! - [`hotspot`], [`stock`], [`counter`]: transfers between hot accounts, sales of few items, counters that may not be
 //!   there yet, each with an invariant; [`zipf`] has the skew;
@@ -17,6 +17,7 @@
 //! Not done here: comparing with other embedded stores. They stand in a package of their own (`peers`), so that building
 //! Gnomon does not build them.
 
+pub mod argument;
 pub mod counter;
 pub mod drive;
 pub mod experiment;

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use clap::{Args, value_parser};
 use gnomon::{
     env::Rng,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,6 +17,7 @@ use gnomon::{
 use serde::Serialize;
 
 use crate::{
+    argument::parse_time,
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
@@ -29,13 +31,22 @@ const ORDERS: Table = 1;
 const ORDER_ITEM: usize = 1;
 
 /// The workload, with its settings.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub struct Stock {
     /// Items.
+    ///
+    /// Each is wanted as often as any other.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub items: u64,
-    /// Pieces of each at the beginning.
+    /// Pieces of each item at the beginning.
+    ///
+    /// When all pieces of all items are sold, the run ends, and the measured time with it.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1_000_000_000_000))]
     pub stock: u64,
-    /// Work slept within each transaction after the piece was taken, in milliseconds.
+    /// Work within each transaction, in milliseconds.
+    ///
+    /// It is slept after the piece was taken. Fractions are allowed.
+    #[arg(long, value_name = "MS", default_value = "5", value_parser = parse_time)]
     pub think_ms: f64,
 }
 

@@ -8,7 +8,7 @@
 //! Rows have the sizes that the benchmark asks for: 100 bytes, history 50. Keys are numbers, big-endian; those of the
 //! history are handed out in order, as row numbers are, so that all clients append at its end.
 //!
-//! The invariant ([`check`]): accounts, tellers, branches and history have the same sum, and history has a row for
+//! The invariant: accounts, tellers, branches and history have the same sum, and history has a row for
 //! each committed transaction.
 //!
 //! Differences from the benchmark's rules: clients do not think, the measured time is as short as one likes, and there
@@ -16,6 +16,7 @@
 
 use std::time::Duration;
 
+use clap::{Args, value_parser};
 use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -23,6 +24,7 @@ use gnomon::{
 use serde::Serialize;
 
 use crate::{
+    argument::parse_time,
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
@@ -62,12 +64,29 @@ pub const ACCOUNTS_PER_BRANCH: u64 = 100_000;
 /// Amounts are between this and its negative.
 const AMOUNT_MAX: i64 = 999_999;
 
-/// How large the bank is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
-    /// Branches.
+/// The workload, with its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Args, Serialize)]
+pub struct Tpcb {
+    /// Branches of the bank.
+    ///
+    /// Each has ten tellers and its accounts. With one branch every transaction changes the same row; with more of them
+    /// than clients they seldom meet.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..=100_000))]
     pub branches: u64,
-    /// Accounts of each.
+    /// Work within each transaction, in milliseconds.
+    ///
+    /// It is slept after the branch was changed. Fractions are allowed.
+    #[arg(long, value_name = "MS", default_value = "0", value_parser = parse_time)]
+    pub think_ms: f64,
+    /// Accounts of each branch.
+    ///
+    /// The benchmark's own number is the default; fewer load faster.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = ACCOUNTS_PER_BRANCH,
+        value_parser = value_parser!(u64).range(1..=100_000_000)
+    )]
     pub accounts_per_branch: u64,
 }
 
@@ -81,15 +100,15 @@ struct Transfer {
 }
 
 impl Transfer {
-    fn choose(scale: &Scale, rng: &mut Rng) -> Transfer {
-        let teller = rng.below(scale.branches * TELLERS_PER_BRANCH);
+    fn choose(bank: &Tpcb, rng: &mut Rng) -> Transfer {
+        let teller = rng.below(bank.branches * TELLERS_PER_BRANCH);
         let branch = teller / TELLERS_PER_BRANCH;
-        let account_branch = if scale.branches == 1 || rng.chance(85, 100) {
+        let account_branch = if bank.branches == 1 || rng.chance(85, 100) {
             branch
         } else {
-            (branch + 1 + rng.below(scale.branches - 1)) % scale.branches
+            (branch + 1 + rng.below(bank.branches - 1)) % bank.branches
         };
-        let account = account_branch * scale.accounts_per_branch + rng.below(scale.accounts_per_branch);
+        let account = account_branch * bank.accounts_per_branch + rng.below(bank.accounts_per_branch);
         let amount = rng.below(2 * AMOUNT_MAX as u64 + 1) as i64 - AMOUNT_MAX;
         Transfer { account, teller, branch, amount }
     }
@@ -110,26 +129,9 @@ fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) 
     }
 }
 
-/// Puts the bank into a store's empty tables.
-pub fn load(store: &dyn Store, scale: &Scale, progress: &mut Progress, cancel: &AtomicBool) -> Result<()> {
-    let value = |branch: u64| LAYOUTS[ACCOUNTS].value(&[0, branch as i64]);
-    let tellers = scale.branches * TELLERS_PER_BRANCH;
-    let accounts = scale.branches * scale.accounts_per_branch;
-    let tables = [
-        Rows { table: BRANCHES, count: scale.branches, value: &value },
-        Rows { table: TELLERS, count: tellers, value: &|teller| value(teller / TELLERS_PER_BRANCH) },
-        Rows {
-            table: ACCOUNTS,
-            count: accounts,
-            value: &|account| value(account / scale.accounts_per_branch),
-        },
-    ];
-    load_rows(store, &tables, progress, cancel)
-}
-
 struct Teller<'a> {
     store: &'a dyn Store,
-    scale: Scale,
+    bank: Tpcb,
     clock: SystemClock,
     /// The first part of keys in the history.
     run: u64,
@@ -137,12 +139,11 @@ struct Teller<'a> {
     numbers: &'a AtomicU64,
     number: u64,
     transfer: Transfer,
-    think: Duration,
 }
 
 impl Client for Teller<'_> {
     fn choose(&mut self, rng: &mut Rng) {
-        self.transfer = Transfer::choose(&self.scale, rng);
+        self.transfer = Transfer::choose(&self.bank, rng);
         self.number = self.numbers.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -160,72 +161,33 @@ impl Client for Teller<'_> {
             }
             add(operations, TELLERS, transfer.teller, transfer.amount)?;
             add(operations, BRANCHES, transfer.branch, transfer.amount)?;
-            workload::sleep(self.think);
+            workload::sleep(workload::think(self.bank.think_ms));
             operations.insert(HISTORY, &key, &history)
         })
     }
 }
 
-/// Runs the clients' closed loop. `run` is the number of this run among those on the same bank; `think` is slept within
-/// each transaction, after the branch was changed.
-pub fn run(store: &dyn Store, scale: &Scale, load: &Load, run: u64, think: Duration) -> Result<Measured> {
-    let numbers = AtomicU64::new(0);
-    drive(store, load, |_| Teller {
-        store,
-        scale: *scale,
-        clock: SystemClock::new(),
-        run,
-        numbers: &numbers,
-        number: 0,
-        transfer: Transfer { account: 0, teller: 0, branch: 0, amount: 0 },
-        think,
-    })
-}
-
-/// Whether the sums agree and the history has a row for each of `committed` transactions.
-pub fn check(store: &dyn Store, scale: &Scale, committed: u64) -> Result<Invariant> {
-    let mut sums = [0i128; TABLES];
-    let mut rows = [0u64; TABLES];
-    for table in 0..TABLES {
-        store.visit(table, &mut |_, value| {
-            sums[table] += i128::from(number_of(value)?);
-            rows[table] += 1;
-            Ok(())
-        })?;
-    }
-    let mut expected = [0; TABLES];
-    expected[ACCOUNTS] = scale.branches * scale.accounts_per_branch;
-    expected[TELLERS] = scale.branches * TELLERS_PER_BRANCH;
-    expected[BRANCHES] = scale.branches;
-    expected[HISTORY] = committed;
-    let holds = sums.iter().all(|sum| *sum == sums[0]) && rows == expected;
-    let detail = if holds {
-        format!(
-            "accounts, tellers, branches and history sum to {}, history has a row for each of {committed} transactions",
-            sums[0]
-        )
-    } else {
-        format!(
-            "accounts, tellers, branches and history sum to {sums:?} and have {rows:?} rows instead of {expected:?}"
-        )
-    };
-    Ok(Invariant { holds, detail })
-}
-
-/// The workload, with its settings.
-#[derive(Clone, Debug, Serialize)]
-pub struct Tpcb {
-    /// Branches of the bank.
-    pub branches: u64,
-    /// Accounts of each.
-    pub accounts_per_branch: u64,
-    /// Work slept within each transaction after the branch was changed, in milliseconds.
-    pub think_ms: f64,
-}
-
 impl Tpcb {
-    fn scale(&self) -> Scale {
-        Scale { branches: self.branches, accounts_per_branch: self.accounts_per_branch }
+    /// A bank of so many branches with so many accounts each, whose clients do not think.
+    pub fn new(branches: u64, accounts_per_branch: u64) -> Tpcb {
+        Tpcb { branches, think_ms: 0.0, accounts_per_branch }
+    }
+
+    /// As [`Workload::run`]; `run` is the number of this run among those on the same bank.
+    ///
+    /// # Errors
+    /// Those of [`drive`].
+    pub fn run_again(&self, store: &dyn Store, load: &Load, run: u64) -> Result<Measured> {
+        let numbers = AtomicU64::new(0);
+        drive(store, load, |_| Teller {
+            store,
+            bank: *self,
+            clock: SystemClock::new(),
+            run,
+            numbers: &numbers,
+            number: 0,
+            transfer: Transfer { account: 0, teller: 0, branch: 0, amount: 0 },
+        })
     }
 }
 
@@ -234,15 +196,56 @@ impl Workload for Tpcb {
     const TABLES: &'static [Layout] = &LAYOUTS;
 
     fn load(&self, store: &dyn Store, progress: &mut Progress, cancel: &AtomicBool) -> Result<()> {
-        load(store, &self.scale(), progress, cancel)
+        let value = |branch: u64| LAYOUTS[ACCOUNTS].value(&[0, branch as i64]);
+        let tables = [
+            Rows { table: BRANCHES, count: self.branches, value: &value },
+            Rows {
+                table: TELLERS,
+                count: self.branches * TELLERS_PER_BRANCH,
+                value: &|teller| value(teller / TELLERS_PER_BRANCH),
+            },
+            Rows {
+                table: ACCOUNTS,
+                count: self.branches * self.accounts_per_branch,
+                value: &|account| value(account / self.accounts_per_branch),
+            },
+        ];
+        load_rows(store, &tables, progress, cancel)
     }
 
     fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
-        run(store, &self.scale(), load, 0, workload::think(self.think_ms))
+        self.run_again(store, load, 0)
     }
 
+    /// Whether the sums agree and the history has a row for each of `committed` transactions.
     fn check(&self, store: &dyn Store, committed: u64) -> Result<Invariant> {
-        check(store, &self.scale(), committed)
+        let mut sums = [0i128; TABLES];
+        let mut rows = [0u64; TABLES];
+        for table in 0..TABLES {
+            store.visit(table, &mut |_, value| {
+                sums[table] += i128::from(number_of(value)?);
+                rows[table] += 1;
+                Ok(())
+            })?;
+        }
+        let mut expected = [0; TABLES];
+        expected[ACCOUNTS] = self.branches * self.accounts_per_branch;
+        expected[TELLERS] = self.branches * TELLERS_PER_BRANCH;
+        expected[BRANCHES] = self.branches;
+        expected[HISTORY] = committed;
+        let holds = sums.iter().all(|sum| *sum == sums[0]) && rows == expected;
+        let detail = if holds {
+            format!(
+                "accounts, tellers, branches and history sum to {}, history has a row for each of {committed} \
+                 transactions",
+                sums[0]
+            )
+        } else {
+            format!(
+                "accounts, tellers, branches and history sum to {sums:?} and have {rows:?} rows instead of {expected:?}"
+            )
+        };
+        Ok(Invariant { holds, detail })
     }
 }
 
@@ -254,9 +257,7 @@ mod tests {
         workload::{bench, short_run},
     };
 
-    const SCALE: Scale = Scale { branches: 3, accounts_per_branch: 50 };
-    const TPCB: Tpcb =
-        Tpcb { branches: SCALE.branches, accounts_per_branch: SCALE.accounts_per_branch, think_ms: 0.0 };
+    const TPCB: Tpcb = Tpcb { branches: 3, accounts_per_branch: 50, think_ms: 0.0 };
 
     #[test]
     fn a_short_run_keeps_its_invariant() {
@@ -288,10 +289,10 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        assert!(report.invariant.holds && check(&store, &SCALE, rows).unwrap().holds);
-        assert!(!check(&store, &SCALE, rows + 1).unwrap().holds, "a transaction was lost");
+        assert!(report.invariant.holds && TPCB.check(&store, rows).unwrap().holds);
+        assert!(!TPCB.check(&store, rows + 1).unwrap().holds, "a transaction was lost");
         store.run(&mut |operations| add(operations, TELLERS, 7, 1).map(|_| ())).unwrap();
-        let broken = check(&store, &SCALE, rows).unwrap();
+        let broken = TPCB.check(&store, rows).unwrap();
         assert!(!broken.holds && broken.detail.contains("instead of"), "{broken:?}");
     }
 
@@ -319,7 +320,7 @@ mod tests {
         let mut rng = Rng::from_seed(1);
         let (mut home, mut negative) = (0, 0);
         for _ in 0..10_000 {
-            let transfer = Transfer::choose(&SCALE, &mut rng);
+            let transfer = Transfer::choose(&TPCB, &mut rng);
             assert!(transfer.account < 150 && transfer.teller < 30 && transfer.amount.abs() <= AMOUNT_MAX);
             assert_eq!(transfer.branch, transfer.teller / 10);
             home += u32::from(transfer.account / 50 == transfer.branch);

@@ -3,10 +3,25 @@
 //! Promises: which number has which rank depends on how many there are, on nothing else, so that runs meet the same
 //! hot rows; and neighbours in rank are no neighbours in number, so that hot rows do not share a page by themselves.
 
+use clap::Args;
 use gnomon::env::Rng;
+use serde::Serialize;
+
+use crate::argument::parse_exponent;
 
 /// Spreads the ranks over the numbers.
 const SPREAD_SEED: u64 = 0x5eed_0f21_bf00;
+
+/// How uneven a choice is.
+#[derive(Clone, Copy, Debug, Args, Serialize)]
+pub struct Skew {
+    /// The exponent of Zipf's law: how uneven the choice is, from 0 to 5.
+    ///
+    /// What has rank r is chosen as often as 1 / r^S. With 2, 61 of 100 choices are the first one; with 0 all are equally
+    /// likely. Which has which rank is always the same.
+    #[arg(long, value_name = "S", default_value = "2", value_parser = parse_exponent)]
+    pub zipf: f64,
+}
 
 /// Chooses numbers below a count.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gnomon_lab::{
+    argument::{parse_measured, parse_time},
     sql::Server,
     store::Recovery,
     workload::{Place, Settings},
@@ -30,7 +31,7 @@ pub struct Common {
     /// How long to run before measuring, in seconds.
     ///
     /// What happens in that time is not counted: the file grows and the pool fills.
-    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_seconds)]
+    #[arg(long, value_name = "S", default_value = "1", value_parser = parse_time)]
     warm_up: f64,
     /// Where random numbers begin.
     ///
@@ -93,26 +94,5 @@ fn parse_switch(text: &str) -> Result<bool, String> {
         "on" => Ok(true),
         "off" => Ok(false),
         _ => Err("give on or off".into()),
-    }
-}
-
-pub fn parse_seconds(text: &str) -> Result<f64, String> {
-    parse_within(text, 86_400.0)
-}
-
-/// An exponent of Zipf's law. With a larger one, all but two numbers would never be chosen.
-pub fn parse_exponent(text: &str) -> Result<f64, String> {
-    parse_within(text, 5.0)
-}
-
-fn parse_within(text: &str, max: f64) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.0..=max).contains(&number) { Ok(number) } else { Err(format!("not between 0 and {max}")) }
-}
-
-pub fn parse_measured(text: &str) -> Result<f64, String> {
-    match parse_seconds(text)? {
-        0.0 => Err("nothing would be measured in no time".into()),
-        seconds => Ok(seconds),
     }
 }

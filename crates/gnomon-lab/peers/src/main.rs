@@ -19,6 +19,7 @@ use gnomon_lab::{
     report::{Report, SPEED_HEADINGS},
     store::{GnomonStore, Recovery, Result, Store, StoreError},
     tpcb,
+    workload::Workload as _,
 };
 use serde_json::json;
 
@@ -133,14 +134,13 @@ fn main() -> ExitCode {
 }
 
 fn compare(arguments: &Tpcb) -> Result<bool> {
-    let scale =
-        tpcb::Scale { branches: arguments.branches, accounts_per_branch: arguments.accounts_per_branch };
+    let scale = tpcb::Tpcb::new(arguments.branches, arguments.accounts_per_branch);
     let mut banks = Vec::new();
     for kind in &arguments.stores {
         let directory = tempfile::tempdir().map_err(failed)?;
         let store = kind.create(directory.path(), arguments.pool_mib << 20, arguments.recovery)?;
         let mut progress = Progress::on_stderr(&format!("loading {}", store.name()));
-        tpcb::load(&*store, &scale, &mut progress, &AtomicBool::new(false))?;
+        scale.load(&*store, &mut progress, &AtomicBool::new(false))?;
         let recovery = (*kind == Kind::Gnomon).then_some(arguments.recovery);
         banks.push(Bank { store, recovery, runs: 0, committed: 0, _directory: directory });
     }
@@ -170,7 +170,7 @@ fn compare(arguments: &Tpcb) -> Result<bool> {
     Ok(sound)
 }
 
-fn run(bank: &mut Bank, scale: &tpcb::Scale, arguments: &Tpcb, clients: usize, round: u64) -> Result<Report> {
+fn run(bank: &mut Bank, scale: &tpcb::Tpcb, arguments: &Tpcb, clients: usize, round: u64) -> Result<Report> {
     let load = Load {
         clients,
         warm_up: Duration::from_secs_f64(arguments.warm_up),
@@ -178,10 +178,10 @@ fn run(bank: &mut Bank, scale: &tpcb::Scale, arguments: &Tpcb, clients: usize, r
         seed: arguments.seed.wrapping_add(round),
         cancel: Arc::default(),
     };
-    let measured = tpcb::run(&*bank.store, scale, &load, bank.runs, std::time::Duration::ZERO)?;
+    let measured = scale.run_again(&*bank.store, &load, bank.runs)?;
     bank.runs += 1;
     bank.committed += measured.committed_in_all;
-    let invariant = tpcb::check(&*bank.store, scale, bank.committed)?;
+    let invariant = scale.check(&*bank.store, bank.committed)?;
     let settings = json!({
         "branches": scale.branches,
         "accounts_per_branch": scale.accounts_per_branch,

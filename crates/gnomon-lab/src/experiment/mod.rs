@@ -2,7 +2,8 @@
 //!
 //! - [`EXPERIMENTS`] is the register: name, source, what the source states, settings, and what runs it;
 //! - [`run`] runs one and gives a [`Report`]: for people, as JSON, and with figures ([`plot`]) in a directory;
-//! - [`shadow`]: the experiments of "Shadow Paging Is Feasible".
+//! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
+//! - [`operations`]: locks by meaning, this project's own.
 //!
 //! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
 //! beside the measured one with a verdict, and says what differs in the set-up. A workload that ends with a broken
@@ -29,24 +30,29 @@ use crate::{
     store::{Result, StoreError},
 };
 
+pub mod operations;
 pub mod plot;
 pub mod shadow;
 
 use plot::Figure;
 
 /// All experiments, in the order in which they are listed.
-pub const EXPERIMENTS: &[Experiment] =
-    &[shadow::tpcb::EXPERIMENT, shadow::cleaning::EXPERIMENT, shadow::snapshot::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    shadow::tpcb::EXPERIMENT,
+    shadow::cleaning::EXPERIMENT,
+    shadow::snapshot::EXPERIMENT,
+    operations::hot_rows::EXPERIMENT,
+];
 
 /// An experiment.
 pub struct Experiment {
     /// Its name: the paper's, and its own.
     pub name: &'static str,
-    /// Where the paper has it.
+    /// Where the paper has it; of this project's own, what it is about.
     pub source: &'static str,
     /// What it measures.
     pub measures: &'static str,
-    /// What the paper states.
+    /// What the paper (or, where it says so, this project) states.
     pub stated: &'static [&'static str],
     /// What can be set.
     pub settings: &'static [Setting],
@@ -329,8 +335,10 @@ impl fmt::Display for Report {
         for claim in &self.claims {
             claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
         }
-        writeln!(f, "{claims}")?;
-        write!(f, "\nWhat differs from the paper:")?;
+        write!(f, "{claims}")?;
+        if !self.differences.is_empty() {
+            write!(f, "\n\nWhat differs from the paper:")?;
+        }
         for difference in &self.differences {
             write!(f, "\n- {difference}")?;
         }

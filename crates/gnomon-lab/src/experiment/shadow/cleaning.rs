@@ -33,7 +33,8 @@ use crate::{
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     store::{GnomonStore, Result, Row, Store, StoreError},
-    tpcb::{self, Scale as Bank},
+    tpcb::{self, Tpcb as Bank},
+    workload::Workload,
 };
 
 const STATED: [&str; 2] = [
@@ -171,10 +172,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         interval: Duration::from_secs_f64(settings.number("interval", 0.01, 3_600.0)?),
         pool_bytes: settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20,
     };
-    let bank = Bank {
-        branches: settings.number("branches", 1, 100_000)?,
-        accounts_per_branch: settings.number("accounts", 1, 100_000_000)?,
-    };
+    let bank =
+        Bank::new(settings.number("branches", 1, 100_000)?, settings.number("accounts", 1, 100_000_000)?);
     let live_pages = (settings.number::<u64>("live-mib", 1, 1 << 20)? << 20) / PAGE_BYTES;
     let value_bytes = settings.number("value-bytes", 1, 1 << 20)?;
     let updates = settings.number("updates", 1, 1000)?;
@@ -209,11 +208,10 @@ fn run_tpcb(runs: &Runs, bank: &Bank, cleaner: bool, lab: &mut Lab) -> Result<Se
     let options = Options { pool_bytes: runs.pool_bytes, cleaner, ..Options::default() };
     let fill_max = options.fill_max;
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
-    tpcb::load(&store, bank, &mut lab.progress, &lab.cancel)?;
+    bank.load(&store, &mut lab.progress, &lab.cancel)?;
     let counted = Counted::new(&store);
-    let (measured, samples) =
-        sampled(&counted, runs.interval, || tpcb::run(&counted, bank, &runs.load, 0, Duration::ZERO))?;
-    let invariant = tpcb::check(&store, bank, measured.committed_in_all)?;
+    let (measured, samples) = sampled(&counted, runs.interval, || bank.run(&counted, &runs.load))?;
+    let invariant = bank.check(&store, measured.committed_in_all)?;
     store.close()?;
     lab.remove(&path)?;
     if !invariant.holds {

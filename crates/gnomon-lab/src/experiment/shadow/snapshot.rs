@@ -28,7 +28,8 @@ use crate::{
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     store::{GnomonStore, Result, StoreError, number_of, tree},
-    tpcb::{self, Scale as Bank},
+    tpcb::{self, Tpcb as Bank},
+    workload::Workload,
 };
 
 const STATED: [&str; 4] = [
@@ -132,10 +133,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         seed: lab.seed,
         cancel: lab.cancel.clone(),
     };
-    let bank = Bank {
-        branches: settings.number("branches", 1, 100_000)?,
-        accounts_per_branch: settings.number("accounts", 1, 100_000_000)?,
-    };
+    let bank =
+        Bank::new(settings.number("branches", 1, 100_000)?, settings.number("accounts", 1, 100_000_000)?);
     let pool_bytes = settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20;
     let limit = settings.number::<usize>("limit-kib", 1, 1 << 30)? << 10;
     let options = Options { pool_bytes, ..Options::default() };
@@ -157,17 +156,17 @@ fn measure(
 ) -> Result<Run> {
     let path = lab.new_path();
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
-    tpcb::load(&store, bank, &mut lab.progress, &lab.cancel)?;
+    bank.load(&store, &mut lab.progress, &lab.cancel)?;
     let counted = Counted::new(&store);
     let ended = AtomicBool::new(false);
     let (result, seen) = thread::scope(|scope| {
         let reader = scope.spawn(|| read(store.database(), part, interval, &ended));
-        let result = sampled(&counted, interval, || tpcb::run(&counted, bank, load, 0, Duration::ZERO));
+        let result = sampled(&counted, interval, || bank.run(&counted, load));
         ended.store(true, Ordering::Release);
         (result, reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let ((measured, samples), seen) = (result?, seen?);
-    let invariant = tpcb::check(&store, bank, measured.committed_in_all)?;
+    let invariant = bank.check(&store, measured.committed_in_all)?;
     store.close()?;
     lab.remove(&path)?;
     if !invariant.holds {

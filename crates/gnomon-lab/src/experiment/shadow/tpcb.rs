@@ -18,7 +18,8 @@ use crate::{
     },
     report::{Latency, classes},
     store::{GnomonStore, Result, StoreError},
-    tpcb::{self, Scale as Bank},
+    tpcb::{self, Tpcb as Bank},
+    workload::Workload,
 };
 
 const STATED: [&str; 4] = [
@@ -106,15 +107,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let runs: u32 = settings.number("runs", 1, 100)?;
     let measured = Duration::from_secs_f64(settings.number("seconds", 0.01, 86_400.0)?);
     let warm_up = Duration::from_secs_f64(settings.number("warm-up", 0.0, 86_400.0)?);
-    let bank = Bank {
-        branches: settings.number("branches", 1, 100_000)?,
-        accounts_per_branch: settings.number("accounts", 1, 100_000_000)?,
-    };
+    let bank =
+        Bank::new(settings.number("branches", 1, 100_000)?, settings.number("accounts", 1, 100_000_000)?);
     let pool_bytes = settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20;
 
     let loaded = lab.new_path();
     let store = GnomonStore::create(&loaded, tpcb::TABLES, pool_bytes)?;
-    tpcb::load(&store, &bank, &mut lab.progress, &lab.cancel)?;
+    bank.load(&store, &mut lab.progress, &lab.cancel)?;
     store.close()?;
 
     let total = levels.len() as u64 * u64::from(runs);
@@ -153,10 +152,10 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 fn measure(path: &Path, bank: &Bank, load: &Load, pool_bytes: usize) -> Result<Point> {
     let store = GnomonStore::open(path, pool_bytes)?;
     let before = store.database().stats();
-    let measured = tpcb::run(&store, bank, load, 0, Duration::ZERO)?;
+    let measured = bank.run(&store, load)?;
     let stats = store.database().stats();
     let done: Activity = stats.activity.since(&before.activity);
-    let invariant = tpcb::check(&store, bank, measured.committed_in_all)?;
+    let invariant = bank.check(&store, measured.committed_in_all)?;
     store.close()?;
     if !invariant.holds {
         return Err(StoreError::unexpected(format!("the invariant is broken: {}", invariant.detail)));

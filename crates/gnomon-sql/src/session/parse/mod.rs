@@ -61,29 +61,36 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
         ));
     }
     let mut statements = Vec::new();
-    let mut rest = tokens_of(sql)?.peekable();
-    while rest.peek().is_some() {
-        let mut tokens: Vec<TokenWithSpan> = Vec::new();
-        for token in rest.by_ref() {
-            match token.token {
-                Token::SemiColon => break,
-                Token::EOF => {}
-                _ => tokens.push(token),
-            }
-        }
-        if !tokens.is_empty() {
-            statements.push(parse_statement(sql, tokens)?);
+    let mut tokens = tokens_of(sql)?.into_iter().filter(|token| token.token != Token::EOF).peekable();
+    while tokens.peek().is_some() {
+        let statement: Vec<_> = tokens.by_ref().take_while(|token| token.token != Token::SemiColon).collect();
+        if !statement.is_empty() {
+            statements.push(parse_statement(sql, statement)?);
         }
     }
     Ok(statements)
 }
 
 /// The tokens of a text, as the grammar wants them.
-fn tokens_of(sql: &str) -> Result<impl Iterator<Item = TokenWithSpan> + use<>> {
+fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| tokenizer_error(&error, sql))?;
-    Ok(tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).flat_map(split_signs))
+    let mut wanted = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let parts = match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::CustomBinaryOperator(operator) => split_signs(operator),
+            _ => None,
+        };
+        match parts {
+            None => wanted.push(token),
+            Some(parts) => {
+                wanted.extend(parts.into_iter().map(|part| TokenWithSpan { token: part, span: token.span }));
+            }
+        }
+    }
+    Ok(wanted)
 }
 
 /// How deep the parser crate may recurse for a statement of this nesting.
@@ -92,18 +99,17 @@ fn recursion_limit(nesting: usize) -> usize {
 }
 
 /// Cuts the signs off an operator that cannot end in them: `3>-1` compares with -1. An operator of several characters
-/// ends in `+` or `-` only if it has one of the characters that no standard operator has.
-fn split_signs(token: TokenWithSpan) -> Vec<TokenWithSpan> {
-    let Token::CustomBinaryOperator(operator) = &token.token else { return vec![token] };
+/// ends in `+` or `-` only if it has one of the characters that no standard operator has. None if nothing is cut off.
+fn split_signs(operator: &str) -> Option<Vec<Token>> {
     let head = &operator[..operator.trim_end_matches(['+', '-']).len().max(1)];
     if head.len() == operator.len() || operator.contains(|c| "~!@#%^&|`?".contains(c)) {
-        return vec![token];
+        return None;
     }
-    let Ok(mut tokens) = Tokenizer::new(&PostgreSqlDialect {}, head).tokenize() else { return vec![token] };
+    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, head).tokenize().ok()?;
     tokens.extend(
         operator[head.len()..].chars().map(|sign| if sign == '+' { Token::Plus } else { Token::Minus }),
     );
-    tokens.into_iter().map(|part| TokenWithSpan { token: part, span: token.span }).collect()
+    Some(tokens)
 }
 
 fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> {

@@ -80,6 +80,7 @@ fn read<T>(
     // Their places would be taken for places in the statement that uses the text.
     let tokens: Vec<TokenWithSpan> = tokens_of(text)
         .map_err(unreadable)?
+        .into_iter()
         .filter(|token| token.token != Token::EOF)
         .map(|token| TokenWithSpan { token: token.token, span: Span::empty() })
         .collect();

@@ -1,0 +1,3 @@
+//! Experiments on what operations mean: this project's own.
+
+pub mod hot_rows;
