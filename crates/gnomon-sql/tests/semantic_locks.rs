@@ -219,21 +219,45 @@ fn numbers_that_are_read_after_an_update_are_drawn_once() {
 
 #[test]
 fn a_sum_that_waits_for_the_own_row_sees_whole_transfers() {
+    let cases = [
+        ("", "SELECT sum(x.n) FROM t x WHERE x.id = (SELECT max(y.id) FROM t y WHERE y.id = x.id)"),
+        ("DECLARE c CURSOR FOR SELECT 1 FROM other; FETCH c", "SELECT sum(n) FROM t"),
+        ("", "INSERT INTO t SELECT 9, sum(n) FROM t WHERE id IN (1, 2) RETURNING n"),
+        ("", "SELECT sum(n) FROM (SELECT n FROM t WHERE id IN (1, 2) FOR UPDATE) AS locked"),
+        ("", "UPDATE other SET n = (SELECT sum(n) FROM t WHERE id IN (1, 2)) RETURNING n"),
+    ];
+    for (before, sum) in cases {
+        let db = database();
+        let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+        ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 10), (2, 10)");
+        ok(&mut a, "CREATE TABLE other (n int); INSERT INTO other VALUES (1), (2)");
+        ok(&mut b, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 2");
+        ok(&mut b, before);
+        ok(&mut a, "BEGIN; UPDATE t SET n = n - 5 WHERE id = 1; UPDATE t SET n = n + 5 WHERE id = 2");
+        let summing = thread::spawn(move || {
+            ok(&mut b, "SET lock_timeout = 0");
+            value(&mut b, sum)
+        });
+        let mut looks = session(&db, "on");
+        while ok(&mut looks, "SELECT 1 FROM gnomon_locks WHERE NOT granted").rows.is_empty() {
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+        ok(&mut a, "COMMIT");
+        assert_eq!(summing.join().unwrap(), "21", "{before} {sum}");
+    }
+}
+
+/// What only looks at a table, and not at its rows, waits for nobody.
+#[test]
+fn an_explanation_leaves_locks_shared() {
     let db = database();
     let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
-    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 10), (2, 10)");
-    ok(&mut b, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1");
-    ok(&mut a, "BEGIN; UPDATE t SET n = n - 5 WHERE id = 1; UPDATE t SET n = n + 5 WHERE id = 2");
-    let summing = thread::spawn(move || {
-        ok(&mut b, "SET lock_timeout = 0");
-        value(&mut b, "SELECT sum(x.n) FROM t x WHERE x.id = (SELECT max(y.id) FROM t y WHERE y.id = x.id)")
-    });
-    let mut looks = session(&db, "on");
-    while ok(&mut looks, "SELECT 1 FROM gnomon_locks WHERE NOT granted").rows.is_empty() {
-        thread::sleep(std::time::Duration::from_millis(5));
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 10)");
+    for session in [&mut a, &mut b] {
+        ok(session, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1");
     }
-    ok(&mut a, "COMMIT");
-    assert_eq!(summing.join().unwrap(), "21");
+    ok(&mut a, "EXPLAIN SELECT * FROM t; LOCK TABLE t IN ACCESS SHARE MODE");
+    assert_eq!(state(&mut a, "SELECT * FROM t"), SqlState("55P03"));
 }
 
 #[test]

@@ -28,8 +28,8 @@ pub(super) struct Plan {
     pub(super) kind: Kind,
     /// The types of its parameters.
     pub(super) params: Vec<Type>,
-    /// The tables that it looked up.
-    tables: Vec<Arc<Table>>,
+    /// The tables that it looked up, each with how often.
+    tables: Vec<(usize, Arc<Table>)>,
     /// What it was planned with.
     version: u64,
     search_path: Arc<[String]>,
@@ -84,6 +84,14 @@ impl Plan {
             Kind::Update(plan) => plan.table().oid == table.oid,
             Kind::Delete(plan) => plan.table().oid == table.oid,
         }
+    }
+
+    /// The tables that it reads at its snapshot, and not only to find the rows that it writes.
+    fn tables_read(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let is_read = |(look_ups, table): &&(usize, Arc<Table>)| {
+            matches!(self.kind, Kind::Query(_)) || *look_ups > usize::from(self.writes_to(table))
+        };
+        self.tables.iter().filter(is_read).map(|(_, table)| table)
     }
 
     /// The lines of EXPLAIN, where updates that commute share locks or not.
@@ -175,7 +183,8 @@ impl Session {
         let time_zone = self.settings.zone().name().to_owned();
         self.with_types(|types, view| {
             let (kind, params) = bind(statement, overriding, types, view, params)?;
-            let (tables, version) = (view.tables(), view.catalog.version);
+            let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
+            let version = view.catalog.version;
             Ok(Arc::new(Plan { kind, params, tables, version, search_path, time_zone }))
         })
     }
@@ -227,7 +236,7 @@ impl Session {
 
     fn lock_plan(&mut self, plan: &Plan) -> gnomon::Result<()> {
         let Some(engine) = self.current.engine.as_mut() else { return Ok(()) };
-        for table in &plan.tables {
+        for (_, table) in &plan.tables {
             let lock = match plan.writes_to(table) {
                 true => TreeLock::IntentionExclusive,
                 false => TreeLock::Access,
@@ -243,11 +252,23 @@ impl Session {
         for table in tables {
             engine.lock_tree(table.tree, TreeLock::Access)?;
         }
-        Ok(engine.start_statement()?)
+        engine.start_statement()?;
+        self.observe(tables.iter())
+    }
+
+    /// Before a statement that has begun reads tables: what it sees of rows that this transaction has updated without
+    /// seeing them is to be final.
+    pub(super) fn observe<'t>(&mut self, tables: impl Iterator<Item = &'t Arc<Table>>) -> Result<()> {
+        let engine = self.engine()?;
+        for table in tables {
+            engine.observe_tree(table.tree)?;
+        }
+        Ok(())
     }
 
     /// Runs a plan whose statement has begun, to its end. Returns the command tag.
     pub(super) fn run_plan(&mut self, plan: &Plan, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
+        self.observe(plan.tables_read())?;
         if let Some(columns) = plan.columns() {
             sink.columns(&columns)?;
         }
@@ -282,6 +303,7 @@ impl Session {
     /// Starts a plan whose statement has begun, for a portal or cursor that fetches some rows at a time. DML runs
     /// to its end; its rows are kept.
     pub(super) fn start_plan(&mut self, plan: &Plan, params: &[Datum]) -> Result<Running> {
+        self.observe(plan.tables_read())?;
         match &plan.kind {
             Kind::Query(planned) => Ok(Running::Query(Box::new(planned.open()))),
             _ => {

@@ -39,6 +39,11 @@ impl View {
         self.tables.borrow().iter().skip(mark).any(|table| table.oid == oid)
     }
 
+    /// How often a table was looked up.
+    pub(super) fn look_ups(&self, oid: Oid) -> usize {
+        self.tables.borrow().iter().filter(|table| table.oid == oid).count()
+    }
+
     /// The tables that were looked up, each once.
     pub(super) fn tables(&self) -> Vec<Arc<Table>> {
         let mut tables: Vec<Arc<Table>> = Vec::new();

@@ -21,6 +21,9 @@ use smallvec::SmallVec;
 
 use crate::TxnId;
 
+/// Of room for more quantities than this, nothing is kept for whoever locks the key next.
+const SPARE_MAX: usize = 4;
+
 /// What a request wants of one quantity: to change it by `delta`, if it is within `min..=max` afterwards. With a delta
 /// of zero it is a condition. Values count what the owner has changed itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,7 +248,11 @@ impl Escrow {
 
     /// Forgets everything: nobody holds the lock any more.
     pub(super) fn clear(&mut self) {
-        self.accounts.clear();
+        if self.accounts.capacity() > SPARE_MAX {
+            self.accounts = Vec::new();
+        } else {
+            self.accounts.clear();
+        }
     }
 
     /// Ends an owner: what it changed is committed, or was never there.

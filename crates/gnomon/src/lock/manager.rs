@@ -157,7 +157,8 @@ impl LockManager {
                     txn,
                     mode: table.modes.name(mode),
                     waiting_since: waiter.map(|w| w.since),
-                    pending,
+                    // Who holds it alone claims nothing: what it changes is not among what is pending.
+                    pending: if table.modes.admits(mode, mode) { pending } else { Vec::new() },
                     claims: waiter
                         .and_then(|w| w.claims.as_ref())
                         .map_or_else(Vec::new, |c| c.claims.to_vec()),

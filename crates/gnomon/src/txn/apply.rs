@@ -98,7 +98,7 @@ impl Transaction {
             let mark = self.locks.mark();
             let applied = self.apply_in(&used, key, operation.clone(), &call.args);
             if matches!(applied, Err(Error::Deadlock)) {
-                self.note_locked_again(&used, key);
+                self.note_conversion(&used, key);
             }
             let applied = match (applied, self.options.isolation) {
                 (Ok(applied), _) => applied,
@@ -216,7 +216,7 @@ impl Transaction {
         }
         self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
         if !is_exclusive && self.options.isolation == Isolation::ReadCommitted {
-            self.unobserved.push((used.id, key.into()));
+            self.unobserved.entry(used.id).or_default().insert(key.into());
         }
         Ok(Applied::Done)
     }
@@ -227,7 +227,7 @@ impl Transaction {
             Some(key_mode::X) => matches!(self.writes.get(used.id, key), Some(Write::Apply(_))),
             Some(_) => false,
             None if self.options.isolation == Isolation::Snapshot => false,
-            None => used.state.as_ref().is_some_and(|state| state.takes_turn_alone()),
+            None => used.state.as_ref().is_some_and(|state| state.take_turn_alone()),
         }
     }
 
@@ -326,7 +326,8 @@ impl Transaction {
         let Some(newest) = newest.filter(|_| self.options.isolation == Isolation::ReadCommitted) else {
             return Ok(false);
         };
-        self.see_at_least(newest);
+        // Later snapshots include what this was built on.
+        self.newest();
         Ok(self.snapshot().is_some_and(|snapshot| snapshot < newest))
     }
 
@@ -336,32 +337,38 @@ impl Transaction {
         self.observe(&used, key)
     }
 
-    /// Under READ COMMITTED, before a statement that reads a tree takes its snapshot: that is to include what others have
-    /// changed of keys that this transaction has applied operations to, or it would show a part of what they did.
-    pub(super) fn observe_before_snapshot(&mut self, tree: TreeId) -> Result<()> {
+    /// Before a statement that reads a tree at a snapshot, of which nothing was read yet. Under READ COMMITTED, that
+    /// snapshot is to include what others have changed of keys of the tree that this transaction has applied operations
+    /// to, or the statement would see a part of what they did: the locks on all such keys, whichever of them it will
+    /// read, are converted to exclusive ones. [`Transaction::scan`] does the same for its own tree.
+    ///
+    /// # Errors
+    /// Those of locks.
+    pub fn observe_tree(&mut self, tree: TreeId) -> Result<()> {
         if self.options.isolation != Isolation::ReadCommitted || self.snapshot().is_some() {
             return Ok(());
         }
-        while let Some(at) = self.unobserved.iter().position(|(of, _)| *of == tree) {
-            let key = self.unobserved[at].1.clone();
+        while let Some(key) = self.unobserved.get(&tree).and_then(BTreeSet::first).cloned() {
             if matches!(self.writes.get(tree, &key), Some(Write::Apply(_))) {
                 self.observe_in(tree, &key)?;
             }
-            self.unobserved.swap_remove(at);
+            // It stays in the list if that fails: the transaction may go on.
+            self.unobserved.entry(tree).or_default().remove(&key);
         }
         Ok(())
     }
 
-    fn lock_alone(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        self.note_locked_again(used, key);
+    pub(super) fn lock_alone(&mut self, used: &Used, key: &[u8]) -> Result<()> {
+        self.note_conversion(used, key);
         self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)
     }
 
-    /// Before a key is locked, or something of it claimed, that the transaction may have locked together with others: who
-    /// does so will do it again. Before it waits, since the victim of a deadlock is to teach it, too.
-    pub(super) fn note_locked_again(&self, used: &Used, key: &[u8]) {
+    /// Before a key is locked that the transaction may have locked together with others, and after a second claim on it
+    /// was a deadlock: what transactions like this one do will be done again. It is noted before the wait, so that the
+    /// victim of a deadlock teaches it, too.
+    pub(super) fn note_conversion(&self, used: &Used, key: &[u8]) {
         if let (Some(state), Some(Write::Apply(_))) = (&used.state, self.writes.get(used.id, key)) {
-            state.note_observed();
+            state.note_conversion();
         }
     }
 

@@ -155,12 +155,13 @@ pub(super) fn patch_in_order(
     let mut pages = pages;
     let changed_bytes = writes.changed_bytes();
     let csn = pages.take_csn();
+    // Otherwise earlier commits may be patched beneath it, and what it does to a value's length is not final.
+    let is_next = inner.timeline.watermark().0 + 1 == csn.0;
     let Patched { changed, bytes, mut grown } = first(&pages, csn)
         .and_then(|()| patch(inner, &pages, csn, writes))
         .map_err(|error| inner.store.poison(&error))?;
     inner.timeline.patched(csn, changed, bytes);
-    if inner.timeline.watermark() < csn {
-        // Earlier commits are patched beneath it still, and it may come to more than now.
+    if !is_next {
         grown.0.clear();
     }
     inner.store.note_changed(changed_bytes);

@@ -57,6 +57,7 @@ mod epoch;
 mod large;
 mod prepared;
 mod range;
+mod savepoint;
 #[cfg(all(test, shuttle))]
 mod schedules;
 #[cfg(all(test, not(shuttle)))]
@@ -76,5 +77,6 @@ pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
 pub use range::{Direction, KeyRange};
-pub use transaction::{Isolation, RowLock, Savepoint, Transaction, TreeLock, TreeOptions, TxnOptions};
+pub use savepoint::Savepoint;
+pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TreeOptions, TxnOptions};
 pub use verify::{VerifiedTree, VerifyReport, verify};

@@ -670,3 +670,41 @@ fn takings() {
 fn shuttle_what_was_taken_was_there() {
     check_random("takings", SEEDS, takings);
 }
+
+/// Somebody writes an account behind another's transfer and sums all of them, while a commit elsewhere holds up what
+/// snapshots include.
+fn sums_after_writes(race: Option<PlantedRace>) {
+    let world = World::new(race);
+    let elsewhere = thread::spawn({
+        let world = world.clone();
+        move || {
+            let mut txn = world.begin(Isolation::ReadCommitted);
+            (0..4).for_each(|key| txn.put(world.tree, &[b'b', key], b"").unwrap());
+            txn.commit_ticket().unwrap();
+        }
+    });
+    let mover = thread::spawn({
+        let world = world.clone();
+        move || (0..2).for_each(|_| assert!(world.transfer(Isolation::ReadCommitted).unwrap()))
+    });
+    let mut txn = world.begin(Isolation::ReadCommitted);
+    let own = txn.get_locked(world.tree, &[0], RowLock::Exclusive).unwrap().unwrap();
+    txn.put(world.tree, &[0], &own).unwrap();
+    txn.start_statement().unwrap();
+    let sum: i64 =
+        (0..ACCOUNTS).map(|account| decode(&txn.get(world.tree, &[account]).unwrap().unwrap()).0).sum();
+    assert_eq!(sum, START * i64::from(ACCOUNTS), "a part of a transfer");
+    txn.rollback();
+    elsewhere.join().unwrap();
+    mover.join().unwrap();
+}
+
+#[test]
+fn shuttle_who_has_written_sees_whole_transfers() {
+    check_random("sums after writes", SEEDS, || sums_after_writes(None));
+}
+
+#[test]
+fn shuttle_finds_a_snapshot_behind_own_writes_and_repeats_it() {
+    catch(PlantedRace::SnapshotBehindOwnWrites, sums_after_writes);
+}

@@ -27,8 +27,8 @@ pub(super) struct TreeState {
     alone: AtomicU32,
 }
 
-/// After a transaction has read a key that it had applied an operation to, so many operations on the tree lock their
-/// keys exclusively: who does as it did would otherwise wait for others who do the same.
+/// After a transaction has locked a key again that it had applied an operation to, so many operations on the tree lock
+/// their keys exclusively at once: two who did as it did would be a deadlock.
 const ALONE: u32 = if cfg!(test) { 4 } else { 10_000 };
 
 impl TreeState {
@@ -43,17 +43,19 @@ impl TreeState {
         }
     }
 
-    /// Notes that a transaction has read a key that it had applied an operation to.
-    pub fn note_observed(&self) {
+    /// Notes that a transaction converts the lock that it shares on a key with others who apply operations.
+    pub fn note_conversion(&self) {
         self.alone.store(ALONE, Ordering::Relaxed);
     }
 
-    /// Whether an operation is to lock its key exclusively, since it will probably be read; the next ones may not need to.
-    pub fn takes_turn_alone(&self) -> bool {
-        let left = self.alone.load(Ordering::Relaxed);
-        // Counts that are lost are no matter; a note that is not yet counted down must not be.
-        left > 0 && self.alone.compare_exchange(left, left - 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            || left > 1
+    /// Whether an operation is to lock its key exclusively, since that will probably be asked for later; counts it.
+    pub fn take_turn_alone(&self) -> bool {
+        // The load spares those who need not count the write.
+        self.alone.load(Ordering::Relaxed) > 0
+            && self
+                .alone
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .is_ok()
     }
 
     pub fn add_pending(&self, key: &[u8]) {

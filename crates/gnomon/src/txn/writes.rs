@@ -268,13 +268,11 @@ impl WriteSet {
     }
 
     /// The keys that operations are applied to.
-    pub fn applied(&self) -> impl Iterator<Item = (TreeId, Box<[u8]>)> {
-        let keys = |(tree, writes): (&TreeId, &TreeWrites)| {
-            let tree = *tree;
-            let applied = writes.keys.iter().filter(|(_, write)| matches!(write, Write::Apply(_)));
-            applied.map(move |(key, _)| (tree, key.clone())).collect::<Vec<_>>()
-        };
-        self.trees.iter().flat_map(keys)
+    pub fn keys_with_calls(&self) -> impl Iterator<Item = (TreeId, &[u8])> {
+        self.trees.iter().flat_map(|(tree, writes)| {
+            let with_calls = writes.keys.iter().filter(|(_, write)| matches!(write, Write::Apply(_)));
+            with_calls.map(|(key, _)| (*tree, &**key))
+        })
     }
 
     /// What it says of a key.

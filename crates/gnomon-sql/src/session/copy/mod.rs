@@ -218,6 +218,7 @@ impl Session {
             return Ok(false);
         }
         self.engine()?.start_statement()?;
+        self.observe(tables.iter())?;
         Ok(true)
     }
 }

@@ -143,7 +143,10 @@ impl Unseen {
                 parts.into_iter().filter(|part| part.columns().iter().any(changed) || !part.is_immutable())
             {
                 match bound(&part, table, &known) {
-                    Some(bound) if bound.comparison != Comparison::Equal => unseen.checks.push(bound),
+                    // Only what is added to is watched while others change it, too.
+                    Some(bound) if bound.comparison != Comparison::Equal && changed(&bound.column) => {
+                        unseen.checks.push(bound);
+                    }
                     _ => return seen(format!("constraint {} is more than a bound of a number", check.name)),
                 }
             }

@@ -340,6 +340,8 @@ pub(crate) enum PlantedRace {
     ReplacedUnseen,
     /// Operations on one key have the versions of the order in which they were patched.
     VersionsInPatchOrder,
+    /// A statement's snapshot does not wait for what the transaction has built on.
+    SnapshotBehindOwnWrites,
 }
 
 /// How much of the store is in use.
