@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || usage
 
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1 || true)
 [ -n "$bin" ] && [ -x "$bin/initdb" ] || {
   echo "PostgreSQL is missing: apt-get install --no-install-recommends postgresql" >&2
   exit 1

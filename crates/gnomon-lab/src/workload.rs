@@ -117,6 +117,7 @@ pub fn bench<W: Workload>(
                 Recovery::Shadow => GnomonStore::create(directory, W::TABLES.len(), pool_bytes)?,
             };
             let store = store.with_semantic_locks(settings.semantic_locks);
+            let name = store.name().to_owned();
             let (measured, mut invariant) = run(workload, &store, &load, progress)?;
             store.close()?;
             if invariant.holds {
@@ -126,7 +127,7 @@ pub fn bench<W: Workload>(
                     if invariant.holds { ", also after reopening" } else { " after reopening" };
                 reopened.close()?;
             }
-            ("gnomon".to_owned(), measured, invariant)
+            (name, measured, invariant)
         }
         Place::Server(server) => {
             let store = SqlStore::create(server, W::TABLES, settings.clients, settings.semantic_locks)?;

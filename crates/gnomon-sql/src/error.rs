@@ -356,9 +356,11 @@ impl From<gnomon::Error> for SqlError {
             _ => (SqlState::IO_ERROR, error.to_string()),
         };
         let hint = match error {
+            E::Deadlock => "The transaction might succeed if retried.",
             E::DiskFull => {
                 "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
             }
+            E::CannotPrepare(_) => "COMMIT it instead, or run it again in parts that can be prepared.",
             E::TooManyPrepared { max } if max > 0 => {
                 "COMMIT PREPARED or ROLLBACK PREPARED those that pg_prepared_xacts lists and nobody will end, \
                  or let there be more (max_prepared_transactions)."

@@ -229,7 +229,10 @@ fn a_sum_that_waits_for_the_own_row_sees_whole_transfers() {
     for (before, sum) in cases {
         let db = database();
         let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
-        ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 10), (2, 10)");
+        ok(
+            &mut a,
+            "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL); INSERT INTO t VALUES (1, 10), (2, 10)",
+        );
         ok(&mut a, "CREATE TABLE other (n int); INSERT INTO other VALUES (1), (2)");
         ok(&mut b, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 2");
         ok(&mut b, before);

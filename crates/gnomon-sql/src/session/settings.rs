@@ -241,6 +241,14 @@ fn custom_name(name: &str) -> Result<Arc<str>> {
         )
         .detail("Custom parameter names must be two or more simple identifiers separated by dots."));
     }
+    // A name that is misspelt must not pass for a setting of the client's own.
+    if name.to_lowercase().starts_with("gnomon.") {
+        return Err(SqlError::new(
+            SqlState::INVALID_NAME,
+            format!("invalid configuration parameter name \"{name}\""),
+        )
+        .detail("\"gnomon\" is a reserved prefix."));
+    }
     Ok(name.to_lowercase().into())
 }
 

@@ -123,8 +123,7 @@ impl<'a> Outgoing<'a> {
         held.visit_held(|name, mode| {
             let of_write = match (name.table, name.part) {
                 (KEYS, Part::Key(key)) => match writes.get(TreeId(name.space), key) {
-                    Some(Write::Apply(_)) => mode == key_mode::X || op::is_shared(mode),
-                    // Operations that were replaced behind a lock on the whole tree have left theirs.
+                    // Operations leave a shared mode, also if they were replaced behind a lock on the whole tree.
                     Some(_) => mode == key_mode::X || op::is_shared(mode),
                     None => false,
                 },

@@ -152,8 +152,8 @@ impl InsertPlan {
         if let Some(source) = &self.source {
             lines.extend(indent(crate::query::plan::explain(source)));
         }
-        if let (Some(Conflict { update: Some(update), .. }), true) = (&self.conflict, semantic_locks) {
-            lines.push(explain_lock(&update.unseen));
+        if let Some(Conflict { update: Some(update), .. }) = &self.conflict {
+            lines.push(explain_lock(&update.unseen, semantic_locks));
         }
         lines
     }

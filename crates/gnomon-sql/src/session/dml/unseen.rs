@@ -6,7 +6,7 @@
 //! CHECK constraints, and those of the column's type.
 //!
 //! Whatever the operation cannot do, down to raising the right error, is left to the same statement under an exclusive
-//! lock: so a statement's row count and errors are never others.
+//! lock: so a statement's row count and errors are those of exclusive locks, but for 40P01 and 40001.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -94,7 +94,6 @@ impl Unseen {
         checks: &[BoundCheck],
     ) -> Result<Unseen, Seen> {
         let known = |expr: &Expr| is_known(expr, table.columns.len());
-        let name = |column: usize| table.columns[column].name.as_str();
         let mut unseen = Unseen {
             widths: Vec::new(),
             conditions: Vec::new(),
@@ -107,24 +106,7 @@ impl Unseen {
             if let Some(index) = table.all_indexes().find(|index| index.columns.contains(position)) {
                 return seen(format!("{} is a column of index {}", column.name, index.name));
             }
-            let number = number_of(column.ty);
-            let becomes = match number {
-                None if known(expr) => {
-                    Becomes::Value { value: expr.clone(), ty: column.ty, not_null: column.not_null }
-                }
-                Some((number, precision)) => match addition(expr, *position, column) {
-                    Some((subtracted, by)) if known(by) => {
-                        Becomes::More { number, subtracted, by: by.clone(), precision }
-                    }
-                    _ => {
-                        return seen(format!(
-                            "{} is set to something else than a sum of itself and a value",
-                            column.name
-                        ));
-                    }
-                },
-                None => return seen(format!("{} is set to something else than a value", column.name)),
-            };
+            let becomes = becomes(column, *position, expr, &known)?;
             let how = if matches!(becomes, Becomes::More { .. }) { "is added to" } else { "is set" };
             unseen.names.push((column.name.clone(), how));
             unseen.changes.push((*position, becomes));
@@ -153,7 +135,7 @@ impl Unseen {
         }
         let last = unseen.columns().max().unwrap_or(0);
         if u16::try_from(last).is_err() {
-            return seen(format!("{} is too far behind", name(last)));
+            return seen(format!("{} is too far behind", table.columns[last].name));
         }
         unseen.widths = table.columns[..=last].iter().map(|column| rows::width(column.ty.ty)).collect();
         Ok(unseen)
@@ -258,7 +240,29 @@ impl Bound {
     }
 }
 
-/// Whether it can be computed without the row, as often as one likes: columns from `width` on are those of a row that is known.
+/// What becomes of a column that an expression is assigned to.
+fn becomes(
+    column: &Column,
+    position: usize,
+    expr: &Expr,
+    known: &dyn Fn(&Expr) -> bool,
+) -> Result<Becomes, Seen> {
+    match number_of(column.ty) {
+        Some((number, precision)) => match addition(expr, position, column) {
+            Some((subtracted, by)) if known(by) => {
+                Ok(Becomes::More { number, subtracted, by: by.clone(), precision })
+            }
+            _ => seen(format!("{} is set to something else than a sum of itself and a value", column.name)),
+        },
+        None if known(expr) => {
+            Ok(Becomes::Value { value: expr.clone(), ty: column.ty, not_null: column.not_null })
+        }
+        None => seen(format!("{} is set to something else than a value", column.name)),
+    }
+}
+
+/// Whether it can be computed without the row, as often as one likes: columns from `width` on are those of a row that
+/// is known.
 fn is_known(expr: &Expr, width: usize) -> bool {
     !expr.has_subquery() && !expr.is_volatile() && expr.columns().iter().all(|column| *column >= width)
 }

@@ -173,7 +173,7 @@ impl UpdatePlan {
     /// What EXPLAIN prints; with how its row is locked, if there is a choice.
     pub(in crate::session) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = explain("Update", &self.table, &self.targets);
-        lines.extend(semantic_locks.then(|| explain_lock(&self.unseen)));
+        lines.push(explain_lock(&self.unseen, semantic_locks));
         lines
     }
 
@@ -332,8 +332,9 @@ fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
 }
 
 /// How rows are locked, and why, for EXPLAIN.
-pub(super) fn explain_lock(unseen: &Result<Arc<Unseen>, Seen>) -> String {
+pub(super) fn explain_lock(unseen: &Result<Arc<Unseen>, Seen>, semantic_locks: bool) -> String {
     match unseen {
+        _ if !semantic_locks => "  Row Lock: exclusive (gnomon.semantic_locks is off)".into(),
         Ok(unseen) => format!("  Row Lock: update ({unseen})"),
         Err(seen) => format!("  Row Lock: exclusive ({seen})"),
     }
