@@ -250,6 +250,54 @@ fn a_sum_that_waits_for_the_own_row_sees_whole_transfers() {
     }
 }
 
+/// Who has updated a row would have it locked otherwise: what he is told of it later stays so until he ends.
+#[test]
+fn a_refusal_of_an_updated_row_stays_so() {
+    let take = "UPDATE t SET s = s - 5 WHERE id = 1 AND s >= 5";
+    let give = "UPDATE t SET s = s + 5 WHERE id = 1";
+    let db = database();
+    let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, s int NOT NULL); INSERT INTO t VALUES (1, 0, 0)");
+    ok(&mut a, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1; SAVEPOINT s");
+    assert_eq!(ok(&mut a, take).affected, 0);
+    assert_eq!(state(&mut b, give), SqlState("55P03"), "the next look at it would be another");
+    ok(&mut b, "UPDATE t SET n = n + 1, s = s + 4 WHERE id = 1");
+    assert_eq!(ok(&mut a, take).affected, 0);
+    ok(&mut a, "ROLLBACK TO s");
+    ok(&mut b, give);
+    assert_eq!(ok(&mut a, take).affected, 1, "what was told was undone");
+    ok(&mut a, "COMMIT");
+    assert_eq!(ok(&mut b, "SELECT n, s FROM t").rows, [["2", "4"]]);
+}
+
+/// Two who each update the row and find that the other's update is missing are in no order.
+#[test]
+fn who_was_refused_in_its_snapshot_has_read_the_row() {
+    for order in [[0, 1], [1, 0]] {
+        let db = database();
+        let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
+        let mut ended = [false; 2];
+        ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, s int NOT NULL)");
+        ok(&mut a, "INSERT INTO t VALUES (1, 0, 0)");
+        for session in [&mut a, &mut b] {
+            ok(session, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        }
+        let statements = [
+            ["UPDATE t SET n = n + 1 WHERE id = 1", "UPDATE t SET s = s - 5 WHERE id = 1 AND s >= 5"],
+            ["UPDATE t SET s = s + 5 WHERE id = 1", "UPDATE t SET n = n - 1 WHERE id = 1 AND n >= 1"],
+        ];
+        for step in order {
+            for ((session, statements), ended) in [&mut a, &mut b].into_iter().zip(statements).zip(&mut ended) {
+                *ended = *ended || run(session, statements[step]).is_err();
+            }
+        }
+        for (session, ended) in [&mut a, &mut b].into_iter().zip(&mut ended) {
+            *ended = *ended || run(session, "COMMIT").is_err();
+        }
+        assert!(ended.contains(&true), "{order:?}: both committed");
+    }
+}
+
 /// What only looks at a table, and not at its rows, waits for nobody.
 #[test]
 fn an_explanation_leaves_locks_shared() {

@@ -96,6 +96,7 @@ impl Transaction {
                 return Err(Error::KeyTooLong { bytes: key.len(), max });
             }
             let mark = self.locks.mark();
+            let is_applied = matches!(self.writes.get(tree, key), Some(Write::Apply(_)));
             let applied = self.apply_in(&used, key, operation.clone(), &call.args);
             if matches!(applied, Err(Error::Deadlock)) {
                 self.note_conversion(&used, key);
@@ -114,6 +115,8 @@ impl Transaction {
             };
             match (applied, self.options.isolation) {
                 (Applied::Done, _) | (Applied::Refused(_), Isolation::Serializable) => return Ok(applied),
+                // A key that it has changed would be locked otherwise: what it was told of it stays so.
+                (Applied::Refused(_), _) if is_applied => return Ok(applied),
                 (_, Isolation::ReadCommitted | Isolation::Snapshot) => {
                     // Nothing was changed, and nothing that was seen needs to stay.
                     self.locks.release_since(mark);
@@ -159,8 +162,11 @@ impl Transaction {
             let seen = self.with_calls(used.id, key, seen)?;
             let claims = operation.operation.claims(args, &seen)?;
             if let Some(refused) = first_refused(&claims) {
-                // It has seen that, so others must not have changed it when it writes the key after all.
-                self.note_read(used.id, key);
+                // It has seen that, so others must not have changed it if it writes the key, before or after.
+                match self.writes.get(used.id, key) {
+                    Some(Write::Apply(_)) => self.observe(used, key).map(|_| ())?,
+                    _ => self.note_read(used.id, key),
+                }
                 return Ok(Applied::Refused(refused));
             }
         }
@@ -185,7 +191,8 @@ impl Transaction {
             false => {
                 let interrupt = self.options.interrupt.clone();
                 let options = self.wait_options(interrupt.as_deref());
-                let keeps_refusal = self.options.isolation == Isolation::Serializable;
+                let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
+                let keeps_refusal = self.options.isolation == Isolation::Serializable || is_applied;
                 self.locks.claim(name, &claims, keeps_refusal, &options)?
             }
         };
