@@ -11,8 +11,8 @@ use crate::Failure;
 
 /// Shows the disks of a database, or adds one.
 ///
-/// A database is kept in one directory, or spread over several on different disks; a mirrored one has two copies of each
-/// page, on different disks. Any of its directories leads to the others: each names all, in the file `disks`.
+/// A database is kept in one directory, or spread over several on different disks; a mirrored one has two copies of
+/// each page, on different disks. Any of its directories leads to the others: each names all, in the file `disks`.
 #[derive(Args)]
 pub struct Disk {
     #[command(subcommand)]
@@ -47,7 +47,8 @@ struct List {
 }
 
 /// Adds a disk to a database. Of a mirrored one, pages that lack a copy get it there: those that were on a disk that is
-/// lost, too. This goes on until all are copied; cut short, it goes on when the database is opened next, beside all else.
+/// lost, too. This goes on until all are copied; cut short, it goes on when the database is opened next, beside all
+/// else.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

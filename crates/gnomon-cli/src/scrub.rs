@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::Failure;
 
-/// Reads every copy of every page, and of the page table pointer. In a mirrored database what is damaged gets a new copy
-/// made of the other one; what is damaged of free space is zeroed.
+/// Reads every copy of every page, and of the page table pointer. In a mirrored database what is damaged gets a new
+/// copy made of the other one; what is damaged of free space is zeroed.
 ///
 /// Exits with 1 if something is lost, or copies are missing that there is no room for.
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! Counters: adding one to a counter that may not be there yet.
 //!
-//! The counters are chosen by Zipf's law, and at the beginning there are none. A transaction is one operation: add one to
-//! the counter, or insert it with one.
+//! The counters are chosen by Zipf's law, and at the beginning there are none. A transaction is one operation: add one
+//! to the counter, or insert it with one.
 //!
 //! The invariant: the counters sum to the number of committed transactions.
 

@@ -49,8 +49,8 @@ pub struct Measured {
     pub committed_in_all: u64,
     /// Latencies of the committed transactions, in microseconds.
     pub latency_us: Histogram<u64>,
-    /// Of the clients' time while it was measured, the part that they waited for locks, if the store tells: a wait counts
-    /// as a whole when it ends, so that of a short run it may be more than all.
+    /// Of the clients' time while it was measured, the part that they waited for locks, if the store tells: a wait
+    /// counts as a whole when it ends, so that of a short run it may be more than all.
     pub lock_wait_share: Option<f64>,
 }
 

@@ -14,8 +14,8 @@
 //! A workload is durable unless its settings say otherwise, repeats its operations from a seed (their interleaving is
 //! the machine's), and checks at its end that what it did is what is stored.
 //!
-//! Not done here: comparing with other embedded stores. They stand in a package of their own (`peers`), so that building
-//! Gnomon does not build them.
+//! Not done here: comparing with other embedded stores. They stand in a package of their own (`peers`), so that
+//! building Gnomon does not build them.
 
 pub mod argument;
 pub mod counter;

@@ -3,12 +3,12 @@
 //!
 //! Promises: a client has a connection of its own, and statements are prepared once on each. A transaction of several
 //! statements is `BEGIN`, these, `COMMIT`, at the server's default isolation; one of a single statement is only that. A
-//! number is added to by one UPDATE without a look at it; where the number must be within bounds, they stand in the WHERE,
-//! and a row count of 0 is a refusal: workloads add with bounds to rows that exist. SQLSTATEs 40001 and 40P01 ask for
-//! another try.
+//! number is added to by one UPDATE without a look at it; where the number must be within bounds, they stand in the
+//! WHERE, and a row count of 0 is a refusal: workloads add with bounds to rows that exist. SQLSTATEs 40001 and 40P01
+//! ask for another try.
 //!
-//! Tables have names with [`TABLE_PREFIX`], columns of type bigint and one of text with the filler. They are dropped and
-//! made anew at the beginning, and stay at the end.
+//! Tables have names with [`TABLE_PREFIX`], columns of type bigint and one of text with the filler. They are dropped
+//! and made anew at the beginning, and stay at the end.
 
 use std::{
     collections::HashMap,

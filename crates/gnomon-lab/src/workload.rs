@@ -1,8 +1,9 @@
-//! What workloads have in common: how long they run, where, and with how many clients; loading; and the course of a run.
+//! What workloads have in common: how long they run, where, and with how many clients; loading; and the course of a
+//! run.
 //!
 //! Promises: a workload that is a [`Workload`] runs in this process and on a server in the same way ([`bench()`]): its
-//! tables are made anew and loaded, its clients run in a closed loop, and then its invariant is checked, in this process
-//! once more after closing and opening the database. Whatever fails or is canceled leaves no report.
+//! tables are made anew and loaded, its clients run in a closed loop, and then its invariant is checked, in this
+//! process once more after closing and opening the database. Whatever fails or is canceled leaves no report.
 
 use std::{path::PathBuf, time::Duration};
 

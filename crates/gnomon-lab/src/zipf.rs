@@ -17,8 +17,8 @@ const SPREAD_SEED: u64 = 0x5eed_0f21_bf00;
 pub struct Skew {
     /// The exponent of Zipf's law: how uneven the choice is, from 0 to 5.
     ///
-    /// What has rank r is chosen as often as 1 / r^S. With 2, 61 of 100 choices are the first one; with 0 all are equally
-    /// likely. Which has which rank is always the same.
+    /// What has rank r is chosen as often as 1 / r^S. With 2, 61 of 100 choices are the first one; with 0 all are
+    /// equally likely. Which has which rank is always the same.
     #[arg(long, value_name = "S", default_value = "2", value_parser = parse_exponent)]
     pub zipf: f64,
 }

@@ -1,4 +1,5 @@
-//! Updates that share locks: that nobody can tell them from others by their counts and errors, and that they do not wait.
+//! Updates that share locks: that nobody can tell them from others by their counts and errors, and that they do not
+//! wait.
 
 mod support;
 
@@ -257,7 +258,10 @@ fn a_refusal_of_an_updated_row_stays_so() {
     let give = "UPDATE t SET s = s + 5 WHERE id = 1";
     let db = database();
     let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
-    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, s int NOT NULL); INSERT INTO t VALUES (1, 0, 0)");
+    ok(
+        &mut a,
+        "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, s int NOT NULL); INSERT INTO t VALUES (1, 0, 0)",
+    );
     ok(&mut a, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1; SAVEPOINT s");
     assert_eq!(ok(&mut a, take).affected, 0);
     assert_eq!(state(&mut b, give), SqlState("55P03"), "the next look at it would be another");
@@ -287,7 +291,8 @@ fn who_was_refused_in_its_snapshot_has_read_the_row() {
             ["UPDATE t SET s = s + 5 WHERE id = 1", "UPDATE t SET n = n - 1 WHERE id = 1 AND n >= 1"],
         ];
         for step in order {
-            for ((session, statements), ended) in [&mut a, &mut b].into_iter().zip(statements).zip(&mut ended) {
+            for ((session, statements), ended) in [&mut a, &mut b].into_iter().zip(statements).zip(&mut ended)
+            {
                 *ended = *ended || run(session, statements[step]).is_err();
             }
         }

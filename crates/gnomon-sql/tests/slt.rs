@@ -1,8 +1,8 @@
 //! Runs the scripts in `tests/slt` over sessions of a database in memory.
 //!
-//! `connection NAME` in front of a record runs it in another session of the same database. NULL prints as `NULL`, an empty
-//! text as `(empty)`. What follows a line `--data` in a statement is the data of its COPY FROM STDIN; COPY TO returns
-//! its lines as rows of one column.
+//! `connection NAME` in front of a record runs it in another session of the same database. NULL prints as `NULL`, an
+//! empty text as `(empty)`. What follows a line `--data` in a statement is the data of its COPY FROM STDIN; COPY TO
+//! returns its lines as rows of one column.
 
 mod support;
 

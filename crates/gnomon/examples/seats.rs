@@ -1,9 +1,9 @@
 //! An operation of one's own: seats of a hall, which many book at the same time.
 //!
-//! The value is the hall's capacity (2 bytes, little-endian), then a bit for each seat, set if it is booked. Each seat is
-//! a quantity: 1 while it is free, 0 when it is booked. To book takes one of it, which cannot go below 0; to cancel adds
-//! one, which cannot go above 1. So bookings of different seats wait for nobody, and of two who want the same seat one
-//! gets it, or is told at once.
+//! The value is the hall's capacity (2 bytes, little-endian), then a bit for each seat, set if it is booked. Each seat
+//! is a quantity: 1 while it is free, 0 when it is booked. To book takes one of it, which cannot go below 0; to cancel
+//! adds one, which cannot go above 1. So bookings of different seats wait for nobody, and of two who want the same seat
+//! one gets it, or is told at once.
 //!
 //! `cargo run --example seats` books a hall out; `cargo test --example seats` tries whether the operations commute.
 

@@ -15,9 +15,9 @@ use crate::Failure;
 
 /// Makes a database of backups, in a directory that is empty or not there yet.
 ///
-/// All backups are read side by side, every page of them is checked, and the new database is verified as by
-/// `gnomon verify` before it gets its name: if the command does not succeed, there is no database. It has an identity of
-/// its own, so its own backups begin with a full one.
+/// All backups are read side by side, every page of them is checked, and the new database is verified as by `gnomon
+/// verify` before it gets its name: if the command does not succeed, there is no database. It has an identity of its
+/// own, so its own backups begin with a full one.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -22,11 +22,12 @@ use crate::Failure;
 /// The nice value of the backup of a served database.
 const BACKUP_NICE: i32 = 10;
 
-/// Backs up a database, all of it or what has changed since another backup: one that is served, while its clients go on,
-/// or one that nobody has open.
+/// Backs up a database, all of it or what has changed since another backup: one that is served, while its clients go
+/// on, or one that nobody has open.
 ///
 /// Backups are kept as files in a directory, or written to standard output. A backup is complete, checked and durable
-/// when the command succeeds; one that is cut short leaves nothing. A page that is damaged ends the backup, and is named.
+/// when the command succeeds; one that is cut short leaves nothing. A page that is damaged ends the backup, and is
+/// named.
 ///
 /// While a served database is backed up, space that is given up is not used again: its file grows by about what is
 /// changed meanwhile. The command lowers its own priority (nice 10), so that the server's clients go first.

@@ -53,8 +53,8 @@ pub struct Common {
     url: Option<Server>,
     /// Whether additions lock what they mean: on or off.
     ///
-    /// Off, each of them locks its row exclusively until the transaction ends, for comparison. A server of Gnomon's is told
-    /// by SET gnomon.semantic_locks, any other is not.
+    /// Off, each of them locks its row exclusively until the transaction ends, for comparison. A server of Gnomon's is
+    /// told by SET gnomon.semantic_locks, any other is not.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = parse_switch, action = clap::ArgAction::Set)]
     semantic_locks: bool,
     /// The buffer pool, in MiB.

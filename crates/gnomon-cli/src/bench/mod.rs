@@ -49,8 +49,8 @@ Examples:
     ///
     /// Each transaction takes an amount from an account, which must not be overdrawn, gives it to another, and inserts
     /// two rows into a ledger. Accounts are chosen by Zipf's law and changed in the order of their numbers. A transfer
-    /// that would overdraw an account is rolled back and counted as refused. At the end balances and ledger are compared,
-    /// and once more after closing and opening the database.
+    /// that would overdraw an account is rolled back and counted as refused. At the end balances and ledger are
+    /// compared, and once more after closing and opening the database.
     #[command(after_help = "\
 Examples:
   gnomon bench hotspot --clients 32                       32 clients, 10 s
@@ -61,9 +61,9 @@ Examples:
     Hotspot(Run<Hotspot>),
     /// Sales of few items that everybody wants, until they are sold out.
     ///
-    /// Each transaction takes one piece of an item, if there is one, works a while, and inserts an order; where there is
-    /// none it is rolled back and counted as refused. When everything is sold out the run ends. At the end pieces and
-    /// orders are compared, and once more after closing and opening the database.
+    /// Each transaction takes one piece of an item, if there is one, works a while, and inserts an order; where there
+    /// is none it is rolled back and counted as refused. When everything is sold out the run ends. At the end pieces
+    /// and orders are compared, and once more after closing and opening the database.
     #[command(after_help = "\
 Examples:
   gnomon bench stock --clients 32                       32 clients, 10 s
@@ -73,8 +73,8 @@ Examples:
     Stock(Run<Stock>),
     /// Adding one to counters that may not be there yet.
     ///
-    /// Each transaction adds one to a counter chosen by Zipf's law, or inserts it; at the beginning there are none. At the
-    /// end their sum is compared, and once more after closing and opening the database.
+    /// Each transaction adds one to a counter chosen by Zipf's law, or inserts it; at the beginning there are none. At
+    /// the end their sum is compared, and once more after closing and opening the database.
     #[command(after_help = "\
 Examples:
   gnomon bench counter --clients 32                       32 clients, 10 s

@@ -2,8 +2,8 @@
 //!
 //! Each client moves money between a few hot accounts, none of which may be overdrawn, and notes it in a table under a
 //! number of its own, in one transaction. What was acknowledged when the server was killed must be there; of what was
-//! not, the last transaction of each client may be, as a whole. The accounts' sum tells of parts. `GNOMON_KILLS` is the number of kills (5), `GNOMON_SEED` where
-//! random numbers begin.
+//! not, the last transaction of each client may be, as a whole. The accounts' sum tells of parts. `GNOMON_KILLS` is the
+//! number of kills (5), `GNOMON_SEED` where random numbers begin.
 
 use std::{thread, time::Duration};
 

@@ -1,8 +1,8 @@
-//! A server that is killed amid two-phase commits has each of them whole: a transaction whose PREPARE was acknowledged is
-//! prepared with its locks, or committed if that was asked for; any other is prepared as a whole, or not there.
+//! A server that is killed amid two-phase commits has each of them whole: a transaction whose PREPARE was acknowledged
+//! is prepared with its locks, or committed if that was asked for; any other is prepared as a whole, or not there.
 //!
-//! Each client moves money between two accounts of its own, and notes it under a number. `GNOMON_KILLS` is the number of
-//! kills (5), `GNOMON_SEED` where random numbers begin.
+//! Each client moves money between two accounts of its own, and notes it under a number. `GNOMON_KILLS` is the number
+//! of kills (5), `GNOMON_SEED` where random numbers begin.
 
 use std::{thread, time::Duration};
 

@@ -10,8 +10,8 @@
 //! outer row its inner side, through numbered slots of the execution ([`ExecContext`]), never by nested scopes at
 //! run time.
 //!
-//! What is not done: statistics (the planner goes by keys and the shape of the query alone), spilling sorts and hashes to
-//! disk (one that outgrows the memory of its statement fails with 53200), parallel execution.
+//! What is not done: statistics (the planner goes by keys and the shape of the query alone), spilling sorts and hashes
+//! to disk (one that outgrows the memory of its statement fails with 53200), parallel execution.
 //!
 //! - [`CatalogView`]: what names of relations mean, asked while binding;
 //! - [`Binder`]: expressions of other statements (DEFAULT, CHECK, SET, RETURNING), with shared parameters;

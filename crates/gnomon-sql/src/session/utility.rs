@@ -271,8 +271,8 @@ impl Session {
         names.iter().try_for_each(|name| view.table(&self.name(name)?).map(drop))
     }
 
-    /// LOCK TABLE. PostgreSQL's modes fall onto the six of the engine: those that readers, lockers and writers of single
-    /// rows take, those that keep writers away, those that admit plain readers only, and the exclusive one.
+    /// LOCK TABLE. PostgreSQL's modes fall onto the six of the engine: those that readers, lockers and writers of
+    /// single rows take, those that keep writers away, those that admit plain readers only, and the exclusive one.
     fn lock_command(&mut self, names: &[ObjectName], mode: &str, nowait: bool) -> Result<Tag> {
         if !self.in_block() {
             return Err(SqlError::new(

@@ -27,12 +27,12 @@
 //!   released as soon as its child is in order. Between the two descents anything may have happened; the second
 //!   looks again, and finds the leaf split or filled up by others at worst.
 //!
-//! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under
-//! the same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict
-//! order of the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
+//! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
+//! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order of
+//! the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
 //! latched exclusively by one thread, or are not reachable by others yet. New pages nobody else waits for. Overflow
-//! pages are latched singly, last, and by those who hold their leaf, or own the chain alone. What a closure is
-//! called under a latch must take no other.
+//! pages are latched singly, last, and by those who hold their leaf, or own the chain alone. What a closure is called
+//! under a latch must take no other.
 //!
 //! A damaged pointer may lead to a page that the thread holds already; every descent checks that. It may also
 //! lead into the path of another thread, but levels that do not fit are refused after one step.
@@ -118,8 +118,8 @@ pub fn inline_bytes_max(size: PageSize, key_bytes: usize) -> usize {
     Shape::of(size).inline_bytes_max(key_bytes)
 }
 
-/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: bytes of its leaf,
-/// and pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
+/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: bytes of its
+/// leaf, and pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
 pub fn room_for(
     size: PageSize,
     part_max: PageSize,

@@ -30,8 +30,8 @@ pub(super) fn read<P: PageRead>(pages: &P, leaf: PageId, chain: Chain) -> Result
     Ok(value)
 }
 
-/// Writes a large value, which is not empty, of a tree with nodes of `size` to new pages; if one cannot be had, gives the
-/// others back.
+/// Writes a large value, which is not empty, of a tree with nodes of `size` to new pages; if one cannot be had, gives
+/// the others back.
 pub(super) fn write<P: PageWrite>(pages: &P, size: PageSize, value: &[u8]) -> Result<Chain> {
     let parts: Vec<(PageSize, usize)> = parts(value.len(), size, pages.part_size_max()).collect();
     let mut before = value;

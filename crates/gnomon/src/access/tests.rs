@@ -94,8 +94,8 @@ fn new_tree_of(size: PageSize) -> (MemoryPages, Tree) {
     (pages, tree)
 }
 
-/// Nodes whose offsets count bytes, of less than 4 KiB, of 4 KiB, and of the largest body that they can count; and nodes
-/// whose offsets count steps.
+/// Nodes whose offsets count bytes, of less than 4 KiB, of 4 KiB, and of the largest body that they can count; and
+/// nodes whose offsets count steps.
 const SOME_SIZES: [usize; 6] = [512, 4096, 16 << 10, 64 << 10, 128 << 10, 1 << 20];
 
 fn some_size() -> impl Strategy<Value = PageSize> {

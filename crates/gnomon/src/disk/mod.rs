@@ -30,8 +30,8 @@ pub const SECTOR_BYTES: usize = 512;
 
 /// A directory of named files, held exclusively by whoever opened it.
 pub trait Disk: Send + Sync {
-    /// Opens a file for reading and writing. With `create`, makes an empty one if there is none, and
-    /// durably in either case: the name itself survives a crash once this returned. Absent is [`io::ErrorKind::NotFound`].
+    /// Opens a file for reading and writing. With `create`, makes an empty one if there is none, and durably in either
+    /// case: the name itself survives a crash once this returned. Absent is [`io::ErrorKind::NotFound`].
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
     /// The names of the files present, in order.
     fn list(&self) -> io::Result<Vec<String>>;

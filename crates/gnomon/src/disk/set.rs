@@ -1,10 +1,10 @@
 //! The disks of a database: a directory on each.
 //!
-//! A database with more than one names their directories in each of them, in the file [`LIST_FILE`]: absolute paths, one
-//! a line, after the word `mirrored` if it is; then the checksum of all that. Whoever moves a directory changes that line in
-//! all of them; the checksums are made anew when the database is opened the next time with all its disks. The list is
-//! written before the database knows a new disk, so it may name directories that are no disk of it; which are, the database
-//! knows.
+//! A database with more than one names their directories in each of them, in the file [`LIST_FILE`]: absolute paths,
+//! one a line, after the word `mirrored` if it is; then the checksum of all that. Whoever moves a directory changes
+//! that line in all of them; the checksums are made anew when the database is opened the next time with all its disks.
+//! The list is written before the database knows a new disk, so it may name directories that are no disk of it; which
+//! are, the database knows.
 
 use std::path::{Path, PathBuf};
 
@@ -142,8 +142,8 @@ impl DiskSet {
     }
 
     /// Opens a directory on a fresh disk and names it with the others: gives which of [`DiskSet::disks`] it is. The
-    /// database does not know it yet. `is_used` tells of those that are there whether it uses them: a directory that was
-    /// emptied, or whose adding was cut short, is taken again.
+    /// database does not know it yet. `is_used` tells of those that are there whether it uses them: a directory that
+    /// was emptied, or whose adding was cut short, is taken again.
     pub(crate) fn add(
         &mut self,
         path: &Path,
@@ -200,8 +200,8 @@ impl DiskSet {
         Ok(damaged)
     }
 
-    /// Writes lists anew that are not as they were written, but were changed by hand or damaged, now that it is known that
-    /// no disk of the database is missing, and which `is_used` by it.
+    /// Writes lists anew that are not as they were written, but were changed by hand or damaged, now that it is known
+    /// that no disk of the database is missing, and which `is_used` by it.
     ///
     /// # Errors
     /// Of reading and writing.

@@ -28,11 +28,10 @@
 //!
 //! # How it works
 //!
-//! Names are spread over shards by hash. A shard (`shard.rs`) is plain data under one mutex: lock heads in slots,
-//! each with its holders and its queue. A request that finds nobody in its way takes that mutex once and
-//! allocates nothing in the steady state; the owner's log remembers shard and slot, so that a release does not
-//! look the name up. A log entry holds the mode from before, or what was held of quantities, which is all that savepoints
-//! need.
+//! Names are spread over shards by hash. A shard (`shard.rs`) is plain data under one mutex: lock heads in slots, each
+//! with its holders and its queue. A request that finds nobody in its way takes that mutex once and allocates nothing
+//! in the steady state; the owner's log remembers shard and slot, so that a release does not look the name up. A log
+//! entry holds the mode from before, or what was held of quantities, which is all that savepoints need.
 //!
 //! A request that is blocked enters the queue under the same hold of the shard's mutex that found it blocked,
 //! registers with the detector, looks for a deadlock, then sleeps (`park.rs`). Whoever takes it out of the queue
@@ -47,21 +46,21 @@
 //!
 //! 1. An owner waits for at most one request. In a cycle all owners wait.
 //! 2. An edge A → B (A waits, B is in its way) arises when A enters the queue, when B enters it ahead of A (a
-//!    conversion), or when B is granted a conversion while A waits. It does not arise when B is granted a new
-//!    request, from the queue or at once: either A was behind B in the queue, and the edge is old, or B passed A,
-//!    which happens only between modes that admit each other. It arises, too, when B takes the lock before A has
-//!    woken up, and when a claim of B's is granted, or its refusal kept, while A waits with a claim. In each case A or B
-//!    was running then, and if it was B, it has yet to register for the wait that makes it part of a cycle. So every edge
-//!    of a cycle is there before the later of its two owners registers.
+//!    conversion), or when B is granted a conversion while A waits. It does not arise when B is granted a new request,
+//!    from the queue or at once: either A was behind B in the queue, and the edge is old, or B passed A, which happens
+//!    only between modes that admit each other. It arises, too, when B takes the lock before A has woken up, and when a
+//!    claim of B's is granted, or its refusal kept, while A waits with a claim. In each case A or B was running then,
+//!    and if it was B, it has yet to register for the wait that makes it part of a cycle. So every edge of a cycle is
+//!    there before the later of its two owners registers.
 //! 3. Therefore the owner of the cycle that registers last finds all edges and all other owners registered.
 //!
-//! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number,
-//! is still in the queue. Registered waits began before the detector's mutex was taken, so all edges of a cycle
-//! that was read at different moments held together: an owner that waits does not release, and does not leave a
-//! queue but by an outcome, a timeout or an interrupt; one that is overtaken waited for nobody, and was in no cycle. If
-//! one of the latter two comes during the search, a victim may fall that the timeout would have saved; and so may one
-//! that waits with a claim, which counts as waiting for everybody who holds something of its quantities, although the end
-//! of one of them might do.
+//! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number, is
+//! still in the queue. Registered waits began before the detector's mutex was taken, so all edges of a cycle that was
+//! read at different moments held together: an owner that waits does not release, and does not leave a queue but by an
+//! outcome, a timeout or an interrupt; one that is overtaken waited for nobody, and was in no cycle. If one of the
+//! latter two comes during the search, a victim may fall that the timeout would have saved; and so may one that waits
+//! with a claim, which counts as waiting for everybody who holds something of its quantities, although the end of one
+//! of them might do.
 //!
 //! # Order of mutexes
 //!

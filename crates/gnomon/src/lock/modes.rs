@@ -315,9 +315,9 @@ pub mod tree_mode {
     pub const E: Mode = Mode::new(7);
 }
 
-/// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a
-/// shared lock, and of which with the shared mode only the held share admits the request; and two for readers at
-/// snapshots, whom only a tree's end concerns. The places are stored with prepared transactions, so new modes come last.
+/// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a shared
+/// lock, and of which with the shared mode only the held share admits the request; and two for readers at snapshots,
+/// whom only a tree's end concerns. The places are stored with prepared transactions, so new modes come last.
 pub const TREE_MODES: Modes = {
     const IS: usize = 0;
     const IX: usize = 1;

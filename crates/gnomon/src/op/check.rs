@@ -38,12 +38,13 @@ impl fmt::Display for Counterexample {
 
 impl std::error::Error for Counterexample {}
 
-/// Tries a family's operations on `rounds` values that `trial` makes, with random numbers from `seed` on. Give it values
-/// and arguments near the bounds, and often enough the same ones for both calls.
+/// Tries a family's operations on `rounds` values that `trial` makes, with random numbers from `seed` on. Give it
+/// values and arguments near the bounds, and often enough the same ones for both calls.
 ///
 /// Of two operations whose claims two transactions are granted at the same time it tries that
 /// - both succeed in either order, if they commute at all;
-/// - the same comes of them in either order, and each is undone by its inverse beside the other, if they always commute.
+/// - the same comes of them in either order, and each is undone by its inverse beside the other, if they always
+///   commute.
 ///
 /// And of each one that it makes no more of the length of a value than it says, and that two calls are the same as what
 /// they are merged to.

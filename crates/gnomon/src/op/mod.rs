@@ -2,24 +2,24 @@
 //! other.
 //!
 //! An [`Operation`] states what it demands of quantities within the value ([`Operation::claims`]), how it changes it
-//! ([`Operation::apply`]), and what takes that back ([`Operation::inverse`]). Operations on values of one kind make up a
-//! [`Family`], with a table that tells which of them commute. From that follow the locks: operations that commute with
-//! the same others share a mode of the key's lock, and two such modes can be held together if their operations commute.
-//! The registry of a database has the families that are built in ([`number`], [`set`], [`bytes`], [`record`]) and those that it
-//! was opened with ([`Options::operations`](crate::Options::operations)). A [`Call`] is an operation with its arguments; it
-//! is what is kept in a write set, and stored with a prepared transaction: by names and arguments, never as the value
-//! that came of it.
+//! ([`Operation::apply`]), and what takes that back ([`Operation::inverse`]). Operations on values of one kind make up
+//! a [`Family`], with a table that tells which of them commute. From that follow the locks: operations that commute
+//! with the same others share a mode of the key's lock, and two such modes can be held together if their operations
+//! commute. The registry of a database has the families that are built in ([`number`], [`set`], [`bytes`], [`record`])
+//! and those that it was opened with ([`Options::operations`](crate::Options::operations)). A [`Call`] is an operation
+//! with its arguments; it is what is kept in a write set, and stored with a prepared transaction: by names and
+//! arguments, never as the value that came of it.
 //!
 //! # What may commute
 //!
 //! Updates are deferred: an operation sees nothing, and is applied when its transaction has its place in the order of
 //! commits. So operations whose order matters can share a lock, too ([`Commutes::InCommitOrder`]): what they make of a
-//! value is what they make of it in the order of their CSNs, and nobody has seen anything else. [`Commutes::Always`] says
-//! more: either order makes the same value, and each can be undone beside the other. That is what a store needs that
-//! applies operations at once. [`check_family`] looks for values and arguments for which it is not so.
+//! value is what they make of it in the order of their CSNs, and nobody has seen anything else. [`Commutes::Always`]
+//! says more: either order makes the same value, and each can be undone beside the other. That is what a store needs
+//! that applies operations at once. [`check_family`] looks for values and arguments for which it is not so.
 //!
-//! What a transaction does observe of a value are the conditions of its claims. They hold until it ends, whatever others
-//! do (`lock/escrow.rs`), so they hold where it commits.
+//! What a transaction does observe of a value are the conditions of its claims. They hold until it ends, whatever
+//! others do (`lock/escrow.rs`), so they hold where it commits.
 //!
 //! # Not here
 //!
@@ -48,9 +48,9 @@ pub trait Operation: Send + Sync + 'static {
     /// Its name in its family: stored with whatever waits to be applied, so it must never change its meaning.
     fn name(&self) -> &'static str;
 
-    /// What it demands of quantities within `value`, the newest that is known: the changes that it makes of them, and the
-    /// conditions under which it may. [`Claim::value`] is what `value` says of the quantity. Each change of a quantity
-    /// of which any operation of the family has a condition must be claimed.
+    /// What it demands of quantities within `value`, the newest that is known: the changes that it makes of them, and
+    /// the conditions under which it may. [`Claim::value`] is what `value` says of the quantity. Each change of a
+    /// quantity of which any operation of the family has a condition must be claimed.
     ///
     /// # Errors
     /// [`Error::Operation`] if the arguments or the value do not suit it.
@@ -87,8 +87,8 @@ pub trait Operation: Send + Sync + 'static {
 /// What an operation makes of the length of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// It stays as it is; and what others of the family that commute with it make of the length does not depend on whether
-    /// it was applied before.
+    /// It stays as it is; and what others of the family that commute with it make of the length does not depend on
+    /// whether it was applied before.
     Same,
     /// It grows by so many bytes at most, or shrinks.
     Grows(usize),

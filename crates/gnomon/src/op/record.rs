@@ -1,13 +1,13 @@
 //! Records: updates of single fields of a value that has several, none of which sees more of it than its conditions.
 //!
-//! A record is a count of fields (a varint), a bit for each that is set if it is null (lowest first), and the fields that
-//! are not null, one after the other. A field has a width of its own, or has its length (a varint) in front. A varint has
-//! seven bits a byte, lowest first, the high bit set in all but the last. Fields behind the last one are null. What the
-//! fields of a record are is nowhere stored: who calls tells the widths.
+//! A record is a count of fields (a varint), a bit for each that is set if it is null (lowest first), and the fields
+//! that are not null, one after the other. A field has a width of its own, or has its length (a varint) in front. A
+//! varint has seven bits a byte, lowest first, the high bit set in all but the last. Fields behind the last one are
+//! null. What the fields of a record are is nowhere stored: who calls tells the widths.
 //!
-//! Numbers are signed integers, little-endian, in fields of 1, 2, 4 or 8 bytes, or decimals in fields of varying length:
-//! a byte for the sign (0, or 1 of a negative one), the scale (a varint), and the magnitude, little-endian, without zeros
-//! at its end but for the one byte of zero itself.
+//! Numbers are signed integers, little-endian, in fields of 1, 2, 4 or 8 bytes, or decimals in fields of varying
+//! length: a byte for the sign (0, or 1 of a negative one), the scale (a varint), and the magnitude, little-endian,
+//! without zeros at its end but for the one byte of zero itself.
 //!
 //! A number that is added to is a quantity: claims keep it within bounds. Whoever adds to a field or has a condition on
 //! it must name the same number; and nobody may set such a field, which would change it unclaimed. A null stays null,
@@ -151,7 +151,8 @@ impl Operation for UpdateFields {
         if second.widths.len() > both.widths.len() {
             both.widths = second.widths;
         }
-        // The claims of both are granted by now; what comes of them is left to be applied, and which quantities they are.
+        // The claims of both are granted by now; what comes of them is left to be applied, and which quantities they
+        // are.
         both.conditions.extend(second.conditions);
         both.conditions.sort_by_key(|condition| condition.field);
         both.conditions.dedup_by_key(|condition| condition.field);
@@ -443,9 +444,10 @@ fn put_number(out: &mut Vec<u8>, number: Number) {
     });
 }
 
-/// Its bytes, integers little-endian: how many widths (2), the widths (1 each); how many conditions (2), of each the field
-/// (2), the number (its kind and scale, 1 each), both bounds (16 each); of each change the field (2) and a kind (1): 0 with
-/// the number, the delta (16), its scale (1) and both bounds, 1 with the length (4) and the bytes, 2 for null.
+/// Its bytes, integers little-endian: how many widths (2), the widths (1 each); how many conditions (2), of each the
+/// field (2), the number (its kind and scale, 1 each), both bounds (16 each); of each change the field (2) and a kind
+/// (1): 0 with the number, the delta (16), its scale (1) and both bounds, 1 with the length (4) and the bytes, 2 for
+/// null.
 impl Update {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -6,9 +6,9 @@
 //! is made when a page is written ([`Page::seal`]) and checked when it is read ([`Page::unseal`]); in memory there
 //! is only the body and its kind.
 //!
-//! Every sector of [`SECTOR_BYTES`](crate::disk::SECTOR_BYTES) begins with a checksum of its own, so that of any piece that is left of a page, in
-//! free space, it can be told whether it is as it was written ([`damaged_sector`]). That a page's sectors belong
-//! together, the checksum of their checksums tells. The first sector:
+//! Every sector of [`SECTOR_BYTES`](crate::disk::SECTOR_BYTES) begins with a checksum of its own, so that of any piece
+//! that is left of a page, in free space, it can be told whether it is as it was written ([`damaged_sector`]). That a
+//! page's sectors belong together, the checksum of their checksums tells. The first sector:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -288,8 +288,8 @@ pub(crate) fn into_sectors(record: &[u8], block: &mut [u8]) {
     }
 }
 
-/// The record in a block; none if a sector is not as it was written. Whether its sectors were written together, the record
-/// itself must tell.
+/// The record in a block; none if a sector is not as it was written. Whether its sectors were written together, the
+/// record itself must tell.
 pub(crate) fn out_of_sectors(block: &[u8]) -> Option<Vec<u8>> {
     let mut record = Vec::with_capacity(record_bytes(block.len()));
     for sector in block.chunks_exact(SECTOR_BYTES) {

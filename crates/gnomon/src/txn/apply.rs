@@ -4,21 +4,21 @@
 //! what the operation demands of quantities, and puts the call into the write set; the commit applies it
 //! (`commit.rs`). While the lock is held the key exists, since whoever inserts or deletes it holds it exclusively.
 //!
-//! It is done at once instead, behind an exclusive lock and on a value that nobody else changes, where the value is seen
-//! anyway: when the transaction has put the key itself, has locked it exclusively, or has locked the tree as a whole;
-//! when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others; and under
-//! SNAPSHOT when the transaction has read the key. What comes of it is the same.
+//! It is done at once instead, behind an exclusive lock and on a value that nobody else changes, where the value is
+//! seen anyway: when the transaction has put the key itself, has locked it exclusively, or has locked the tree as a
+//! whole; when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others; and
+//! under SNAPSHOT when the transaction has read the key. What comes of it is the same.
 //!
 //! By isolation:
 //!
 //! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. To read a key afterwards
 //!   converts the lock to an exclusive one, and the value is as if it had been that from the beginning.
-//! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does not
-//!   hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key and
-//!   applies operations to it, in whatever order, conflicts with every change since the snapshot: the first committer
-//!   wins.
-//! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock to
-//!   an exclusive one.
+//! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does
+//!   not hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key
+//!   and applies operations to it, in whatever order, conflicts with every change since the snapshot: the first
+//!   committer wins.
+//! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock
+//!   to an exclusive one.
 //!
 //! Two who convert their locks on one key are a deadlock, and so may be two who claim twice. Where that was done, later
 //! operations on the tree lock exclusively for a while.
@@ -212,7 +212,8 @@ impl Transaction {
             None => {}
         }
         let value_bytes_max = if growth > 0 { inline_max } else { there.len() };
-        // Whether it can be applied at all is to be known before the commit. The value may have changed during the wait.
+        // Whether it can be applied at all is to be known before the commit. The value may have changed during the
+        // wait.
         let can_apply = |there: Vec<u8>| {
             let own = self.with_calls(used.id, key, there)?;
             operation.operation.apply(args, &own).map(|_| ())
@@ -228,7 +229,8 @@ impl Transaction {
         Ok(Applied::Done)
     }
 
-    /// Whether an operation is kept as such although its key is locked exclusively: others under SNAPSHOT need not know.
+    /// Whether an operation is kept as such although its key is locked exclusively: others under SNAPSHOT need not
+    /// know.
     fn is_applied_exclusively(&self, used: &Used, key: &[u8]) -> bool {
         match self.locks.held_mode(LockName::key(KEYS, used.id.0, key)) {
             Some(key_mode::X) => matches!(self.writes.get(used.id, key), Some(Write::Apply(_))),
@@ -320,9 +322,9 @@ impl Transaction {
     }
 
     /// Before a key is read that the transaction has applied operations to: from now on nobody else changes it. Under
-    /// SNAPSHOT nobody may have changed it since; under READ COMMITTED it is as if the key had been locked exclusively from
-    /// the beginning: a snapshot that is taken later includes all changes of it, and if the one in use does not, the
-    /// newest value is to be read, which is told.
+    /// SNAPSHOT nobody may have changed it since; under READ COMMITTED it is as if the key had been locked exclusively
+    /// from the beginning: a snapshot that is taken later includes all changes of it, and if the one in use does not,
+    /// the newest value is to be read, which is told.
     pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
         self.note_read(used.id, key);
         if used.covered() < Covered::Writes {

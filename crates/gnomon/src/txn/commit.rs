@@ -129,8 +129,8 @@ fn begin<'a>(inner: &'a Inner, writes: &WriteSet, large: Option<&Finished>) -> R
     })
 }
 
-/// Tries something that reserves space with large values on pages of the sizes that fit them, and if the disk is too full
-/// for such pages, because its free space is scattered, with smaller ones.
+/// Tries something that reserves space with large values on pages of the sizes that fit them, and if the disk is too
+/// full for such pages, because its free space is scattered, with smaller ones.
 pub(super) fn in_parts<T>(mut reserve: impl FnMut(PageSize) -> Result<T>) -> Result<T> {
     const SMALLER: PageSize = PageSize::at_least(32 << 10).expect("there is such a size");
     for part_max in [PageSize::MAX, SMALLER] {
@@ -142,8 +142,8 @@ pub(super) fn in_parts<T>(mut reserve: impl FnMut(PageSize) -> Result<T>) -> Res
     reserve(PageSize::DEFAULT)
 }
 
-/// Takes the CSN of a page transaction, and patches `writes` and what `first` changes, which is called before. A failure
-/// from here on stops the database.
+/// Takes the CSN of a page transaction, and patches `writes` and what `first` changes, which is called before. A
+/// failure from here on stops the database.
 pub(super) fn patch_in_order(
     inner: &Arc<Inner>,
     pages: PageTxn<'_>,
@@ -383,8 +383,8 @@ fn new_leaves(size: PageSize, put_bytes: usize) -> u64 {
     (put_bytes / (size.body_bytes() / 4)) as u64
 }
 
-/// At most so many pages change when entries with keys of `key_bytes` are put into a tree with nodes of the default size
-/// that follow each other, and when they are deleted. `values` are the lengths of their values.
+/// At most so many pages change when entries with keys of `key_bytes` are put into a tree with nodes of the default
+/// size that follow each other, and when they are deleted. `values` are the lengths of their values.
 pub(super) fn pages_of_sequence(
     part_max: PageSize,
     key_bytes: usize,

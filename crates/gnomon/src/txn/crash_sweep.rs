@@ -482,8 +482,8 @@ fn check_backups(history: &History) -> Result<(), String> {
     Ok(())
 }
 
-/// Sweeps one workload; returns how many images it checked, in how many of them transactions were prepared, and how many
-/// transactions were large, or what was wrong with one.
+/// Sweeps one workload; returns how many images it checked, in how many of them transactions were prepared, and how
+/// many transactions were large, or what was wrong with one.
 fn sweep(
     seed: u64,
     empty: impl Fn(u64) -> SimDisk,
@@ -748,8 +748,8 @@ fn what_is_served_after_a_failure_is_durable() {
     }
 }
 
-/// Opening after a failed sync, and the first commit after that, are cut short in turn: what was acknowledged before the
-/// failure is still there, although the newest root may have been in memory only.
+/// Opening after a failed sync, and the first commit after that, are cut short in turn: what was acknowledged before
+/// the failure is still there, although the newest root may have been in memory only.
 #[test]
 fn a_crash_while_opening_after_a_failure_loses_nothing() {
     let mut images = 0;

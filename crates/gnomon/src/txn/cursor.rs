@@ -161,8 +161,8 @@ impl Cursor {
         txn.scan_at(self.tree)
     }
 
-    /// What operations of the transaction's own make of what it sees under a key, which is the newest value if it `is_newest`.
-    /// None if it sees nothing there: it was made after the snapshot.
+    /// What operations of the transaction's own make of what it sees under a key, which is the newest value if it
+    /// `is_newest`. None if it sees nothing there: it was made after the snapshot.
     fn applied_to(
         &self,
         txn: &mut Transaction,
@@ -314,8 +314,8 @@ impl Cursor {
         }
     }
 
-    /// Puts the entries of the part into `ahead`, with what those keys held that have `changed` since, and notes what is
-    /// unread after it.
+    /// Puts the entries of the part into `ahead`, with what those keys held that have `changed` since, and notes what
+    /// is unread after it.
     fn take(&mut self, view: &LeafView, part: Part, mut changed: BTreeMap<Box<[u8]>, Before>) {
         let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
         for (key, value) in entries_in(view, &part.range) {

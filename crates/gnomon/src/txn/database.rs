@@ -46,10 +46,11 @@ pub struct Options {
     pub disks: Vec<PathBuf>,
     /// Whether a database that is made has two copies of each page, on different disks.
     pub mirrored: bool,
-    /// Empty directories, or such to be made, on fresh disks: a mirrored database that loses a disk takes one in its stead.
+    /// Empty directories, or such to be made, on fresh disks: a mirrored database that loses a disk takes one in its
+    /// stead.
     pub spares: Vec<PathBuf>,
-    /// Whether a mirrored database is opened without disks that are missing: for good, they are not used again. What was
-    /// committed while one of them alone was there is not in it.
+    /// Whether a mirrored database is opened without disks that are missing: for good, they are not used again. What
+    /// was committed while one of them alone was there is not in it.
     pub degraded: bool,
     /// The buffer pool's size in bytes, at least 512 KiB.
     pub pool_bytes: usize,
@@ -60,8 +61,8 @@ pub struct Options {
     /// size. It may be twice as many where the transaction would have to wait for the lock.
     pub escalate_bytes: usize,
     /// How many bytes of memory one transaction may take beside its pages, about ([`Error::TransactionTooLarge`]): more
-    /// than twice `escalate_bytes`, for it has to remember where each changed page is (19 bytes for each of 4 KiB, where
-    /// neighbours are changed).
+    /// than twice `escalate_bytes`, for it has to remember where each changed page is (19 bytes for each of 4 KiB,
+    /// where neighbours are changed).
     pub write_bytes_max: usize,
     /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are
     /// ended ([`Error::SnapshotTooOld`]).

@@ -282,8 +282,8 @@ impl Parts<'_> {
 }
 
 impl Entry {
-    /// Reads an entry; `bind` finds operations by their names. An error within is of `bind`'s; a text says what is wrong
-    /// with the entry.
+    /// Reads an entry; `bind` finds operations by their names. An error within is of `bind`'s; a text says what is
+    /// wrong with the entry.
     pub fn decode(
         bytes: &[u8],
         bind: &dyn Fn(&str, &str) -> Result<Arc<Registered>>,

@@ -1,10 +1,10 @@
 //! Level 1: transactions over trees of keys, with deferred updates (Shadows, section 4).
 //!
-//! Promises: a transaction is atomic and, once its commit is acknowledged, durable. Under READ COMMITTED each
-//! statement sees the commits before it; under SNAPSHOT the whole transaction sees those before its first statement, and
-//! of two that change the same key the first to commit wins; under SERIALIZABLE transactions behave as if they ran one after another in
-//! the order of their CSNs. Readers under READ COMMITTED and SNAPSHOT neither wait nor make others wait, but for keys that
-//! they have applied operations to themselves ([`apply`]).
+//! Promises: a transaction is atomic and, once its commit is acknowledged, durable. Under READ COMMITTED each statement
+//! sees the commits before it; under SNAPSHOT the whole transaction sees those before its first statement, and of two
+//! that change the same key the first to commit wins; under SERIALIZABLE transactions behave as if they ran one after
+//! another in the order of their CSNs. Readers under READ COMMITTED and SNAPSHOT neither wait nor make others wait, but
+//! for keys that they have applied operations to themselves ([`apply`]).
 //!
 //! How a transaction runs:
 //!
@@ -23,8 +23,8 @@
 //! a lock, a reader takes the newest value: who changed it has patched before it released the lock (invariant 1).
 //!
 //! *Operations* ([`apply`], [`op`](crate::op)). A write that does not see what it changes goes into the write set as an
-//! operation, under a lock that others hold who do the same. It is applied at the commit, in the order of CSNs: patches of
-//! one key may come in another order, and the version store puts that right. What the transaction does know of the
+//! operation, under a lock that others hold who do the same. It is applied at the commit, in the order of CSNs: patches
+//! of one key may come in another order, and the version store puts that right. What the transaction does know of the
 //! value, since it was a condition, holds until its end: the lock manager sees to it ([`lock`](crate::lock), escrow).
 //!
 //! *Phantoms.* A key that is about to be inserted is `pending` in its tree until its transaction ends, so that others
@@ -34,12 +34,13 @@
 //! inserts. An insert locks the gap that it falls into for as long as it takes to become pending. Both look again
 //! after a lock was granted, until what they locked is what there is.
 //!
-//! *Two-phase commit* ([`prepared`]). PREPARE stores the write set and the locks ([`entry`]) by a commit of its own, and
-//! keeps what is needed to end the transaction: its locks, its pending keys, space. Opening takes them again. COMMIT
-//! PREPARED patches the write set and removes the entry in one commit.
+//! *Two-phase commit* ([`prepared`]). PREPARE stores the write set and the locks ([`entry`]) by a commit of its own,
+//! and keeps what is needed to end the transaction: its locks, its pending keys, space. Opening takes them again.
+//! COMMIT PREPARED patches the write set and removes the entry in one commit.
 //!
-//! *Large transactions* ([`large`]). A transaction whose changes and locks take much memory locks whole trees, and changes
-//! copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before ([`epoch`]).
+//! *Large transactions* ([`large`]). A transaction whose changes and locks take much memory locks whole trees, and
+//! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
+//! ([`epoch`]).
 //!
 //! Not done here: immediate updates.
 

@@ -20,8 +20,8 @@
 //! The space is enough unless others split the leaves that it writes to more than once in the meantime. Then ending it
 //! takes more, and fails with [`Error::DiskFull`] if there is none; it can be tried again.
 //!
-//! Not here: trees that a prepared transaction makes or drops; that it was refused an operation, which under SERIALIZABLE
-//! stays so until its end.
+//! Not here: trees that a prepared transaction makes or drops; that it was refused an operation, which under
+//! SERIALIZABLE stays so until its end.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
@@ -170,8 +170,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::GidInUse`], [`Error::GidTooLong`], [`Error::TooManyPrepared`]; [`Error::CannotPrepare`] if it has made
-    /// or dropped trees, or is [too large](crate::Options::escalate_bytes); [`Error::BadOption`] if the note is longer than [`NOTE_BYTES_MAX`]; and those of
-    /// [`Transaction::commit`]. The transaction is rolled back then.
+    /// or dropped trees, or is [too large](crate::Options::escalate_bytes); [`Error::BadOption`] if the note is longer
+    /// than [`NOTE_BYTES_MAX`]; and those of [`Transaction::commit`]. The transaction is rolled back then.
     pub fn prepare(mut self, gid: &str, note: &[u8]) -> Result<Csn> {
         if gid.len() > GID_BYTES_MAX {
             return Err(Error::GidTooLong { bytes: gid.len() });
@@ -275,7 +275,8 @@ impl Transaction {
     }
 }
 
-/// The parts of an entry of so many bytes, and the pages that change at most when they are put and when they are removed.
+/// The parts of an entry of so many bytes, and the pages that change at most when they are put and when they are
+/// removed.
 fn pages_of_entry(bytes: u64, part_max: PageSize) -> Result<(u32, PageCounts, PageCounts)> {
     let parts = bytes.div_ceil(PART_BYTES as u64);
     let count = u32::try_from(parts).map_err(|_| Error::TransactionTooLarge)?;

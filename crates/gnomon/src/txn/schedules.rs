@@ -394,8 +394,8 @@ fn shuttle_what_was_read_behind_a_lock_is_durable_when_told() {
     check_random("locked reads", SEEDS, || locked_reads(None));
 }
 
-/// A prepared transfer is committed and rolled back at once, beside transfers and scans: one of the two wins, and nobody
-/// sees half of it.
+/// A prepared transfer is committed and rolled back at once, beside transfers and scans: one of the two wins, and
+/// nobody sees half of it.
 fn prepared_transfers(race: Option<PlantedRace>) {
     let world = World::new(race);
     world.prepare_transfer("one");

@@ -244,9 +244,9 @@ impl Transaction {
         &self.handle.inner
     }
 
-    /// Begins a statement: under READ COMMITTED, all its plain reads see what is committed when the first of them is made,
-    /// or at [`Transaction::fix_snapshot`]. Writes of this transaction are seen at once, by the statement that makes them
-    /// too. Cursors of earlier statements end.
+    /// Begins a statement: under READ COMMITTED, all its plain reads see what is committed when the first of them is
+    /// made, or at [`Transaction::fix_snapshot`]. Writes of this transaction are seen at once, by the statement that
+    /// makes them too. Cursors of earlier statements end.
     pub fn start_statement(&mut self) -> Result<()> {
         self.end_statement();
         self.check()?;
@@ -301,8 +301,8 @@ impl Transaction {
 
     fn take_snapshot(&mut self) -> Result<Csn> {
         let inner = self.handle.inner.clone();
-        // A session that holds a ticket, or has read or written behind a lock, may be ahead of somebody else's patch: what it
-        // knows already is to be seen as a whole.
+        // A session that holds a ticket, or has read or written behind a lock, may be ahead of somebody else's patch:
+        // what it knows already is to be seen as a whole.
         let seen = self.seen;
         #[cfg(all(test, shuttle))]
         let seen = match inner.store.race {
@@ -650,8 +650,8 @@ impl Transaction {
             }
             let mark = self.locks.mark();
             self.lock(gap, gap_mode::INSERT)?;
-            // Pending first, then looked at again: if the next key has gone meanwhile, a scan that locked the larger gap
-            // either found this key or is found by it.
+            // Pending first, then looked at again: if the next key has gone meanwhile, a scan that locked the larger
+            // gap either found this key or is found by it.
             state.add_pending(key);
             self.pending.push((state.clone(), key.into()));
             let same = state.next_key(&self.inner().store, Bound::Excluded(key))? == next;

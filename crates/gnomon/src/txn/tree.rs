@@ -116,12 +116,12 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
 /// The directory of trees: a tree of its own, whose root is the store's first page.
 ///
 /// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
-/// bytes, little-endian) and the size of its nodes (1 byte: log2 of their bytes, less 9). A dropped tree stays until its
-/// pages are given back.
+/// bytes, little-endian) and the size of its nodes (1 byte: log2 of their bytes, less 9). A dropped tree stays until
+/// its pages are given back.
 ///
-/// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length of
-/// the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value: a
-/// part of the entry (see `entry`).
+/// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length
+/// of the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value:
+/// a part of the entry (see `entry`).
 pub(super) struct Directory(Tree);
 
 const LIVE: u8 = 1;

@@ -7,8 +7,8 @@
 //!
 //! Operations ([`op`](crate::op)) on one key may be patched in another order than that of their commits, since none of
 //! them sees anything of the others. The versions of those that are patched know which operations they were, and are
-//! made anew when an earlier one comes: so each is what was there in the order of CSNs, and so is the key's value in the
-//! end. They are kept at least until all earlier commits are patched, because these are durable only together.
+//! made anew when an earlier one comes: so each is what was there in the order of CSNs, and so is the key's value in
+//! the end. They are kept at least until all earlier commits are patched, because these are durable only together.
 //!
 //! When the versions exceed their limit, the oldest snapshots that need some are ended: who reads at one of them fails
 //! with [`Error::SnapshotTooOld`].
@@ -184,7 +184,8 @@ impl Versions {
         self.keys.lock().get(key).and_then(|versions| versions.last()).map(|version| version.csn)
     }
 
-    /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here after.
+    /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here
+    /// after.
     pub fn before(&self, key: &[u8], snapshot: Csn, end: Csn) -> Option<Before> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
@@ -219,8 +220,8 @@ impl Versions {
             return None;
         }
         let Version { bytes, calls, .. } = versions.remove(at);
-        // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own operations
-        // no more: all commits up to this one are patched.
+        // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own
+        // operations no more: all commits up to this one are patched.
         if let (None, Some(previous)) = (calls, at.checked_sub(1).and_then(|at| versions.get_mut(at))) {
             previous.calls = None;
         }

@@ -1,6 +1,6 @@
 //! The write set: what a transaction will change, in the order of trees and keys. Once there is a savepoint it
-//! remembers what each write replaced, to go back to that. What was applied to private pages is taken out of it, one tree
-//! at a time: see `large`.
+//! remembers what each write replaced, to go back to that. What was applied to private pages is taken out of it, one
+//! tree at a time: see `large`.
 
 use std::{
     borrow::Cow,
@@ -313,9 +313,9 @@ impl WriteSet {
         self.write(tree, key, Write::Apply(calls));
     }
 
-    /// Puts, in the place of operations on the keys of a tree, what they make of what `there` finds under each key. From
-    /// now on, and whatever is gone back to: nobody else changes these keys any more. These values may have `bytes_max`
-    /// bytes together.
+    /// Puts, in the place of operations on the keys of a tree, what they make of what `there` finds under each key.
+    /// From now on, and whatever is gone back to: nobody else changes these keys any more. These values may have
+    /// `bytes_max` bytes together.
     ///
     /// # Errors
     /// [`Error::TransactionTooLarge`] if they have more; what was put by then is as good as the operations.

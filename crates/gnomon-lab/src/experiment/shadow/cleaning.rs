@@ -1,16 +1,16 @@
-//! `shadow/cleaning`: what the cleaner costs and what it is good for, over time (the paper's Figure 6, and what the space of
-//! an update-only load comes to).
+//! `shadow/cleaning`: what the cleaner costs and what it is good for, over time (the paper's Figure 6, and what the
+//! space of an update-only load comes to).
 //!
 //! Two parts, with and without the cleaner, each run on a fresh database and sampled at intervals:
 //!
 //! - TPC-B: throughput, at the engine's own fill;
-//! - an update-only load: space. Rows are loaded in the order of their keys, then replaced by rows of the same size; keys
-//!   are uniform, or skewed (nine of ten updates go to one of ten keys).
+//! - an update-only load: space. Rows are loaded in the order of their keys, then replaced by rows of the same size;
+//!   keys are uniform, or skewed (nine of ten updates go to one of ten keys).
 //!
 //! What "80 % fill" means for the updates: the engine lets the file grow when more than 80 % of it would be in use
-//! (`Options::fill_max`). On a disk without a limit nothing but the engine bounds the file, so that these runs decide what
-//! is stated of its length. On a disk of which the live pages fill 80 % the file cannot be longer: these runs show that the
-//! engine goes on there, and how fast, and tell nothing of the bound.
+//! (`Options::fill_max`). On a disk without a limit nothing but the engine bounds the file, so that these runs decide
+//! what is stated of its length. On a disk of which the live pages fill 80 % the file cannot be longer: these runs show
+//! that the engine goes on there, and how fast, and tell nothing of the bound.
 
 use std::time::Duration;
 

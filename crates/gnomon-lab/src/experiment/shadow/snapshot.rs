@@ -2,9 +2,9 @@
 //! large read-only transactions mixed with small updates"; the mechanism is this engine's: old versions in memory for
 //! transactions, pinned states for backups).
 //!
-//! One run of TPC-B in five parts of the same length: nobody reads; a transaction reads all of the bank at one snapshot,
-//! again and again; nobody; a backup is written, slowly enough to last all of the part; nobody. A second run has so little
-//! memory for old versions that the reader is ended.
+//! One run of TPC-B in five parts of the same length: nobody reads; a transaction reads all of the bank at one
+//! snapshot, again and again; nobody; a backup is written, slowly enough to last all of the part; nobody. A second run
+//! has so little memory for old versions that the reader is ended.
 
 use std::{io::Write, time::Duration};
 
@@ -38,8 +38,8 @@ const STATED: [&str; 4] = [
     "(this project) what is kept for a reader is bounded by what is live, and goes with him",
     "(this project) a limit of the memory for old versions ends readers that are too old",
 ];
-/// Writers that keep less of their throughput than this beside a reader are held up by more than the processor time that he
-/// takes from them, with two processors.
+/// Writers that keep less of their throughput than this beside a reader are held up by more than the processor time
+/// that he takes from them, with two processors.
 const THROUGHPUT_MIN: f64 = 0.5;
 const PAGE_BYTES: u64 = 4096;
 /// What the file may have beyond half as much again as the live pages (64 MiB).

@@ -2,8 +2,8 @@
 //!
 //! An UPDATE of the row under one key, or the action of ON CONFLICT DO UPDATE, is such a one if of the row it wants to
 //! know nothing but whether numbers are within bounds (docs/semantics.md has the rules and why they are right). It
-//! becomes an operation of the engine's ([`gnomon::op::record`]), whose claims are the conditions of WHERE, the bounds of
-//! CHECK constraints, and those of the column's type.
+//! becomes an operation of the engine's ([`gnomon::op::record`]), whose claims are the conditions of WHERE, the bounds
+//! of CHECK constraints, and those of the column's type.
 //!
 //! Whatever the operation cannot do, down to raising the right error, is left to the same statement under an exclusive
 //! lock: so a statement's row count and errors are those of exclusive locks, but for 40P01 and 40001.
@@ -85,8 +85,8 @@ fn seen<T>(why: impl Into<String>) -> Result<T, Seen> {
 }
 
 impl Unseen {
-    /// An update of `table` with these assignments, under conditions beside the key's. Columns from the table's width on
-    /// are those of another row, which is known.
+    /// An update of `table` with these assignments, under conditions beside the key's. Columns from the table's width
+    /// on are those of another row, which is known.
     pub(super) fn plan(
         table: &Table,
         assignments: &[(usize, Expr)],

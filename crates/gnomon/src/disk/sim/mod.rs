@@ -9,16 +9,17 @@
 //!    Each sector that was changed since its file's last sync has in an image any one of the contents that it went
 //!    through since then, whichever the other sectors have; so writes are lost, kept, torn between sectors and
 //!    reordered, but no sector is torn in itself. The length is any one that the file went through.
-//! 3. Or fails calls: a write that fails has written some whole sectors; a sync that fails has made a part durable, and the rest
-//!    will not become durable by a later sync (nor, in half of the cases, be read any more), as operating systems do
-//!    that mark pages clean before they are written.
+//! 3. Or fails calls: a write that fails has written some whole sectors; a sync that fails has made a part durable, and
+//!    the rest will not become durable by a later sync (nor, in half of the cases, be read any more), as operating
+//!    systems do that mark pages clean before they are written.
 //!
 //! A name is durable when [`Disk::open`], [`Disk::rename`] or [`Disk::remove`] returns; in flight it may be there or
 //! not. Whether the contents of a renamed file are durable is up to its own syncs.
 //!
 //! Several disks that crash together are parts of one ([`SimDisk::of_parts`]).
 //!
-//! Not simulated: reads that fail only at certain places (see [`SimDisk::flip_bit`] for damage), and time. Files are at most 4 GiB long.
+//! Not simulated: reads that fail only at certain places (see [`SimDisk::flip_bit`] for damage), and time. Files are at
+//! most 4 GiB long.
 
 mod event;
 mod file;

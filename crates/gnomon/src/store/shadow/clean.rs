@@ -9,7 +9,8 @@
 //! So a commit waits for no copy, a crash finds each page at its old place or its new one, and a page's batch number
 //! stays the time of its last change.
 //!
-//! While a state is pinned ([`pin`](super::pin)) nothing is moved: it would take twice the space until the state is let go.
+//! While a state is pinned ([`pin`](super::pin)) nothing is moved: it would take twice the space until the state is let
+//! go.
 
 use std::collections::{BTreeMap, BTreeSet};
 

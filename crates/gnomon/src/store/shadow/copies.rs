@@ -1,11 +1,11 @@
-//! Copies of pages in a mirrored store: repairing those that are damaged, making those that are missing, checking all of
-//! them; and adding disks.
+//! Copies of pages in a mirrored store: repairing those that are damaged, making those that are missing, checking all
+//! of them; and adding disks.
 //!
 //! Promises: a page of which a copy is whole is read, whatever happened to the other, and has two whole copies again as
 //! soon as there is another disk with room for one. A copy that is damaged is not repaired in its place: the page gets
-//! a new copy elsewhere, as when the cleaner moves it ([`clean`](super::clean)), so a crash finds it with the old copies
-//! or with the new ones. A disk that is added is filled like that while others read and write. A disk that is lost has
-//! its number until no entry of the page table names it any more; then another can have it.
+//! a new copy elsewhere, as when the cleaner moves it ([`clean`](super::clean)), so a crash finds it with the old
+//! copies or with the new ones. A disk that is added is filled like that while others read and write. A disk that is
+//! lost has its number until no entry of the page table names it any more; then another can have it.
 //!
 //! What is not known to be damaged is not looked for, but by [`ShadowStore::scrub`].
 
@@ -51,8 +51,8 @@ pub struct ScrubReport {
     pub copies_checked: u64,
     /// Copies that were damaged or missing, and were made anew.
     pub repaired: Vec<Finding>,
-    /// Free pages with damaged sectors, which were zeroed. Those that are kept for an older state, such as that of a backup
-    /// under way, or promised on a full disk, were not looked at.
+    /// Free pages with damaged sectors, which were zeroed. Those that are kept for an older state, such as that of a
+    /// backup under way, or promised on a full disk, were not looked at.
     pub zeroed: u64,
     /// Pages of which no copy is whole.
     pub lost: Vec<Finding>,
@@ -275,7 +275,8 @@ impl ShadowStore {
     /// Goes on with making missing copies.
     fn fill_some(&self, filling: &mut Filling, report: &mut ScrubReport) -> Result<Repair> {
         if filling.from == 0 {
-            // What is on its way into the page table before it is looked at: a batch in flight, and what was written early.
+            // What is on its way into the page table before it is looked at: a batch in flight, and what was written
+            // early.
             filling.lost = self.disks.lost().into_iter().map(|(disk, _)| disk).collect();
             self.fill_found.store(false, Ordering::Release);
             self.flush()?;
@@ -299,8 +300,8 @@ impl ShadowStore {
         Ok(Repair::More)
     }
 
-    /// If nothing was found that lacks a copy: all pages have theirs, and none is on the disks that were `lost` when they
-    /// began to be looked at.
+    /// If nothing was found that lacks a copy: all pages have theirs, and none is on the disks that were `lost` when
+    /// they began to be looked at.
     fn end_filling(&self, lost: &[usize]) -> Result<bool> {
         if self.fill_found.load(Ordering::Acquire) {
             return Ok(false);

@@ -174,8 +174,9 @@ impl Disks {
     /// Which disks the next pages go to: one for each copy. Also how many pages at most before choosing again.
     /// `chosen` counts what went to each disk lately; `full` are not to be used.
     ///
-    /// While there is space enough on each, those that have the least to do (Shadows, section 2.4), or else have the fewest
-    /// pages; otherwise those with most space, one page after the other, so that all that is promised finds room.
+    /// While there is space enough on each, those that have the least to do (Shadows, section 2.4), or else have the
+    /// fewest pages; otherwise those with most space, one page after the other, so that all that is promised finds
+    /// room.
     pub fn choose(
         &self,
         spaces: &Spaces,

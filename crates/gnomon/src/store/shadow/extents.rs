@@ -1,8 +1,8 @@
 //! Space for pages that take more than one physical page: extents.
 //!
-//! Promises: whoever has reserved pages of any sizes gets them, in one piece each. How many free physical pages there are
-//! says nothing about that, so extents are not promised but taken when they are reserved, and the file grows if it has no
-//! hole for one. What was reserved and is not needed goes back.
+//! Promises: whoever has reserved pages of any sizes gets them, in one piece each. How many free physical pages there
+//! are says nothing about that, so extents are not promised but taken when they are reserved, and the file grows if it
+//! has no hole for one. What was reserved and is not needed goes back.
 //!
 //! Extents that are taken and not written yet wait here, by size; those of one size are all alike. They are no root's,
 //! so a crash forgets them. Physical pages that are pages by themselves are counted only, by [`Space`](super::Space).
@@ -154,8 +154,8 @@ impl ShadowStore {
         self.space.lock().release_unused(&unwanted, self.physical_pages(size));
     }
 
-    /// Takes extents, and grows files, if they may, where there are no holes for them. In a mirrored store a page has one
-    /// copy only if there is room for no other, or no other disk.
+    /// Takes extents, and grows files, if they may, where there are no holes for them. In a mirrored store a page has
+    /// one copy only if there is room for no other, or no other disk.
     fn take_extents(&self, size: PageSize, count: u64, grow: Grow) -> Result<Vec<Place>> {
         let len = self.physical_pages(size);
         let mut taken = Vec::with_capacity(count as usize);

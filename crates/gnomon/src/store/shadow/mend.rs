@@ -10,8 +10,8 @@ use crate::{Result, page::damaged_sector};
 const STEP_PAGES: u64 = 64;
 
 impl ShadowStore {
-    /// Mends the free ones among some pages from physical page `from` on. Returns where to go on, none at the end of the
-    /// last disk; and how many were zeroed.
+    /// Mends the free ones among some pages from physical page `from` on. Returns where to go on, none at the end of
+    /// the last disk; and how many were zeroed.
     pub(super) fn mend_some(&self, from: u64) -> Result<(Option<u64>, u64)> {
         let (disk, page) = (place::disk_of(from), place::page_of(from));
         let end = self.space.lock().disk_mut(disk).map_or(0, |space| space.end());
@@ -25,8 +25,8 @@ impl ShadowStore {
         Ok((Some(until), zeroed))
     }
 
-    /// Mends the free ones among pages of one bitmap; returns how many were zeroed. Pages that are promised on a full disk,
-    /// or kept for an older state, stay as they are.
+    /// Mends the free ones among pages of one bitmap; returns how many were zeroed. Pages that are promised on a full
+    /// disk, or kept for an older state, stay as they are.
     pub(super) fn mend(&self, pages: Range<u64>) -> Result<u64> {
         self.before_writing()?;
         let disk = place::disk_of(pages.start);

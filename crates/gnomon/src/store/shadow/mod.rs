@@ -427,8 +427,8 @@ impl ShadowStore {
         self.enter(reserved)
     }
 
-    /// Reserves what a page transaction that changes `pages` may write beyond what is `held` for it already. Returns what
-    /// that is.
+    /// Reserves what a page transaction that changes `pages` may write beyond what is `held` for it already. Returns
+    /// what that is.
     fn reserve(&self, purpose: Purpose, pages: &PageCounts, held: &PageCounts) -> Result<PageCounts> {
         if self.read_only {
             return Err(Error::ReadOnly);
@@ -546,7 +546,8 @@ impl ShadowStore {
         }
     }
 
-    /// Stops the store, but for saying what is durable: every later call fails with this cause (the first one counts), in the error returned.
+    /// Stops the store, but for saying what is durable: every later call fails with this cause (the first one counts),
+    /// in the error returned.
     pub fn poison(&self, cause: &Error) -> Error {
         let _ = self.poison.set(match cause {
             Error::Poisoned(cause) => cause.clone(),
@@ -1075,8 +1076,9 @@ fn nodes(logical_end: u64) -> u64 {
     logical_end / table::FANOUT + 1
 }
 
-/// At most so many blocks, nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it changes.
-/// Those that they replace are free when it is durable, so this is always reserved, and used once for every batch.
+/// At most so many blocks, nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it
+/// changes. Those that they replace are free when it is durable, so this is always reserved, and used once for every
+/// batch.
 fn standing_pages(logical_end: u64, chunks: u64) -> u64 {
     let bitmaps = chunks + 2;
     let mut level = nodes(logical_end);

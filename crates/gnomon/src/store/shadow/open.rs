@@ -2,7 +2,8 @@
 //!
 //! Promises: opening reads the roots and what the newest lists, however large the store is. What it finds is durable on
 //! every disk before anything is served. A disk that is missing, or was used without the others, is told of; a mirrored
-//! store is opened without it only if the caller says so, since what was committed while it alone was there is on it alone.
+//! store is opened without it only if the caller says so, since what was committed while it alone was there is on it
+//! alone.
 
 use std::collections::BTreeSet;
 
@@ -231,8 +232,8 @@ impl ShadowStore {
         Ok(found)
     }
 
-    /// Makes sure that the state found is durable: after a crash of the process alone, or a sync that failed, what can be
-    /// read may not be on the disks.
+    /// Makes sure that the state found is durable: after a crash of the process alone, or a sync that failed, what can
+    /// be read may not be on the disks.
     fn recover(found: &mut Found) -> Result<()> {
         let files = |disk: usize| found.file(disk);
         for (number, file) in found.present() {

@@ -1,5 +1,5 @@
-//! Where a page is: which disk, which page of it, and for a mirrored page its other copy; and the logical numbers of the
-//! bitmaps that say which pages of a disk are in use.
+//! Where a page is: which disk, which page of it, and for a mirrored page its other copy; and the logical numbers of
+//! the bitmaps that say which pages of a disk are in use.
 
 use super::space::CHUNK_PAGES;
 

@@ -1,5 +1,5 @@
-//! Private pages: what one transaction changes on pages that nobody else changes meanwhile (Shadows, section 4.2: "it is
-//! free to use page-level updates for those pages covered by the lock").
+//! Private pages: what one transaction changes on pages that nobody else changes meanwhile (Shadows, section 4.2: "it
+//! is free to use page-level updates for those pages covered by the lock").
 //!
 //! A transaction that has locked trees as a whole changes copies of their pages. It has a map of its own from logical
 //! pages to these, in front of the page table, and a bounded cache; what does not fit is written to free space early.
@@ -7,8 +7,9 @@
 //! dropping [`PrivatePages`] gives their space and their numbers back. When the transaction commits, its map joins the
 //! batch that is next ([`PageTxn::publish`]), whole, within one passage through the commit gate.
 //!
-//! *Layers.* What is changed after a savepoint goes to a layer of its own, over those below, and can be dropped or merged
-//! into one below. A tree's changes come in the order of layers; another tree may be changed in lower ones later.
+//! *Layers.* What is changed after a savepoint goes to a layer of its own, over those below, and can be dropped or
+//! merged into one below. A tree's changes come in the order of layers; another tree may be changed in lower ones
+//! later.
 //!
 //! *Memory.* The cache has as many pages as it is given; the map takes about 19 bytes a page where neighbours are
 //! changed, and 300 where they are not.
@@ -184,8 +185,8 @@ impl PrivatePages {
         }
     }
 
-    /// Pages that it has changed, at most, and pages that it has in memory, of which a large one counts as often as it has
-    /// the default size.
+    /// Pages that it has changed, at most, and pages that it has in memory, of which a large one counts as often as it
+    /// has the default size.
     pub fn len(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.layers.values().map(|layer| layer.0.len()).sum(), state.cached.count)
@@ -261,8 +262,8 @@ impl PrivatePages {
         dirty.chunks(SPACE_AT_ONCE).try_for_each(|some| self.write_out(&mut state, some))
     }
 
-    /// Blocks that are to be reserved for the batch that publishes it: nodes of the page table and bitmaps, at most. The
-    /// pages themselves have their places.
+    /// Blocks that are to be reserved for the batch that publishes it: nodes of the page table and bitmaps, at most.
+    /// The pages themselves have their places.
     fn standing(&self) -> u64 {
         let pages = self.len().0 as u64;
         let logical_end = self.store.logical.lock().end;

@@ -36,8 +36,8 @@ impl Reservation {
         Ok(())
     }
 
-    /// Begins a page transaction with what is reserved, which goes to its batch. The parts of its large values have pages
-    /// of up to `part_max`.
+    /// Begins a page transaction with what is reserved, which goes to its batch. The parts of its large values have
+    /// pages of up to `part_max`.
     pub fn begin(&mut self, part_max: PageSize) -> Result<PageTxn<'_>> {
         let mut pages = self.store.enter(std::mem::take(&mut self.pages))?;
         pages.set_part_size_max(part_max);

@@ -82,8 +82,8 @@ pub(crate) struct Root {
     pub depth: u8,
     /// Whether the database was closed with this root. Otherwise what can be read of it need not be durable.
     pub closed: bool,
-    /// Whether every page has as many copies as it should, as far as is known: no disk was lost since the last time that
-    /// all were looked at, and none was too full for one.
+    /// Whether every page has as many copies as it should, as far as is known: no disk was lost since the last time
+    /// that all were looked at, and none was too full for one.
     pub copies_whole: bool,
     pub table: PageEntry,
 }
@@ -279,8 +279,8 @@ impl Root {
         (block[8..16] == MAGIC && sum == crc32c::crc32c(&block[4..])).then_some(version)
     }
 
-    /// Writes both copies of the pair of this batch on a disk, in one call, with a list of the pages that were not synced
-    /// before. Not synced.
+    /// Writes both copies of the pair of this batch on a disk, in one call, with a list of the pages that were not
+    /// synced before. Not synced.
     pub fn write(
         &self,
         file: &dyn File,
@@ -321,8 +321,8 @@ pub(crate) struct RootCopy {
 pub(crate) type Files<'a> = &'a dyn Fn(usize) -> Option<Arc<dyn File>>;
 
 impl RootCopy {
-    /// Whether of every listed page a copy is there, whole and of this batch. Without that, its batch was cut short by a
-    /// crash, and nobody was told that it is durable.
+    /// Whether of every listed page a copy is there, whole and of this batch. Without that, its batch was cut short by
+    /// a crash, and nobody was told that it is durable.
     pub fn counts(&self, files: Files) -> Result<bool> {
         if !self.listed.is_empty() && !self.disks.mirrored {
             // A file may have grown for more than is written yet. Mirrored ones are made as long as they should be.
@@ -360,7 +360,8 @@ impl RootCopy {
     }
 
     /// Writes the listed pages once more, as they are: what can be read may still be in memory only, or be thought
-    /// written after a sync that failed. Where one copy of a page is not whole it gets the other's contents. Not synced.
+    /// written after a sync that failed. Where one copy of a page is not whole it gets the other's contents. Not
+    /// synced.
     pub fn write_listed(&self, files: Files) -> Result<()> {
         for run in &self.listed {
             let copies: Vec<u64> = run.place.copies().collect();

@@ -1,9 +1,9 @@
 //! The space of one disk: which pages of its file are in use, and where the next ones go. Pages are known here by where
 //! they are on the disk; [`Spaces`](super::spaces::Spaces) has all disks.
 //!
-//! The file is covered by chunks of [`CHUNK_PAGES`] pages, each with a bitmap. A bitmap is a page like any other, with a
-//! logical number ([`place::bitmap`](super::place::bitmap)), written with the batch that changes it. So a database opens
-//! without reading its bitmaps; they are loaded when the allocator first comes to their chunk.
+//! The file is covered by chunks of [`CHUNK_PAGES`] pages, each with a bitmap. A bitmap is a page like any other, with
+//! a logical number ([`place::bitmap`](super::place::bitmap)), written with the batch that changes it. So a database
+//! opens without reading its bitmaps; they are loaded when the allocator first comes to their chunk.
 //!
 //! A chunk in memory has two bitmaps. `reachable` is what the last closed batch's root reaches, and is what is
 //! stored. `taken` is what may not be handed out: reachable pages, pages allocated since, and pages that the batch in
@@ -14,13 +14,13 @@
 //! that were empty, from the beginning on, so that a batch is one long write; pages with a short life expectancy
 //! ([`Life`]) and pages with a long one go to different segments, because those of the first kind soon become empty by
 //! themselves, and those of the second stay full. The cleaner ([`clean`](super::clean)) empties segments by moving what
-//! lives in them. When there is no empty segment, pages go to those that are nearly so, then into holes, long ones first:
-//! whatever is free can be used, always.
+//! lives in them. When there is no empty segment, pages go to those that are nearly so, then into holes, long ones
+//! first: whatever is free can be used, always.
 //!
 //! Physical pages have one size, that of the smallest page that the database can have. A larger page takes several that
 //! follow each other, its *extent*: a power of two of them, `n`, beginning at a multiple of `n` within its chunk. So
-//! extents of up to a segment lie within one, larger ones take whole segments, and none crosses a chunk. Each size fills
-//! segments of its own, and what is free of them later has room for the same size again.
+//! extents of up to a segment lie within one, larger ones take whole segments, and none crosses a chunk. Each size
+//! fills segments of its own, and what is free of them later has room for the same size again.
 //!
 //! The file grows when more than a given share of it would be in use otherwise. When it is far larger than that, its
 //! end is lowered: nothing is handed out from there on, the cleaner moves what is there, and the file is cut.
@@ -79,10 +79,10 @@ pub(crate) enum Life {
     Long,
 }
 
-/// What is done about segments that can be written to as they are, and about those that were written not long ago, since
-/// when less was written than is free. When pages are changed often, most of these become sparse before it is their turn
-/// to be written again. To move what lives in them made others come to their turn sooner, and be moved in turn: more pages
-/// were moved than written, in TPC-B with one branch.
+/// What is done about segments that can be written to as they are, and about those that were written not long ago,
+/// since when less was written than is free. When pages are changed often, most of these become sparse before it is
+/// their turn to be written again. To move what lives in them made others come to their turn sooner, and be moved in
+/// turn: more pages were moved than written, in TPC-B with one branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Young {
     Leave,
@@ -335,8 +335,8 @@ impl Space {
     }
 
     /// How long the file should be at least for what is in use and promised. A small one has more room than its share:
-    /// that saves most of its cleaning, and costs little. What is promised has its place there: most of it is not taken in
-    /// the end, and comes and goes so fast that the file would grow and be cut all the time.
+    /// that saves most of its cleaning, and costs little. What is promised has its place there: most of it is not taken
+    /// in the end, and comes and goes so fast that the file would grow and be cut all the time.
     fn end_needed(&self) -> u64 {
         let needed = (self.taken as f64 / self.extent.fill_max) as u64;
         let more = (2 * self.taken).min(self.extent.spare_pages_max * 3 / 4).max(self.promised);
@@ -761,8 +761,9 @@ impl Space {
 
     /// The segments that are best to clean, until `pages_max` pages are to be moved: those beyond the end, then by the
     /// free space that is gained, its age and the cost of reading the segment and writing what lives (Rosenblum and
-    /// Ousterhout 1992, section 3.5). Only such whose pages are all durable and nobody's but the newest root's, and none
-    /// that can be written to as it is. If there are none, looking again has to wait for an eighth of what is free.
+    /// Ousterhout 1992, section 3.5). Only such whose pages are all durable and nobody's but the newest root's, and
+    /// none that can be written to as it is. If there are none, looking again has to wait for an eighth of what is
+    /// free.
     pub fn victims(&mut self, pages_max: u64, young: Young) -> Vec<u64> {
         let mut candidates: Vec<(f64, u64, u64)> = Vec::new();
         for (number, chunk) in &self.chunks {
@@ -993,8 +994,8 @@ mod tests {
         assert_eq!(space.segments(), (end / SEGMENT_PAGES, 0));
     }
 
-    /// Extents and pages are handed out once, where they may be, as long as there is room for one; the file grows by what
-    /// an extent needs.
+    /// Extents and pages are handed out once, where they may be, as long as there is room for one; the file grows by
+    /// what an extent needs.
     #[test]
     fn extents_are_aligned_and_found_wherever_they_fit() {
         let mut rng = Rng::from_seed(12);

@@ -2,8 +2,8 @@
 //!
 //! Every page goes to one disk, or in a mirrored store to two different ones; which, is decided when it is written
 //! ([`Disks::choose`](super::disks::Disks::choose)). So what is promised is promised of the disks together: it can be
-//! kept while the free pages of all, counting of each no more than are promised, are as many as copies are to be written.
-//! Whoever takes space takes from those with most of it as soon as it is short, which keeps that so.
+//! kept while the free pages of all, counting of each no more than are promised, are as many as copies are to be
+//! written. Whoever takes space takes from those with most of it as soon as it is short, which keeps that so.
 //!
 //! A disk that is lost has no space here: what is given up of it is forgotten.
 

@@ -4,9 +4,10 @@
 //! of level `l` for logical page `L` begins at [`node_base`]. The depth grows when a page number does not fit.
 //! (Shadows, section 2: "a tree structure with a fixed number N of slots in each node".)
 //!
-//! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second is zero unless the page is mirrored),
-//! the 40-bit number of the commit batch that wrote the page, 4 bits of its size (log2 of bytes, less 9), 4 bits of flags: bit
-//! 0, the page was written before its batch was known (and may carry a smaller number). Zero is "no such page".
+//! An entry has the paper's 16 bytes: two 40-bit physical page numbers (the second is zero unless the page is
+//! mirrored), the 40-bit number of the commit batch that wrote the page, 4 bits of its size (log2 of bytes, less 9), 4
+//! bits of flags: bit 0, the page was written before its batch was known (and may carry a smaller number). Zero is "no
+//! such page".
 
 use super::place::Place;
 use crate::page::{BODY_BYTES, Page, PageSize};

@@ -60,9 +60,9 @@ pub struct StoreReport {
 }
 
 impl ShadowStore {
-    /// Reads every page of every disk: checks the copies of the root, every copy of every page that it reaches, that the
-    /// bitmaps say the same, and that the sectors of free space are zero or whole. The store must not change meanwhile. `progress` is called
-    /// with pages read and pages in all.
+    /// Reads every page of every disk: checks the copies of the root, every copy of every page that it reaches, that
+    /// the bitmaps say the same, and that the sectors of free space are zero or whole. The store must not change
+    /// meanwhile. `progress` is called with pages read and pages in all.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<StoreReport> {
         let mut walk = Walk {
             store: self,
@@ -92,8 +92,8 @@ struct Walk<'a> {
     reached: BTreeMap<u64, (u8, u64)>,
     /// Copies that each page should have.
     copies: usize,
-    /// Where the newest batch wrote, if it lists its pages: there a crash may have left one copy only of each, and whoever
-    /// opens the store writes the other.
+    /// Where the newest batch wrote, if it lists its pages: there a crash may have left one copy only of each, and
+    /// whoever opens the store writes the other.
     newest: Vec<std::ops::Range<u64>>,
     /// Whether nothing damaged hides what else is reached.
     complete: bool,
@@ -169,8 +169,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether what is wrong with a copy can be what a crash left in the writing of the newest batch: whole sectors, or a
-    /// file that had not grown yet.
+    /// Whether what is wrong with a copy can be what a crash left in the writing of the newest batch: whole sectors, or
+    /// a file that had not grown yet.
     fn is_cut_short(&self, copy: u64, size: PageSize) -> bool {
         if !self.newest.iter().any(|run| run.contains(&copy)) {
             return false;

@@ -332,8 +332,9 @@ impl Running {
     }
 }
 
-/// Interleaved transactions of all isolation levels against a model: what was granted holds when the transaction commits,
-/// snapshots see one prefix of the commits, and nothing is lost or doubled. None waits: it is rolled back instead.
+/// Interleaved transactions of all isolation levels against a model: what was granted holds when the transaction
+/// commits, snapshots see one prefix of the commits, and nothing is lost or doubled. None waits: it is rolled back
+/// instead.
 #[test]
 fn interleaved_transactions_do_what_they_would_one_after_another() {
     const KEYS: usize = 3;

@@ -60,15 +60,15 @@ impl Database {
 }
 
 /// Makes a database of backups on an empty disk: a full one, then those that go on from it, in the order in which they
-/// were taken. It is the state of the last, with an identity of its own, and was verified as [`verify`](crate::verify) does. Nothing
-/// is a database until this has succeeded, whenever it is cut short.
+/// were taken. It is the state of the last, with an identity of its own, and was verified as [`verify`](crate::verify)
+/// does. Nothing is a database until this has succeeded, whenever it is cut short.
 ///
 /// `seed` is where random numbers begin, as in [`Options::seed`](crate::Options::seed). `progress` is called with the
 /// phase, and pages done and to do in it.
 ///
 /// # Errors
-/// [`Error::BackupChain`] if the backups do not go on from each other, [`Error::BackupDamaged`], [`Error::BackupStream`],
-/// [`Error::TooNew`]; [`Error::NotADatabase`] if there are files already; of the disk.
+/// [`Error::BackupChain`] if the backups do not go on from each other, [`Error::BackupDamaged`],
+/// [`Error::BackupStream`], [`Error::TooNew`]; [`Error::NotADatabase`] if there are files already; of the disk.
 pub fn restore<R: Read>(
     chain: impl IntoIterator<Item = R>,
     disk: &dyn Disk,

@@ -95,8 +95,8 @@ impl Database {
         report
     }
 
-    /// What was found wrong with disks and copies, repaired or not, since this was last asked: sentences for whoever runs
-    /// the database.
+    /// What was found wrong with disks and copies, repaired or not, since this was last asked: sentences for whoever
+    /// runs the database.
     pub fn take_reports(&self) -> Vec<String> {
         self.0.inner.store.take_reports()
     }

@@ -145,8 +145,8 @@ fn what_was_only_read_or_locked_is_prepared_too() {
     committed(&db).drop_tree(tree).unwrap();
 }
 
-/// A share admits an update that comes after it, and not the other way round. Which transaction comes first by name must
-/// not matter when they are taken over.
+/// A share admits an update that comes after it, and not the other way round. Which transaction comes first by name
+/// must not matter when they are taken over.
 #[test]
 fn a_share_and_an_update_are_both_held_after_a_crash() {
     for gids in [["a", "b"], ["b", "a"]] {
@@ -357,8 +357,8 @@ fn with_entry(disk: &SimDisk, gid: &str, change: &dyn Fn(&mut Vec<u8>)) -> SimDi
     image
 }
 
-/// Opened on a disk that has no space for it, as when the file was copied to a smaller one, it stays prepared until there
-/// is some.
+/// Opened on a disk that has no space for it, as when the file was copied to a smaller one, it stays prepared until
+/// there is some.
 #[test]
 fn without_space_it_stays_prepared() {
     let (disk, db, tree) = world();

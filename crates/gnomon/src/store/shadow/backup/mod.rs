@@ -17,9 +17,10 @@
 //! one identity the changes of one could be taken for those of the other. Its backups begin with a full one.
 //!
 //! Layout of a stream ([`stream`]): a header, one group for each node of level 1 in the order of logical pages, a
-//! trailer. A group is the node, as a map from its slots to batches and sizes, then those of its pages that are newer than what
-//! the backup goes on from, sealed as they stand in the file. So a reader knows from the map which pages are there, which
-//! are in an earlier backup, and which are gone. Bitmaps of space are left out: a restored file is laid out anew.
+//! trailer. A group is the node, as a map from its slots to batches and sizes, then those of its pages that are newer
+//! than what the backup goes on from, sealed as they stand in the file. So a reader knows from the map which pages are
+//! there, which are in an earlier backup, and which are gone. Bitmaps of space are left out: a restored file is laid
+//! out anew.
 
 mod restore;
 mod stream;

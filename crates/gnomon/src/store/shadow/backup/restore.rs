@@ -1,6 +1,6 @@
 //! Making a store of backups: a full one and those that go on from it are read side by side, group by group, and each
-//! page is taken from the one that has its newest batch. Pages lie in the new file in the order of their logical numbers,
-//! each node after what it maps. There are no holes but where a larger page comes after smaller ones.
+//! page is taken from the one that has its newest batch. Pages lie in the new file in the order of their logical
+//! numbers, each node after what it maps. There are no holes but where a larger page comes after smaller ones.
 
 use std::io::Read;
 

@@ -1,5 +1,5 @@
-//! Taking a backup: the pinned page table is walked in order, and pages are read in the order of their places, some at a
-//! time. While some are read and checked, those before are written.
+//! Taking a backup: the pinned page table is walked in order, and pages are read in the order of their places, some at
+//! a time. While some are read and checked, those before are written.
 
 use std::{io::Write, time::Duration};
 
