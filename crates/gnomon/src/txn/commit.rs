@@ -118,6 +118,22 @@ impl Transaction {
 /// Begins the page transaction of a commit.
 fn begin<'a>(inner: &'a Inner, writes: &WriteSet, large: Option<&Finished>) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
+    match begin_for(inner, purpose, writes, large) {
+        // What commits before it gave back, and what was reserved for them, is free when that is durable.
+        Err(Error::DiskFull) if purpose == Purpose::Free => {
+            inner.store.flush()?;
+            begin_for(inner, purpose, writes, large)
+        }
+        begun => begun,
+    }
+}
+
+fn begin_for<'a>(
+    inner: &'a Inner,
+    purpose: Purpose,
+    writes: &WriteSet,
+    large: Option<&Finished>,
+) -> Result<PageTxn<'a>> {
     in_parts(|part_max| {
         let changed = pages_changed(inner, writes, part_max)?;
         let mut pages = match large {

@@ -70,6 +70,7 @@ impl ShadowStore {
             reached: BTreeMap::new(),
             copies: self.space.lock().copies(),
             newest: Vec::new(),
+            incomplete: Vec::new(),
             complete: true,
             progress,
         };
@@ -81,6 +82,7 @@ impl ShadowStore {
         for (disk, _) in self.disks.present() {
             walk.space(disk)?;
         }
+        walk.doubt_incomplete();
         Ok(walk.report)
     }
 }
@@ -95,6 +97,8 @@ struct Walk<'a> {
     /// Where the newest batch wrote, if it lists its pages: there a crash may have left one copy only of each, and
     /// whoever opens the store writes the other.
     newest: Vec<std::ops::Range<u64>>,
+    /// The findings that tell of a batch after the newest whole one.
+    incomplete: Vec<usize>,
     /// Whether nothing damaged hides what else is reached.
     complete: bool,
     progress: &'a mut dyn FnMut(u64, u64),
@@ -108,6 +112,19 @@ impl Walk<'_> {
             detail: detail.into(),
             severity,
         });
+    }
+
+    /// A crash that cuts a batch short leaves no damaged sector. Where there is one, the batch may have been whole, and
+    /// its commits acknowledged.
+    fn doubt_incomplete(&mut self) {
+        let findings = &mut self.report.findings;
+        if findings.iter().all(|finding| finding.severity == Severity::Trace) {
+            return;
+        }
+        for at in &self.incomplete {
+            findings[*at].severity = Severity::Data;
+            findings[*at].detail += ", or damaged since, as other sectors are: then its commits are lost";
+        }
     }
 
     /// Damage of an object, and so of what may be below it.
@@ -142,14 +159,14 @@ impl Walk<'_> {
                 Err(RootFault::TooOld(found)) => {
                     return Err(Error::TooOld { found, oldest: root::FORMAT_VERSION });
                 }
-                Ok(copy) if copy.root.batch > newest.batch => self.find(
-                    place,
-                    format!(
-                        "batch {} is incomplete: cut short by a crash before it was acknowledged, or damaged since",
+                Ok(copy) if copy.root.batch > newest.batch => {
+                    let detail = format!(
+                        "batch {} is incomplete: cut short by a crash before it was acknowledged",
                         copy.root.batch
-                    ),
-                    Severity::Trace,
-                ),
+                    );
+                    self.incomplete.push(self.report.findings.len());
+                    self.find(place, detail, Severity::Trace);
+                }
                 Ok(copy) if copy.root.batch == newest.batch && self.copies > 1 => {
                     let copies = |run: &ListedRun| -> Vec<std::ops::Range<u64>> {
                         run.place.copies().map(|copy| copy..copy + run.pages).collect()
