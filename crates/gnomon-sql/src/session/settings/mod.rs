@@ -9,155 +9,18 @@
 //! All ways of setting something (SET, `set_config`, BEGIN's modes) end in [`Settings::set`], which keeps what the
 //! transaction allows; the session then follows its settings.
 
+mod definition;
+mod value;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use crate::{
-    Result, SqlError, SqlState,
-    catalog::system::{SERVER_VERSION, Setting},
-    types::datetime::Zone,
+use self::{
+    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, Unit, find},
+    value::{fixed, normalise, search_path},
 };
+use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
 
-/// What values a setting takes.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Bool,
-    /// An integer within bounds, in a unit.
-    Int {
-        min: i64,
-        max: i64,
-        unit: Unit,
-    },
-    Real {
-        min: f64,
-        max: f64,
-    },
-    /// One of these words.
-    Word(&'static [&'static str]),
-    Text,
-    /// A comma-separated list of names.
-    Names,
-    Encoding,
-    DateStyle,
-    TimeZone,
-    /// Cannot be set.
-    Fixed,
-}
-
-/// What an integer counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
-    None,
-    Milliseconds,
-    Kilobytes,
-}
-
-struct Definition {
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    /// Whether clients are told of changes.
-    reported: bool,
-    description: &'static str,
-}
-
-const fn setting(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    description: &'static str,
-) -> Definition {
-    Definition { name, kind, default, reported: false, description }
-}
-
-const fn reported(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    description: &'static str,
-) -> Definition {
-    Definition { name, kind, default, reported: true, description }
-}
-
-const MS: Kind = Kind::Int { min: 0, max: i32::MAX as i64, unit: Unit::Milliseconds };
-const KB: Kind = Kind::Int { min: 64, max: i32::MAX as i64, unit: Unit::Kilobytes };
-const COUNT: Kind = Kind::Int { min: 0, max: i32::MAX as i64, unit: Unit::None };
-const LEVELS: Kind = Kind::Word(&["serializable", "repeatable read", "read committed", "read uncommitted"]);
-const MESSAGES: Kind = Kind::Word(&[
-    "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error", "fatal", "panic",
-]);
-
-macro_rules! settings {
-    ($($id:ident = $definition:expr;)*) => {
-        #[allow(non_camel_case_types, dead_code, reason = "the settings' own names, whose order gives their places")]
-        enum Id { $($id),* }
-        /// In the order of their names, ignoring case.
-        static DEFINITIONS: &[Definition] = &[$($definition),*];
-    };
-}
-
-settings! {
-    application_name = reported("application_name", Kind::Text, "", "Sets the application name to be reported in statistics and logs.");
-    backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "Sets whether \"\\'\" is allowed in string literals.");
-    bytea_output = setting("bytea_output", Kind::Word(&["hex", "escape"]), "hex", "Sets the output format for bytea.");
-    check_function_bodies = setting("check_function_bodies", Kind::Bool, "on", "Accepted without effect.");
-    client_encoding = reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.");
-    client_min_messages = setting("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client.");
-    DateStyle = reported("DateStyle", Kind::DateStyle, "ISO, MDY", "Sets the display format for date and time values.");
-    default_table_access_method = setting("default_table_access_method", Kind::Text, "heap", "Accepted without effect.");
-    default_tablespace = setting("default_tablespace", Kind::Text, "", "Accepted without effect.");
-    default_transaction_deferrable = setting("default_transaction_deferrable", Kind::Bool, "off", "Accepted without effect.");
-    default_transaction_isolation = setting("default_transaction_isolation", LEVELS, "read committed", "Sets the isolation level of each new transaction.");
-    default_transaction_read_only = reported("default_transaction_read_only", Kind::Bool, "off", "Sets the read-only status of new transactions.");
-    enable_hashjoin = setting("enable_hashjoin", Kind::Bool, "on", "Accepted without effect.");
-    enable_indexscan = setting("enable_indexscan", Kind::Bool, "on", "Accepted without effect.");
-    enable_mergejoin = setting("enable_mergejoin", Kind::Bool, "on", "Accepted without effect.");
-    enable_nestloop = setting("enable_nestloop", Kind::Bool, "on", "Accepted without effect.");
-    enable_seqscan = setting("enable_seqscan", Kind::Bool, "on", "Accepted without effect.");
-    extra_float_digits = setting("extra_float_digits", Kind::Int { min: -15, max: 3, unit: Unit::None }, "1", "Sets the number of digits displayed for floating-point values.");
-    gnomon_semantic_locks = setting("gnomon.semantic_locks", Kind::Bool, "on", "Lets updates that commute share locks.");
-    idle_in_transaction_session_timeout = setting("idle_in_transaction_session_timeout", MS, "0", "Accepted without effect.");
-    idle_session_timeout = setting("idle_session_timeout", MS, "0", "Accepted without effect.");
-    in_hot_standby = reported("in_hot_standby", Kind::Fixed, "off", "Shows whether the server is a standby.");
-    integer_datetimes = reported("integer_datetimes", Kind::Fixed, "on", "Shows whether datetimes are integer based.");
-    IntervalStyle = reported("IntervalStyle", Kind::Word(&["postgres"]), "postgres", "Sets the display format for interval values.");
-    is_superuser = reported("is_superuser", Kind::Fixed, "on", "Shows whether the current user is a superuser.");
-    jit = setting("jit", Kind::Bool, "off", "Accepted without effect.");
-    lc_collate = setting("lc_collate", Kind::Fixed, "C", "Shows the collation order locale.");
-    lc_ctype = setting("lc_ctype", Kind::Fixed, "C.UTF-8", "Shows the character classification locale.");
-    lc_messages = setting("lc_messages", Kind::Text, "C", "Sets the language in which messages are displayed.");
-    lc_monetary = setting("lc_monetary", Kind::Text, "C", "Accepted without effect.");
-    lc_numeric = setting("lc_numeric", Kind::Text, "C", "Accepted without effect.");
-    lc_time = setting("lc_time", Kind::Text, "C", "Accepted without effect.");
-    lock_timeout = setting("lock_timeout", MS, "0", "Sets the maximum allowed duration of any wait for a lock.");
-    log_statement = setting("log_statement", Kind::Word(&["none", "ddl", "mod", "all"]), "none", "Accepted without effect.");
-    maintenance_work_mem = setting("maintenance_work_mem", KB, "65536", "Accepted without effect.");
-    max_connections = setting("max_connections", Kind::Fixed, "100", "Shows the maximum number of concurrent connections.");
-    max_identifier_length = setting("max_identifier_length", Kind::Fixed, "63", "Shows the maximum identifier length.");
-    max_index_keys = setting("max_index_keys", Kind::Fixed, "32", "Shows the maximum number of index keys.");
-    max_parallel_workers_per_gather = setting("max_parallel_workers_per_gather", COUNT, "0", "Accepted without effect.");
-    max_prepared_transactions = setting("max_prepared_transactions", Kind::Fixed, "64", "Sets the maximum number of simultaneously prepared transactions.");
-    password_encryption = setting("password_encryption", Kind::Word(&["scram-sha-256", "md5"]), "scram-sha-256", "Chooses the algorithm for encrypting passwords.");
-    quote_all_identifiers = setting("quote_all_identifiers", Kind::Bool, "off", "Accepted without effect.");
-    random_page_cost = setting("random_page_cost", Kind::Real { min: 0.0, max: f64::MAX }, "4", "Accepted without effect.");
-    row_security = setting("row_security", Kind::Bool, "on", "Accepted without effect.");
-    search_path = setting("search_path", Kind::Names, "\"$user\", public", "Sets the schema search order for names that are not schema-qualified.");
-    server_encoding = reported("server_encoding", Kind::Fixed, "UTF8", "Shows the server (database) character set encoding.");
-    server_version = reported("server_version", Kind::Fixed, SERVER_VERSION, "Shows the server version.");
-    server_version_num = setting("server_version_num", Kind::Fixed, "150000", "Shows the server version as an integer.");
-    session_authorization = reported("session_authorization", Kind::Fixed, "", "Shows the session user name.");
-    ssl = setting("ssl", Kind::Fixed, "off", "Shows whether SSL is on.");
-    standard_conforming_strings = reported("standard_conforming_strings", Kind::Word(&["on"]), "on", "Causes '...' strings to treat backslashes literally.");
-    statement_timeout = setting("statement_timeout", MS, "0", "Sets the maximum allowed duration of any statement.");
-    synchronize_seqscans = setting("synchronize_seqscans", Kind::Bool, "on", "Accepted without effect.");
-    synchronous_commit = setting("synchronous_commit", Kind::Word(&["on", "local", "remote_write", "remote_apply"]), "on", "Every commit is durable before it is acknowledged.");
-    temp_buffers = setting("temp_buffers", COUNT, "1024", "Accepted without effect.");
-    TimeZone = reported("TimeZone", Kind::TimeZone, "UTC", "Sets the time zone for displaying and interpreting time stamps.");
-    transaction_deferrable = setting("transaction_deferrable", Kind::Bool, "off", "Accepted without effect.");
-    transaction_isolation = setting("transaction_isolation", LEVELS, "read committed", "Sets the current transaction's isolation level.");
-    transaction_read_only = setting("transaction_read_only", Kind::Bool, "off", "Sets the current transaction's read-only status.");
-    work_mem = setting("work_mem", KB, "4096", "Accepted without effect.");
-    xmloption = setting("xmloption", Kind::Word(&["content", "document"]), "content", "Accepted without effect.");
-}
+pub(crate) use self::value::bool_word;
 
 /// The values that hold, with those that statements need in a ready form.
 #[derive(Clone, Debug)]
@@ -212,17 +75,6 @@ pub(crate) enum Progress {
     Queried,
 }
 
-/// A transaction's own characteristics: they end with it, and RESET ALL leaves them.
-const CHARACTERISTICS: [usize; 3] = [
-    Id::transaction_isolation as usize,
-    Id::transaction_read_only as usize,
-    Id::transaction_deferrable as usize,
-];
-
-fn find(name: &str) -> Option<usize> {
-    DEFINITIONS.iter().position(|definition| definition.name.eq_ignore_ascii_case(name))
-}
-
 /// The name of a setting of the client's own in lower case; an error if it cannot be one.
 fn custom_name(name: &str) -> Result<Arc<str>> {
     if !name.contains('.') {
@@ -234,33 +86,21 @@ fn custom_name(name: &str) -> Result<Arc<str>> {
             .all(|(i, c)| c.is_alphabetic() || c == '_' || (i > 0 && (c.is_ascii_digit() || c == '$')))
             && !word.is_empty()
     };
-    if !name.split('.').all(is_word) {
-        return Err(SqlError::new(
-            SqlState::INVALID_NAME,
-            format!("invalid configuration parameter name \"{name}\""),
-        )
-        .detail("Custom parameter names must be two or more simple identifiers separated by dots."));
-    }
-    // A name that is misspelt must not pass for a setting of the client's own.
-    if name.to_lowercase().starts_with("gnomon.") {
-        return Err(SqlError::new(
-            SqlState::INVALID_NAME,
-            format!("invalid configuration parameter name \"{name}\""),
-        )
-        .detail("\"gnomon\" is a reserved prefix."));
-    }
-    Ok(name.to_lowercase().into())
+    let lower = name.to_lowercase();
+    let detail = if !name.split('.').all(is_word) {
+        "Custom parameter names must be two or more simple identifiers separated by dots."
+    } else if lower.starts_with("gnomon.") {
+        // A name that is misspelt must not pass for a setting of the client's own.
+        "\"gnomon\" is a reserved prefix."
+    } else {
+        return Ok(lower.into());
+    };
+    let message = format!("invalid configuration parameter name \"{name}\"");
+    Err(SqlError::new(SqlState::INVALID_NAME, message).detail(detail))
 }
 
 fn unknown(name: &str) -> SqlError {
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
-}
-
-fn invalid(name: &str, value: &str) -> SqlError {
-    SqlError::new(
-        SqlState::INVALID_PARAMETER_VALUE,
-        format!("invalid value for parameter \"{name}\": \"{value}\""),
-    )
 }
 
 impl Settings {
@@ -631,184 +471,6 @@ impl Settings {
             _ => true,
         }
     }
-}
-
-fn fixed(name: &str) -> SqlError {
-    SqlError::new(SqlState("55P02"), format!("parameter \"{name}\" cannot be changed"))
-}
-
-/// Checks the values of a setting and puts them into the form that SHOW prints.
-fn normalise(definition: &Definition, values: &[String]) -> Result<String> {
-    let name = definition.name;
-    let value = values.first().map_or("", String::as_str);
-    Ok(match definition.kind {
-        Kind::Fixed => return Err(fixed(name)),
-        Kind::Bool => match bool_word(value) {
-            Some(true) => "on".into(),
-            Some(false) => "off".into(),
-            None => {
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!("parameter \"{name}\" requires a Boolean value"),
-                ));
-            }
-        },
-        Kind::Int { min, max, unit } => {
-            let number = integer_with_unit(value, unit).ok_or_else(|| invalid(name, value))?;
-            if number < min || number > max {
-                let unit = match unit {
-                    Unit::None => "",
-                    Unit::Milliseconds => " ms",
-                    Unit::Kilobytes => " kB",
-                };
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!(
-                        "{number}{unit} is outside the valid range for parameter \"{name}\" ({min} .. {max})"
-                    ),
-                ));
-            }
-            number.to_string()
-        }
-        Kind::Real { min, max } => match value.parse::<f64>() {
-            Ok(number) if number >= min && number <= max => number.to_string(),
-            _ => return Err(invalid(name, value)),
-        },
-        Kind::Word(words) => {
-            let word = match bool_word(value) {
-                Some(on) if words.contains(&"on") && !words.contains(&value) => {
-                    if on {
-                        "on"
-                    } else {
-                        "off"
-                    }
-                }
-                _ => value,
-            };
-            match words.iter().find(|known| known.eq_ignore_ascii_case(word)) {
-                Some(known) => (*known).to_owned(),
-                None => {
-                    return Err(invalid(name, value).hint(format!("Available values: {}.", words.join(", "))));
-                }
-            }
-        }
-        Kind::Text => value.to_owned(),
-        Kind::Names => values.iter().map(|value| quote_name_list(value)).collect::<Vec<_>>().join(", "),
-        Kind::Encoding => match value.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
-            "utf8" | "unicode" => "UTF8".into(),
-            _ => return Err(invalid(name, value)),
-        },
-        Kind::DateStyle => date_style(values).ok_or_else(|| {
-            invalid(name, value).hint("Only the style ISO with the order MDY is supported.")
-        })?,
-        Kind::TimeZone => time_zone(value).ok_or_else(|| invalid(name, value))?.name().to_owned(),
-    })
-}
-
-pub(crate) fn bool_word(word: &str) -> Option<bool> {
-    let word = word.to_ascii_lowercase();
-    let prefix_of = |full: &str, least: usize| word.len() >= least && full.starts_with(&word);
-    if prefix_of("true", 1) || prefix_of("yes", 1) || word == "on" || word == "1" {
-        Some(true)
-    } else if prefix_of("false", 1) || prefix_of("no", 1) || prefix_of("off", 2) || word == "0" {
-        Some(false)
-    } else {
-        None
-    }
-}
-
-fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
-    let text = text.trim();
-    let digits =
-        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let number: f64 = number.parse().ok()?;
-    let factor = match (unit, suffix.trim()) {
-        (_, "") => 1.0,
-        (Unit::Milliseconds, "us") => 0.001,
-        (Unit::Milliseconds, "ms") => 1.0,
-        (Unit::Milliseconds, "s") => 1e3,
-        (Unit::Milliseconds, "min") => 6e4,
-        (Unit::Milliseconds, "h") => 3.6e6,
-        (Unit::Milliseconds, "d") => 8.64e7,
-        (Unit::Kilobytes, "B") => 1.0 / 1024.0,
-        (Unit::Kilobytes, "kB") => 1.0,
-        (Unit::Kilobytes, "MB") => 1024.0,
-        (Unit::Kilobytes, "GB") => 1024.0 * 1024.0,
-        (Unit::Kilobytes, "TB") => 1024.0 * 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let value = (number * factor).round();
-    // Beyond this, the conversion would not be exact; every range is far narrower.
-    (value.abs() < 9e15).then_some(value as i64)
-}
-
-/// DateStyle has an output style and a field order. There is one of each here.
-fn date_style(values: &[String]) -> Option<String> {
-    let mut words = values.iter().flat_map(|value| value.split(','));
-    let known = ["iso", "mdy", "us", "noneuro", "noneuropean", "default"];
-    words.all(|word| known.contains(&word.trim().to_ascii_lowercase().as_str())).then(|| "ISO, MDY".into())
-}
-
-/// The zone of a name, or so many hours east of Greenwich.
-fn time_zone(text: &str) -> Option<Zone> {
-    let text = text.trim();
-    match text.parse::<f64>() {
-        // No place is further from Greenwich than this many hours.
-        Ok(hours) if hours.abs() < 168.0 => Some(Zone::fixed((hours * 3600.0) as i32)),
-        Ok(_) => None,
-        Err(_) if text.eq_ignore_ascii_case("default") || text.eq_ignore_ascii_case("local") => {
-            Some(Zone::UTC)
-        }
-        Err(_) => Zone::parse(text),
-    }
-}
-
-/// One value of a list setting may itself be a list, as in `set_config('search_path', 'a, b', false)`.
-fn quote_name_list(value: &str) -> String {
-    split_names(value)
-        .iter()
-        .map(|name| {
-            let plain = name.chars().enumerate().all(|(i, c)| {
-                c.is_ascii_lowercase() || c == '_' || (i > 0 && (c.is_ascii_digit() || c == '$'))
-            });
-            if plain && !name.is_empty() {
-                name.clone()
-            } else {
-                format!("\"{}\"", name.replace('"', "\"\""))
-            }
-        })
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn split_names(list: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut name = String::new();
-    let mut quoted = false;
-    let mut chars = list.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                name.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => names.push(std::mem::take(&mut name)),
-            c if c.is_whitespace() && !quoted => {}
-            c => name.push(c),
-        }
-    }
-    names.push(name);
-    names
-}
-
-fn search_path(text: &str, user: &str) -> Arc<[String]> {
-    split_names(text)
-        .into_iter()
-        .filter(|name| !name.is_empty())
-        .map(|name| if name == "$user" { user.to_owned() } else { name })
-        .collect()
 }
 
 #[cfg(test)]
