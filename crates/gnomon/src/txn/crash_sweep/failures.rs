@@ -1,0 +1,157 @@
+//! Disks that fail or are full: what was acknowledged stays, and what can go on does.
+
+use super::*;
+
+/// An error of the disk during a commit stops the database; what was acknowledged is there after opening it again.
+#[test]
+fn a_failing_write_or_sync_poisons_and_loses_nothing() {
+    let whole = SimDisk::new(5);
+    run(&whole, 5, TRANSACTIONS, &State::default(), None);
+    let mut poisoned = 0;
+    for event in 0..whole.events() {
+        let disk = SimDisk::new(5);
+        disk.fail_event(event);
+        let history = run(&disk, 5, TRANSACTIONS, &State::default(), None);
+        poisoned += u64::from(matches!(history.error, Some(Error::Poisoned(_))));
+        for image in [disk.crash_image_synced(), disk.crash_image_everything(), disk.crash_image(event)] {
+            check(&image, &history, None)
+                .unwrap_or_else(|wrong| panic!("event {event} failed: {wrong}\n{}", disk.history()));
+        }
+    }
+    assert!(poisoned > 50, "{poisoned}");
+}
+
+/// Opened again after that without a stop of the machine, the database serves what it can read; from then on that must
+/// survive, although the failed sync may have left it in memory only.
+#[test]
+fn what_is_served_after_a_failure_is_durable() {
+    for (seed, event) in (6..10).flat_map(|seed| {
+        let whole = SimDisk::new(seed);
+        run(&whole, seed, TRANSACTIONS, &State::default(), None);
+        (0..whole.events()).map(move |event| (seed, event))
+    }) {
+        let disk = SimDisk::new(seed);
+        disk.fail_event(event);
+        let mut history = run(&disk, seed, TRANSACTIONS, &State::default(), None);
+        // A name whose creation failed can be gone.
+        let Ok(db) = open(&disk, None, 0) else { continue };
+        let served = db.durable_csn();
+        // As if the machine stopped next: closing it would make all durable.
+        std::mem::forget(db);
+        assert!(served >= history.acknowledged, "seed {seed}, event {event}");
+        history.acknowledged = served;
+        for image in disk.crash_images(1) {
+            check(&image, &history, None).unwrap_or_else(|wrong| {
+                panic!("seed {seed}, event {event} failed: {wrong}\n{}", disk.history())
+            });
+        }
+    }
+}
+
+/// Opening after a failed sync, and the first commit after that, are cut short in turn: what was acknowledged before
+/// the failure is still there, although the newest root may have been in memory only.
+#[test]
+fn a_crash_while_opening_after_a_failure_loses_nothing() {
+    let mut images = 0;
+    for seed in 6..8 {
+        let whole = SimDisk::new(seed);
+        run(&whole, seed, TRANSACTIONS / 3, &State::default(), None);
+        for event in 0..whole.events() {
+            for crash in 0.. {
+                let disk = SimDisk::new(seed);
+                disk.fail_event(event);
+                let mut history = run(&disk, seed, TRANSACTIONS / 3, &State::default(), None);
+                disk.crash_at(disk.events() + crash);
+                if let Ok(db) = open(&disk, None, 0) {
+                    // Opened, it serves what it found; a commit more, of nothing new.
+                    history.acknowledged = db.durable_csn();
+                    let found = history.states[&history.acknowledged].clone();
+                    let mut txn = db.begin(TxnOptions::default()).unwrap();
+                    if let Ok(tree) = txn.create_tree() {
+                        let mut next = found;
+                        next.contents.insert(tree, BTreeMap::new());
+                        history.states.insert(Csn(history.acknowledged.0 + 1), next);
+                        history.acknowledged = txn.commit().unwrap_or(history.acknowledged);
+                    }
+                    std::mem::forget(db);
+                }
+                for image in disk.crash_images(2) {
+                    images += 1;
+                    check(&image, &history, None).unwrap_or_else(|wrong| {
+                        panic!("seed {seed}, event {event}, {crash}: {wrong}\n{}", disk.history())
+                    });
+                }
+                if !disk.has_crashed() {
+                    break;
+                }
+            }
+        }
+    }
+    println!("{images} crash images");
+}
+
+/// A full disk fails the transaction that finds it; the others go on.
+#[test]
+fn a_full_disk_fails_one_transaction() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk, None, 0).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let tree = txn.create_tree().unwrap();
+    txn.put(tree, b"small", b"1").unwrap();
+    txn.commit().unwrap();
+    disk.full_after(Some(1 << 20));
+    let large = |value: u8| {
+        let mut txn = db.begin(TxnOptions::default())?;
+        txn.put(tree, &[value], &vec![value; 4 << 20])?;
+        txn.commit()
+    };
+    assert!(matches!(large(1), Err(Error::DiskFull)));
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(tree, b"small", b"2").unwrap();
+    txn.commit().unwrap();
+    disk.full_after(None);
+    large(2).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    assert_eq!(txn.get(tree, b"small").unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(txn.get(tree, &[2]).unwrap().map(|value| value.len()), Some(4 << 20));
+    assert_eq!(txn.get(tree, &[1]).unwrap(), None);
+}
+
+/// On a full disk what frees space goes on: deletes, drops, and the giving back of dropped trees' pages.
+#[test]
+fn a_full_disk_can_be_emptied() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk, None, 0).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let [dropped, kept] = [(); 2].map(|()| txn.create_tree().unwrap());
+    txn.commit().unwrap();
+    let fill = |tree| {
+        for number in 0..10_000_u32 {
+            let mut txn = db.begin(TxnOptions::default())?;
+            txn.put(tree, &number.to_be_bytes(), &[7; 3000])?;
+            txn.commit()?;
+        }
+        Ok(())
+    };
+    disk.full_after(Some(8 << 20));
+    for number in 0..500_u32 {
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.put(dropped, &number.to_be_bytes(), &[7; 3000]).unwrap();
+        txn.commit().unwrap();
+    }
+    assert!(matches!(fill(kept), Err(Error::DiskFull)));
+    for number in 0..20_u32 {
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.delete(kept, &number.to_be_bytes()).unwrap();
+        txn.commit().unwrap();
+    }
+    assert!(matches!(fill(kept), Err(Error::DiskFull)));
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.drop_tree(dropped).unwrap();
+    txn.commit().unwrap();
+    while background::reclaim_some(&db.0.inner).unwrap() {}
+    db.0.inner.store.flush().unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(kept, b"large", &vec![1; 1 << 20]).unwrap();
+    txn.commit().unwrap();
+}
