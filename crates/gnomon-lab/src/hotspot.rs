@@ -1,10 +1,11 @@
 //! Hot accounts: double-entry transfers between accounts, few of which take part in most of them.
 //!
-//! A transfer takes an amount of 1 to 100 from one account and gives it to another, both chosen by Zipf's law, and
-//! inserts two rows into a ledger: the entries with the amount taken and the amount given. No account may be overdrawn:
-//! the payer's balance is changed on the condition that it stays at zero or more. Where it would not, the transaction
-//! is rolled back and counts as refused. Balances are changed in the order of account numbers, whoever pays, as
-//! applications do that want no deadlocks. Between the balances and the ledger a transaction may think.
+//! A transfer takes an amount of 1 to 100 from one account and gives it to another, both chosen by Zipf's law, either
+//! of them as likely the payer, and inserts two rows into a ledger: the entries with the amount taken and the amount
+//! given. No account may be overdrawn: the payer's balance is changed on the condition that it stays at zero or more.
+//! Where it would not, the transaction is rolled back and counts as refused. Balances are changed in the order of
+//! account numbers, whoever pays, as applications do that want no deadlocks. Between the balances and the ledger a
+//! transaction may think.
 //!
 //! The invariant: the balances sum to what they did at the beginning, and none is negative; the ledger has two entries
 //! for each committed transfer and sums to zero; each account has what it had at the beginning and its entries.
@@ -71,7 +72,9 @@ struct Transfer {
 
 impl Transfer {
     fn choose(zipf: &Zipf, rng: &mut Rng) -> Transfer {
-        let (from, to) = zipf.choose_two(rng);
+        let (one, other) = zipf.choose_two(rng);
+        // Hot accounts would pay more often than they receive if the first one chosen always paid.
+        let (from, to) = if rng.chance(1, 2) { (one, other) } else { (other, one) };
         Transfer { from, to, amount: rng.below(AMOUNT_MAX) as i64 + 1 }
     }
 

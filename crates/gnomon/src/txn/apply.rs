@@ -147,8 +147,13 @@ impl Transaction {
             return self.apply_alone(used, key, &operation, args);
         }
         let name = LockName::key(KEYS, used.id.0, key);
-        let (mark, is_new) = (self.locks.mark(), self.locks.held_mode(name).is_none());
-        let is_exclusive = self.is_applied_exclusively(used, key);
+        let (mark, held) = (self.locks.mark(), self.locks.held_mode(name));
+        let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
+        // Operations stay operations behind an exclusive lock: others under SNAPSHOT need not know of it.
+        let is_exclusive = match held {
+            Some(held) => held == key_mode::X && is_applied,
+            None => self.takes_turn_alone(used),
+        };
         let mode = if is_exclusive { key_mode::X } else { operation.mode };
         self.lock(name, mode)?;
         if self.locks.held_mode(name) != Some(mode) {
@@ -163,9 +168,9 @@ impl Transaction {
             let claims = operation.operation.claims(args, &seen)?;
             if let Some(refused) = first_refused(&claims) {
                 // It has seen that, so others must not have changed it if it writes the key, before or after.
-                match self.writes.get(used.id, key) {
-                    Some(Write::Apply(_)) => self.observe(used, key).map(|_| ())?,
-                    _ => self.note_read(used.id, key),
+                match is_applied {
+                    true => self.observe(used, key).map(|_| ())?,
+                    false => self.note_read(used.id, key),
                 }
                 return Ok(Applied::Refused(refused));
             }
@@ -185,23 +190,16 @@ impl Transaction {
             let (value, delta, max) = (value.len() as i128, growth as i128, inline_max as i128);
             claims.push(Claim { quantity: LENGTH, value, delta, min: i128::MIN, max });
         }
-        let refused = match claims.is_empty() {
-            true => None,
-            false if is_exclusive => first_refused(&claims),
-            false => {
-                let interrupt = self.options.interrupt.clone();
-                let options = self.wait_options(interrupt.as_deref());
-                let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
-                let keeps_refusal = self.options.isolation == Isolation::Serializable || is_applied;
-                self.locks.claim(name, &claims, keeps_refusal, &options)?
-            }
+        let refused = match is_exclusive {
+            true => first_refused(&claims),
+            false => self.claim(name, &claims, is_applied)?,
         };
         // What was granted or refused may rest on commits that came meanwhile.
         self.seen = self.seen.max(self.inner().store.last_csn());
         match refused {
             Some(place) if place == demanded => {
                 // It has seen nothing, so it need not hold what others hold, who may want the same.
-                if is_new && !is_exclusive {
+                if held.is_none() && !is_exclusive {
                     self.locks.release_since(mark);
                 }
                 return self.apply_alone(used, key, &operation, args);
@@ -212,15 +210,10 @@ impl Transaction {
             None => {}
         }
         let value_bytes_max = if growth > 0 { inline_max } else { there.len() };
-        // Whether it can be applied at all is to be known before the commit. The value may have changed during the
-        // wait.
-        let can_apply = |there: Vec<u8>| {
-            let own = self.with_calls(used.id, key, there)?;
-            operation.operation.apply(args, &own).map(|_| ())
-        };
-        if can_apply(there).is_err() {
+        // The value may have changed during the wait.
+        if self.check_applicable(used, key, there, &operation, args).is_err() {
             let there = self.stored(used.id, used.state.as_deref(), key, ReadAt::Newest)?;
-            can_apply(there.ok_or_else(absent)?)?;
+            self.check_applicable(used, key, there.ok_or_else(absent)?, &operation, args)?;
         }
         self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
         if !is_exclusive && self.options.isolation == Isolation::ReadCommitted {
@@ -229,15 +222,34 @@ impl Transaction {
         Ok(Applied::Done)
     }
 
-    /// Whether an operation is kept as such although its key is locked exclusively: others under SNAPSHOT need not
-    /// know.
-    fn is_applied_exclusively(&self, used: &Used, key: &[u8]) -> bool {
-        match self.locks.held_mode(LockName::key(KEYS, used.id.0, key)) {
-            Some(key_mode::X) => matches!(self.writes.get(used.id, key), Some(Write::Apply(_))),
-            Some(_) => false,
-            None if self.options.isolation == Isolation::Snapshot => false,
-            None => used.state.as_ref().is_some_and(|state| state.take_turn_alone()),
+    /// Whether an operation is to lock its key exclusively at once. Under SNAPSHOT others would then be conflicts.
+    fn takes_turn_alone(&self, used: &Used) -> bool {
+        self.options.isolation != Isolation::Snapshot
+            && used.state.as_ref().is_some_and(|state| state.take_turn_alone())
+    }
+
+    /// Claims something of quantities of a key that is locked together with others. Returns which claim was refused.
+    fn claim(&mut self, name: LockName<'_>, claims: &[Claim], is_applied: bool) -> Result<Option<usize>> {
+        if claims.is_empty() {
+            return Ok(None);
         }
+        let interrupt = self.options.interrupt.clone();
+        let options = self.wait_options(interrupt.as_deref());
+        let keeps_refusal = self.options.isolation == Isolation::Serializable || is_applied;
+        self.locks.claim(name, claims, keeps_refusal, &options)
+    }
+
+    /// Fails if an operation cannot be applied to a value at all, which is to be known before the commit.
+    fn check_applicable(
+        &self,
+        used: &Used,
+        key: &[u8],
+        there: Vec<u8>,
+        operation: &Registered,
+        args: &[u8],
+    ) -> Result<()> {
+        let own = self.with_calls(used.id, key, there)?;
+        operation.operation.apply(args, &own).map(|_| ())
     }
 
     /// Applies an operation at once, to a value that nobody else changes.

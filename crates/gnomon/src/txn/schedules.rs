@@ -630,6 +630,16 @@ fn shuttle_finds_versions_in_the_order_of_patches() {
     catch(PlantedRace::VersionsInPatchOrder, additions);
 }
 
+/// A commit of other keys, which may hold up what snapshots include.
+fn commit_elsewhere(world: &Arc<World>) -> thread::JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || {
+        let mut txn = world.begin(Isolation::ReadCommitted);
+        (0..4).for_each(|key| txn.put(world.tree, &[b'b', key], b"").unwrap());
+        txn.commit_ticket().unwrap();
+    })
+}
+
 /// Somebody takes what another has just put there, and looks at what is left, while a commit elsewhere holds up what
 /// snapshots include.
 fn takings() {
@@ -640,14 +650,7 @@ fn takings() {
     let add = |world: &World, txn: &mut Transaction, key: &[u8], delta| {
         txn.apply(world.tree, key, &crate::op::number::add_within(delta, 0, 1000)).unwrap()
     };
-    let elsewhere = thread::spawn({
-        let world = world.clone();
-        move || {
-            let mut txn = world.begin(Isolation::ReadCommitted);
-            (0..4).for_each(|key| txn.put(world.tree, &[b'b', key], b"").unwrap());
-            txn.commit_ticket().unwrap();
-        }
-    });
+    let elsewhere = commit_elsewhere(&world);
     let putter = thread::spawn({
         let world = world.clone();
         move || {
@@ -675,14 +678,7 @@ fn shuttle_what_was_taken_was_there() {
 /// snapshots include.
 fn sums_after_writes(race: Option<PlantedRace>) {
     let world = World::new(race);
-    let elsewhere = thread::spawn({
-        let world = world.clone();
-        move || {
-            let mut txn = world.begin(Isolation::ReadCommitted);
-            (0..4).for_each(|key| txn.put(world.tree, &[b'b', key], b"").unwrap());
-            txn.commit_ticket().unwrap();
-        }
-    });
+    let elsewhere = commit_elsewhere(&world);
     let mover = thread::spawn({
         let world = world.clone();
         move || (0..2).for_each(|_| assert!(world.transfer(Isolation::ReadCommitted).unwrap()))

@@ -6,7 +6,7 @@
 //! meets both; of each point the run with the median throughput counts. Each run is on a database of its own and checks
 //! its workload's invariant.
 
-use std::{str::FromStr, time::Duration};
+use std::{cell::Cell, str::FromStr, time::Duration};
 
 use crate::{
     counter::Counter,
@@ -15,6 +15,7 @@ use crate::{
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     hotspot::Hotspot,
+    progress::Progress,
     report::Report,
     sql::Server,
     stock::Stock,
@@ -37,6 +38,8 @@ const STATED_CLIENTS: usize = 64;
 /// Accounts of `hotspot`, and counters of `counter`.
 const KEYS: u64 = 1000;
 const SKEW: Skew = Skew { zipf: 2.0 };
+/// Workloads without work.
+const BUSY: usize = 4;
 /// Items of `stock`, and pieces of each: more than are sold.
 const ITEMS: u64 = 10;
 const PIECES: u64 = 1_000_000_000;
@@ -99,6 +102,9 @@ impl Point {
 struct Runs {
     runs: usize,
     settings: Settings,
+    /// Runs that are done, and all that there will be.
+    done: Cell<u64>,
+    total: u64,
 }
 
 impl Runs {
@@ -134,7 +140,9 @@ impl Runs {
             *dir = Some(directory.clone());
         }
         let cancel = lab.cancel.clone();
-        let report = workload::bench(workload, &settings, lab.seed, &mut lab.progress, &cancel)?;
+        let report = workload::bench(workload, &settings, lab.seed, &mut Progress::silent(), &cancel)?;
+        self.done.set(self.done.get() + 1);
+        lab.progress.set(self.done.get(), self.total);
         if !report.invariant.holds {
             return Err(StoreError::unexpected(format!("{}: {}", W::NAME, report.invariant.detail)));
         }
@@ -170,8 +178,11 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             Place::Server(Box::new(server))
         }
     };
+    let (points, each) = (BUSY + 2 * levels.len(), settings.number("runs", 1, 100)?);
     let runs = Runs {
-        runs: settings.number("runs", 1, 100)?,
+        runs: each,
+        done: Cell::new(0),
+        total: (points * each * 2) as u64,
         settings: Settings {
             clients,
             warm_up_seconds: warm_up,
@@ -189,7 +200,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     };
     let stock = Stock { items: ITEMS, stock: PIECES, think_ms: 0.0 };
     let counter = Counter { keys: KEYS, skew: SKEW };
-    let busy = vec![
+    let busy: [Point; BUSY] = [
         runs.measure(&tpcb, clients, 0.0, lab)?,
         runs.measure(&hotspot, clients, 0.0, lab)?,
         runs.measure(&stock, clients, 0.0, lab)?,
@@ -308,10 +319,7 @@ fn figure(tpcbs: &[Point], stocks: &[Point], think: Duration) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon::sync::Arc;
 
     #[test]

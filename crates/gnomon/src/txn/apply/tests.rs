@@ -274,10 +274,15 @@ fn prepared_transactions_keep_what_they_reserved() {
     db.commit_prepared("one").unwrap();
     assert_eq!(now(&db, tree, "a"), 0);
     assert!(db.locks().is_empty());
-    // That it was refused something is not kept.
+    // That it was refused something is not kept, unless it has the key for itself.
+    let tree = tree_with(&db, &[("a", 0)]);
     let mut txn = begin(&db, Isolation::Serializable);
     assert_eq!(add(&mut txn, tree, "a", -1).unwrap(), Applied::Refused(0));
     assert!(matches!(txn.prepare("four", b""), Err(Error::CannotPrepare(_))));
+    let mut txn = begin(&db, Isolation::Serializable);
+    assert!(txn.get_locked(tree, b"a", RowLock::Exclusive).unwrap().is_some());
+    assert_eq!(add(&mut txn, tree, "a", -1).unwrap(), Applied::Refused(0));
+    txn.prepare("four", b"").unwrap();
 }
 
 #[test]
