@@ -480,3 +480,118 @@ fn sums_are_exact_under_load() {
     assert_eq!(value(&mut s, "SELECT stock FROM t"), (500 - 3 * taken).to_string());
     assert!(taken > 10, "{taken} were sold");
 }
+
+/// Transactions whose first statement updates the one row there is: behind exclusive locks they would wait for each other,
+/// under every isolation level. So whatever they were told, and what they leave, must be that of some order of them.
+/// `GNOMON_ORDERS` sets how many interleavings are tried.
+#[test]
+fn transactions_that_share_their_row_are_in_some_order() {
+    let rounds: u64 = std::env::var("GNOMON_ORDERS").ok().and_then(|n| n.parse().ok()).unwrap_or(1000);
+    let (mut shared, mut ended) = (0, 0);
+    for seed in 0..rounds {
+        let committed = interleaved(seed);
+        shared += u64::from(committed > 1);
+        ended += committed;
+    }
+    assert!(shared > rounds / 10 && ended > rounds, "{shared} rounds with several, {ended} transactions");
+}
+
+const ROW_OF_ORDERS: &str =
+    "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, s int NOT NULL CHECK (s >= 0), x text)";
+
+/// A transaction: its statements and, once it has run, what each gave.
+struct Script {
+    statements: Vec<String>,
+    outcomes: Vec<String>,
+}
+
+impl Script {
+    fn choose(rng: &mut Rng, number: usize) -> Script {
+        let mut statements = Vec::new();
+        for place in 0..1 + rng.below(5) {
+            let by = 1 + rng.below(3);
+            // One that cannot be refused is first.
+            let kind = if place == 0 { rng.below(4) } else { rng.below(16) };
+            statements.push(match kind {
+                0 => format!("UPDATE t SET n = n + {by} WHERE id = 1"),
+                1 => format!("UPDATE t SET s = s + {by} WHERE id = 1"),
+                2 => format!("UPDATE t SET n = n - {by}, x = '{number}' WHERE id = 1"),
+                3 => format!(
+                    "INSERT INTO t VALUES (1, {by}, 0) ON CONFLICT (id) DO UPDATE SET n = t.n + excluded.n"
+                ),
+                4..=7 => format!("UPDATE t SET s = s - {by} WHERE id = 1 AND s >= {by}"),
+                8..=10 => format!("UPDATE t SET n = n - 1 WHERE id = 1 AND n >= {by}"),
+                11 => format!("UPDATE t SET s = s - {by} WHERE id = 1"),
+                12 => format!("UPDATE t SET n = n * 2 WHERE id = 1 AND s < {by}"),
+                13 => format!("UPDATE t SET s = s + {by} WHERE id = 1 RETURNING n"),
+                14 => "SELECT n, s, x FROM t WHERE id = 1".to_owned(),
+                _ => format!("SAVEPOINT p; UPDATE t SET s = s + {by} WHERE id = 1; ROLLBACK TO p"),
+            });
+        }
+        Script { statements, outcomes: Vec::new() }
+    }
+}
+
+/// Runs some transactions, a statement of any of them at a time, and looks for their order. Returns how many committed:
+/// whoever would have to wait is rolled back.
+fn interleaved(seed: u64) -> u64 {
+    let mut rng = Rng::from_seed(seed);
+    let db = database();
+    let mut first = session(&db, "on");
+    ok(&mut first, ROW_OF_ORDERS);
+    let row = format!("INSERT INTO t VALUES (1, {}, {}, '')", rng.below(3), rng.below(3));
+    ok(&mut first, &row);
+    let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][rng.below(3) as usize];
+    let mut running: Vec<(Session, Script)> = (0..2 + rng.below(2) as usize)
+        .map(|number| (session(&db, "on"), Script::choose(&mut rng, number)))
+        .collect();
+    for (session, _) in &mut running {
+        ok(session, &format!("SET lock_timeout = 1; BEGIN ISOLATION LEVEL {level}"));
+    }
+    let (mut history, mut committed) = (Vec::new(), Vec::new());
+    while !running.is_empty() {
+        let at = rng.below(running.len() as u64) as usize;
+        let (session, script) = &mut running[at];
+        let statement = script.statements.get(script.outcomes.len()).map_or("COMMIT", String::as_str);
+        let outcome = run(session, statement).map(|sink| format!("{} {:?}", sink.affected, sink.rows));
+        history.push(format!("{at}: {statement} -> {outcome:?}"));
+        match outcome {
+            Ok(_) if statement == "COMMIT" => committed.push(running.remove(at).1),
+            Ok(outcome) => script.outcomes.push(outcome),
+            Err(_) => drop(running.remove(at)),
+        }
+    }
+    let left = ok(&mut first, "SELECT * FROM t").rows;
+    let found = orders(committed.len()).into_iter().any(|order| {
+        let db = database();
+        let mut alone = session(&db, "off");
+        ok(&mut alone, ROW_OF_ORDERS);
+        ok(&mut alone, &row);
+        let same = order.iter().all(|&at| {
+            let Script { statements, outcomes } = &committed[at];
+            ok(&mut alone, "BEGIN");
+            let same = statements.iter().zip(outcomes).all(|(statement, outcome)| {
+                run(&mut alone, statement)
+                    .is_ok_and(|sink| format!("{} {:?}", sink.affected, sink.rows) == *outcome)
+            });
+            ok(&mut alone, if same { "COMMIT" } else { "ROLLBACK" });
+            same
+        });
+        same && ok(&mut alone, "SELECT * FROM t").rows == left
+    });
+    assert!(found, "seed {seed}, {level}, {row}: in no order, with {left:?} left\n{}", history.join("\n"));
+    committed.len() as u64
+}
+
+/// All orders of so many.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    let Some(last) = count.checked_sub(1) else { return vec![Vec::new()] };
+    let longer = |order: Vec<usize>| {
+        (0..=order.len()).map(move |at| {
+            let mut order = order.clone();
+            order.insert(at, last);
+            order
+        })
+    };
+    orders(last).into_iter().flat_map(longer).collect()
+}
