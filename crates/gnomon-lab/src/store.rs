@@ -277,7 +277,7 @@ pub fn tree(table: Table) -> TreeId {
 
 impl Store for GnomonStore {
     fn name(&self) -> &str {
-        if self.options.exclusive_operations { "gnomon-exclusive" } else { "gnomon" }
+        "gnomon"
     }
 
     fn load(&self, table: Table, rows: &[Row]) -> Result<()> {

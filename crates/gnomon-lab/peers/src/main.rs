@@ -110,6 +110,8 @@ impl Kind {
 
 /// A loaded store and what was done to it.
 struct Bank {
+    /// Two of them may be Gnomon, with locks of different kinds.
+    kind: Kind,
     store: Box<dyn Store>,
     /// Gnomon's; the others have their own, which is not set here.
     recovery: Option<Recovery>,
@@ -142,7 +144,7 @@ fn compare(arguments: &Tpcb) -> Result<bool> {
         let mut progress = Progress::on_stderr(&format!("loading {}", store.name()));
         scale.load(&*store, &mut progress, &AtomicBool::new(false))?;
         let recovery = (*kind == Kind::Gnomon).then_some(arguments.recovery);
-        banks.push(Bank { store, recovery, runs: 0, committed: 0, _directory: directory });
+        banks.push(Bank { kind: *kind, store, recovery, runs: 0, committed: 0, _directory: directory });
     }
     let mut sound = true;
     let mut groups = Vec::new();
@@ -192,7 +194,11 @@ fn run(bank: &mut Bank, scale: &tpcb::Tpcb, arguments: &Tpcb, clients: usize, ro
         "pool_mib": arguments.pool_mib,
         "durable": true,
     });
-    Ok(Report::new("tpcb", bank.store.name(), &settings, load.seed, &measured, invariant))
+    let name = match bank.kind {
+        Kind::GnomonExclusive => "gnomon-exclusive",
+        _ => bank.store.name(),
+    };
+    Ok(Report::new("tpcb", name, &settings, load.seed, &measured, invariant))
 }
 
 /// Committed transactions a second of the first store, divided by those of another.
