@@ -9,23 +9,24 @@
 # It needs target/release/gnomon and PostgreSQL (tools/postgres.sh) with pgbench (Debian package postgresql-contrib).
 set -euo pipefail
 
-usage() { sed -n '3s/^# *//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,5s/^# *//p' "$0"; }
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 gnomon=$here/target/release/gnomon
 pg_port=54329
-port=54330
 rounds=3
 seconds=5
 parent=${TMPDIR:-/tmp}
 workloads=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --rounds) rounds=${2:?--rounds needs a number}; shift 2 ;;
-    --seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
-    --dir) parent=${2:?--dir needs a directory}; shift 2 ;;
+    --help | -h) usage; exit 0 ;;
+    --rounds | --seconds) [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { echo "$1 needs a number from 1 on" >&2; exit 2; } ;;&
+    --rounds) rounds=$2; shift 2 ;;
+    --seconds) seconds=$2; shift 2 ;;
+    --dir) parent=${2:?it needs a directory}; shift 2 ;;
     pgbench-simple | pgbench-prepared | hotspot | stock | counter | tpcb) workloads+=("$1"); shift ;;
-    *) usage ;;
+    *) usage >&2; exit 2 ;;
   esac
 done
 [ ${#workloads[@]} -gt 0 ] || workloads=(pgbench-simple pgbench-prepared hotspot stock counter tpcb)
@@ -51,15 +52,16 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-"$gnomon" serve "$directory/gnomon" --port "$port" >"$directory/log" 2>&1 &
+"$gnomon" serve "$directory/gnomon" --port 0 >"$directory/log" 2>&1 &
 server=$!
-ready() { "$bin/pg_isready" --quiet --host 127.0.0.1 --port "$port"; }
+port=
 for _ in $(seq 100); do
   kill -0 "$server" 2>/dev/null || break
-  ! ready || break
+  port=$(sed -n 's/^serving .* on 127\.0\.0\.1:\([0-9]*\)$/\1/p' "$directory/log")
+  [ -z "$port" ] || break
   sleep 0.1
 done
-kill -0 "$server" 2>/dev/null && ready || { cat "$directory/log" >&2; exit 1; }
+[ -n "$port" ] || { cat "$directory/log" >&2; exit 1; }
 
 # The arguments with which pgbench reaches a server.
 reach() {

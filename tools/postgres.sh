@@ -18,8 +18,9 @@ port=54329
 parent=${TMPDIR:-/tmp}
 while [ $# -gt 0 ]; do
   case $1 in
-    --port) port=${2:?--port needs a number}; shift 2 ;;
-    --dir) parent=${2:?--dir needs a directory}; shift 2 ;;
+    --port | --dir) [ $# -gt 1 ] || usage ;;&
+    --port) port=$2; shift 2 ;;
+    --dir) parent=$2; shift 2 ;;
     --) shift; break ;;
     *) usage ;;
   esac
@@ -68,9 +69,9 @@ become() {
 become "$bin/postgres" -D "$directory/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
   -c max_connections=200 >>"$directory/log" 2>&1 &
 server=$!
-ready() { "$bin/pg_isready" --quiet --host 127.0.0.1 --port "$port" --username gnomon --dbname postgres; }
+# Somebody else's server may answer on this port: ours says so in a file of its own.
+ready() { grep -qs ready "$directory/data/postmaster.pid"; }
 for _ in $(seq 300); do
-  # Somebody else's server may answer on this port: ours has ended then.
   kill -0 "$server" 2>/dev/null || break
   ! ready || break
   sleep 0.1

@@ -117,6 +117,10 @@ fn run_experiment(arguments: &Run) -> Result<(), Failure> {
         set,
         dir: arguments.dir.clone(),
     };
+    // Before a long run whose report would have no place.
+    if let Some(directory) = &arguments.out {
+        std::fs::create_dir_all(directory).map_err(|error| Failure::new(directory.display(), error))?;
+    }
     let cancel = Arc::new(AtomicBool::new(false));
     let canceled = cancel.clone();
     signals::on_stop(move || canceled.store(true, Ordering::Release))

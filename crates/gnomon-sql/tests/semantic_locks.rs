@@ -303,6 +303,23 @@ fn who_was_refused_in_its_snapshot_has_read_the_row() {
     }
 }
 
+/// One who reads what he has updated waits for the others, and they go on to share.
+#[test]
+fn a_single_reader_of_his_own_update_has_nobody_queue() {
+    let db = database();
+    let [mut a, mut b, mut c] = [session(&db, "on"), session(&db, "on"), session(&db, "on")];
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (2, 0)");
+    for _ in 0..3 {
+        ok(&mut a, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1");
+        ok(&mut b, "BEGIN; UPDATE t SET n = n + 1 WHERE id = 1; SET LOCAL lock_timeout = 10");
+        assert_eq!(state(&mut b, "SELECT n FROM t WHERE id = 1"), SqlState("55P03"));
+        ok(&mut b, "ROLLBACK; BEGIN; UPDATE t SET n = n + 1 WHERE id = 2; SELECT * FROM t; COMMIT");
+        ok(&mut c, "UPDATE t SET n = n + 1 WHERE id = 1");
+        ok(&mut a, "COMMIT");
+    }
+    assert_eq!(ok(&mut c, "SELECT n FROM t ORDER BY id").rows, [["6"], ["3"]]);
+}
+
 /// What only looks at a table, and not at its rows, waits for nobody.
 #[test]
 fn an_explanation_leaves_locks_shared() {

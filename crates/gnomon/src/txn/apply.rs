@@ -20,20 +20,21 @@
 //! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock
 //!   to an exclusive one.
 //!
-//! Two who convert their locks on one key are a deadlock, and so may be two who claim twice. Where that was done, later
-//! operations on the tree lock exclusively for a while.
+//! Two who convert their locks on one key are a deadlock, and so may be two who claim twice. Where that happened, later
+//! operations on the tree lock exclusively at once, for as long as some of them turn out to need it.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{
     database::KEYS,
     transaction::{Covered, Isolation, ReadAt, RowLock, Transaction, Used},
+    tree::TreeState,
     versions::Since,
     writes::{BoundCall, Write, absent},
 };
 use crate::{
     Error, Result, TreeId, access,
-    lock::{Claim, LockName, key_mode, tree_mode},
+    lock::{Claim, LockName, Mode, key_mode, tree_mode},
     op::{Call, Registered},
     sync::Arc,
 };
@@ -99,7 +100,7 @@ impl Transaction {
             let is_applied = matches!(self.writes.get(tree, key), Some(Write::Apply(_)));
             let applied = self.apply_in(&used, key, operation.clone(), &call.args);
             if matches!(applied, Err(Error::Deadlock)) {
-                self.note_conversion(&used, key);
+                self.note_deadlock(&used, key);
             }
             let applied = match (applied, self.options.isolation) {
                 (Ok(applied), _) => applied,
@@ -379,18 +380,38 @@ impl Transaction {
         Ok(())
     }
 
+    /// Locks a key exclusively that the transaction may share with others.
     pub(super) fn lock_alone(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        self.note_conversion(used, key);
-        self.lock(LockName::key(KEYS, used.id.0, key), key_mode::X)
+        self.lock_again(used, key, key_mode::X)
     }
 
-    /// Before a key is locked that the transaction may have locked together with others, and after a second claim on it
-    /// was a deadlock: what transactions like this one do will be done again. It is noted before the wait, so that the
-    /// victim of a deadlock teaches it, too.
-    pub(super) fn note_conversion(&self, used: &Used, key: &[u8]) {
-        if let (Some(state), Some(Write::Apply(_))) = (&used.state, self.writes.get(used.id, key)) {
-            state.note_conversion();
+    /// Locks a key that the transaction may share with others who apply operations to it, and looks how that goes.
+    pub(super) fn lock_again(&mut self, used: &Used, key: &[u8], mode: Mode) -> Result<()> {
+        let locked = self.lock(LockName::key(KEYS, used.id.0, key), mode);
+        match locked {
+            Err(Error::Deadlock) => self.note_deadlock(used, key),
+            _ => {
+                if let Some(state) = self.state_of_applied(used, key) {
+                    state.note_needed();
+                }
+            }
         }
+        locked
+    }
+
+    /// Notes a deadlock about a key that the transaction has applied operations to: others like it will do the same.
+    fn note_deadlock(&self, used: &Used, key: &[u8]) {
+        if let Some(state) = self.state_of_applied(used, key) {
+            state.note_deadlock();
+        }
+    }
+
+    /// The state of a tree, if others could profit from knowing what becomes of an operation that was applied to the key:
+    /// under SNAPSHOT they share locks whatever it is.
+    fn state_of_applied<'u>(&self, used: &'u Used, key: &[u8]) -> Option<&'u TreeState> {
+        let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
+        let counts = is_applied && self.options.isolation != Isolation::Snapshot;
+        used.state.as_deref().filter(|_| counts)
     }
 
     /// Puts what operations make of their keys in their place: the tree is locked as a whole.

@@ -249,7 +249,7 @@ impl Transaction {
         });
         if saw_refusal {
             return Err(Error::CannotPrepare(
-                "keeps a key as it is to which it applies no operation (any more)",
+                "was refused an operation on a key, which is to stay so until it ends",
             ));
         }
         if has_long_key {

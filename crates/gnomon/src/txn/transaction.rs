@@ -546,8 +546,7 @@ impl Transaction {
         let intention = if lock == RowLock::Share { tree_mode::IS } else { tree_mode::IX };
         let used = self.use_tree(tree, intention)?;
         if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
-            self.note_conversion(&used, key);
-            self.lock(LockName::key(KEYS, tree.0, key), lock.mode())?;
+            self.lock_again(&used, key, lock.mode())?;
         }
         match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
@@ -702,8 +701,7 @@ impl Transaction {
         self.relieve()?;
         if let Some(key) = key {
             let used = self.use_tree(tree, self.read_mode())?;
-            self.note_conversion(&used, key);
-            self.lock(LockName::key(KEYS, tree.0, key), key_mode::S)?;
+            self.lock_again(&used, key, key_mode::S)?;
         }
         self.lock(gap_name(tree, key), gap_mode::SCAN)
     }

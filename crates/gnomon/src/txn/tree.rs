@@ -25,11 +25,15 @@ pub(super) struct TreeState {
     pending: Mutex<BTreeSet<Box<[u8]>>>,
     /// How many operations are still to be done alone.
     alone: AtomicU32,
+    /// How many of those that were done alone were needed so.
+    needed: AtomicU32,
 }
 
-/// After a transaction has locked a key again that it had applied an operation to, so many operations on the tree lock
-/// their keys exclusively at once: two who did as it did would be a deadlock.
+/// After a deadlock of those who had applied operations to a key and then wanted it for themselves, so many operations on
+/// the tree lock their keys exclusively at once.
 const ALONE: u32 = if cfg!(test) { 4 } else { 10_000 };
+/// They go on to do so if so many of them were needed so: otherwise few would have all others queue.
+const NEEDED: u32 = if cfg!(test) { 1 } else { ALONE / 100 };
 
 impl TreeState {
     pub fn new(tree: Tree, created: Csn) -> TreeState {
@@ -40,22 +44,35 @@ impl TreeState {
             created,
             pending: Mutex::default(),
             alone: AtomicU32::new(0),
+            needed: AtomicU32::new(0),
         }
     }
 
-    /// Notes that a transaction converts the lock that it shares on a key with others who apply operations.
-    pub fn note_conversion(&self) {
+    /// Notes that two who converted the locks that they shared on a key were a deadlock.
+    pub fn note_deadlock(&self) {
+        self.needed.store(0, Ordering::Relaxed);
         self.alone.store(ALONE, Ordering::Relaxed);
+    }
+
+    /// Notes that a key is locked exclusively, or is to be, that operations were applied to.
+    pub fn note_needed(&self) {
+        if self.alone.load(Ordering::Relaxed) > 0 {
+            self.needed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether an operation is to lock its key exclusively, since that will probably be asked for later; counts it.
     pub fn take_turn_alone(&self) -> bool {
         // The load spares those who need not count the write.
-        self.alone.load(Ordering::Relaxed) > 0
-            && self
-                .alone
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-                .is_ok()
+        if self.alone.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let before =
+            self.alone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if before == Ok(1) && self.needed.swap(0, Ordering::Relaxed) >= NEEDED {
+            self.alone.store(ALONE, Ordering::Relaxed);
+        }
+        before.is_ok()
     }
 
     pub fn add_pending(&self, key: &[u8]) {

@@ -252,7 +252,10 @@ fn becomes(
             Some((subtracted, by)) if known(by) => {
                 Ok(Becomes::More { number, subtracted, by: by.clone(), precision })
             }
-            _ => seen(format!("{} is set to something else than a sum of itself and a value", column.name)),
+            _ => {
+                let kind = if column.ty.ty == Type::Numeric { "a number" } else { "an integer" };
+                seen(format!("{} is set to something else than a sum of itself and {kind}", column.name))
+            }
         },
         None if known(expr) => {
             Ok(Becomes::Value { value: expr.clone(), ty: column.ty, not_null: column.not_null })
