@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Measures Gnomon beside PostgreSQL: the same workloads on both servers by turns, on this machine, in one run.
 #   tools/against-postgres.sh [--rounds N] [--seconds S] [--dir DIR] [WORKLOAD...]
-# Workloads: pgbench-simple and pgbench-prepared (scale 1, 32 clients), hotspot and stock (64 clients), counter and tpcb
-# (32 clients); all of them unless some are named. Both servers have their default settings, those of durability too, lie
-# in new directories under DIR (else TMPDIR, else /tmp), and are removed at the end. Printed are each round, and of each
-# workload the medians with their ratio: transactions a second and, for the workloads of `gnomon bench`, the latency that
-# 99 of 100 do not exceed. `gnomon bench` checks at the end of each run that nothing was lost or doubled.
+# Workloads: pgbench-simple and pgbench-prepared (scale 1, 32 clients), hotspot (64 clients), stock (96 clients, of which
+# many sleep at any time), counter and tpcb (32 clients); all of them unless some are named. Both servers have their
+# default settings, those of durability too, lie in new directories under DIR (else TMPDIR, else /tmp), and are removed
+# at the end. Printed are each round, and of each workload the medians with their ratio: transactions a second and, for
+# the workloads of `gnomon bench`, the latency that 99 of 100 do not exceed. `gnomon bench` checks at the end of each run
+# that nothing was lost or doubled.
 # It needs target/release/gnomon and PostgreSQL (tools/postgres.sh) with pgbench (Debian package postgresql-contrib).
 set -euo pipefail
 
@@ -82,7 +83,7 @@ measure() {
         sed -n 's/^tps = \([0-9]*\).*/\1 - -/p'
       ;;
     *)
-      case $workload in hotspot | stock) clients=64 ;; esac
+      case $workload in hotspot) clients=64 ;; stock) clients=96 ;; esac
       "$gnomon" bench "$workload" --clients "$clients" --seconds "$seconds" --json --url "$url" 2>"$directory/errors" |
         sed -En 's/.*"tps":([0-9]+).*"p50":([0-9]+).*"p99":([0-9]+).*/\1 \2 \3/p'
       ;;
