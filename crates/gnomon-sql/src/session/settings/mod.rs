@@ -38,7 +38,7 @@ struct Values {
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    user: String,
+    user: Arc<str>,
     /// What RESET goes back to: the defaults, and what the client gave when it connected.
     initial: Arc<Values>,
     /// What holds beyond the transaction.
@@ -119,7 +119,7 @@ impl Settings {
         };
         let values = Arc::new(values);
         Settings {
-            user: user.to_owned(),
+            user: user.into(),
             initial: values.clone(),
             session: values.clone(),
             current: values,
