@@ -5,14 +5,15 @@
 //! (`commit.rs`). While the lock is held the key exists, since whoever inserts or deletes it holds it exclusively.
 //!
 //! It is done at once instead, behind an exclusive lock and on a value that nobody else changes, where the value is
-//! seen anyway: when the transaction has put the key itself, has locked it exclusively, or has locked the tree as a
-//! whole; when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others; and
-//! under SNAPSHOT when the transaction has read the key. What comes of it is the same.
+//! seen anyway: when the transaction has put the key itself, has locked it exclusively before, or has locked the tree
+//! as a whole; when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others;
+//! and under SNAPSHOT when the transaction has read the key. What comes of it is the same.
 //!
 //! By isolation:
 //!
 //! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. To read a key afterwards
-//!   converts the lock to an exclusive one, and the value is as if it had been that from the beginning.
+//!   converts the lock to an exclusive one, and the value is as if it had been that from the beginning. A refusal stays
+//!   true until the transaction ends if it had applied an operation to the key before.
 //! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does
 //!   not hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key
 //!   and applies operations to it, in whatever order, conflicts with every change since the snapshot: the first
@@ -406,8 +407,8 @@ impl Transaction {
         }
     }
 
-    /// The state of a tree, if others could profit from knowing what becomes of an operation that was applied to the key:
-    /// under SNAPSHOT they share locks whatever it is.
+    /// The state of a tree, if others could profit from knowing what becomes of an operation that was applied to the
+    /// key: under SNAPSHOT they share locks whatever it is.
     fn state_of_applied<'u>(&self, used: &'u Used, key: &[u8]) -> Option<&'u TreeState> {
         let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
         let counts = is_applied && self.options.isolation != Isolation::Snapshot;

@@ -20,8 +20,8 @@
 //! The space is enough unless others split the leaves that it writes to more than once in the meantime. Then ending it
 //! takes more, and fails with [`Error::DiskFull`] if there is none; it can be tried again.
 //!
-//! Not here: trees that a prepared transaction makes or drops; that it was refused an operation, which under
-//! SERIALIZABLE stays so until its end.
+//! Not here: trees that a prepared transaction makes or drops; that it was refused an operation, where that is to stay
+//! so until its end.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 

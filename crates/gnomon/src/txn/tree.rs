@@ -29,8 +29,8 @@ pub(super) struct TreeState {
     needed: AtomicU32,
 }
 
-/// After a deadlock of those who had applied operations to a key and then wanted it for themselves, so many operations on
-/// the tree lock their keys exclusively at once.
+/// After a deadlock of those who had applied operations to a key and then wanted it for themselves, so many operations
+/// on the tree lock their keys exclusively at once.
 const ALONE: u32 = if cfg!(test) { 4 } else { 10_000 };
 /// They go on to do so if so many of them were needed so: otherwise few would have all others queue.
 const NEEDED: u32 = if cfg!(test) { 1 } else { ALONE / 100 };
