@@ -3,7 +3,10 @@
 //! Reading and writing are two traits, so that a read path cannot allocate. A guard is a latch: short, for
 //! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
 
+mod durable;
 pub mod shadow;
+
+pub use durable::{Durability, GroupCommit};
 
 use std::ops::{Deref, DerefMut};
 

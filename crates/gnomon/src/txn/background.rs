@@ -8,6 +8,7 @@ use super::database::Inner;
 use crate::{
     Csn, Error, Result,
     page::PageCounts,
+    store::GroupCommit,
     store::shadow::{Purpose, Repair},
     sync::{
         Arc, Condvar, Mutex,

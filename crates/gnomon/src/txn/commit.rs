@@ -16,6 +16,7 @@ use crate::{
     access::{self, Change, Seek, Tree},
     lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
+    store::GroupCommit,
     store::shadow::{PageTxn, Purpose},
     sync::Arc,
 };

@@ -20,6 +20,7 @@ use crate::{
     lock::{GAP_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
     op::{Family, Registry},
     page::PageSize,
+    store::GroupCommit,
     store::shadow::{Activity, Opening, ShadowStore, StoreStats},
     sync::{
         Arc, Mutex, RwLock,

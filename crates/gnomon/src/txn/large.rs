@@ -27,6 +27,7 @@ use crate::{
     Csn, Error, Result, TreeId,
     access::{Change, Tree},
     lock::{LockName, key_mode, tree_mode},
+    store::GroupCommit,
     store::shadow::{PageTxn, PinnedRoot, PrivatePages},
     sync::Arc,
 };

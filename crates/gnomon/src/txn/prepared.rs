@@ -397,6 +397,7 @@ impl PreparedTransaction {
         let (parts, pages_removed) = (prepared.parts, prepared.pages_removed);
         #[cfg(test)]
         if inner.store.planted == Some(PlantedBug::EntryRemovedFirst) {
+            use crate::store::GroupCommit as _;
             let pages = inner.store.begin(pages_removed)?;
             inner.directory.remove_prepared(&pages, &gid, parts)?;
             drop(pages);

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     Csn, Error, Result, TreeId,
     disk::SimDisk,
-    store::shadow::PlantedRace,
+    store::{GroupCommit, shadow::PlantedRace},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},

@@ -23,6 +23,7 @@ use crate::{
     access::{self, Seek, Tree},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
+    store::GroupCommit,
     sync::Arc,
 };
 

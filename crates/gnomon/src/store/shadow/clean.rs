@@ -24,6 +24,7 @@ use super::{
 use crate::{
     Csn, Error, Result,
     page::{Identity, Page, PageCounts, PageSize, pool::PoolKey},
+    store::GroupCommit,
     sync::atomic::Ordering,
 };
 

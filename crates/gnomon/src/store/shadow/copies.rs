@@ -25,6 +25,7 @@ use crate::{
     Error, Result,
     disk::Disk,
     page::{PageCounts, PageKind, PageSize},
+    store::GroupCommit,
     sync::{Arc, atomic::Ordering},
 };
 

@@ -192,6 +192,7 @@ impl File for Counted {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use crate::store::GroupCommit;
     use crate::{
         disk::MemDisk,
         page::{BODY_BYTES, PageKind},

@@ -353,6 +353,7 @@ impl ShadowStore {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use crate::store::GroupCommit;
     use std::collections::BTreeMap;
 
     use super::*;

@@ -7,7 +7,7 @@
 //!
 //! 1. *Patching.* A transaction begins a [`PageTxn`], which holds the commit gate shared, takes its CSN, changes
 //!    pages under latches, and leaves the gate. Its changes are seen by others from then on.
-//! 2. *Closing.* A leader ([`durable`]) takes the gate exclusively for a moment and takes the images of all changed
+//! 2. *Closing.* A leader ([`GroupCommit`]) takes the gate exclusively for a moment and takes the images of all changed
 //!    pages. Whole transactions are inside, with all CSNs up to the last one taken (invariant 2), because a CSN is
 //!    taken and its changes are made within one passage through the gate.
 //! 3. *Building.* New places are allocated for the images and for new copies of the page table's nodes above them.
@@ -49,7 +49,6 @@ mod clean;
 mod copies;
 mod counters;
 mod disks;
-mod durable;
 mod early;
 mod extents;
 mod mend;
@@ -74,7 +73,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use self::{
     counters::Counters,
     disks::{Disks, StateOf},
-    durable::Durability,
     early::EarlyPages,
     extents::{Extents, Grow},
     place::{DISKS_MAX, Place, is_bitmap},
@@ -84,7 +82,7 @@ use self::{
     table::{BLOCK, PageEntry},
     translate::Translations,
 };
-use super::PageRead;
+use super::{Durability, GroupCommit, PageRead};
 use crate::{
     Csn, Error, Result,
     disk::File,
@@ -560,6 +558,12 @@ impl ShadowStore {
     /// The last CSN that was taken.
     pub fn last_csn(&self) -> Csn {
         Csn(self.last_csn.load(Ordering::Acquire))
+    }
+
+    /// Writes the root once more without a list of its batch's pages, unless a batch is being written.
+    pub fn confirm(&self) -> Result<()> {
+        self.check()?;
+        if self.is_confirmed() { Ok(()) } else { self.lead_if_free(Self::confirm_root) }
     }
 
     /// How much of the store is in use.
@@ -1089,6 +1093,33 @@ fn standing_pages(logical_end: u64, chunks: u64) -> u64 {
         })
         .sum();
     2 * bitmaps + upper
+}
+
+impl GroupCommit for ShadowStore {
+    fn durability(&self) -> &Durability {
+        &self.durability
+    }
+
+    fn last_csn(&self) -> Csn {
+        ShadowStore::last_csn(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        ShadowStore::check(self)
+    }
+
+    fn poison(&self, cause: &Error) -> Error {
+        ShadowStore::poison(self, cause)
+    }
+
+    fn write_batch(&self) -> Result<Csn> {
+        ShadowStore::write_batch(self)
+    }
+
+    #[cfg(all(test, shuttle))]
+    fn loses_wakeups(&self) -> bool {
+        self.race == Some(PlantedRace::WakeupLost)
+    }
 }
 
 impl PageRead for ShadowStore {

@@ -11,7 +11,6 @@ use super::{
     FILE, Logical, ShadowStore, UNFINISHED_FILE,
     counters::{Counted, Counters},
     disks::{Disks, Member},
-    durable::Durability,
     pin,
     place::DISKS_MAX,
     root::{self, DiskEntry, DiskState, DiskTable, ROOT_PAGES, Root, RootCopy},
@@ -24,6 +23,7 @@ use crate::{
     Csn, Error, Result,
     disk::{Disk, File, LIST_FILES},
     page::{PAGE_BYTES, PageSize, pool::Pool},
+    store::Durability,
     sync::{
         Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU64},

@@ -194,6 +194,7 @@ impl PageRead for PinnedRoot {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::store::GroupCommit;
     use crate::{
         disk::MemDisk,
         env::Rng,

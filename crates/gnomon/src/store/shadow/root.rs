@@ -474,6 +474,7 @@ pub(crate) fn newest(files: Files, copies: &[Result<RootCopy, RootFault>]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::GroupCommit;
     use crate::{
         disk::{Disk, MemDisk},
         page::{Identity, PageKind},

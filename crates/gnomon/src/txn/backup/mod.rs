@@ -10,6 +10,7 @@ use crate::{
     Error, Result,
     disk::{Disk, File},
     env::{Clock, Rng, SystemClock},
+    store::GroupCommit,
     store::shadow::{self, Backup, BackupId, FILE, RestorePhase, UNFINISHED_FILE},
     sync::Arc,
 };

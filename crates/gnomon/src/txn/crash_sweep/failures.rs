@@ -1,6 +1,7 @@
 //! Disks that fail or are full: what was acknowledged stays, and what can go on does.
 
 use super::*;
+use crate::store::GroupCommit;
 
 /// An error of the disk during a commit stops the database; what was acknowledged is there after opening it again.
 #[test]

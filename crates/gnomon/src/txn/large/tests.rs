@@ -12,6 +12,7 @@ use crate::{
     Database, Direction, KeyRange, Options, RowLock, Savepoint, TreeLock, TxnOptions,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
+    store::GroupCommit,
     sync::thread,
     txn::verify,
 };

@@ -3,6 +3,7 @@ use crate::{
     access::{Change, Seek, Tree},
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
+    store::GroupCommit,
     store::shadow::{FILE, Severity},
 };
 

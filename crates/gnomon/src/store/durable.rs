@@ -1,4 +1,5 @@
-//! Who writes commit batches, and who is told: group commit by a leader.
+//! Who makes commits durable, and who is told: group commit by a leader. Every store does it so; what a batch is, and how
+//! it is written, is the store's ([`GroupCommit::write_batch`]).
 //!
 //! Whoever waits for a commit and finds nobody writing becomes the leader and writes the next batch, on its own
 //! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up. If there are
@@ -6,7 +7,6 @@
 //! some batches it has one of the others woken to lead. Those whose commits a batch holds are told, one of them by the
 //! leader and the rest by that one, so that the next batch does not wait for their wake-ups.
 
-use super::ShadowStore;
 use crate::{
     Csn, Error, Result,
     sync::{Arc, Condvar, Mutex},
@@ -14,7 +14,8 @@ use crate::{
 
 type Callback = Box<dyn FnOnce(Result<Csn>) + Send>;
 
-pub(super) struct Durability {
+/// Which commits are durable, and who waits for more.
+pub struct Durability {
     state: Mutex<State>,
 }
 
@@ -71,6 +72,7 @@ impl Sleeper {
 }
 
 impl Durability {
+    /// Of a store in which this commit and all before it are durable.
     pub fn new(durable: Csn) -> Durability {
         Durability {
             state: Mutex::new(State { durable, leading: false, failed: false, waiting: Vec::new() }),
@@ -78,7 +80,7 @@ impl Durability {
     }
 
     /// Tells those whose commits are durable now.
-    pub fn advance(&self, durable: Csn) {
+    fn advance(&self, durable: Csn) {
         let done: Vec<Waiting> = {
             let mut state = self.state.lock();
             state.durable = state.durable.max(durable);
@@ -107,7 +109,7 @@ impl Durability {
         for waiting in waiting {
             match waiting.then {
                 Then::Wake(sleeper) => sleeper.wake(),
-                // The error itself is the store's; see `ShadowStore::when_durable`.
+                // The error itself is the store's; see `GroupCommit::when_durable`.
                 Then::Call(call) => call(Err(Error::Closed)),
             }
         }
@@ -115,9 +117,9 @@ impl Durability {
 }
 
 /// Whoever leads and panics leaves others waiting for it: they are told instead.
-struct PoisonOnPanic<'a>(&'a ShadowStore);
+struct PoisonOnPanic<'a, S: GroupCommit>(&'a S);
 
-impl Drop for PoisonOnPanic<'_> {
+impl<S: GroupCommit> Drop for PoisonOnPanic<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.poison(&Error::Poisoned("a panic while a batch was written".into()));
@@ -125,18 +127,36 @@ impl Drop for PoisonOnPanic<'_> {
     }
 }
 
-impl ShadowStore {
+/// A store whose commits become durable in batches.
+pub trait GroupCommit: Send + Sync + Sized + 'static {
+    /// What is durable, and who waits.
+    fn durability(&self) -> &Durability;
+    /// The last CSN that was taken.
+    fn last_csn(&self) -> Csn;
+    /// Fails if the store is poisoned.
+    fn check(&self) -> Result<()>;
+    /// Stops the store: every later call fails with this cause, in the error returned.
+    fn poison(&self, cause: &Error) -> Error;
+    /// Makes everything durable that was changed by now, which is not called by two threads at a time. Returns the
+    /// newest commit that is durable then. A failure poisons the store.
+    fn write_batch(&self) -> Result<Csn>;
+    /// What the seeded schedules must catch: a thread that waits for a batch is not put on the list at once.
+    #[cfg(all(test, shuttle))]
+    fn loses_wakeups(&self) -> bool {
+        false
+    }
+
     /// The newest durable commit.
-    pub fn durable_csn(&self) -> Csn {
-        self.durability.state.lock().durable
+    fn durable_csn(&self) -> Csn {
+        self.durability().state.lock().durable
     }
 
     /// Waits until a commit is durable, writing commit batches if nobody else does.
-    pub fn wait_durable(&self, csn: Csn) -> Result<()> {
+    fn wait_durable(&self, csn: Csn) -> Result<()> {
         debug_assert!(csn <= self.last_csn());
         loop {
             let sleeper = {
-                let mut state = self.durability.state.lock();
+                let mut state = self.durability().state.lock();
                 if state.durable >= csn {
                     return Ok(());
                 }
@@ -144,10 +164,10 @@ impl ShadowStore {
                 if state.leading {
                     let sleeper = Arc::new(Sleeper::default());
                     #[cfg(all(test, shuttle))]
-                    if self.race == Some(super::PlantedRace::WakeupLost) {
+                    if self.loses_wakeups() {
                         drop(state);
                         crate::sync::thread::yield_now();
-                        state = self.durability.state.lock();
+                        state = self.durability().state.lock();
                     }
                     state.waiting.push(Waiting { csn, then: Then::Wake(sleeper.clone()) });
                     Some(sleeper)
@@ -169,28 +189,28 @@ impl ShadowStore {
             let panicked = PoisonOnPanic(self);
             let durable = self.write_batch();
             let Ok(durable) = durable else { return self.end_lead(durable) };
-            let mut state = self.durability.state.lock();
+            let mut state = self.durability().state.lock();
             if !state.waiting.iter().any(|waiting| waiting.csn > durable && waiting.csn < Csn(u64::MAX)) {
                 drop(state);
                 return self.end_lead(Ok(durable));
             }
             state.durable = state.durable.max(durable);
             drop(state);
-            self.durability.advance(durable);
+            self.durability().advance(durable);
             drop(panicked);
         }
         self.lead(Self::write_batch)
     }
 
     /// Makes everything durable that was changed by now, with or without a commit.
-    pub fn flush(&self) -> Result<()> {
+    fn flush(&self) -> Result<()> {
         self.lead_next(Self::write_batch)
     }
 
     /// Waits until nobody writes a batch or a root, and then does, by `write`.
-    pub(super) fn lead_next(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
+    fn lead_next(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
         loop {
-            let mut state = self.durability.state.lock();
+            let mut state = self.durability().state.lock();
             self.check()?;
             if state.leading {
                 let sleeper = Arc::new(Sleeper::default());
@@ -207,15 +227,15 @@ impl ShadowStore {
     }
 
     /// Calls `call` once a commit is durable or has failed: at once, or on the thread that writes its batch.
-    /// Somebody must write that batch: see [`ShadowStore::wait_durable`].
-    pub fn when_durable(self: &Arc<Self>, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
+    /// Somebody must write that batch: see [`GroupCommit::wait_durable`].
+    fn when_durable(self: &Arc<Self>, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
         let store = Arc::downgrade(self);
         let call = move |result: Result<Csn>| match (result, store.upgrade()) {
             (Ok(csn), _) => call(Ok(csn)),
             (Err(_), Some(store)) => call(store.check().map(|()| csn)),
             (error, None) => call(error),
         };
-        let mut state = self.durability.state.lock();
+        let mut state = self.durability().state.lock();
         if state.durable < csn && !state.failed {
             state.waiting.push(Waiting { csn, then: Then::Call(Box::new(call)) });
             return;
@@ -225,16 +245,16 @@ impl ShadowStore {
         call(result);
     }
 
-    /// Writes the root once more without a list of its batch's pages, unless a batch is being written.
-    pub fn confirm(&self) -> Result<()> {
-        let mut state = self.durability.state.lock();
+    /// Writes something by `write`, unless somebody is writing.
+    fn lead_if_free(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
+        let mut state = self.durability().state.lock();
         self.check()?;
-        if state.leading || self.is_confirmed() {
+        if state.leading {
             return Ok(());
         }
         state.leading = true;
         drop(state);
-        self.lead(Self::confirm_root)
+        self.lead(write)
     }
 
     /// Writes a batch or a root, by `write`, and hands the lead on. `leading` is set by the caller.
@@ -248,7 +268,7 @@ impl ShadowStore {
     /// Hands the lead on, after something was written that makes commits durable.
     fn end_lead(&self, written: Result<Csn>) -> Result<()> {
         let next = {
-            let mut state = self.durability.state.lock();
+            let mut state = self.durability().state.lock();
             state.leading = false;
             let durable = *written.as_ref().unwrap_or(&state.durable);
             let next = state.waiting.iter().position(|w| w.csn > durable && matches!(w.then, Then::Wake(_)));
@@ -259,7 +279,7 @@ impl ShadowStore {
             if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next {
                 sleeper.wake();
             }
-            self.durability.advance(durable);
+            self.durability().advance(durable);
             return Ok(());
         }
         if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next {
