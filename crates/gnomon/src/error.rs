@@ -52,6 +52,15 @@ pub enum Error {
         /// The value's length in bytes.
         bytes: usize,
     },
+    /// A subobject is longer than a data page of its object holds.
+    SubobjectTooLong {
+        /// The subobject's length in bytes.
+        bytes: usize,
+        /// The longest that it may be.
+        max: usize,
+    },
+    /// The header of an object has no room for another data page or reference.
+    ObjectFull,
     /// An operation does not suit the key's value, or its arguments are none; the text says why.
     Operation(Box<str>),
     /// No operation of this name is registered ([`Options::operations`](crate::Options::operations)).
@@ -169,6 +178,8 @@ impl Error {
             Error::KeyExists
             | Error::KeyTooLong { .. }
             | Error::ValueTooLong { .. }
+            | Error::SubobjectTooLong { .. }
+            | Error::ObjectFull
             | Error::Operation(_)
             | Error::NoSuchOperation { .. }
             | Error::NoSuchTree(_)
@@ -215,6 +226,13 @@ impl fmt::Display for Error {
             Error::ValueTooLong { bytes } => {
                 write!(f, "a value of {bytes} bytes exceeds the maximum of {}", crate::VALUE_BYTES_MAX)
             }
+            Error::SubobjectTooLong { bytes, max } => write!(
+                f,
+                "a subobject of {bytes} bytes exceeds the maximum of {max} of an object with such pages: make one with larger data pages"
+            ),
+            Error::ObjectFull => f.write_str(
+                "the object's header has no room for another page or reference: make an object with a larger header",
+            ),
             Error::Operation(why) => write!(f, "the operation cannot be applied: {why}"),
             Error::NoSuchOperation { family, operation } => write!(
                 f,

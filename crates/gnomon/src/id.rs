@@ -38,3 +38,11 @@ id! {
     /// Commit sequence number: the serial order of commits. Zero is before every commit.
     Csn
 }
+id! {
+    /// A subtransaction of a logged store. No two have the same number, after a crash either.
+    SubtxnId
+}
+id! {
+    /// A position in a log, in bytes since the log was made.
+    Lsn
+}

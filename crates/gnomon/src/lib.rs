@@ -25,11 +25,13 @@ pub mod env;
 mod error;
 mod id;
 pub mod lock;
+pub mod objects;
 pub mod op;
 mod page;
 mod store;
 pub mod sync;
 mod txn;
+mod wal;
 
 pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};

@@ -1,4 +1,4 @@
-//! Access methods: plain algorithms over page transactions. Here, the B+tree.
+//! Access methods: plain algorithms over page transactions. Here, the B+tree; complex objects are in [`objects`].
 //!
 //! A [`Tree`] is an ordered map from keys to values, in pages of a store. It promises that every call sees and
 //! leaves a correct tree, whatever other threads do to it meanwhile, and that damaged pages make errors and
@@ -41,6 +41,7 @@ mod check;
 mod layout;
 #[cfg(test)]
 mod memory;
+pub mod objects;
 mod overflow;
 mod reclaim;
 mod restructure;

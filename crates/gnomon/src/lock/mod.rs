@@ -67,6 +67,7 @@
 //! detector, then shard (one at a time); parking and interrupt are leaves (interrupt, then parking). No latch is
 //! held by a caller that may wait.
 
+mod counter;
 mod deadlock;
 mod escrow;
 mod interrupt;
@@ -78,6 +79,8 @@ mod shard;
 #[cfg(test)]
 mod tests;
 
+pub use counter::LevelWaits;
+pub(crate) use counter::WaitCounter;
 pub use escrow::{Claim, Pending};
 pub(crate) use escrow::{Hold, claims_of_two};
 pub use interrupt::{Interrupt, InterruptReason};

@@ -67,6 +67,10 @@ pub enum PageKind {
     TreeInner = 4,
     /// A part of a large value.
     Overflow = 5,
+    /// The header of a complex object.
+    ObjectHeader = 6,
+    /// Subobjects of a complex object.
+    ObjectData = 7,
 }
 
 impl PageKind {
@@ -78,6 +82,8 @@ impl PageKind {
             3 => PageKind::TreeLeaf,
             4 => PageKind::TreeInner,
             5 => PageKind::Overflow,
+            6 => PageKind::ObjectHeader,
+            7 => PageKind::ObjectData,
             _ => return None,
         })
     }
@@ -126,6 +132,12 @@ impl Page {
     /// A page of zeros.
     pub fn sized(kind: PageKind, size: PageSize) -> Page {
         Page { kind, size, body: vec![0; size.body_bytes()].into() }
+    }
+
+    /// A page with this body, which is as long as the size says.
+    pub(crate) fn from_body(kind: PageKind, size: PageSize, body: &[u8]) -> Page {
+        debug_assert_eq!(body.len(), size.body_bytes());
+        Page { kind, size, body: body.into() }
     }
 
     /// The page's size.

@@ -180,6 +180,11 @@ impl WriteLatch {
         self.latch.as_ref().expect("checked when it was latched")
     }
 
+    /// Puts an image back that it had before.
+    pub fn restore(&mut self, before: Arc<Page>) {
+        *self.latch = Some(before);
+    }
+
     /// The image for changing: copied if somebody else still has it.
     pub fn page_mut(&mut self) -> &mut Page {
         Arc::make_mut(self.latch.as_mut().expect("checked when it was latched"))

@@ -4,6 +4,7 @@
 //! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
 
 mod durable;
+pub mod logged;
 pub mod shadow;
 
 pub use durable::{Durability, GroupCommit};

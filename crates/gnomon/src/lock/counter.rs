@@ -1,0 +1,71 @@
+//! Counts what those who lock one kind of things wait for.
+
+use std::time::Duration;
+
+use super::{LockName, LockOwner, Mode, WaitOptions};
+use crate::{
+    Error, Result,
+    env::Clock,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// What was waited for at one level of transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelWaits {
+    /// Locks that were asked for.
+    pub requests: u64,
+    /// Those that were waited for.
+    pub waits: u64,
+    /// How long, all of them together.
+    pub time: Duration,
+    /// Waits that ended by a deadlock.
+    pub deadlocks: u64,
+}
+
+/// Counts for [`LevelWaits`].
+#[derive(Default)]
+pub(crate) struct WaitCounter {
+    requests: AtomicU64,
+    waits: AtomicU64,
+    waited_ns: AtomicU64,
+    deadlocks: AtomicU64,
+}
+
+impl WaitCounter {
+    /// Locks, as [`LockOwner::lock`] does.
+    pub fn lock(
+        &self,
+        owner: &mut LockOwner,
+        name: LockName<'_>,
+        mode: Mode,
+        wait: &WaitOptions<'_>,
+        clock: &dyn Clock,
+    ) -> Result<()> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if owner.try_lock(name, mode) {
+            return Ok(());
+        }
+        if wait.nowait {
+            return Err(Error::LockTimeout);
+        }
+        let begin = clock.now();
+        let locked = owner.lock(name, mode, wait);
+        let waited = clock.now().saturating_sub(begin);
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.waited_ns.fetch_add(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if matches!(locked, Err(Error::Deadlock)) {
+            self.deadlocks.fetch_add(1, Ordering::Relaxed);
+        }
+        locked
+    }
+
+    /// What was counted.
+    pub fn read(&self) -> LevelWaits {
+        LevelWaits {
+            requests: self.requests.load(Ordering::Relaxed),
+            waits: self.waits.load(Ordering::Relaxed),
+            time: Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed)),
+            deadlocks: self.deadlocks.load(Ordering::Relaxed),
+        }
+    }
+}

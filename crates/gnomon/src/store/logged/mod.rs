@@ -1,0 +1,602 @@
+//! The logged store: pages in place, after-images in a sequential log, and undo by operations (multi-level transactions,
+//! Weikum, Hasse, Broessler and Muth 1991, section 2; the log of pages after Elhardt and Bayer's DB Cache, 1984).
+//!
+//! Two levels of transactions use it. At level 0, a *subtransaction* ([`subtxn`]) changes pages, under page locks; it
+//! ends (EOS) or never was. At level 1, a transaction is made of subtransactions and ends by a commit (EOT) or is
+//! undone by compensating subtransactions, which level 1 makes from the undo records that it has given along with each
+//! subtransaction. There are three strategies ([`Strategy`]):
+//!
+//! - *single-level*: one subtransaction is the whole transaction. Its pages reach the log when it commits, in one unit;
+//!   nothing is ever undone from the log.
+//! - *two-level*: every subtransaction is forced to the log when it ends, its undo record first.
+//! - *two-level-deferred*: what has ended stays in memory, in persistence spheres ([`sphere`]), until a transaction
+//!   commits that has something in them.
+//!
+//! # Where a page is
+//!
+//! 1. *Active*: an incomplete subtransaction has changed it. Its frame in the pool has the new image, the subtransaction
+//!    the one from before (no-steal).
+//! 2. *In a sphere*: subtransactions that have ended changed it; the sphere has the image of that moment.
+//! 3. *Logged*: a unit of the log has it. When the log is durable up to there, it may be written to its place.
+//! 4. *Placed*: it was written to its place, which is not known to be durable.
+//! 5. *Clean*: the file has it, and no unit of the log is needed for it.
+//!
+//! A page may be in several of these states with different images; its frame is `dirty`, and stays in the pool, while
+//! it is in one of the first three.
+//!
+//! # Promises
+//!
+//! - What a unit of the log holds is made of whole subtransactions, and a unit is in the log as a whole or not at all.
+//! - The undo record of a subtransaction is durable before a unit holds what it did, unless that unit commits it too.
+//! - A page is written to its place only when the unit that has it is durable, and that unit is needed until the place
+//!   is durable.
+//! - Commits are durable in the order of their CSNs.
+//! - A failure to write the log or a page stops the store.
+//!
+//! # Warmstart
+//!
+//! The redo pass ([`open`]) reads the log forward and writes the newest image of each page to its place. The undo pass is
+//! level 1's: it is given the [`Loser`]s, compensates them by subtransactions of their own, newest first, and those leave
+//! records of what they undid. So a crash in the course of it is one more crash: what was compensated durably is not
+//! compensated again, since a subtransaction's number tells whether it is in the log.
+//!
+//! # Keeping the log short
+//!
+//! Without checkpoints ([`place`]): when the log is longer than it should be, the pages that its beginning is needed for
+//! are written to their places, and then its first segments are used again. Running transactions go on meanwhile.
+//!
+//! # Order of mutexes
+//!
+//! Page locks are waited for without any latch or mutex. `closed` (shared, but to close); frame latches; `placing`,
+//! `growing`, `root` (over I/O); `state`; pool shards and logs are leaves.
+
+mod open;
+mod place;
+mod record;
+mod root;
+#[cfg(all(test, shuttle))]
+mod schedules;
+mod space;
+mod sphere;
+mod subtxn;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+mod unit;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use self::{
+    root::{PAGES_AT, Root},
+    space::Space,
+    sphere::Spheres,
+};
+use super::{Durability, GroupCommit, PageRead};
+use crate::{
+    Csn, Error, PageId, Result, TxnId,
+    disk::File,
+    env::Clock,
+    id::{Lsn, SubtxnId},
+    lock::{LevelWaits, TableId, WaitCounter},
+    page::{
+        Identity, Page, PageSize,
+        pool::{Pin, Pool, PoolKey, ReadLatch},
+    },
+    sync::{
+        Arc, Mutex, OnceLock, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    wal::Log,
+};
+
+pub use open::{Loser, Opening};
+pub use root::LOG_FILES_MAX;
+pub use subtxn::{PageAccess, Subtxn};
+#[cfg(all(test, not(shuttle)))]
+pub(crate) use tests::{LogEntry, log_entries};
+
+/// The file of pages.
+pub const FILE: &str = "logged-pages";
+
+/// At which levels transactions lock and recover, and when the log is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// Pages are locked until the transaction ends; its pages are forced to the log then (S1).
+    SingleLevel,
+    /// Pages are locked until an operation ends; its undo record and its pages are forced to the logs then (S2).
+    TwoLevel,
+    /// As two-level; the pages are forced when the transaction ends, with all that they cannot be without (S2/PS).
+    #[default]
+    TwoLevelDeferred,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub const ALL: [Strategy; 3] = [Strategy::SingleLevel, Strategy::TwoLevel, Strategy::TwoLevelDeferred];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::SingleLevel => "single-level",
+            Strategy::TwoLevel => "two-level",
+            Strategy::TwoLevelDeferred => "two-level-deferred",
+        }
+    }
+
+    fn code(self) -> u8 {
+        self as u8
+    }
+
+    fn from_code(code: u8) -> Option<Strategy> {
+        Strategy::ALL.into_iter().find(|strategy| strategy.code() == code)
+    }
+}
+
+/// The files of the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogShape {
+    /// Over how many files the log of pages is spread, by page number: they are written and replayed in parallel. At
+    /// most 16.
+    pub redo_files: usize,
+    /// Whether undo records stand in the (first file of the) log of pages, instead of a log of their own.
+    pub shared: bool,
+    /// The size of a segment of a log in bytes, a multiple of 4096.
+    pub segment_bytes: u64,
+}
+
+impl Default for LogShape {
+    fn default() -> LogShape {
+        LogShape { redo_files: 1, shared: true, segment_bytes: 4 << 20 }
+    }
+}
+
+/// What takes back what a subtransaction did, in the eyes of level 1.
+#[derive(Clone, Copy, Debug)]
+pub enum Undo<'a> {
+    /// Nothing needs to: there is one level only, or others cannot see it.
+    Nothing,
+    /// An operation that level 1 makes of these bytes.
+    Operation(&'a [u8]),
+    /// It is itself what takes another subtransaction back.
+    Compensates(SubtxnId),
+}
+
+/// Bugs that the tests must catch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(any(not(test), shuttle), expect(dead_code, reason = "planted by tests only"))]
+pub(crate) enum PlantedBug {
+    /// Pages of a subtransaction are logged before its undo record is durable.
+    UndoNotForced,
+    /// Spheres with a page in common stay apart.
+    OverlapIgnored,
+    /// The first half of a unit counts as a whole one.
+    EosEarly,
+    /// A compensation leaves no record of what it undid.
+    CompensationUnrecorded,
+    /// What an incomplete subtransaction did is written to a page's place.
+    Stolen,
+    /// The beginning of the log is given up before the pages that it has are in their places for certain.
+    PlacesUnsynced,
+}
+
+/// A store of pages that are written in place behind a log.
+pub struct LoggedStore {
+    file: Arc<dyn File>,
+    /// The log of pages, in one or several files.
+    redo: Vec<Log>,
+    /// The log of operations, if it is one of its own.
+    ops: Option<Log>,
+    unit: PageSize,
+    strategy: Strategy,
+    database: u64,
+    page_locks: TableId,
+    page_waits: WaitCounter,
+    clock: Arc<dyn Clock>,
+    pool: Pool,
+    state: Mutex<State>,
+    /// Whether it was closed. Held shared while a subtransaction or a transaction ends.
+    closed: RwLock<bool>,
+    /// Writing pages to their places; held over I/O.
+    placing: Mutex<()>,
+    /// Growing the file; held over I/O.
+    growing: Mutex<()>,
+    root: Mutex<Root>,
+    /// The log is not shortened before it is longer than this, in bytes.
+    shorten_beyond: AtomicU64,
+    next_id: AtomicU64,
+    last_csn: AtomicU64,
+    durability: Durability,
+    poison: OnceLock<Arc<str>>,
+    limits: Limits,
+    counters: Counters,
+    #[cfg(test)]
+    pub(crate) planted: Option<PlantedBug>,
+}
+
+/// What a store keeps to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Changed pages may take so many bytes before some are written to their places.
+    pub dirty_bytes_max: usize,
+    /// The log of pages may have so many bytes, about, before its beginning is given up.
+    pub log_bytes_max: u64,
+    /// A sphere of more pages than this is written in the background.
+    pub sphere_pages_max: usize,
+}
+
+#[derive(Default)]
+struct Counters {
+    units: AtomicU64,
+    unit_pages: AtomicU64,
+    unit_pages_max: AtomicU64,
+    placed_pages: AtomicU64,
+}
+
+/// What was written since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoggedActivity {
+    /// Forces of the log of pages, and bytes written by them. With several files, of all together.
+    pub redo_forces: u64,
+    /// Bytes that these wrote.
+    pub redo_bytes: u64,
+    /// Forces of the log of operations; none if it has no file of its own.
+    pub ops_forces: u64,
+    /// Bytes that these wrote.
+    pub ops_bytes: u64,
+    /// Units: persistence spheres that were written, or several at a time.
+    pub units: u64,
+    /// Pages in all units.
+    pub unit_pages: u64,
+    /// Pages in the largest of them.
+    pub unit_pages_max: u64,
+    /// Pages written to their places.
+    pub placed_pages: u64,
+}
+
+struct State {
+    spheres: Spheres,
+    /// Pages that incomplete subtransactions have changed.
+    active: HashMap<u64, SubtxnId>,
+    /// Pages that are in the log and not in their places: the newest unit that has them, and the image.
+    logged: HashMap<u64, Logged>,
+    /// The same by age.
+    by_age: BTreeSet<(u64, u64)>,
+    logged_bytes: usize,
+    /// Pages whose places are not known to be durable: the unit that has them.
+    placed: HashMap<u64, u64>,
+    /// Units, and the oldest one that is needed in case that they do not become durable: they have a newer image of a
+    /// page that it has, too.
+    superseded: VecDeque<(u64, u64)>,
+    /// Where units begin in the files of the log, for those that are needed.
+    units: VecDeque<UnitStart>,
+    next_unit: u64,
+    /// Every unit before this one is durable.
+    forced_unit: u64,
+    /// The newest commit that is in a log, durable or not.
+    logged_csn: Csn,
+    /// Commits that are in no unit yet, in their order.
+    committed: Vec<(TxnId, Csn)>,
+    txns: HashMap<TxnId, TxnState>,
+    space: Space,
+}
+
+struct Logged {
+    unit: u64,
+    image: Arc<Page>,
+}
+
+#[derive(Clone)]
+struct UnitStart {
+    unit: u64,
+    at: Vec<Lsn>,
+    /// The newest commit before it.
+    csn: Csn,
+}
+
+/// What the store knows of a transaction that has ended subtransactions.
+#[derive(Default)]
+struct TxnState {
+    /// Its first undo record.
+    first_undo: Option<Lsn>,
+    /// Subtransactions that have ended and are in no unit.
+    unwritten: usize,
+    /// Those that are, with the unit, as long as that is needed.
+    written: Vec<(u64, SubtxnId)>,
+    last_unit: u64,
+    /// Whether it has ended, and how.
+    ended: Option<Option<Csn>>,
+}
+
+impl TxnState {
+    /// A subtransaction of it has ended; its undo record is there.
+    fn note_end(&mut self, undo: Option<Lsn>) {
+        self.unwritten += 1;
+        self.first_undo = self.first_undo.or(undo);
+    }
+}
+
+impl State {
+    /// Whether a page is in use.
+    fn has_page(&self, page: u64) -> bool {
+        self.space.is_taken(page) && !self.spheres.has_freed(page)
+    }
+}
+
+impl LoggedStore {
+    /// The first page that a new store allocates: where the owner of the store finds what it keeps.
+    #[cfg(all(test, not(shuttle)))]
+    pub fn first_page(&self) -> PageId {
+        PageId(self.state.lock().space.units_of(space::MAP_SIZE))
+    }
+
+    /// Whether nothing was ever written to it.
+    #[cfg(all(test, not(shuttle)))]
+    pub fn is_new(&self) -> bool {
+        self.state.lock().next_unit == 1
+    }
+
+    /// The strategy that it was made with.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// A number for a transaction or a subtransaction, that none has had before.
+    pub fn new_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The log of operations.
+    fn ops(&self) -> &Log {
+        self.ops.as_ref().unwrap_or(&self.redo[0])
+    }
+
+    fn writes_at_eos(&self) -> bool {
+        self.strategy == Strategy::TwoLevel
+    }
+
+    /// Has it make mistakes that tests must catch.
+    #[cfg(all(test, not(shuttle)))]
+    pub(crate) fn plant(&mut self, bug: Option<PlantedBug>) {
+        self.planted = bug;
+        self.state.lock().spheres.planted = bug;
+    }
+
+    #[cfg(test)]
+    fn has_planted(&self, bug: PlantedBug) -> bool {
+        self.planted == Some(bug)
+    }
+
+    fn corrupt(&self, page: u64, detail: impl Into<String>) -> Error {
+        Error::Corrupt { file: FILE.into(), page, detail: detail.into() }
+    }
+
+    /// Commits a transaction all of whose subtransactions have ended (EOT): takes its CSN. It is durable when that is
+    /// ([`GroupCommit::wait_durable`]).
+    pub fn commit(&self, txn: TxnId) -> Result<Csn> {
+        let _open = self.stay_open()?;
+        Ok(self.commit_in(&mut self.state.lock(), txn))
+    }
+
+    /// Keeps the store from being closed for a moment.
+    fn stay_open(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        self.check()?;
+        let closed = self.closed.read();
+        if *closed { Err(Error::Closed) } else { Ok(closed) }
+    }
+
+    fn commit_in(&self, state: &mut State, txn: TxnId) -> Csn {
+        let csn = Csn(self.last_csn.fetch_add(1, Ordering::AcqRel) + 1);
+        if let Some(known) = state.txns.get_mut(&txn) {
+            known.ended = Some(Some(csn));
+        }
+        if self.writes_at_eos() {
+            // All that it did is in the log: this is what commits it.
+            let ops = self.ops();
+            record::Record::End { txn, committed: Some(csn) }.encode(|pieces| ops.append(pieces));
+            state.txns.remove(&txn);
+            state.logged_csn = csn;
+        }
+        state.committed.push((txn, csn));
+        csn
+    }
+
+    /// Ends a transaction that level 1 has undone, or that has done nothing.
+    pub fn end_undone(&self, txn: TxnId) {
+        let mut state = self.state.lock();
+        if let Some(known) = state.txns.get_mut(&txn) {
+            known.ended = Some(None);
+        }
+        self.forget_ended(&mut state);
+    }
+
+    /// Whether a sphere has become so large that it should be written ([`LoggedStore::write_large_spheres`]).
+    pub fn has_large_sphere(&self) -> bool {
+        self.state.lock().spheres.largest().is_some_and(|(_, pages)| pages > self.limits.sphere_pages_max)
+    }
+
+    /// What an undo record says.
+    ///
+    /// # Errors
+    /// Of reading the log.
+    pub fn undo_record(&self, loser: &Loser, index: usize) -> Result<Vec<u8>> {
+        let record = self.ops().read(loser.undo[index].1)?;
+        match record::Record::decode(&record) {
+            Some(record::Record::Undo { undo, .. }) => Ok(undo.to_vec()),
+            _ => Err(Error::Corrupt {
+                file: "log".into(),
+                page: loser.undo[index].1.0,
+                detail: "an undo record is none any more".into(),
+            }),
+        }
+    }
+
+    /// What was waited for locks on pages.
+    pub fn page_waits(&self) -> LevelWaits {
+        self.page_waits.read()
+    }
+
+    /// What was written since the store was opened.
+    pub fn activity(&self) -> LoggedActivity {
+        let redo = self.redo.iter().map(Log::counts);
+        let (redo_forces, redo_bytes) =
+            redo.fold((0, 0), |(forces, bytes), counts| (forces + counts.forces, bytes + counts.bytes));
+        let ops = self.ops.as_ref().map(Log::counts).unwrap_or_default();
+        LoggedActivity {
+            redo_forces,
+            redo_bytes,
+            ops_forces: ops.forces,
+            ops_bytes: ops.bytes,
+            units: self.counters.units.load(Ordering::Relaxed),
+            unit_pages: self.counters.unit_pages.load(Ordering::Relaxed),
+            unit_pages_max: self.counters.unit_pages_max.load(Ordering::Relaxed),
+            placed_pages: self.counters.placed_pages.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How long the log of pages is, in bytes: what a warmstart would read.
+    pub fn log_bytes(&self) -> u64 {
+        self.redo.iter().map(Log::live_bytes).sum()
+    }
+
+    /// What the page at a place says of itself. A place has the page whenever it was written.
+    fn identity_of(&self, page: u64) -> Identity {
+        Identity { database: self.database, level: 0, logical: page, batch: 0, early: false }
+    }
+
+    fn offset_of(&self, page: u64) -> u64 {
+        PAGES_AT + page * self.unit.bytes() as u64
+    }
+
+    /// The frame of a page.
+    fn data(&self, id: PageId) -> Result<Pin> {
+        let pin = self.pool.fetch(PoolKey { level: 0, index: id.0 }, || self.read_place(id.0).map(Some))?;
+        pin.ok_or_else(|| self.corrupt(id.0, "there is no such page"))
+    }
+
+    /// Reads a page from its place.
+    fn read_place(&self, page: u64) -> Result<Page> {
+        let past_end = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.corrupt(page, "it lies past the end of the file"),
+            _ => error.into(),
+        };
+        if !self.state.lock().has_page(page) {
+            return Err(self.corrupt(page, "it is in no use"));
+        }
+        let offset = self.offset_of(page);
+        let mut block = vec![0; self.unit.bytes()];
+        self.file.read_at(offset, &mut block).map_err(past_end)?;
+        let size = Page::size_told(&block).filter(|size| size.bytes() >= block.len());
+        if let Some(size) = size.filter(|size| size.bytes() > self.unit.bytes()) {
+            block.resize(size.bytes(), 0);
+            let (_, rest) = block.split_at_mut(self.unit.bytes());
+            self.file.read_at(offset + self.unit.bytes() as u64, rest).map_err(past_end)?;
+        }
+        Page::unseal_expected(&block, self.identity_of(page)).map_err(|detail| self.corrupt(page, detail))
+    }
+
+    /// A page number that is in no use. The file grows if it has none.
+    fn take_page(&self, size: PageSize) -> Result<u64> {
+        if size < self.unit {
+            return Err(Error::BadOption(format!(
+                "pages of {size} are smaller than the smallest of this database, {}",
+                self.unit
+            )));
+        }
+        loop {
+            let end = {
+                let mut state = self.state.lock();
+                if let Some(page) = state.space.take(size) {
+                    return Ok(page);
+                }
+                state.space.end()
+            };
+            self.grow(size, end)?;
+        }
+    }
+
+    /// Grows the file by at least a page of this size, unless it reaches further than `end` by now.
+    fn grow(&self, size: PageSize, end: u64) -> Result<()> {
+        const STEP_BYTES: u64 = 1 << 20;
+        let _one = self.growing.lock();
+        if self.state.lock().space.end() > end {
+            return Ok(());
+        }
+        let unit = self.unit.bytes() as u64;
+        // With room for a map, and for what has to be left out so that the page is where it can be.
+        let least = 2 * (size.bytes().max(PageSize::DEFAULT.bytes()) as u64 / unit);
+        let step = (end / 8).max(STEP_BYTES / unit).max(least);
+        for step in [step, least] {
+            match self.file.allocate(PAGES_AT + (end + step) * unit) {
+                Ok(()) => {
+                    self.state.lock().space.grown(end + step);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {}
+                Err(error) => return Err(self.poison(&error.into())),
+            }
+        }
+        Err(Error::DiskFull)
+    }
+
+    /// Makes everything durable and the log empty. Nothing can be ended or committed any more; what transactions that
+    /// are running have done is undone when the store is opened again.
+    pub fn close(&self) -> Result<()> {
+        self.check()?;
+        *self.closed.write() = true;
+        self.flush()?;
+        let all = self.state.lock().spheres.all();
+        self.write_spheres(all)?;
+        self.give_up_log(u64::MAX)?;
+        let mut root = self.root.lock();
+        let closed = Root { number: root.number + 1, closed: true, ..root.clone() };
+        closed.write(&*self.file).map_err(|error| self.poison(&error))?;
+        *root = closed;
+        Ok(())
+    }
+}
+
+impl PageRead for LoggedStore {
+    type ReadGuard = ReadLatch;
+
+    /// Reads a page under a latch, whoever has locked it.
+    fn read(&self, id: PageId) -> Result<ReadLatch> {
+        self.check()?;
+        loop {
+            if let Some(latch) = self.data(id)?.read() {
+                return Ok(latch);
+            }
+        }
+    }
+}
+
+impl GroupCommit for LoggedStore {
+    fn durability(&self) -> &Durability {
+        &self.durability
+    }
+
+    fn last_csn(&self) -> Csn {
+        Csn(self.last_csn.load(Ordering::Acquire))
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(cause) => Err(Error::Poisoned(cause.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn poison(&self, cause: &Error) -> Error {
+        let _ = self.poison.set(match cause {
+            Error::Poisoned(cause) => cause.clone(),
+            other => other.to_string().into(),
+        });
+        self.durability.fail();
+        self.check().err().unwrap_or(Error::Closed)
+    }
+
+    fn write_batch(&self) -> Result<Csn> {
+        self.check()?;
+        let durable = self.write_commits().map_err(|error| self.poison(&error))?;
+        self.shorten_log()?;
+        Ok(durable)
+    }
+}

@@ -1,0 +1,520 @@
+//! Opening a logged store: making one, and the redo pass of a warmstart.
+//!
+//! The files of the log of pages are read side by side, twice. First each file tells which parts of which units it has,
+//! and what they hold; put together that says which units are whole, and so which image of each page is the newest.
+//! Then each file writes those that it has to their places. A unit that is not whole, and all that came after it in
+//! the same run, never was: it ends the log, or in later runs the part of it that an earlier one wrote.
+//!
+//! Nothing is given up by it: whoever crashes before the log has gone on reads the same again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use super::{
+    Counters, FILE, LOG_FILES_MAX, Limits, LogShape, LoggedStore, PAGES_AT, State, Strategy, TxnState,
+    UnitStart,
+    record::Record,
+    root::Root,
+    space::{CHUNK_UNITS, MAP_SIZE, Space},
+    sphere::Spheres,
+    unit::malformed,
+};
+use crate::{
+    Csn, Error, Result, TxnId,
+    disk::{Disk, File},
+    env::Clock,
+    id::{Lsn, SubtxnId},
+    lock::{TableId, WaitCounter},
+    page::{Identity, Page, PageSize, pool::Pool},
+    store::Durability,
+    sync::{Arc, Mutex, OnceLock, RwLock, atomic::AtomicU64, thread},
+    wal::{self, Log, LogOptions},
+};
+
+/// How a store is opened.
+#[derive(Clone)]
+pub struct Opening {
+    /// Make the store if there is none, with this identity.
+    pub create: Option<u64>,
+    /// The size of the smallest page of a new store, up to 4 KiB.
+    pub unit: PageSize,
+    /// The strategy of a new store.
+    pub strategy: Strategy,
+    /// The logs of a new store.
+    pub logs: LogShape,
+    /// The size of the pool in bytes.
+    pub pool_bytes: usize,
+    /// What it keeps to.
+    pub limits: Limits,
+    /// The table of page locks in the lock manager of those who use the store; its modes are those of keys.
+    pub page_locks: TableId,
+    /// Measures how long locks are waited for.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A transaction that was running at a crash, and has left something behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loser {
+    /// Its number.
+    pub txn: TxnId,
+    /// The subtransactions to be compensated, the newest first.
+    pub undo: Vec<(SubtxnId, Lsn)>,
+}
+
+/// What the files of the log of pages say.
+#[derive(Default)]
+struct Scan {
+    parts: Vec<Part>,
+    operations: Operations,
+}
+
+/// A part of a unit, and where it is.
+struct Part {
+    lsn: Lsn,
+    epoch: u32,
+    unit: u64,
+    files: u64,
+    subtxns: Vec<(TxnId, SubtxnId)>,
+    committed: Vec<(TxnId, Csn)>,
+    freed: Vec<(u64, PageSize)>,
+    pages: Vec<(u64, PageSize)>,
+}
+
+/// What the log of operations says.
+#[derive(Default)]
+struct Operations {
+    /// In the order of the log.
+    undo: BTreeMap<TxnId, Vec<(SubtxnId, Lsn)>>,
+    /// What was compensated, by which subtransaction.
+    compensations: Vec<(SubtxnId, SubtxnId)>,
+    ended: HashSet<TxnId>,
+    committed: Csn,
+    written: HashSet<SubtxnId>,
+    id_max: u64,
+}
+
+impl Operations {
+    fn note(&mut self, lsn: Lsn, record: Record<'_>) {
+        let mut ids = |txn: TxnId, subtxn: SubtxnId| self.id_max = self.id_max.max(txn.0).max(subtxn.0);
+        match record {
+            Record::Undo { txn, subtxn, .. } => {
+                ids(txn, subtxn);
+                self.undo.entry(txn).or_default().push((subtxn, lsn));
+            }
+            Record::Compensation { txn, subtxn, undoes } => {
+                ids(txn, subtxn);
+                self.compensations.push((undoes, subtxn));
+            }
+            Record::End { txn, committed } => {
+                self.ended.insert(txn);
+                self.committed = self.committed.max(committed.unwrap_or_default());
+            }
+            Record::Written { subtxns, .. } => self.written.extend(subtxns),
+            Record::Unit(_) => {}
+        }
+    }
+}
+
+/// Where the newest image of a page is.
+#[derive(Clone, Copy)]
+struct Newest {
+    file: usize,
+    lsn: Lsn,
+}
+
+/// What the whole units of the log come to.
+#[derive(Default)]
+struct Redo {
+    newest: HashMap<u64, Newest>,
+    subtxns: BTreeMap<TxnId, Vec<(u64, SubtxnId)>>,
+    written: HashSet<SubtxnId>,
+    committed: HashMap<TxnId, Csn>,
+    csn: Csn,
+    next_unit: u64,
+}
+
+fn log_options(root: &Root, name: String) -> LogOptions {
+    LogOptions { name, database: root.database, segment_bytes: root.logs.segment_bytes, epoch: root.epoch }
+}
+
+fn redo_name(file: usize) -> String {
+    format!("redo-{file}")
+}
+
+const OPS_NAME: &str = "ops";
+
+impl LoggedStore {
+    /// Opens the store on a disk, to the end of the redo pass. The losers are to be undone before anything else is done.
+    pub fn open_on(disk: &Arc<dyn Disk>, how: Opening) -> Result<(LoggedStore, Vec<Loser>)> {
+        let file = match disk.open(FILE, how.create.is_some()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_database()),
+            opened => opened?,
+        };
+        match (Root::read(&*file)?, how.create) {
+            (Some(root), _) => LoggedStore::warmstart(disk, file, root, &how),
+            (None, Some(database)) => {
+                LoggedStore::create(disk, file, database, &how).map(|store| (store, Vec::new()))
+            }
+            (None, None) => Err(no_database()),
+        }
+    }
+
+    fn create(
+        disk: &Arc<dyn Disk>,
+        file: Arc<dyn File>,
+        database: u64,
+        how: &Opening,
+    ) -> Result<LoggedStore> {
+        if how.logs.redo_files == 0 || how.logs.redo_files > LOG_FILES_MAX {
+            let files = how.logs.redo_files;
+            let detail = format!("a log of {files} files: give it from 1 to {LOG_FILES_MAX}");
+            return Err(Error::BadOption(detail));
+        }
+        if how.logs.segment_bytes == 0 || !how.logs.segment_bytes.is_multiple_of(4096) {
+            let bytes = how.logs.segment_bytes;
+            return Err(Error::BadOption(format!("segments of {bytes} bytes: give a multiple of 4096")));
+        }
+        let root = Root {
+            number: 1,
+            epoch: 1,
+            database,
+            unit: how.unit,
+            strategy: how.strategy,
+            logs: how.logs,
+            closed: false,
+            first_unit: 1,
+            next_id: 1,
+            csn: Csn(0),
+            ops_tail: Lsn(0),
+            tails: vec![Lsn(0); how.logs.redo_files],
+        };
+        let log = |name| Log::create(disk, log_options(&root, name));
+        let redo = (0..how.logs.redo_files).map(|file| log(redo_name(file))).collect::<Result<_>>()?;
+        let ops = if how.logs.shared { None } else { Some(log(OPS_NAME.into())?) };
+        file.truncate(0)?;
+        file.allocate(PAGES_AT)?;
+        root.write(&*file)?;
+        let space = Space::new(how.unit);
+        Ok(LoggedStore::assemble(file, redo, ops, root, how, space, Redo { next_unit: 1, ..Redo::default() }))
+    }
+
+    fn assemble(
+        file: Arc<dyn File>,
+        redo: Vec<Log>,
+        ops: Option<Log>,
+        root: Root,
+        how: &Opening,
+        space: Space,
+        done: Redo,
+    ) -> LoggedStore {
+        let first = UnitStart { unit: root.first_unit, at: root.tails.clone(), csn: root.csn };
+        let csn = done.csn.max(root.csn);
+        LoggedStore {
+            file,
+            redo,
+            ops,
+            unit: root.unit,
+            strategy: root.strategy,
+            database: root.database,
+            page_locks: how.page_locks,
+            page_waits: WaitCounter::default(),
+            clock: how.clock.clone(),
+            pool: Pool::new(how.pool_bytes),
+            state: Mutex::new(State {
+                spheres: Spheres::default(),
+                active: HashMap::new(),
+                logged: HashMap::new(),
+                by_age: BTreeSet::new(),
+                logged_bytes: 0,
+                placed: HashMap::new(),
+                superseded: VecDeque::new(),
+                units: VecDeque::from([first]),
+                next_unit: done.next_unit,
+                forced_unit: done.next_unit,
+                logged_csn: csn,
+                committed: Vec::new(),
+                txns: HashMap::new(),
+                space,
+            }),
+            closed: RwLock::new(false),
+            placing: Mutex::default(),
+            growing: Mutex::default(),
+            shorten_beyond: AtomicU64::new(0),
+            next_id: AtomicU64::new(root.next_id),
+            root: Mutex::new(root),
+            last_csn: AtomicU64::new(csn.0),
+            durability: Durability::new(csn),
+            poison: OnceLock::new(),
+            limits: how.limits,
+            counters: Counters::default(),
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+
+    fn warmstart(
+        disk: &Arc<dyn Disk>,
+        file: Arc<dyn File>,
+        root: Root,
+        how: &Opening,
+    ) -> Result<(LoggedStore, Vec<Loser>)> {
+        // Before anything is appended: what an earlier run left half written is known by its epoch.
+        let mut root = Root { number: root.number + 1, epoch: root.epoch + 1, closed: false, ..root };
+        root.write(&*file)?;
+        let (redo, scans) = scan_files(disk, &root)?;
+        let mut operations = Operations::default();
+        let mut files = Vec::new();
+        for scan in scans {
+            files.push(scan.parts);
+            if root.logs.shared && files.len() == 1 {
+                operations = scan.operations;
+            }
+        }
+        let ops = match root.logs.shared {
+            true => None,
+            false => {
+                Some(Log::open(disk, log_options(&root, OPS_NAME.into()), root.ops_tail, &mut |found| {
+                    let record = Record::decode(found.payload).ok_or_else(|| malformed(found.lsn))?;
+                    operations.note(found.lsn, record);
+                    Ok(())
+                })?)
+            }
+        };
+        let units = whole_units(&files, root.first_unit);
+        let (mut space, maps) = read_maps(&*file, &root)?;
+        let (done, maps) = put_together(root.first_unit, &units, &redo, &mut space, maps)?;
+        if let Some(error) = maps.into_values().find_map(Result::err) {
+            return Err(error);
+        }
+        space.settle();
+        root.next_id = root.next_id.max(operations.id_max + 1);
+        for (txn, subtxns) in &done.subtxns {
+            root.next_id = root.next_id.max(txn.0 + 1);
+            root.next_id = subtxns.iter().fold(root.next_id, |next, (_, subtxn)| next.max(subtxn.0 + 1));
+        }
+        // As far as the log knows pages, the file has to reach.
+        file.allocate(PAGES_AT + space.end() * root.unit.bytes() as u64)?;
+        let done = Redo { csn: done.csn.max(operations.committed), ..done };
+        let newest = done.newest.clone();
+        let (losers, txns) = losers(&operations, &done);
+        let store = LoggedStore::assemble(file, redo, ops, root, how, space, done);
+        store.redo(&newest)?;
+        {
+            let mut state = store.state.lock();
+            state.txns = txns;
+            store.forget_ended(&mut state);
+        }
+        Ok((store, losers))
+    }
+
+    /// Writes the newest images of pages to their places, each file of the log by itself.
+    fn redo(&self, newest: &HashMap<u64, Newest>) -> Result<()> {
+        let mut by_record: Vec<BTreeMap<Lsn, BTreeSet<u64>>> = vec![BTreeMap::new(); self.redo.len()];
+        for (page, at) in newest {
+            by_record[at.file].entry(at.lsn).or_default().insert(*page);
+        }
+        let replay = |log: &Log, records: &BTreeMap<Lsn, BTreeSet<u64>>| {
+            records.iter().try_for_each(|(lsn, wanted)| {
+                let record = log.read(*lsn)?;
+                let Some(Record::Unit(part)) = Record::decode(&record) else { return Err(malformed(*lsn)) };
+                let images = part.pages.iter().filter(|image| wanted.contains(&image.page));
+                let images: BTreeMap<u64, Page> = images.map(|image| (image.page, image.to_page())).collect();
+                self.write_places(images.iter().map(|(page, image)| (*page, image)))
+            })
+        };
+        on_each(self.redo.iter().zip(&by_record), |(log, records)| replay(log, records))?;
+        Ok(self.file.sync()?)
+    }
+}
+
+fn no_database() -> Error {
+    Error::NotADatabase { path: String::new(), detail: "it has no logged store".into() }
+}
+
+/// Does something with each of several things, in threads of their own but for the first.
+fn on_each<T: Send, R: Send>(
+    things: impl IntoIterator<Item = T>,
+    f: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let mut things = things.into_iter();
+    let Some(first) = things.next() else { return Ok(Vec::new()) };
+    thread::scope(|scope| {
+        let f = &f;
+        let others: Vec<_> = things.map(|thing| scope.spawn(move || f(thing))).collect();
+        let first = f(first);
+        let joined = others.into_iter().map(|other| other.join().expect("opening does not panic"));
+        std::iter::once(first).chain(joined).collect()
+    })
+}
+
+/// Opens the files of the log of pages, and tells what they have.
+fn scan_files(disk: &Arc<dyn Disk>, root: &Root) -> Result<(Vec<Log>, Vec<Scan>)> {
+    let opened = on_each(0..root.logs.redo_files, |file| {
+        let mut scan = Scan::default();
+        let mut visit = |found: wal::Record<'_>| {
+            match Record::decode(found.payload).ok_or_else(|| malformed(found.lsn))? {
+                Record::Unit(part) => scan.parts.push(Part {
+                    lsn: found.lsn,
+                    epoch: found.epoch,
+                    unit: part.unit,
+                    files: part.files,
+                    pages: part.pages.iter().map(|image| (image.page, image.size)).collect(),
+                    subtxns: part.subtxns,
+                    committed: part.committed,
+                    freed: part.freed,
+                }),
+                record => scan.operations.note(found.lsn, record),
+            }
+            Ok(())
+        };
+        let log = Log::open(disk, log_options(root, redo_name(file)), root.tails[file], &mut visit)?;
+        Ok((log, scan))
+    })?;
+    Ok(opened.into_iter().unzip())
+}
+
+/// The units that are whole, from the first one that is needed on, each with its parts and the files that have them.
+fn whole_units(files: &[Vec<Part>], first: u64) -> Vec<Vec<(usize, &Part)>> {
+    let mut found: BTreeMap<(u32, u64), Vec<(usize, &Part)>> = BTreeMap::new();
+    for (file, parts) in files.iter().enumerate() {
+        for part in parts.iter().filter(|part| part.unit >= first) {
+            found.entry((part.epoch, part.unit)).or_default().push((file, part));
+        }
+    }
+    let mut whole = Vec::new();
+    let (mut next, mut ended) = (first, None);
+    for ((epoch, unit), parts) in found {
+        if ended == Some(epoch) {
+            continue;
+        }
+        let expected = parts[0].1.files;
+        let there = parts.iter().fold(0, |files: u64, (file, _)| files | 1 << file);
+        if there != expected || unit != next {
+            ended = Some(epoch);
+            continue;
+        }
+        next += 1;
+        whole.push(parts);
+    }
+    whole
+}
+
+type Maps = BTreeMap<u64, Result<()>>;
+
+/// Reads the maps of pages in use from their places, and tells which of them cannot be read there.
+fn read_maps(file: &dyn File, root: &Root) -> Result<(Space, Maps)> {
+    let mut space = Space::new(root.unit);
+    space.grown(file.len()?.saturating_sub(PAGES_AT) / root.unit.bytes() as u64);
+    let mut maps = Maps::new();
+    for chunk in 0..space.chunk_count() {
+        let page = Space::map_page(chunk);
+        let mut block = vec![0; MAP_SIZE.bytes()];
+        match file.read_at(PAGES_AT + page * root.unit.bytes() as u64, &mut block) {
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => continue,
+            read => read?,
+        }
+        // No map was ever written.
+        if block.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        let identity = Identity { database: root.database, level: 0, logical: page, batch: 0, early: false };
+        let read = Page::unseal_expected(&block, identity).map_err(|detail| Error::Corrupt {
+            file: FILE.into(),
+            page,
+            detail,
+        });
+        maps.insert(chunk, read.map(|map| space.load(chunk, &map)));
+    }
+    Ok((space, maps))
+}
+
+/// What the units come to, in their order.
+fn put_together(
+    first: u64,
+    units: &[Vec<(usize, &Part)>],
+    redo: &[Log],
+    space: &mut Space,
+    mut maps: Maps,
+) -> Result<(Redo, Maps)> {
+    let mut done = Redo { next_unit: first, ..Redo::default() };
+    for parts in units {
+        let unit = parts[0].1.unit;
+        for (file, part) in parts {
+            for (page, size) in &part.pages {
+                done.newest.insert(*page, Newest { file: *file, lsn: part.lsn });
+                let is_map = page.is_multiple_of(CHUNK_UNITS);
+                if !is_map && !space.fits(*page, *size) {
+                    return Err(malformed(part.lsn));
+                }
+                space.grown(page + space.units_of(*size));
+                if !is_map {
+                    space.log_taken(*page, *size);
+                    continue;
+                }
+                let record = redo[*file].read(part.lsn)?;
+                let Some(Record::Unit(images)) = Record::decode(&record) else {
+                    return Err(malformed(part.lsn));
+                };
+                if let Some(image) = images.pages.iter().find(|image| image.page == *page) {
+                    space.load(page / CHUNK_UNITS, &image.to_page());
+                    maps.remove(&(page / CHUNK_UNITS));
+                }
+            }
+            for (txn, subtxn) in &part.subtxns {
+                done.subtxns.entry(*txn).or_default().push((unit, *subtxn));
+                done.written.insert(*subtxn);
+            }
+            for (txn, csn) in &part.committed {
+                done.committed.insert(*txn, *csn);
+                done.csn = done.csn.max(*csn);
+            }
+        }
+        // A page that is given back is not made in the same unit.
+        for (page, size) in parts.iter().flat_map(|(_, part)| &part.freed) {
+            done.newest.remove(page);
+            if !space.fits(*page, *size) {
+                return Err(malformed(parts[0].1.lsn));
+            }
+            // That it was made so long is not known to be durable.
+            space.grown(page + space.units_of(*size));
+            space.log_freed(*page, *size);
+        }
+        done.next_unit = unit + 1;
+    }
+    Ok((done, maps))
+}
+
+/// The transactions that have not ended, and what the store has to know of them.
+fn losers(operations: &Operations, done: &Redo) -> (Vec<Loser>, HashMap<TxnId, TxnState>) {
+    let is_written = |subtxn: &SubtxnId| done.written.contains(subtxn) || operations.written.contains(subtxn);
+    let compensated: HashSet<SubtxnId> =
+        operations.compensations.iter().filter(|(_, by)| is_written(by)).map(|(undone, _)| *undone).collect();
+    let (mut losers, mut txns) = (Vec::new(), HashMap::new());
+    for (txn, undo) in &operations.undo {
+        if operations.ended.contains(txn) {
+            continue;
+        }
+        let committed = done.committed.get(txn);
+        let mut left: Vec<(SubtxnId, Lsn)> = undo
+            .iter()
+            .filter(|(subtxn, _)| committed.is_none() && is_written(subtxn) && !compensated.contains(subtxn))
+            .copied()
+            .collect();
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        let written = done.subtxns.get(txn).cloned().unwrap_or_default();
+        let state = TxnState {
+            first_undo: undo.iter().map(|(_, lsn)| *lsn).min(),
+            last_unit: written.iter().map(|(unit, _)| *unit).max().unwrap_or_default(),
+            written,
+            // Of those that need nothing, only that has to be noted, before the log that tells it is given up.
+            ended: left.is_empty().then_some(committed.copied()),
+            ..TxnState::default()
+        };
+        txns.insert(*txn, state);
+        if !left.is_empty() {
+            losers.push(Loser { txn: *txn, undo: left });
+        }
+    }
+    // As one pass backward over the log would.
+    losers.sort_unstable_by(|a, b| b.undo[0].cmp(&a.undo[0]));
+    (losers, txns)
+}

@@ -1,0 +1,319 @@
+//! Subtransactions: transactions on pages. A page is locked shared when it is read and exclusively when it is changed;
+//! until when is the caller's, who has the locks. What a subtransaction changes is seen by nobody who locks pages until
+//! it has ended, and is taken back if it does not.
+//!
+//! The images from before stay in memory until then (no-steal), and what is written meanwhile are images from before.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::{
+    LoggedStore, Strategy, Undo,
+    record::Record,
+    sphere::{After, Ended, SphereId},
+};
+use crate::{
+    Csn, Error, PageId, Result, TxnId,
+    id::{Lsn, SubtxnId},
+    lock::{LockName, LockOwner, WaitOptions, key_mode},
+    page::{
+        Page, PageKind, PageSize,
+        pool::{PoolKey, ReadLatch, WriteLatch},
+    },
+    store::{GroupCommit, PageGuard, PageRead, PageWrite},
+    sync::{Arc, atomic::Ordering},
+};
+
+/// A subtransaction that has not ended: what it has changed and read. It must come to its end by
+/// [`LoggedStore::end`] or [`LoggedStore::abort`].
+#[must_use]
+pub struct Subtxn {
+    pub(super) id: SubtxnId,
+    pub(super) txn: TxnId,
+    pages: RefCell<Pages>,
+}
+
+#[derive(Default)]
+struct Pages {
+    changed: BTreeMap<u64, Changed>,
+    read: BTreeSet<u64>,
+}
+
+struct Changed {
+    /// What it was; none if this subtransaction made it.
+    before: Option<Arc<Page>>,
+    size: PageSize,
+    freed: bool,
+}
+
+/// Reads and changes pages for a subtransaction, under locks of an owner.
+pub struct PageAccess<'a> {
+    store: &'a LoggedStore,
+    subtxn: &'a Subtxn,
+    owner: RefCell<&'a mut LockOwner>,
+    wait: WaitOptions<'a>,
+}
+
+impl Subtxn {
+    /// Its number.
+    pub fn id(&self) -> SubtxnId {
+        self.id
+    }
+
+    /// Whether it has changed anything.
+    pub fn has_changed(&self) -> bool {
+        !self.pages.borrow().changed.is_empty()
+    }
+
+    /// Notes that a page is about to change.
+    fn note_change(&self, store: &LoggedStore, latch: &WriteLatch, is_new: bool) {
+        let page = latch.frame().key.index;
+        let mut pages = self.pages.borrow_mut();
+        if pages.changed.contains_key(&page) {
+            return;
+        }
+        let before = (!is_new).then(|| Arc::clone(latch.page()));
+        let size = latch.page().size();
+        pages.changed.insert(page, Changed { before, size, freed: false });
+        store.state.lock().active.insert(page, self.id);
+        latch.frame().dirty.store(true, Ordering::Release);
+    }
+}
+
+impl LoggedStore {
+    /// Begins a subtransaction. Writes pages to the log or to their places first if memory is short.
+    ///
+    /// # Errors
+    /// [`DiskFull`](crate::Error::DiskFull) if the log could not take what is in memory.
+    pub fn begin_subtxn(&self, txn: TxnId) -> Result<Subtxn> {
+        drop(self.stay_open()?);
+        match self.make_room() {
+            Err(Error::DiskFull) => {
+                // What is in the log and could be in its place may be all that is in the way.
+                self.give_up_log(u64::MAX)?;
+                self.make_room()?;
+            }
+            made => made?,
+        }
+        Ok(Subtxn { id: SubtxnId(self.new_id()), txn, pages: RefCell::default() })
+    }
+
+    /// Access to pages for a subtransaction.
+    pub fn access<'a>(
+        &'a self,
+        subtxn: &'a Subtxn,
+        owner: &'a mut LockOwner,
+        wait: WaitOptions<'a>,
+    ) -> PageAccess<'a> {
+        PageAccess { store: self, subtxn, owner: RefCell::new(owner), wait }
+    }
+
+    /// Ends a subtransaction (EOS): what it has changed stays, and others may build on it. Its page locks may be
+    /// released then. With one level it is the transaction, and ends by [`LoggedStore::commit_whole`].
+    pub fn end(&self, subtxn: Subtxn, undo: Undo<'_>) -> Result<()> {
+        debug_assert!(self.strategy != Strategy::SingleLevel);
+        if !subtxn.has_changed() {
+            return Ok(());
+        }
+        let open = self.stay_open()?;
+        let after = self.after(&subtxn)?;
+        let mut state = self.state.lock();
+        let sphere = self.end_in(&mut state, subtxn, after, undo);
+        drop(state);
+        drop(open);
+        if self.writes_at_eos() { self.write_spheres([sphere].into()) } else { Ok(()) }
+    }
+
+    /// Ends the subtransaction that is a transaction, and commits that (EOT), in one step: nobody could undo what it
+    /// did.
+    pub fn commit_whole(&self, subtxn: Subtxn) -> Result<Csn> {
+        let txn = subtxn.txn;
+        if self.strategy != Strategy::SingleLevel {
+            self.end(subtxn, Undo::Nothing)?;
+            return self.commit(txn);
+        }
+        let _open = self.stay_open()?;
+        let after = self.after(&subtxn)?;
+        let mut state = self.state.lock();
+        if subtxn.has_changed() {
+            self.end_in(&mut state, subtxn, after, Undo::Nothing);
+        }
+        Ok(self.commit_in(&mut state, txn))
+    }
+
+    /// What the pages are that a subtransaction has changed, but for those of which nothing is left.
+    fn after(&self, subtxn: &Subtxn) -> Result<Vec<(u64, After)>> {
+        let mut after = Vec::new();
+        for (page, changed) in &subtxn.pages.borrow().changed {
+            match (changed.freed, &changed.before) {
+                // Made and given back: nothing of it is anywhere.
+                (true, None) => {}
+                (true, Some(_)) => after.push((*page, After::Freed(changed.size))),
+                (false, _) => after.push((*page, After::Image(self.image(*page)?))),
+            }
+        }
+        Ok(after)
+    }
+
+    fn end_in(
+        &self,
+        state: &mut super::State,
+        subtxn: Subtxn,
+        after: Vec<(u64, After)>,
+        undo: Undo<'_>,
+    ) -> SphereId {
+        let Subtxn { id, txn, pages } = subtxn;
+        let Pages { changed, read } = pages.into_inner();
+        for (page, changed) in &changed {
+            state.active.remove(page);
+            if changed.freed {
+                if let Some(pin) = self.pool.get(PoolKey { level: 0, index: *page }) {
+                    pin.frame().dirty.store(false, Ordering::Release);
+                    self.pool.remove(pin.frame());
+                }
+                if changed.before.is_none() {
+                    state.space.untake(*page, changed.size);
+                }
+            }
+        }
+        if after.is_empty() {
+            return id;
+        }
+        let undo_end = self.log_undo(state, txn, id, undo);
+        state.spheres.end(Ended { id, txn, undo_end }, after, read)
+    }
+
+    /// Writes what takes a subtransaction back to the log of operations, in memory. Returns where it ends there.
+    fn log_undo(&self, state: &mut super::State, txn: TxnId, subtxn: SubtxnId, undo: Undo<'_>) -> Lsn {
+        let record = match undo {
+            Undo::Nothing => None,
+            Undo::Operation(undo) => Some(Record::Undo { txn, subtxn, undo }),
+            Undo::Compensates(undoes) => Some(Record::Compensation { txn, subtxn, undoes }),
+        };
+        let ops = self.ops();
+        let at = record.map(|record| record.encode(|pieces| ops.append(pieces)));
+        state.txns.entry(txn).or_default().note_end(at);
+        ops.end()
+    }
+
+    /// The image of a page that a subtransaction has changed and locked: it is in memory.
+    fn image(&self, page: u64) -> Result<Arc<Page>> {
+        loop {
+            if let Some(latch) = self.data(PageId(page))?.read() {
+                return Ok(Arc::clone(&latch));
+            }
+        }
+    }
+
+    /// Takes back what a subtransaction has changed, which then has never been.
+    pub fn abort(&self, subtxn: Subtxn) -> Result<()> {
+        let Pages { changed, .. } = subtxn.pages.into_inner();
+        for (page, changed) in changed {
+            let key = PoolKey { level: 0, index: page };
+            if let Some(before) = &changed.before {
+                let Some(mut latch) = self.pool.get(key).and_then(|pin| pin.write()) else {
+                    return Err(
+                        self.poison(&self.corrupt(page, "an image that had changed is not in memory"))
+                    );
+                };
+                latch.restore(before.clone());
+            }
+            let mut state = self.state.lock();
+            state.active.remove(&page);
+            match changed.before {
+                Some(_) => self.settle_frame(&state, page),
+                None => {
+                    if let Some(pin) = self.pool.get(key) {
+                        pin.frame().dirty.store(false, Ordering::Release);
+                        self.pool.remove(pin.frame());
+                    }
+                    state.space.untake(page, changed.size);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageAccess<'_> {
+    fn lock(&self, page: PageId, mode: crate::lock::Mode) -> Result<()> {
+        let name = LockName::whole(self.store.page_locks, page.0);
+        let mut owner = self.owner.borrow_mut();
+        self.store.page_waits.lock(&mut owner, name, mode, &self.wait, &*self.store.clock)
+    }
+}
+
+impl PageRead for PageAccess<'_> {
+    type ReadGuard = ReadLatch;
+
+    fn read(&self, id: PageId) -> Result<ReadLatch> {
+        self.lock(id, key_mode::S)?;
+        self.subtxn.pages.borrow_mut().read.insert(id.0);
+        self.store.read(id)
+    }
+}
+
+impl<'a> PageWrite for PageAccess<'a> {
+    type WriteGuard = ChangedPage<'a>;
+
+    fn write(&self, id: PageId) -> Result<ChangedPage<'a>> {
+        self.lock(id, key_mode::X)?;
+        self.subtxn.pages.borrow_mut().read.insert(id.0);
+        loop {
+            if let Some(latch) = self.store.data(id)?.write() {
+                return Ok(ChangedPage { store: self.store, subtxn: self.subtxn, latch });
+            }
+        }
+    }
+
+    fn allocate(&self, kind: PageKind, size: PageSize) -> Result<ChangedPage<'a>> {
+        let page = self.store.take_page(size)?;
+        // Nobody else knows it; who gave it back may hold the lock for a moment.
+        if let Err(error) = self.lock(PageId(page), key_mode::X) {
+            self.store.state.lock().space.untake(page, size);
+            return Err(error);
+        }
+        let pin = self.store.pool.put(PoolKey { level: 0, index: page }, Arc::new(Page::sized(kind, size)));
+        let latch = pin.write().expect("it has just got an image");
+        self.subtxn.note_change(self.store, &latch, true);
+        Ok(ChangedPage { store: self.store, subtxn: self.subtxn, latch })
+    }
+
+    fn free(&self, guard: ChangedPage<'a>) -> Result<()> {
+        self.subtxn.note_change(self.store, &guard.latch, false);
+        let page = guard.latch.frame().key.index;
+        if let Some(changed) = self.subtxn.pages.borrow_mut().changed.get_mut(&page) {
+            changed.freed = true;
+        }
+        Ok(())
+    }
+}
+
+/// A page that is locked and latched exclusively by a subtransaction.
+pub struct ChangedPage<'a> {
+    store: &'a LoggedStore,
+    subtxn: &'a Subtxn,
+    latch: WriteLatch,
+}
+
+impl std::ops::Deref for ChangedPage<'_> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
+        self.latch.page()
+    }
+}
+
+impl std::ops::DerefMut for ChangedPage<'_> {
+    fn deref_mut(&mut self) -> &mut Page {
+        self.subtxn.note_change(self.store, &self.latch, false);
+        self.latch.page_mut()
+    }
+}
+
+impl PageGuard for ChangedPage<'_> {
+    fn id(&self) -> PageId {
+        PageId(self.latch.frame().key.index)
+    }
+}

@@ -1,0 +1,268 @@
+//! Units of the log of pages: what is written together, and when.
+
+use std::collections::BTreeSet;
+
+#[cfg(test)]
+use super::PlantedBug;
+use super::{
+    Logged, LoggedStore, State, Strategy, UnitStart,
+    record::{PageImage, Record, UnitPart},
+    sphere::{After, SphereId, Taken},
+};
+use crate::{
+    Csn, Error, Result, TxnId,
+    id::Lsn,
+    page::{Page, PageKind},
+    store::GroupCommit,
+    sync::{Arc, atomic::Ordering, thread},
+};
+
+impl LoggedStore {
+    /// Makes the commits durable that are not, as one unit. Returns the newest durable one.
+    pub(super) fn write_commits(&self) -> Result<Csn> {
+        if self.strategy == Strategy::TwoLevel {
+            let (last, end) = {
+                let mut state = self.state.lock();
+                let last = state.committed.last().copied();
+                state.committed.clear();
+                (last, self.ops().end())
+            };
+            let Some((_, csn)) = last else { return Ok(self.durable_csn()) };
+            self.ops().force(end)?;
+            return Ok(csn);
+        }
+        self.write_unit(|_| BTreeSet::new())
+    }
+
+    /// Writes spheres whose transactions are still running, perhaps.
+    pub(super) fn write_spheres(&self, spheres: BTreeSet<SphereId>) -> Result<()> {
+        // By what they have become, if they were merged meanwhile.
+        let pages: Vec<u64> = {
+            let state = self.state.lock();
+            spheres.iter().filter_map(|sphere| state.spheres.a_page_of(*sphere)).collect()
+        };
+        let written =
+            self.write_unit(|state| pages.iter().filter_map(|page| state.spheres.of_page(*page)).collect());
+        written.map(|_| ()).map_err(|error| self.poison(&error))
+    }
+
+    /// Writes spheres that have grown large, which would keep a commit waiting.
+    pub fn write_large_spheres(&self) -> Result<()> {
+        while let Some((sphere, pages)) = { self.state.lock().spheres.largest() }
+            && pages > self.limits.sphere_pages_max
+        {
+            self.write_spheres(BTreeSet::from([sphere]))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a unit and returns when it is durable, with the newest commit that is durable then. `choose` tells which
+    /// spheres it is to hold, and may be asked more than once. It commits whoever waits for that: with one level, what
+    /// it holds could not be undone otherwise.
+    fn write_unit(&self, choose: impl Fn(&State) -> BTreeSet<SphereId>) -> Result<Csn> {
+        let mut rounds = 0;
+        let (unit, ends, csn) = loop {
+            let mut state = self.state.lock();
+            let mut spheres = choose(&state);
+            let committed = if self.writes_at_eos() { Vec::new() } else { state.committed.clone() };
+            spheres.extend(committed.iter().flat_map(|(txn, _)| state.spheres.of_txn(*txn)));
+            if spheres.is_empty() && committed.is_empty() {
+                // Somebody else may be writing it at this moment.
+                let ends: Vec<Lsn> = self.redo.iter().map(|log| log.end()).collect();
+                let csn = state.logged_csn;
+                drop(state);
+                return self.force_redo(&ends).map(|()| csn);
+            }
+            if let Some(ops) = &self.ops {
+                // What of it belongs to others must be theirs to undo. What commits with it needs no undo.
+                let commits = committed.iter().map(|(txn, _)| *txn).collect();
+                let needed = state.spheres.undo_end(&spheres, &commits);
+                #[cfg(test)]
+                let needed = if self.has_planted(PlantedBug::UndoNotForced) { Lsn(0) } else { needed };
+                if ops.forced() < needed {
+                    // Others may go on meanwhile and have it need more; not for ever.
+                    if rounds < 2 {
+                        rounds += 1;
+                        drop(state);
+                        ops.force(needed)?;
+                        continue;
+                    }
+                    ops.force(needed)?;
+                }
+            }
+            state.committed.drain(..committed.len());
+            let taken = state.spheres.take(&spheres);
+            #[cfg(test)]
+            if self.has_planted(PlantedBug::EosEarly) && taken.pages.len() > 1 {
+                let half = *taken.pages.keys().nth(taken.pages.len() / 2).expect("it has several");
+                let mut first = Taken { pages: taken.pages, subtxns: taken.subtxns };
+                let second = Taken { pages: first.pages.split_off(&half), subtxns: Vec::new() };
+                let (_, ends) = self.append(&mut state, first, &committed);
+                drop(state);
+                self.force_redo(&ends)?;
+                let mut state = self.state.lock();
+                let (unit, ends) = self.append(&mut state, second, &[]);
+                break (unit, ends, state.logged_csn);
+            }
+            let (unit, ends) = self.append(&mut state, taken, &committed);
+            break (unit, ends, state.logged_csn);
+        };
+        self.force_redo(&ends)?;
+        let mut state = self.state.lock();
+        state.forced_unit = state.forced_unit.max(unit + 1);
+        self.forget_ended(&mut state);
+        Ok(csn)
+    }
+
+    /// Appends a unit to the log. Returns its number, and where the files of the log end then.
+    pub(super) fn append(
+        &self,
+        state: &mut State,
+        taken: Taken,
+        committed: &[(TxnId, Csn)],
+    ) -> (u64, Vec<Lsn>) {
+        let unit = state.next_unit;
+        state.next_unit += 1;
+        let at: Vec<Lsn> = self.redo.iter().map(|log| log.end()).collect();
+        state.units.push_back(UnitStart { unit, at, csn: state.logged_csn });
+        state.logged_csn = committed.last().map_or(state.logged_csn, |(_, csn)| *csn);
+        let mut parts: Vec<Vec<(u64, &Arc<Page>)>> = vec![Vec::new(); self.redo.len()];
+        let mut freed = Vec::new();
+        for (page, after) in &taken.pages {
+            match after {
+                After::Image(image) => parts[self.file_of(*page)].push((*page, image)),
+                After::Freed(size) => freed.push((*page, *size)),
+            }
+        }
+        let has_pages = |file: &usize| !parts[*file].is_empty();
+        // Where undo records are in the same log, the file that has them is part of each unit: so they are durable if
+        // the unit is.
+        let shared = self.ops.is_none();
+        let first = (0..parts.len()).find(|file| shared || has_pages(file)).unwrap_or(0);
+        let files = (0..parts.len()).filter(has_pages).fold(1 << first, |files: u64, file| files | 1 << file);
+        for (file, pages) in parts.iter().enumerate().filter(|(file, _)| files & 1 << file != 0) {
+            let pages = pages.iter().map(|(page, image)| PageImage {
+                page: *page,
+                kind: image.kind(),
+                size: image.size(),
+                body: image.body(),
+            });
+            let mut part = UnitPart { unit, files, pages: pages.collect(), ..UnitPart::default() };
+            if file == first {
+                part.subtxns = taken.subtxns.iter().map(|subtxn| (subtxn.txn, subtxn.id)).collect();
+                part.committed = committed.to_vec();
+                part.freed.clone_from(&freed);
+            }
+            let log = &self.redo[file];
+            Record::Unit(part).encode(|pieces| log.append(pieces));
+        }
+        let count = taken.pages.len() as u64;
+        self.counters.units.fetch_add(1, Ordering::Relaxed);
+        self.counters.unit_pages.fetch_add(count, Ordering::Relaxed);
+        self.counters.unit_pages_max.fetch_max(count, Ordering::Relaxed);
+        for subtxn in &taken.subtxns {
+            if let Some(txn) = state.txns.get_mut(&subtxn.txn) {
+                txn.unwritten -= 1;
+                txn.written.push((unit, subtxn.id));
+                txn.last_unit = unit;
+            }
+        }
+        for (txn, _) in committed {
+            if let Some(txn) = state.txns.get_mut(txn) {
+                txn.last_unit = unit;
+            }
+        }
+        let known = |page: &u64| {
+            let logged = state.logged.get(page).map(|logged| logged.unit);
+            logged.into_iter().chain(state.placed.get(page).copied())
+        };
+        if let Some(oldest) = taken.pages.keys().flat_map(known).min() {
+            state.superseded.push_back((unit, oldest));
+        }
+        for (page, after) in taken.pages {
+            match after {
+                After::Image(image) => {
+                    if image.kind() != PageKind::SpaceMap {
+                        state.space.log_taken(page, image.size());
+                    }
+                    state.log_page(page, unit, image);
+                }
+                After::Freed(size) => {
+                    state.space.log_freed(page, size);
+                    // What is made of it next is logged after this.
+                    state.space.untake(page, size);
+                    state.unlog_page(page);
+                    state.placed.remove(&page);
+                }
+            }
+        }
+        (unit, self.redo.iter().map(|log| log.end()).collect())
+    }
+
+    /// The file of the log of pages that has a page. Neighbours are in different ones, so that a sphere is written in
+    /// parallel, whatever their size.
+    fn file_of(&self, page: u64) -> usize {
+        // Fibonacci hashing: page numbers may all be multiples of the same number.
+        (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.redo.len()
+    }
+
+    /// Forces the files of the log of pages up to these ends.
+    pub(super) fn force_redo(&self, ends: &[Lsn]) -> Result<()> {
+        let behind: Vec<_> = self.redo.iter().zip(ends).filter(|(log, end)| log.forced() < **end).collect();
+        match behind.split_first() {
+            None => Ok(()),
+            Some(((log, end), [])) => log.force(**end),
+            Some(((log, end), others)) => thread::scope(|scope| {
+                let running: Vec<_> =
+                    others.iter().map(|(log, end)| scope.spawn(move || log.force(**end))).collect();
+                let first = log.force(**end);
+                let joined = running.into_iter().map(|other| other.join().expect("forcing does not panic"));
+                joined.fold(first, |all, one| all.and(one))
+            }),
+        }
+    }
+
+    /// Notes the ends of transactions of which everything is durable.
+    pub(super) fn forget_ended(&self, state: &mut State) {
+        let forced = state.forced_unit;
+        let ended: Vec<(TxnId, Option<Csn>)> = state
+            .txns
+            .iter()
+            .filter(|(_, txn)| txn.unwritten == 0 && (txn.last_unit < forced || txn.last_unit == 0))
+            .filter_map(|(id, txn)| txn.ended.map(|committed| (*id, committed)))
+            .filter(|(id, committed)| {
+                committed.is_none() || !state.committed.iter().any(|(txn, _)| txn == id)
+            })
+            .collect();
+        for (txn, committed) in ended {
+            let known = state.txns.remove(&txn);
+            // Only undo records need to be told that nobody will ask for them.
+            if known.is_some_and(|known| known.first_undo.is_some()) {
+                let ops = self.ops();
+                Record::End { txn, committed }.encode(|pieces| ops.append(pieces));
+            }
+        }
+    }
+}
+
+impl State {
+    /// Notes that the newest image of a page that is in the log is in this unit.
+    pub(super) fn log_page(&mut self, page: u64, unit: u64, image: Arc<Page>) {
+        self.logged_bytes += image.size().bytes();
+        self.unlog_page(page);
+        self.logged.insert(page, Logged { unit, image });
+        self.by_age.insert((unit, page));
+    }
+
+    pub(super) fn unlog_page(&mut self, page: u64) {
+        if let Some(before) = self.logged.remove(&page) {
+            self.by_age.remove(&(before.unit, page));
+            self.logged_bytes -= before.image.size().bytes();
+        }
+    }
+}
+
+/// What cannot be read in a log.
+pub(super) fn malformed(at: Lsn) -> Error {
+    Error::Corrupt { file: "log".into(), page: at.0, detail: "a record of the log is malformed".into() }
+}

@@ -1,0 +1,380 @@
+//! A sequential log of records with group commit.
+//!
+//! Promises: when [`Log::force`] returns, all records before the position survive a crash. After a crash the log is a
+//! prefix of what was appended, and its end is told from everything that is left of other runs or of an earlier use of
+//! a file. A write or a sync that fails ends the log for good: what it did is not known, and asking again would not
+//! tell ([`disk`](crate::disk)).
+//!
+//! Positions ([`Lsn`]) count the bytes of the log without the headers of its files ([`segment`]). What one force writes
+//! is a *block* ([`block`]); it begins at a sector, may reach over several segments, and is never written to again, so
+//! a torn write damages nothing that was acknowledged. While a block is written the next one gathers; where that begins
+//! is known, so that an append can tell its position at once.
+//!
+//! Whoever forces and finds nobody writing leads: it writes all that has gathered as one block, on its own thread.
+//! Those who come meanwhile wait, for that block if it has what they need and otherwise for the next, which one of them
+//! then leads.
+//!
+//! When a log is opened, blocks count from the tail on for as long as each is whole, says that it is where it is, and
+//! is not of an older epoch than the one before it. That one cannot have been written after it: it is left from before
+//! the end of the log was damaged there. As a block is written when the one before it is durable, only the last one may
+//! be in nothing but the system's cache, or not even be about to leave that after a failed sync. It is written once
+//! more before anybody sees its records.
+//!
+//! Not done: damage before the end is told from the end only if it is before the tail that the owner gives
+//! ([`Error::Corrupt`]); otherwise the log ends there. Nothing bounds the memory that records take until they are
+//! forced. There is one writer of blocks at a time, which waits for its sync.
+
+mod block;
+#[cfg(all(test, shuttle))]
+mod schedules;
+mod segment;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+use crate::{
+    Error, Result,
+    disk::{Disk, SECTOR_BYTES},
+    id::Lsn,
+    sync::{Arc, Condvar, Mutex},
+};
+use block::{Block, Header};
+use segment::Segments;
+
+/// Buffers up to this size are used again.
+const BUFFER_BYTES_KEPT_MAX: usize = 4 << 20;
+
+/// Which log, and how it is stored.
+#[derive(Clone)]
+pub(crate) struct LogOptions {
+    /// Its files are `<name>.<slot>`.
+    pub name: String,
+    /// The database's identity.
+    pub database: u64,
+    /// The size of a file, a multiple of 4 KiB.
+    pub segment_bytes: u64,
+    /// The run. Grows with each opening, durably before the log is opened.
+    pub epoch: u32,
+}
+
+/// A record that is found when a log is opened.
+pub(crate) struct Record<'a> {
+    /// Its position.
+    pub lsn: Lsn,
+    /// The run that wrote it.
+    pub epoch: u32,
+    /// What was appended.
+    pub payload: &'a [u8],
+}
+
+/// What was written to a log since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogCounts {
+    /// Blocks, each with its syncs.
+    pub forces: u64,
+    /// Bytes of blocks and headers.
+    pub bytes: u64,
+}
+
+/// What tests break, to see that they notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlantedBug {
+    /// A force returns before the sync.
+    SyncMissing,
+    /// The epoch of blocks is not looked at.
+    EpochUnchecked,
+    /// A segment that is used again keeps its old header.
+    OldHeaderKept,
+    /// The epoch in the headers of segments is not looked at.
+    EntryOfAnyRun,
+    /// The last block is not written again when the log is opened.
+    LastBlockTrusted,
+    /// Nobody is woken to write the next block.
+    LeaderNotWoken,
+}
+
+/// A log. See the [module](self).
+pub(crate) struct Log {
+    segments: Segments,
+    database: u64,
+    epoch: u32,
+    state: Mutex<State>,
+    /// Where the end of a block is waited for, by the parity of its number.
+    written: [Condvar; 2],
+    /// The block that was read last: who takes back a transaction reads a block's records in turn.
+    last_read: Mutex<Option<Arc<Block>>>,
+    planted: Option<PlantedBug>,
+}
+
+struct State {
+    /// The block that gathers, with space for its header; empty if it has no records.
+    gathering: Vec<u8>,
+    records: u32,
+    /// Where it begins.
+    start: u64,
+    /// For the block after it.
+    unused: Vec<u8>,
+    /// How many blocks were begun to be written: the number of the last of them.
+    begun: usize,
+    leading: bool,
+    failed: Option<Error>,
+    forced: u64,
+    tail: u64,
+    counts: LogCounts,
+}
+
+impl State {
+    fn end(&self) -> u64 {
+        self.start + self.gathering.len() as u64
+    }
+}
+
+/// Whoever leads and panics leaves others waiting: they are told instead.
+struct FailOnPanic<'a>(&'a Log);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end_lead(Err(Error::Poisoned("a panic while the log was written".into())), Vec::new());
+        }
+    }
+}
+
+impl Log {
+    /// Makes a log, durably, in place of what is left of one of that name.
+    pub fn create(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Log> {
+        Ok(Log::new(Segments::create(disk, how.clone())?, how, 0, 0, None))
+    }
+
+    /// Opens a log, which is durable from `tail` to its end when this returns. Visits every record from `tail` on in
+    /// order, each when it is durable. The tail is a position before which all was forced once, and which is stored
+    /// durably: a log that ends before it is [`Error::Corrupt`].
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        how: LogOptions,
+        tail: Lsn,
+        visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    ) -> Result<Log> {
+        Log::open_planted(disk, how, tail, visit, None)
+    }
+
+    fn open_planted(
+        disk: &Arc<dyn Disk>,
+        how: LogOptions,
+        tail: Lsn,
+        visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
+        planted: Option<PlantedBug>,
+    ) -> Result<Log> {
+        let segments = Segments::open(disk, how.clone(), planted)?;
+        let mut visit_all = |block: &Block| {
+            block.records().try_for_each(|(at, payload)| match Lsn(block.header.start + at as u64) {
+                lsn if lsn < tail => Ok(()),
+                lsn => visit(Record { lsn, epoch: block.header.epoch, payload }),
+            })
+        };
+        let lost = |end| segments.damaged_at(tail.0, format!("the log ends at {end}, its tail is at {tail}"));
+        let mut end = segments.begin(tail.0).ok_or_else(|| lost(0))?;
+        let mut last: Option<Block> = None;
+        while let Some(block) = segments.read(end)? {
+            let (epoch, newest) = (block.header.epoch, last.as_ref().map_or(0, |last| last.header.epoch));
+            if epoch < newest && planted != Some(PlantedBug::EpochUnchecked) {
+                break;
+            }
+            if epoch >= how.epoch {
+                return Err(
+                    segments.damaged_at(end, format!("it is of epoch {epoch}, this is {}", how.epoch))
+                );
+            }
+            end += block.bytes.len() as u64;
+            if let Some(durable) = last.replace(block) {
+                segments.found(durable.header.start);
+                visit_all(&durable)?;
+            }
+        }
+        if end < tail.0 {
+            return Err(lost(end));
+        }
+        if let Some(block) = last {
+            if planted == Some(PlantedBug::LastBlockTrusted) {
+                segments.found(block.header.start);
+            } else {
+                segments.write(&block)?;
+            }
+            visit_all(&block)?;
+        }
+        segments.settle(tail.0, end)?;
+        Ok(Log::new(segments, how, tail.0, end, planted))
+    }
+
+    fn new(segments: Segments, how: LogOptions, tail: u64, end: u64, planted: Option<PlantedBug>) -> Log {
+        Log {
+            segments,
+            database: how.database,
+            epoch: how.epoch,
+            state: Mutex::new(State {
+                gathering: Vec::new(),
+                records: 0,
+                start: end,
+                unused: Vec::new(),
+                begun: 0,
+                leading: false,
+                failed: None,
+                forced: end,
+                tail,
+                counts: LogCounts::default(),
+            }),
+            written: [Condvar::new(), Condvar::new()],
+            last_read: Mutex::new(None),
+            planted,
+        }
+    }
+
+    /// Adds a record, the parts one after the other, in memory. Returns its position. A record is shorter than 4 GiB.
+    pub fn append(&self, parts: &[&[u8]]) -> Lsn {
+        let mut state = self.state.lock();
+        if state.gathering.is_empty() {
+            state.gathering.resize(block::HEADER_BYTES, 0);
+        }
+        let lsn = Lsn(state.end());
+        block::push(&mut state.gathering, parts);
+        state.records += 1;
+        lsn
+    }
+
+    /// Where the log ends: a later append comes here or after it.
+    pub fn end(&self) -> Lsn {
+        Lsn(self.state.lock().end())
+    }
+
+    /// Every record before this position is durable.
+    pub fn forced(&self) -> Lsn {
+        Lsn(self.state.lock().forced)
+    }
+
+    /// Makes every record before a position durable.
+    pub fn force(&self, upto: Lsn) -> Result<()> {
+        let mut state = self.state.lock();
+        let upto = upto.0.min(state.end());
+        while state.forced < upto {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if state.leading {
+                // What is not in the block that is being written is in the one after it.
+                let block = state.begun + usize::from(upto > state.start);
+                self.written[block % 2].wait(&mut state);
+            } else {
+                let block = self.begin_lead(&mut state);
+                drop(state);
+                self.lead(block);
+                state = self.state.lock();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what has gathered, which is something, as the block to write. The next one gathers from then on.
+    fn begin_lead(&self, state: &mut State) -> Block {
+        let unused = std::mem::take(&mut state.unused);
+        let bytes = std::mem::replace(&mut state.gathering, unused);
+        let header = Header {
+            start: state.start,
+            database: self.database,
+            bytes: bytes.len() as u64,
+            epoch: self.epoch,
+            records: std::mem::take(&mut state.records),
+        };
+        state.start += header.bytes.next_multiple_of(SECTOR_BYTES as u64);
+        state.begun += 1;
+        state.leading = true;
+        Block { header, bytes }
+    }
+
+    fn lead(&self, mut block: Block) {
+        let panicked = FailOnPanic(self);
+        block.seal();
+        let written = self.segments.write(&block);
+        drop(panicked);
+        self.end_lead(
+            written.map(|bytes| (block.header.start + block.bytes.len() as u64, bytes)),
+            block.bytes,
+        );
+    }
+
+    /// Tells those who wait how the writing of a block ended: up to where the log is durable, and how many bytes that
+    /// took. The buffer is for another block.
+    fn end_lead(&self, written: Result<(u64, u64)>, mut buffer: Vec<u8>) {
+        let mut state = self.state.lock();
+        state.leading = false;
+        let failed = written.is_err();
+        match written {
+            Ok((forced, bytes)) => {
+                state.forced = forced;
+                state.counts.forces += 1;
+                state.counts.bytes += bytes;
+            }
+            Err(error) => state.failed = Some(error),
+        }
+        if buffer.capacity() <= BUFFER_BYTES_KEPT_MAX {
+            buffer.clear();
+            state.unused = buffer;
+        }
+        let [this, next] = [state.begun, state.begun + 1].map(|block| &self.written[block % 2]);
+        drop(state);
+        // The next leader first: its block can begin while the others wake up.
+        if failed {
+            next.notify_all();
+        } else if self.planted != Some(PlantedBug::LeaderNotWoken) {
+            next.notify_one();
+        }
+        this.notify_all();
+    }
+
+    /// The payload of a record that is in the files: one that was forced, or found when the log was opened, and that is
+    /// not before the tail.
+    pub fn read(&self, lsn: Lsn) -> Result<Vec<u8>> {
+        let damaged = |detail: &str| self.segments.damaged_at(lsn.0, detail.into());
+        let start = self.segments.block_of(lsn.0).ok_or_else(|| damaged("no record begins there"))?;
+        let known = self.last_read.lock().clone().filter(|block| block.header.start == start);
+        let block = match known {
+            Some(block) => block,
+            None => {
+                let block = self.segments.read(start)?.ok_or_else(|| damaged("its block is not whole"))?;
+                let block = Arc::new(block);
+                *self.last_read.lock() = Some(block.clone());
+                block
+            }
+        };
+        let found = block.records().find(|(at, _)| start + *at as u64 == lsn.0);
+        found.map(|(_, payload)| payload.to_vec()).ok_or_else(|| damaged("no record begins there"))
+    }
+
+    /// Nothing before a position is needed any more: the segments before it are used again. The position was forced,
+    /// and is stored durably as the tail for the next opening.
+    pub fn recycle(&self, tail: Lsn) -> Result<()> {
+        let mut state = self.state.lock();
+        debug_assert!(tail.0 <= state.forced);
+        state.tail = state.tail.max(tail.0);
+        let tail = state.tail;
+        drop(state);
+        self.segments.recycle(tail)
+    }
+
+    /// Makes files for so many more bytes of the log than there are, in blocks or gathered for one, so that a force
+    /// within that needs no more space. Headers and padding of blocks count. [`Error::DiskFull`] if there is no room;
+    /// the log goes on as it is.
+    pub fn ensure(&self, bytes: u64) -> Result<()> {
+        let end = self.state.lock().end();
+        self.segments.ensure(end.next_multiple_of(SECTOR_BYTES as u64).saturating_add(bytes))
+    }
+
+    /// The length of the log from its tail to its end.
+    pub fn live_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        state.end() - state.tail
+    }
+
+    /// What was written since the log was opened.
+    pub fn counts(&self) -> LogCounts {
+        self.state.lock().counts
+    }
+}

@@ -1,0 +1,476 @@
+//! The files of a log: segments of equal size, named `<name>.<slot>`, that are used again and again.
+//!
+//! A segment's number says which part of the log it holds; its slot is only where it is. The first sector of a file is
+//! its header:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | crc32c of the sector's other bytes |
+//! | 4..8 | [`MAGIC`] |
+//! | 8..12 | format version, [`FORMAT_VERSION`] |
+//! | 12..16 | crc32c of the log's name |
+//! | 16..24 | the database's identity |
+//! | 24..32 | the segment's number |
+//! | 32..40 | where the first block begins that begins in this segment or after it |
+//! | 40..48 | the file's size in bytes |
+//! | 48..52 | the epoch of the block that entered the segment |
+//!
+//! A header is written together with the block that *enters* the segment, which is to cover its first byte, and made
+//! durable by the same syncs. A block counts only if the headers of all segments that it enters are there, say where it
+//! ends, and are of its epoch. So what a header says of its first block is right if any block after that was
+//! acknowledged, and reading can begin there, wherever in a block the tail of the log is. And a block that a crash left
+//! whole, but without a header, does not come to life when a later run writes one and crashes as well.
+//!
+//! A file without a header that counts is spare. It was filled with zeros and synced when it was made: to overwrite
+//! what was written once changes nothing but data, and a sync of it is much cheaper than one of a file that grows. (A
+//! crash while a file is made can leave a spare one that is not filled. It is used all the same.)
+
+use super::{
+    LogOptions, PlantedBug,
+    block::{Block, Header, field},
+};
+use crate::{
+    Error, Result,
+    disk::{Disk, File, SECTOR_BYTES},
+    sync::{Arc, Mutex},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Range,
+};
+
+const MAGIC: [u8; 4] = *b"GnLs";
+/// The version of the format of segments.
+const FORMAT_VERSION: u32 = 1;
+const SECTOR: u64 = SECTOR_BYTES as u64;
+/// New files are filled with zeros in writes of so many bytes.
+const FILL_BYTES: usize = 1 << 20;
+/// In the unit of [`Error::Corrupt`].
+const PAGE_BYTES: u64 = 4096;
+
+/// The files of a log, and what is where in them.
+pub(super) struct Segments {
+    disk: Arc<dyn Disk>,
+    name: String,
+    database: u64,
+    file_bytes: u64,
+    /// Whoever makes or removes files holds it.
+    changing: Mutex<()>,
+    state: Mutex<State>,
+    planted: Option<PlantedBug>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The segments that hold a part of the log, by number; once the log is open there is no gap between them.
+    live: BTreeMap<u64, Segment>,
+    spare: Vec<Segment>,
+    /// Where the durable blocks begin, from the tail's on.
+    blocks: VecDeque<u64>,
+    /// There are to be files up to this position.
+    ensured: u64,
+    /// How many segments were needed at the same time lately.
+    lately: u64,
+}
+
+struct Segment {
+    slot: u32,
+    file: Arc<dyn File>,
+    /// What its header says; none if that is not durable.
+    entry: Option<Entry>,
+}
+
+/// How a segment was entered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    /// Where the first block begins that begins in the segment or after it.
+    first: u64,
+    /// Of the block that entered it.
+    epoch: u32,
+}
+
+/// The part of a block that lies in one file.
+struct Piece {
+    number: u64,
+    file: Arc<dyn File>,
+    /// In the file.
+    offset: u64,
+    /// In the block.
+    part: Range<usize>,
+    /// What the segment's header must say if the block enters the segment.
+    entry: Option<Entry>,
+}
+
+impl State {
+    /// The segment in which reading must begin for whoever wants everything from a position on, and where in the log.
+    fn begin(&self, tail: u64) -> Option<(u64, Entry)> {
+        let entries = self.live.iter().rev().map(|(number, segment)| (*number, segment.entry));
+        entries.filter_map(|(number, entry)| Some((number, entry?))).find(|(_, entry)| entry.first <= tail)
+    }
+
+    /// How many segments there are to be from the first live one on, for the log up to a position.
+    fn needed(&self, upto: u64, capacity: u64) -> u64 {
+        let (Some((low, _)), Some((high, _))) = (self.live.first_key_value(), self.live.last_key_value())
+        else {
+            return 0;
+        };
+        (upto.saturating_sub(1) / capacity).max(*high) + 1 - low
+    }
+
+    fn files(&self) -> u64 {
+        (self.live.len() + self.spare.len()) as u64
+    }
+}
+
+impl Segments {
+    fn new(disk: &Arc<dyn Disk>, how: LogOptions, planted: Option<PlantedBug>) -> Segments {
+        let fits = how.segment_bytes > 0 && how.segment_bytes.is_multiple_of(PAGE_BYTES);
+        assert!(fits, "segments of {} bytes", how.segment_bytes);
+        Segments {
+            disk: disk.clone(),
+            name: how.name,
+            database: how.database,
+            file_bytes: how.segment_bytes,
+            changing: Mutex::default(),
+            state: Mutex::default(),
+            planted,
+        }
+    }
+
+    /// A new log's first segment. What is left of a log of that name is removed.
+    pub fn create(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Segments> {
+        let epoch = how.epoch;
+        let segments = Segments::new(disk, how, None);
+        for slot in segments.slots()? {
+            disk.remove(&segments.file_name(slot))?;
+        }
+        segments.make()?;
+        let mut state = segments.state.lock();
+        let mut segment = state.spare.pop().expect("made");
+        let entry = Entry { first: 0, epoch };
+        segment.file.write_at(0, &segments.header(0, entry))?;
+        segment.file.sync()?;
+        segment.entry = Some(entry);
+        state.live.insert(0, segment);
+        drop(state);
+        Ok(segments)
+    }
+
+    /// The segments of a log, as their headers tell. Nothing is changed.
+    pub fn open(disk: &Arc<dyn Disk>, how: LogOptions, planted: Option<PlantedBug>) -> Result<Segments> {
+        let segments = Segments::new(disk, how, planted);
+        let mut state = segments.state.lock();
+        for slot in segments.slots()? {
+            let file = disk.open(&segments.file_name(slot), false)?;
+            let mut segment = Segment { slot, file, entry: None };
+            // One that is too short was about to be made.
+            let header = match segment.file.len()? < segments.file_bytes {
+                true => None,
+                false => segments.read_header(&segment)?,
+            };
+            match header {
+                None => state.spare.push(segment),
+                Some((number, entry)) => {
+                    segment.entry = Some(entry);
+                    if let Some(other) = state.live.insert(number, segment) {
+                        let detail =
+                            format!("it is segment {number}, as is {}", segments.file_name(other.slot));
+                        return Err(segments.damaged(slot, 0, detail));
+                    }
+                }
+            }
+        }
+        drop(state);
+        Ok(segments)
+    }
+
+    /// Where to begin to read for everything from a position on; none if the segment that tells is not there.
+    pub fn begin(&self, tail: u64) -> Option<u64> {
+        self.state.lock().begin(tail).map(|(_, entry)| entry.first)
+    }
+
+    /// Ends the opening of a log whose blocks were read from the tail to the end. What else its files hold is
+    /// forgotten: a segment beyond the end may get its number again in another file.
+    pub fn settle(&self, tail: u64, end: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        let (low, entry) = state.begin(tail).expect("it was read from there");
+        let high = low.max(end.saturating_sub(1) / self.capacity());
+        let State { live, spare, lately, .. } = &mut *state;
+        // If no block begins there, the header may be of one that did not become durable, and be in a cache only.
+        live[&low].file.write_at(0, &self.header(low, entry))?;
+        live[&low].file.sync()?;
+        let beyond = live.split_off(&(high + 1));
+        let kept = live.split_off(&low);
+        let before = std::mem::replace(live, kept);
+        spare.extend(before.into_values().chain(beyond.into_values()));
+        *lately = live.len() as u64;
+        let mut short = Vec::new();
+        for segment in spare.iter_mut() {
+            if segment.file.len()? < self.file_bytes {
+                short.push(segment.slot);
+            } else if segment.entry.take().is_some() {
+                segment.file.write_at(0, &[0; SECTOR_BYTES])?;
+                segment.file.sync()?;
+            }
+        }
+        spare.retain(|segment| !short.contains(&segment.slot));
+        drop(state);
+        for slot in short {
+            self.disk.remove(&self.file_name(slot))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a block and makes it durable, with the headers of the segments that it enters. One at a time. Returns how
+    /// many bytes were written.
+    pub fn write(&self, block: &Block) -> Result<u64> {
+        let Block { header, bytes } = block;
+        self.enter(header.start, header.start + bytes.len() as u64)?;
+        let mut written = bytes.len() as u64;
+        let pieces = self.pieces(header.start, bytes.len(), header.epoch).expect("entered");
+        for piece in &pieces {
+            if let Some(entry) = piece.entry
+                && !self.keeps_header(piece)
+            {
+                piece.file.write_at(0, &self.header(piece.number, entry))?;
+                written += SECTOR;
+            }
+            piece.file.write_at(piece.offset, &bytes[piece.part.clone()])?;
+        }
+        if !self.has_planted(PlantedBug::SyncMissing) {
+            pieces.iter().try_for_each(|piece| piece.file.sync())?;
+        }
+        let mut state = self.state.lock();
+        for piece in pieces.iter().filter(|piece| piece.entry.is_some()) {
+            state.live.get_mut(&piece.number).expect("entered").entry = piece.entry;
+        }
+        state.blocks.push_back(header.start);
+        Ok(written)
+    }
+
+    /// The block that begins at a position, if one does that is whole and was written there.
+    pub fn read(&self, start: u64) -> Result<Option<Block>> {
+        let Some(pieces) = self.pieces(start, SECTOR_BYTES, 0) else { return Ok(None) };
+        let mut sector = [0; SECTOR_BYTES];
+        pieces[0].file.read_at(pieces[0].offset, &mut sector)?;
+        let header = Header::parse(&sector).filter(|it| it.start == start && it.database == self.database);
+        let Some((header, end)) = header.and_then(|header| Some((header, header.end()?))) else {
+            return Ok(None);
+        };
+        // Its length may be damaged: memory is taken only for what there are segments for.
+        let Some(pieces) = self.pieces(start, (end - start) as usize, header.epoch) else { return Ok(None) };
+        let state = self.state.lock();
+        let told = |piece: &Piece| state.live.get(&piece.number).and_then(|segment| segment.entry);
+        let fits = |piece: &Piece| match (piece.entry, told(piece)) {
+            (Some(entry), Some(told)) if self.has_planted(PlantedBug::EntryOfAnyRun) => {
+                entry.first == told.first
+            }
+            (Some(entry), told) => told == Some(entry),
+            (None, _) => true,
+        };
+        if !pieces.iter().all(fits) {
+            return Ok(None);
+        }
+        drop(state);
+        let mut bytes = vec![0; (end - start) as usize];
+        for piece in pieces {
+            piece.file.read_at(piece.offset, &mut bytes[piece.part])?;
+        }
+        Ok(Some(Block { header, bytes }).filter(Block::is_whole))
+    }
+
+    /// Notes a durable block that was found.
+    pub fn found(&self, start: u64) {
+        self.state.lock().blocks.push_back(start);
+    }
+
+    /// Where the durable block begins that has a position in it or before it.
+    pub fn block_of(&self, at: u64) -> Option<u64> {
+        let state = self.state.lock();
+        let after = state.blocks.partition_point(|start| *start <= at);
+        after.checked_sub(1).map(|index| state.blocks[index])
+    }
+
+    /// Makes files for the log up to a position.
+    pub fn ensure(&self, upto: u64) -> Result<()> {
+        let _alone = self.changing.lock();
+        loop {
+            let mut state = self.state.lock();
+            let needed = state.needed(upto, self.capacity());
+            if needed <= state.files() {
+                state.ensured = state.ensured.max(upto);
+                return Ok(());
+            }
+            drop(state);
+            self.make()?;
+        }
+    }
+
+    /// Has the segments used again that nobody needs who wants everything from a position on. Of files that are spare
+    /// after that, those are removed that are more than twice what was needed lately.
+    pub fn recycle(&self, tail: u64) -> Result<()> {
+        let _alone = self.changing.lock();
+        let mut state = self.state.lock();
+        while state.blocks.get(1).is_some_and(|next| *next <= tail) {
+            state.blocks.pop_front();
+        }
+        let Some((low, _)) = state.begin(tail) else { return Ok(()) };
+        let needed = state.needed(state.ensured, self.capacity());
+        let kept = state.live.split_off(&low);
+        let freed = std::mem::replace(&mut state.live, kept);
+        if freed.is_empty() {
+            return Ok(());
+        }
+        state.spare.extend(freed.into_values().map(|segment| Segment { entry: None, ..segment }));
+        state.lately = needed.max(state.lately.saturating_sub(1));
+        let surplus = state.files().saturating_sub(2 * state.lately) as usize;
+        let from = state.spare.len().saturating_sub(surplus);
+        let removed = state.spare.split_off(from);
+        drop(state);
+        removed.iter().try_for_each(|segment| Ok(self.disk.remove(&self.file_name(segment.slot))?))
+    }
+
+    /// Gives a file to every segment of a range that has none.
+    fn enter(&self, start: u64, end: u64) -> Result<()> {
+        for number in start / self.capacity()..=(end - 1) / self.capacity() {
+            loop {
+                let mut state = self.state.lock();
+                if state.live.contains_key(&number) {
+                    break;
+                }
+                if let Some(segment) = state.spare.pop() {
+                    state.live.insert(number, segment);
+                    break;
+                }
+                drop(state);
+                let _alone = self.changing.lock();
+                self.make()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a spare file. The caller holds `changing`, or nobody else has the log yet.
+    fn make(&self) -> Result<()> {
+        let state = self.state.lock();
+        let taken: BTreeSet<u32> =
+            state.live.values().chain(&state.spare).map(|segment| segment.slot).collect();
+        drop(state);
+        let slot = (0..).find(|slot| !taken.contains(slot)).expect("there are fewer files than numbers");
+        let file = self.disk.open(&self.file_name(slot), true)?;
+        if let Err(error) = self.fill(&*file) {
+            // That it could not be made matters more than that it could not be removed: the next opening does that.
+            let _ = self.disk.remove(&self.file_name(slot));
+            return Err(error);
+        }
+        self.state.lock().spare.push(Segment { slot, file, entry: None });
+        Ok(())
+    }
+
+    fn fill(&self, file: &dyn File) -> Result<()> {
+        file.allocate(self.file_bytes)?;
+        let zeros = vec![0; FILL_BYTES.min(self.file_bytes as usize)];
+        for offset in (0..self.file_bytes).step_by(FILL_BYTES) {
+            let bytes = zeros.len().min((self.file_bytes - offset) as usize);
+            file.write_at(offset, &zeros[..bytes])?;
+        }
+        Ok(file.sync()?)
+    }
+
+    /// Where the bytes of a block are; none if a segment is missing.
+    fn pieces(&self, start: u64, bytes: usize, epoch: u32) -> Option<Vec<Piece>> {
+        let state = self.state.lock();
+        let capacity = self.capacity();
+        let mut pieces = Vec::with_capacity(1);
+        let mut done = 0;
+        while done < bytes {
+            let at = start + done as u64;
+            let (number, within) = (at / capacity, at % capacity);
+            let end = bytes.min(done + (capacity - within) as usize);
+            let first = if done == 0 { start } else { start + bytes as u64 };
+            let entry = (within == 0).then_some(Entry { first, epoch });
+            let file = state.live.get(&number)?.file.clone();
+            pieces.push(Piece { number, file, offset: SECTOR + within, part: done..end, entry });
+            done = end;
+        }
+        Some(pieces)
+    }
+
+    fn header(&self, number: u64, entry: Entry) -> [u8; SECTOR_BYTES] {
+        let mut header = [0; SECTOR_BYTES];
+        header[4..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        header[12..16].copy_from_slice(&crc32c::crc32c(self.name.as_bytes()).to_le_bytes());
+        header[16..24].copy_from_slice(&self.database.to_le_bytes());
+        header[24..32].copy_from_slice(&number.to_le_bytes());
+        header[32..40].copy_from_slice(&entry.first.to_le_bytes());
+        header[40..48].copy_from_slice(&self.file_bytes.to_le_bytes());
+        header[48..52].copy_from_slice(&entry.epoch.to_le_bytes());
+        let sum = crc32c::crc32c(&header[4..]);
+        header[..4].copy_from_slice(&sum.to_le_bytes());
+        header
+    }
+
+    /// What a segment's header says; none if there is none, or a damaged one.
+    fn read_header(&self, segment: &Segment) -> Result<Option<(u64, Entry)>> {
+        let mut header = [0; SECTOR_BYTES];
+        segment.file.read_at(0, &mut header)?;
+        let word = |at| u32::from_le_bytes(field(&header, at).expect("within the sector"));
+        let long = |at| u64::from_le_bytes(field(&header, at).expect("within the sector"));
+        if word(0) != crc32c::crc32c(&header[4..]) || header[4..8] != MAGIC {
+            return Ok(None);
+        }
+        if word(8) > FORMAT_VERSION {
+            return Err(Error::TooNew { found: word(8), known: FORMAT_VERSION });
+        }
+        let (number, entry) = (long(24), Entry { first: long(32), epoch: word(48) });
+        if header != self.header(number, entry) || !entry.first.is_multiple_of(SECTOR) {
+            return Err(self.damaged(segment.slot, 0, "it is of another log".into()));
+        }
+        Ok(Some((number, entry)))
+    }
+
+    /// The numbers of the files that the log may have.
+    fn slots(&self) -> Result<Vec<u32>> {
+        let names = self.disk.list()?;
+        let slots = names.iter().filter_map(|name| {
+            let slot = name.strip_prefix(&self.name)?.strip_prefix('.')?.parse().ok()?;
+            (*name == self.file_name(slot)).then_some(slot)
+        });
+        Ok(slots.collect())
+    }
+
+    fn file_name(&self, slot: u32) -> String {
+        format!("{}.{slot}", self.name)
+    }
+
+    /// The bytes of the log that a segment holds.
+    fn capacity(&self) -> u64 {
+        self.file_bytes - SECTOR
+    }
+
+    /// The error of what is wrong at a position of the log.
+    pub fn damaged_at(&self, at: u64, detail: String) -> Error {
+        let slot = self.state.lock().live.get(&(at / self.capacity())).map(|segment| segment.slot);
+        match slot {
+            Some(slot) => self.damaged(slot, SECTOR + at % self.capacity(), detail),
+            None => Error::Corrupt { file: self.name.clone(), page: 0, detail },
+        }
+    }
+
+    fn damaged(&self, slot: u32, offset: u64, detail: String) -> Error {
+        Error::Corrupt { file: self.file_name(slot), page: offset / PAGE_BYTES, detail }
+    }
+
+    fn has_planted(&self, bug: PlantedBug) -> bool {
+        self.planted == Some(bug)
+    }
+
+    fn keeps_header(&self, piece: &Piece) -> bool {
+        let mut old = [0; SECTOR_BYTES];
+        self.has_planted(PlantedBug::OldHeaderKept)
+            && piece.file.read_at(0, &mut old).is_ok()
+            && old[4..8] == MAGIC
+            && old[24..32] != piece.number.to_le_bytes()
+    }
+}
