@@ -7,6 +7,7 @@
 //! - [`tpcb`]: transactions of a bank with an invariant;
 //! - [`hotspot`], [`stock`], [`counter`]: transfers between hot accounts, sales of few items, counters that may not be
 //!   there yet, each with an invariant; [`zipf`] has the skew;
+//! - [`objects`]: transactions on complex objects, on every recovery method;
 //! - [`experiment`]: what the papers state, measured again;
 //! - [`report`]: what every workload reports, for people and as JSON;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
@@ -22,6 +23,7 @@ pub mod counter;
 pub mod drive;
 pub mod experiment;
 pub mod hotspot;
+pub mod objects;
 pub mod progress;
 pub mod report;
 pub mod row;

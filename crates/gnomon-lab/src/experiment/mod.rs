@@ -3,6 +3,7 @@
 //! - [`EXPERIMENTS`] is the register: name, source, what the source states, settings, and what runs it;
 //! - [`run`] runs one and gives a [`Report`]: for people, as JSON, and with figures ([`plot`]) in a directory;
 //! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
+//! - [`multilevel`]: the experiments of "Multi-Level Transaction Management for Complex Objects";
 //! - [`operations`]: locks by meaning, this project's own.
 //!
 //! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
@@ -30,6 +31,7 @@ use crate::{
     store::{Result, StoreError},
 };
 
+pub mod multilevel;
 pub mod operations;
 pub mod plot;
 pub mod shadow;
@@ -41,6 +43,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     shadow::tpcb::EXPERIMENT,
     shadow::cleaning::EXPERIMENT,
     shadow::snapshot::EXPERIMENT,
+    multilevel::disjoint::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 

@@ -1,0 +1,260 @@
+//! What the experiments have in common: their settings, and how a point is measured.
+
+use std::time::Duration;
+
+use gnomon::objects::ObjectOptions;
+use serde::Serialize;
+
+use crate::{
+    drive::Load,
+    experiment::{Lab, Setting, Values, Verdict},
+    objects::{Loaded, Measured, Method, Objects, Order, Retry, Skew, measure, object_options},
+    store::Result,
+};
+
+pub(super) const SECONDS: Setting = Setting {
+    name: "seconds",
+    help: "measured at each point; 6 are 300 transactions if 12 processors are always busy",
+    full: "6",
+    quick: "0.2",
+};
+pub(super) const WARM_UP: Setting =
+    Setting { name: "warm-up", help: "seconds before that", full: "0.5", quick: "0.05" };
+pub(super) const OBJECTS: Setting =
+    Setting { name: "objects", help: "of the database", full: "1000", quick: "40" };
+pub(super) const SUBOBJECTS: Setting =
+    Setting { name: "subobjects", help: "own ones of each object", full: "1000", quick: "150" };
+pub(super) const REFERENCES: Setting =
+    Setting { name: "references", help: "of each object, to foreign subobjects", full: "100", quick: "20" };
+pub(super) const OPERATIONS: Setting = Setting {
+    name: "operations",
+    help: "of a transaction, each on another object (c)",
+    full: "12",
+    quick: "3",
+};
+pub(super) const UPDATES: Setting =
+    Setting { name: "updates", help: "among accesses, in % (u)", full: "20", quick: "20" };
+pub(super) const ORDER: Setting = Setting {
+    name: "order",
+    help: "of a transaction's objects: ascending, random",
+    full: "ascending",
+    quick: "ascending",
+};
+pub(super) const RETRY: Setting = Setting {
+    name: "retry",
+    help: "after a deadlock: same, delayed (the same, by up to the time that it has taken), new",
+    full: "delayed",
+    quick: "same",
+};
+pub(super) const SKEW: Setting = Setting {
+    name: "skew",
+    help: "of the 80-20 and the 50-50 rule: normal, two-part",
+    full: "normal",
+    quick: "normal",
+};
+pub(super) const SERVICE: Setting =
+    Setting { name: "service-ms", help: "of an access, slept", full: "2", quick: "0.2" };
+pub(super) const PROCESSORS: Setting =
+    Setting { name: "processors", help: "that serve accesses", full: "12", quick: "12" };
+pub(super) const POOL: Setting =
+    Setting { name: "pool-kib", help: "the buffer pool, in KiB", full: "2048", quick: "512" };
+
+pub(super) const ORDERS: [(&str, Order); 2] = [("ascending", Order::Ascending), ("random", Order::Random)];
+pub(super) const RETRIES: [(&str, Retry); 3] =
+    [("same", Retry::Same), ("delayed", Retry::Delayed), ("new", Retry::New)];
+pub(super) const SKEWS: [(&str, Skew); 2] = [("normal", Skew::Normal), ("two-part", Skew::TwoPart)];
+
+/// The DMP for which most is stated.
+pub(super) const STATED_DMP: usize = 12;
+
+/// What was measured at one point.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Point {
+    pub settings: Objects,
+    pub measured: Measured,
+}
+
+/// Measures points. Each has a copy of a database that was made once.
+pub(super) struct Bench<'a> {
+    pub lab: &'a mut Lab,
+    /// The settings of the experiment; points may have others.
+    pub base: Objects,
+    pub measured: Duration,
+    warm_up: Duration,
+    loaded: Vec<(Method, Skew, Loaded)>,
+    done: u64,
+    total: u64,
+}
+
+impl<'a> Bench<'a> {
+    /// Reads the settings that all have. Accesses are the experiment's own.
+    pub fn new(settings: &Values, lab: &'a mut Lab, total: usize) -> Result<Bench<'a>> {
+        let base = Objects {
+            objects: settings.number(OBJECTS.name, 1, 1_000_000)?,
+            subobjects: settings.number(SUBOBJECTS.name, 1, 5_000)?,
+            references: settings.number(REFERENCES.name, 0, 100)?,
+            operations: settings.number(OPERATIONS.name, 1, 1_000)?,
+            own: 0,
+            foreign: 0,
+            updates: settings.number(UPDATES.name, 0, 100)?,
+            order: settings.words(ORDER.name, &ORDERS)?[0],
+            retry: settings.words(RETRY.name, &RETRIES)?[0],
+            skew: settings.words(SKEW.name, &SKEWS)?[0],
+            service_ms: settings.number(SERVICE.name, 0.0, 86_400.0)?,
+            processors: settings.number(PROCESSORS.name, 1, 4_096)?,
+            pool_kib: settings.number(POOL.name, 256, u32::MAX)?,
+        };
+        Ok(Bench {
+            lab,
+            base,
+            measured: Duration::from_secs_f64(settings.number(SECONDS.name, 0.01, 86_400.0)?),
+            warm_up: Duration::from_secs_f64(settings.number(WARM_UP.name, 0.0, 86_400.0)?),
+            loaded: Vec::new(),
+            done: 0,
+            total: total as u64,
+        })
+    }
+
+    /// Measures so many clients for a time, and checks what is stored when the database is opened again.
+    pub fn measure(
+        &mut self,
+        method: Method,
+        clients: usize,
+        settings: &Objects,
+        measured: Duration,
+    ) -> Result<Point> {
+        let options = object_options(settings);
+        let original = self.loaded(method, settings, &options)?;
+        let loaded = original.copied_to(self.lab.copy(&original.path)?);
+        let load = Load {
+            clients,
+            warm_up: self.warm_up.min(measured),
+            measured,
+            seed: self.lab.seed,
+            cancel: self.lab.cancel.clone(),
+        };
+        let place = loaded.open(settings, options.clone())?;
+        let (measured, tally) = measure(&place, settings, &load)?;
+        place.close()?;
+        let place = loaded.open(settings, options)?;
+        tally.check(&place, settings)?;
+        place.close()?;
+        self.lab.remove(&loaded.path)?;
+        self.lab.progress.note(&format!(
+            "{}, DMP {clients}, {} {} {}, {} ms: {:.1} transactions/s, {:.0} ms each",
+            method.name(),
+            settings.order.name(),
+            settings.retry.name(),
+            settings.skew.name(),
+            settings.service_ms,
+            measured.tps,
+            measured.response.mean_ms
+        ));
+        self.done += 1;
+        self.lab.progress.set(self.done, self.total);
+        Ok(Point { settings: settings.clone(), measured })
+    }
+
+    /// The database that copies are made of. It depends on the method, and the skew of references.
+    fn loaded(&mut self, method: Method, settings: &Objects, options: &ObjectOptions) -> Result<Loaded> {
+        self.lab.check_canceled()?;
+        let known = self.loaded.iter().find(|known| (known.0, known.1) == (method, settings.skew));
+        if let Some((_, _, loaded)) = known {
+            return Ok(loaded.clone());
+        }
+        let (path, seed) = (self.lab.new_path(), self.lab.seed);
+        let loaded = Loaded::make(method, settings, options.clone(), path, seed, &self.lab.cancel)?;
+        self.loaded.push((method, settings.skew, loaded.clone()));
+        Ok(loaded)
+    }
+
+    /// Whether database and transactions are the paper's, but for the accesses, which are an experiment's own.
+    pub fn is_as_stated(&self) -> bool {
+        let Objects { objects, subobjects, references, operations, updates, processors, pool_kib, .. } =
+            self.base;
+        (objects, subobjects, references) == (1000, 1000, 100)
+            && (operations, updates, processors, pool_kib) == (12, 20, 12, 2048)
+            && self.base.service_ms > 0.0
+    }
+
+    /// What differs from the paper in all experiments.
+    pub fn differences(&self) -> Vec<String> {
+        vec![
+            format!(
+                "an access is served for {} ms, slept while its operation has its pages, by at most {} at a time: that \
+                 stands for the paper's 12 processors. The engine's own work is on this machine's processors",
+                self.base.service_ms, self.base.processors
+            ),
+            format!(
+                "{} s a point: at most {:.0} transactions",
+                self.measured.as_secs_f64(),
+                self.measured.as_secs_f64() * 1e3 * f64::from(self.base.processors)
+                    / (self.base.service_ms.max(f64::MIN_POSITIVE)
+                        * f64::from(self.base.accesses().max(1)))
+            ),
+            "the paper does not state the order of a transaction's objects, what follows a deadlock, and its linear \
+             transformation of a normal distribution: they are settings. The normal distribution reaches beyond the \
+             range; what lies outside is chosen again, so the 50-50 rule gives the middle half 61 %"
+                .into(),
+            "a lock is counted as requested at each access to a page, also when the transaction has it already".into(),
+            "commits are grouped, and what overlaps a committing transaction's sphere by reading is written with it"
+                .into(),
+            "files may be in the system's cache; the logs are two files of one disk".into(),
+        ]
+    }
+}
+
+/// The point of a method and a DMP.
+pub(super) fn at(points: &[Point], method: Method, clients: usize) -> Option<&Measured> {
+    let measured = points.iter().map(|point| &point.measured);
+    measured.filter(|point| point.method == method).find(|point| point.clients == clients)
+}
+
+/// Whether a figure is within a quarter of what is stated.
+pub(super) fn is_near(measured: f64, stated: f64) -> bool {
+    (stated / 1.25..=stated * 1.25).contains(&measured)
+}
+
+/// Of what holds, if it is comparable.
+pub(super) fn verdict(comparable: bool, holds: Option<bool>) -> Verdict {
+    match holds {
+        Some(holds) if comparable => Verdict::of(holds),
+        _ => Verdict::NotComparable,
+    }
+}
+
+/// What of two figures is how many times the other.
+pub(super) fn times(a: f64, b: f64) -> f64 {
+    a / b
+}
+
+/// A number as people read it, with as many digits as tell something.
+pub(super) fn figure(number: f64) -> String {
+    match number.abs() {
+        _ if !number.is_finite() => "-".into(),
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stated_figures_are_compared_within_a_quarter_and_with_the_stated_settings_only() {
+        assert!(is_near(2.0, 2.5) && is_near(3.1, 2.5) && !is_near(1.9, 2.5) && !is_near(3.2, 2.5));
+        assert!(!is_near(f64::NAN, 2.5) && !is_near(f64::INFINITY, 2.5));
+        assert_eq!(verdict(true, Some(true)), Verdict::Holds);
+        assert_eq!(verdict(true, Some(false)), Verdict::DoesNotHold);
+        assert_eq!(verdict(false, Some(true)), Verdict::NotComparable);
+        assert_eq!(verdict(true, None), Verdict::NotComparable);
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let figures = [0.123, 9.876, 98.76, 987.6, f64::NAN, f64::INFINITY].map(figure);
+        assert_eq!(figures, ["0.12", "9.88", "98.8", "988", "-", "-"]);
+    }
+}

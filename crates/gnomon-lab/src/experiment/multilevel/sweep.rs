@@ -1,0 +1,310 @@
+//! What `multilevel/disjoint` and `multilevel/foreign` measure: the three strategies over the DMP, and at a DMP of 12
+//! the readings of what the paper leaves open, with and without served time, and every recovery method.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::bench::{Bench, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, at, figure, times};
+use crate::{
+    experiment::{
+        ResultTable, Setting, Values, percent,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+    },
+    objects::{Measured, Method, Objects},
+    store::Result,
+};
+
+pub(super) const DMP: Setting = Setting {
+    name: "dmp",
+    help: "degrees of multiprogramming (clients that run transactions at once)",
+    full: "1,2,4,8,12,16,20",
+    quick: "1,4",
+};
+pub(super) const READING_SECONDS: Setting = Setting {
+    name: "reading-seconds",
+    help: "measured at each point of the readings; without served time a third",
+    full: "2",
+    quick: "0.1",
+};
+pub(super) const READING_DMP: Setting =
+    Setting { name: "reading-dmp", help: "of the readings and of all methods", full: "12", quick: "4" };
+
+/// Everything that was measured.
+#[derive(Serialize)]
+pub(super) struct Sweep {
+    /// The strategies over the DMP.
+    pub points: Vec<Point>,
+    /// The readings.
+    pub readings: Vec<Reading>,
+    /// The same, with nothing but the engine's own work.
+    pub unserved: Vec<Reading>,
+    /// Every recovery method.
+    pub methods: Vec<Point>,
+}
+
+/// A reading of what the paper leaves open.
+#[derive(Serialize)]
+pub(super) struct Reading {
+    pub single_level: Point,
+    pub deferred: Point,
+}
+
+impl Reading {
+    fn throughput(&self) -> f64 {
+        times(self.deferred.measured.tps, self.single_level.measured.tps)
+    }
+
+    fn response(&self) -> f64 {
+        times(self.single_level.measured.response.mean_ms, self.deferred.measured.response.mean_ms)
+    }
+}
+
+/// How many points a sweep has.
+pub(super) fn count(settings: &Values) -> Result<usize> {
+    let (levels, dmp) = (levels(settings)?, settings.number(READING_DMP.name, 1, 1024)?);
+    let methods = Method::ALL.len() - if levels.contains(&dmp) { Method::STRATEGIES.len() } else { 0 };
+    let readings = ORDERS.len() * RETRIES.len() * SKEWS.len();
+    Ok(levels.len() * Method::STRATEGIES.len() + 4 * readings + methods)
+}
+
+fn levels(settings: &Values) -> Result<Vec<usize>> {
+    settings.list(DMP.name, 1, 1024)
+}
+
+impl Sweep {
+    /// Measures all of it.
+    pub fn measure(settings: &Values, bench: &mut Bench<'_>) -> Result<Sweep> {
+        let dmp: usize = settings.number(READING_DMP.name, 1, 1024)?;
+        let reading = Duration::from_secs_f64(settings.number(READING_SECONDS.name, 0.01, 86_400.0)?);
+        let base = bench.base.clone();
+        let mut points = Vec::new();
+        for level in levels(settings)? {
+            for method in Method::STRATEGIES {
+                points.push(bench.measure(method, level, &base, bench.measured)?);
+            }
+        }
+        let mut methods = Vec::new();
+        for method in Method::ALL {
+            let known = points
+                .iter()
+                .find(|point: &&Point| (point.measured.method, point.measured.clients) == (method, dmp));
+            methods.push(match known {
+                Some(point) => point.clone(),
+                None => bench.measure(method, dmp, &base, bench.measured)?,
+            });
+        }
+        let readings = readings_of(bench, dmp, &base, reading)?;
+        let unserved = readings_of(bench, dmp, &Objects { service_ms: 0.0, ..base }, reading / 3)?;
+        Ok(Sweep { points, readings, unserved, methods })
+    }
+
+    /// Of two strategies, at the DMP for which most is stated.
+    pub fn at_stated(&self, method: Method) -> Option<&Measured> {
+        at(&self.points, method, STATED_DMP)
+    }
+
+    /// The points of a method, by DMP.
+    pub fn of(&self, method: Method) -> impl Iterator<Item = &Measured> {
+        self.points.iter().map(|point| &point.measured).filter(move |point| point.method == method)
+    }
+
+    /// For every DMP, how many times as fast a method is as the other.
+    pub fn throughput(&self, method: Method, other: Method) -> Vec<f64> {
+        self.of(method).zip(self.of(other)).map(|(a, b)| times(a.tps, b.tps)).collect()
+    }
+
+    /// For every DMP, how many times shorter a method's response time is than the other's.
+    pub fn response(&self, method: Method, other: Method) -> Vec<f64> {
+        let pairs = self.of(method).zip(self.of(other));
+        pairs.map(|(a, b)| times(b.response.mean_ms, a.response.mean_ms)).collect()
+    }
+
+    pub fn tables(&self) -> Vec<ResultTable> {
+        let points: Vec<&Measured> = self.points.iter().map(|point| &point.measured).collect();
+        let methods: Vec<&Measured> = self.methods.iter().map(|point| &point.measured).collect();
+        let dmp = methods.first().map_or(0, |point| point.clients);
+        vec![
+            speed_table("Throughput, response times (ms), lock waits".into(), &points),
+            log_table("Log I/Os, persistence spheres, pages".into(), &points),
+            reading_table(format!("Readings of what the paper leaves open, DMP {dmp}"), &self.readings),
+            reading_table(
+                format!("The same without served time, DMP {dmp}: this machine's processors"),
+                &self.unserved,
+            ),
+            speed_table(format!("Every recovery method, DMP {dmp}"), &methods),
+            log_table("The same: log I/Os (of shadow paging batches), pages".into(), &methods),
+        ]
+    }
+
+    pub fn figures(&self, name: &str, title: &str) -> Vec<Figure> {
+        let panel = |y: &'static str, figure: fn(&Measured) -> f64| Panel {
+            x: Axis { label: "degree of multiprogramming", scale: Scale::Linear },
+            y: Axis { label: y, scale: Scale::Linear },
+            curves: Method::STRATEGIES
+                .into_iter()
+                .map(|method| Curve {
+                    label: method.name().into(),
+                    points: self.of(method).map(|point| (point.clients as f64, figure(point))).collect(),
+                })
+                .collect(),
+        };
+        vec![Figure {
+            name: name.into(),
+            title: title.into(),
+            panels: vec![
+                panel("transactions/s", |point| point.tps),
+                panel("response time, ms", |point| point.response.mean_ms),
+                panel("lock waits of a transaction, ms", Measured::wait_ms),
+                panel("page-level log I/Os a second", |point| point.page_log.per_second),
+                panel("average persistence sphere, pages", |point| point.sphere_pages),
+                panel("largest persistence sphere, pages", |point| {
+                    point.sphere_pages_max.map_or(f64::NAN, |pages| pages as f64)
+                }),
+            ],
+        }]
+    }
+}
+
+fn readings_of(
+    bench: &mut Bench<'_>,
+    dmp: usize,
+    base: &Objects,
+    measured: Duration,
+) -> Result<Vec<Reading>> {
+    let mut readings = Vec::new();
+    for (_, skew) in SKEWS {
+        for (_, order) in ORDERS {
+            for (_, retry) in RETRIES {
+                let settings = Objects { order, retry, skew, ..base.clone() };
+                readings.push(Reading {
+                    single_level: bench.measure(Method::SingleLevel, dmp, &settings, measured)?,
+                    deferred: bench.measure(Method::TwoLevelDeferred, dmp, &settings, measured)?,
+                });
+            }
+        }
+    }
+    Ok(readings)
+}
+
+/// Restarts for each committed transaction.
+fn restarts(point: &Measured) -> f64 {
+    point.restarted as f64 / point.committed as f64
+}
+
+pub(super) fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "-".into(), |rate| percent(rate, 2));
+    let rows = points.iter().map(|point| {
+        vec![
+            point.method.name().to_owned(),
+            point.clients.to_string(),
+            point.committed.to_string(),
+            figure(point.tps),
+            figure(point.response.mean_ms),
+            figure(point.response.p50_ms),
+            figure(point.response.p99_ms),
+            point.pages.map_or_else(|| "-".into(), |pages| figure(pages.wait_ms)),
+            figure(point.objects.wait_ms),
+            rate(point.pages.and_then(|pages| pages.conflict_rate)),
+            rate(point.objects.conflict_rate),
+            point
+                .pages
+                .and_then(|pages| pages.deadlocks)
+                .map_or_else(|| "-".into(), |deadlocks| deadlocks.to_string()),
+            point.objects.deadlocks.map_or_else(|| "-".into(), |deadlocks| deadlocks.to_string()),
+            point.restarted.to_string(),
+        ]
+    });
+    ResultTable {
+        title,
+        headings: vec![
+            "method",
+            "DMP",
+            "committed",
+            "tps",
+            "mean",
+            "p50",
+            "p99",
+            "page waits",
+            "object waits",
+            "page conflicts",
+            "object conflicts",
+            "page deadlocks",
+            "object deadlocks",
+            "restarts",
+        ],
+        rows: rows.collect(),
+    }
+}
+
+pub(super) fn log_table(title: String, points: &[&Measured]) -> ResultTable {
+    let rows = points.iter().map(|point| {
+        vec![
+            point.method.name().to_owned(),
+            point.clients.to_string(),
+            figure(point.page_log.per_second),
+            figure(point.page_log.per_transaction),
+            figure(point.operation_log.per_second),
+            figure(point.operation_log.per_transaction),
+            point.units.to_string(),
+            figure(point.pages_per_force),
+            figure(point.sphere_pages),
+            point.sphere_pages_max.map_or_else(|| "-".into(), |pages| pages.to_string()),
+            figure(point.pages_written),
+        ]
+    });
+    ResultTable {
+        title,
+        headings: vec![
+            "method",
+            "DMP",
+            "L0/s",
+            "L0/txn",
+            "L1/s",
+            "L1/txn",
+            "units",
+            "pages/L0",
+            "sphere",
+            "largest",
+            "written/txn",
+        ],
+        rows: rows.collect(),
+    }
+}
+
+fn reading_table(title: String, readings: &[Reading]) -> ResultTable {
+    let rows = readings.iter().map(|reading| {
+        let (settings, single) = (&reading.single_level.settings, &reading.single_level.measured);
+        let deferred = &reading.deferred.measured;
+        vec![
+            settings.order.name().to_owned(),
+            settings.retry.name().to_owned(),
+            settings.skew.name().to_owned(),
+            figure(single.tps),
+            figure(deferred.tps),
+            figure(reading.throughput()),
+            figure(single.response.mean_ms),
+            figure(deferred.response.mean_ms),
+            figure(reading.response()),
+            figure(restarts(single)),
+            figure(restarts(deferred)),
+        ]
+    });
+    ResultTable {
+        title,
+        headings: vec![
+            "order",
+            "retry",
+            "skew",
+            "S1 tps",
+            "S2/PS tps",
+            "ratio",
+            "S1 ms",
+            "S2/PS ms",
+            "ratio",
+            "S1 restarts/txn",
+            "S2/PS restarts/txn",
+        ],
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,198 @@
+//! Complex objects: the benchmark of "Multi-Level Transaction Management for Complex Objects" (Weikum and Hasse 1991,
+//! section 3.1) as a workload.
+//!
+//! The database is objects with own subobjects and references to foreign ones ([`Place`], on every recovery method). A
+//! transaction is `c` operations, each on another object, and each accessing `o` own and `f` foreign subobjects, of
+//! which it changes some (`choose.rs`). Clients run transactions in a closed loop for a given time ([`measure`]).
+//!
+//! Each access takes a service time, which is slept while the operation has its pages; at most so many sleep at a time
+//! as there are processors. So a few real processors show what many would, as long as the engine's own work is little
+//! beside that time.
+//!
+//! The invariant: each change adds one to a counter in the subobject. After the run each subobject has what committed
+//! transactions have added to it, no more and no less.
+//!
+//! What the paper leaves open is a setting: the order of a transaction's objects, what follows a deadlock, and what its
+//! linear transformation of a normal distribution is.
+
+mod choose;
+mod place;
+mod run;
+
+use clap::{Args, ValueEnum, value_parser};
+use serde::Serialize;
+
+use crate::{
+    argument::parse_time,
+    store::{Result, StoreError},
+};
+
+pub use place::{Loaded, Method, Place, object_options};
+pub use run::{Level, Measured, Response, Tally, measure};
+
+/// The benchmark, with its settings.
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct Objects {
+    /// Objects.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub objects: u32,
+    /// Own subobjects of each object.
+    ///
+    /// One has 16 bytes. 1000 of them fill nine pages of 2 KiB beside that of the header.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..=5_000))]
+    pub subobjects: u32,
+    /// References of each object to foreign subobjects.
+    ///
+    /// Their objects are chosen by an 80-20 rule, the subobjects of these by a 50-50 rule.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(0..=100))]
+    pub references: u32,
+    /// Operations of a transaction (c).
+    ///
+    /// Each is on another object, chosen by an 80-20 rule.
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = value_parser!(u32).range(1..=1_000))]
+    pub operations: u32,
+    /// Own subobjects that an operation accesses (o).
+    ///
+    /// They are chosen by a 50-50 rule.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(0..=1_000))]
+    pub own: u32,
+    /// Foreign subobjects that an operation accesses (f).
+    ///
+    /// All references of its object are equally likely.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u32).range(0..=100))]
+    pub foreign: u32,
+    /// How probable it is that an access is an update, in percent (u).
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = value_parser!(u32).range(0..=100))]
+    pub updates: u32,
+    /// The order of a transaction's objects.
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    pub order: Order,
+    /// What follows a deadlock.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub retry: Retry,
+    /// How the rules choose.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub skew: Skew,
+    /// Service time of an access, in milliseconds.
+    ///
+    /// It is slept while the operation has its pages. Fractions are allowed.
+    #[arg(long, value_name = "MS", default_value = "2", value_parser = parse_time)]
+    pub service_ms: f64,
+    /// Processors.
+    ///
+    /// At most so many accesses are served at a time.
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = value_parser!(u32).range(1..=4_096))]
+    pub processors: u32,
+    /// The buffer pool, in KiB.
+    #[arg(long, value_name = "KIB", default_value_t = 2048, value_parser = value_parser!(u32).range(256..))]
+    pub pool_kib: u32,
+}
+
+/// The order of a transaction's objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// By their numbers, the same for all.
+    #[default]
+    Ascending,
+    /// As they are chosen.
+    Random,
+}
+
+/// What follows a deadlock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retry {
+    /// The same transaction, at once.
+    Same,
+    /// The same transaction, after a random delay of up to the time that it has taken.
+    #[default]
+    Delayed,
+    /// A new transaction, at once.
+    New,
+}
+
+/// How the 80-20 rule and the 50-50 rule choose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Skew {
+    /// By a normal distribution around the middle, of which 20 % of the range get 80 %.
+    #[default]
+    Normal,
+    /// One of two parts first, then uniformly within it.
+    TwoPart,
+}
+
+impl Order {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::Ascending => "ascending",
+            Order::Random => "random",
+        }
+    }
+}
+
+impl Retry {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Retry::Same => "same",
+            Retry::Delayed => "delayed",
+            Retry::New => "new",
+        }
+    }
+}
+
+impl Skew {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Skew::Normal => "normal",
+            Skew::TwoPart => "two-part",
+        }
+    }
+}
+
+impl Objects {
+    /// Whether the settings go together.
+    ///
+    /// # Errors
+    /// What does not, and what would.
+    pub fn check(&self) -> Result<()> {
+        let at_most = |what: &str, is: u32, max: u32, of: &str| match is <= max {
+            true => Ok(()),
+            false => Err(StoreError::unexpected(format!("{is} {what} of {max} {of}: at most as many"))),
+        };
+        at_most("operations on different objects", self.operations, self.objects, "objects")?;
+        at_most("accesses to own subobjects", self.own, self.subobjects, "subobjects")?;
+        at_most("accesses to foreign subobjects", self.foreign, self.references, "references")
+    }
+
+    /// Accesses of a transaction.
+    pub fn accesses(&self) -> u32 {
+        self.operations * (self.own + self.foreign)
+    }
+}
+
+/// A small database and short transactions, for tests.
+#[cfg(test)]
+impl Objects {
+    fn small() -> Objects {
+        Objects {
+            objects: 30,
+            subobjects: 150,
+            references: 20,
+            operations: 3,
+            own: 3,
+            foreign: 2,
+            updates: 50,
+            order: Order::Random,
+            retry: Retry::Same,
+            skew: Skew::Normal,
+            service_ms: 0.1,
+            processors: 4,
+            pool_kib: 512,
+        }
+    }
+}

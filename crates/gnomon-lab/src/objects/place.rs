@@ -1,0 +1,491 @@
+//! Where the objects are: a database of objects with one of its strategies, or trees on shadow pages.
+//!
+//! Promises: every method runs the same accesses under the same locks of level 1: those of an operation are taken in
+//! the order of the subobjects before it accesses the first, and kept until the transaction ends. (With one level there
+//! are none.) What a transaction has read and changed is therefore serializable with each of them.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use gnomon::{
+    Database, Direction, Error, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
+    env::Rng,
+    objects::{
+        LogShape, ObjectDatabase, ObjectId, ObjectOptions, ObjectShape, ObjectTransaction, Operation,
+        Reference, Strategy,
+    },
+    sync::atomic::{AtomicBool, Ordering},
+};
+use serde::Serialize;
+
+use super::{
+    Objects,
+    choose::{Plan, Visit, choose_references},
+    run::{Service, Tally},
+};
+use crate::store::{Result, StoreError, tree};
+
+/// Bytes of a subobject, of which the first are its counter.
+const SUBOBJECT_BYTES: usize = 16;
+const COUNTER_BYTES: usize = 8;
+/// The pages of every method, in bytes.
+const PAGE_BYTES: usize = 2048;
+/// Objects that are made in one transaction.
+const CHUNK: usize = 10;
+/// The trees on shadow pages: rows are subobjects, by the numbers of object and slot.
+const SUBOBJECTS: usize = 0;
+/// Rows are the references of an object, by its number.
+const REFERENCES: usize = 1;
+
+/// A subobject, by the number of its object and its slot.
+pub(super) type At = (u32, u32);
+
+/// A recovery method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// S1: page locks until the transaction ends; its pages are logged then.
+    SingleLevel,
+    /// S2: page locks until an operation ends; its pages are logged then.
+    TwoLevel,
+    /// S2/PS: page locks until an operation ends; its pages are logged when a transaction ends.
+    TwoLevelDeferred,
+    /// Shadow paging, with a row for each subobject and locks on rows.
+    Shadow,
+}
+
+impl Method {
+    /// Those of the paper.
+    pub const STRATEGIES: [Method; 3] = [Method::SingleLevel, Method::TwoLevel, Method::TwoLevelDeferred];
+    /// All that there are.
+    pub const ALL: [Method; 4] =
+        [Method::SingleLevel, Method::TwoLevel, Method::TwoLevelDeferred, Method::Shadow];
+
+    /// The name that the paper gives it, if it has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::SingleLevel => "S1",
+            Method::TwoLevel => "S2",
+            Method::TwoLevelDeferred => "S2/PS",
+            Method::Shadow => "shadow",
+        }
+    }
+
+    fn strategy(self) -> Option<Strategy> {
+        match self {
+            Method::SingleLevel => Some(Strategy::SingleLevel),
+            Method::TwoLevel => Some(Strategy::TwoLevel),
+            Method::TwoLevelDeferred => Some(Strategy::TwoLevelDeferred),
+            Method::Shadow => None,
+        }
+    }
+}
+
+/// A database that was made and closed, and is measured by copies of it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Its recovery method.
+    pub method: Method,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The objects by their numbers, if they have identities of their own.
+    ids: Vec<ObjectId>,
+}
+
+/// An open database.
+pub struct Place {
+    kind: Kind,
+    method: Method,
+}
+
+enum Kind {
+    Objects { database: ObjectDatabase, ids: Vec<ObjectId>, numbers: HashMap<ObjectId, u32> },
+    Trees(Database),
+}
+
+/// How a database of objects is opened. The paper has a log of operations and a log of pages.
+pub fn object_options(settings: &Objects) -> ObjectOptions {
+    ObjectOptions {
+        create: false,
+        logs: LogShape { shared: false, ..LogShape::default() },
+        page_bytes_min: PAGE_BYTES,
+        pool_bytes: pool_bytes(settings),
+        ..ObjectOptions::default()
+    }
+}
+
+fn tree_options(settings: &Objects) -> Options {
+    Options {
+        create: false,
+        page_bytes_min: PAGE_BYTES,
+        pool_bytes: pool_bytes(settings),
+        ..Options::default()
+    }
+}
+
+fn pool_bytes(settings: &Objects) -> usize {
+    settings.pool_kib as usize * 1024
+}
+
+impl Loaded {
+    /// Makes a database in a directory that holds none. `cancel` ends it early, which then fails.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn make(
+        method: Method,
+        settings: &Objects,
+        options: ObjectOptions,
+        path: PathBuf,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<Loaded> {
+        settings.check()?;
+        let mut rng = Rng::from_seed(seed);
+        let references: Vec<Vec<At>> =
+            (0..settings.objects).map(|object| choose_references(settings, object, &mut rng)).collect();
+        let ids = match method.strategy() {
+            Some(strategy) => {
+                let options = ObjectOptions { create: true, strategy, ..options };
+                make_objects(&ObjectDatabase::open(&path, options)?, settings, &references, cancel)?
+            }
+            None => {
+                let options = Options { create: true, ..tree_options(settings) };
+                make_trees(&Database::open(&path, options)?, settings, &references, cancel)?;
+                Vec::new()
+            }
+        };
+        Ok(Loaded { method, path, ids })
+    }
+
+    /// A copy of it in another directory.
+    pub fn copied_to(&self, path: PathBuf) -> Loaded {
+        Loaded { path, ..self.clone() }
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn open(&self, settings: &Objects, options: ObjectOptions) -> Result<Place> {
+        let kind = match self.method.strategy() {
+            Some(_) => {
+                let ids = self.ids.clone();
+                let numbers = ids.iter().zip(0..).map(|(id, number)| (*id, number)).collect();
+                Kind::Objects { database: ObjectDatabase::open(&self.path, options)?, ids, numbers }
+            }
+            None => Kind::Trees(Database::open(&self.path, tree_options(settings))?),
+        };
+        Ok(Place { kind, method: self.method })
+    }
+}
+
+fn check_canceled(cancel: &AtomicBool) -> Result<()> {
+    match cancel.load(Ordering::Acquire) {
+        true => Err(StoreError::unexpected("canceled")),
+        false => Ok(()),
+    }
+}
+
+fn make_objects(
+    database: &ObjectDatabase,
+    settings: &Objects,
+    references: &[Vec<At>],
+    cancel: &AtomicBool,
+) -> Result<Vec<ObjectId>> {
+    let shape: ObjectShape = PageSize::from_bytes(PAGE_BYTES)
+        .ok_or_else(|| StoreError::unexpected("there are no pages of that size"))?
+        .into();
+    let own = vec![&[0; SUBOBJECT_BYTES][..]; settings.subobjects as usize];
+    let mut ids = Vec::with_capacity(settings.objects as usize);
+    while ids.len() < settings.objects as usize {
+        check_canceled(cancel)?;
+        let mut txn = database.begin()?;
+        for _ in 0..CHUNK.min(settings.objects as usize - ids.len()) {
+            ids.push(txn.create(shape, &own, &[])?);
+        }
+        txn.commit()?;
+    }
+    // References lead to objects that must be there first.
+    for (chunk, references) in ids.chunks(CHUNK).zip(references.chunks(CHUNK)) {
+        check_canceled(cancel)?;
+        let mut txn = database.begin()?;
+        for (object, references) in chunk.iter().zip(references) {
+            let foreign: Vec<Reference> = references
+                .iter()
+                .map(|(other, slot)| Reference { object: ids[*other as usize], slot: *slot })
+                .collect();
+            txn.operate(|operation| operation.set_foreign(*object, &foreign))?;
+        }
+        txn.commit()?;
+    }
+    database.close()?;
+    Ok(ids)
+}
+
+fn make_trees(
+    database: &Database,
+    settings: &Objects,
+    references: &[Vec<At>],
+    cancel: &AtomicBool,
+) -> Result<()> {
+    let mut txn = database.begin(TxnOptions::default())?;
+    for table in [SUBOBJECTS, REFERENCES] {
+        if txn.create_tree()? != tree(table) {
+            return Err(StoreError::unexpected("a new database does not number its trees from 1"));
+        }
+    }
+    txn.commit()?;
+    for (chunk, references) in (0..settings.objects).step_by(CHUNK).zip(references.chunks(CHUNK)) {
+        check_canceled(cancel)?;
+        let mut txn = database.begin(TxnOptions::default())?;
+        txn.lock_tree(tree(SUBOBJECTS), TreeLock::Exclusive)?;
+        for (object, references) in (chunk..).zip(references) {
+            for slot in 0..settings.subobjects {
+                txn.put(tree(SUBOBJECTS), &key((object, slot)), &[0; SUBOBJECT_BYTES])?;
+            }
+            let row: Vec<u8> = references.iter().flat_map(|at| key(*at)).collect();
+            txn.put(tree(REFERENCES), &object.to_be_bytes(), &row)?;
+        }
+        txn.commit()?;
+    }
+    Ok(database.close()?)
+}
+
+fn key((object, slot): At) -> [u8; 8] {
+    (u64::from(object) << 32 | u64::from(slot)).to_be_bytes()
+}
+
+fn references_of(row: &[u8]) -> Vec<At> {
+    let halves: Vec<u32> = row.as_chunks::<4>().0.iter().map(|number| u32::from_be_bytes(*number)).collect();
+    halves.as_chunks::<2>().0.iter().map(|[object, slot]| (*object, *slot)).collect()
+}
+
+/// The counter of a subobject that must be there.
+fn counter(value: Option<&[u8]>, at: At) -> Result<u64> {
+    let counter = value.filter(|value| value.len() == SUBOBJECT_BYTES).and_then(<[u8]>::first_chunk);
+    counter
+        .map(|bytes: &[u8; COUNTER_BYTES]| u64::from_le_bytes(*bytes))
+        .ok_or_else(|| StoreError::unexpected(format!("subobject {} of object {} is not whole", at.1, at.0)))
+}
+
+/// A subobject with one more in its counter.
+fn counted(mut value: Vec<u8>) -> Option<Vec<u8>> {
+    let counter: &mut [u8; COUNTER_BYTES] = value.first_chunk_mut()?;
+    *counter = u64::from_le_bytes(*counter).wrapping_add(1).to_le_bytes();
+    Some(value)
+}
+
+/// The locks of accesses: each subobject once, in their order, and whether exclusively.
+fn locks_of<T: Ord + Copy>(accesses: &[(T, bool)]) -> Vec<(T, bool)> {
+    let mut locks = accesses.to_vec();
+    // Of two on the same subobject the exclusive one comes first.
+    locks.sort_unstable_by_key(|(at, updates)| (*at, !updates));
+    locks.dedup_by_key(|(at, _)| *at);
+    locks
+}
+
+impl Place {
+    /// The recovery method.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The database, if it is one of objects.
+    pub fn objects(&self) -> Option<&ObjectDatabase> {
+        match &self.kind {
+            Kind::Objects { database, .. } => Some(database),
+            Kind::Trees(_) => None,
+        }
+    }
+
+    /// The database, if it is one of trees.
+    pub(super) fn trees(&self) -> Option<&Database> {
+        match &self.kind {
+            Kind::Objects { .. } => None,
+            Kind::Trees(database) => Some(database),
+        }
+    }
+
+    /// Runs a transaction once, until it is durable. `changed` gets what it changes, whether or not it commits.
+    ///
+    /// # Errors
+    /// [`StoreError::Retry`] after a deadlock, and when `stopped`: nothing of it has happened.
+    pub(super) fn attempt(
+        &self,
+        plan: &Plan,
+        service: &Service,
+        stopped: impl Fn() -> bool,
+        changed: &mut Vec<At>,
+    ) -> Result<()> {
+        changed.clear();
+        match &self.kind {
+            Kind::Objects { database, ids, numbers } => {
+                let number = |id: ObjectId| numbers.get(&id).copied().unwrap_or(u32::MAX);
+                attempt_objects(database.begin()?, ids, number, plan, service, stopped, changed)
+            }
+            Kind::Trees(database) => {
+                attempt_trees(database.begin(TxnOptions::default())?, plan, service, stopped, changed)
+            }
+        }
+    }
+
+    /// Compares every subobject with what committed transactions added to it.
+    ///
+    /// # Errors
+    /// The first that differs.
+    pub(super) fn check(&self, settings: &Objects, tally: &Tally) -> Result<()> {
+        let compare = |at: At, counter: u64| match tally.of(at) {
+            added if added == counter => Ok(()),
+            added => Err(StoreError::unexpected(format!(
+                "the invariant is broken: to subobject {} of object {} was added {added}, it has {counter}",
+                at.1, at.0
+            ))),
+        };
+        match &self.kind {
+            Kind::Objects { database, ids, .. } => {
+                let mut txn = database.begin()?;
+                for (number, object) in (0..).zip(ids) {
+                    let values = txn.operate(|operation| {
+                        operation.lock_object(*object, false)?;
+                        (0..settings.subobjects)
+                            .map(|slot| operation.read(Reference { object: *object, slot }))
+                            .collect::<gnomon::Result<Vec<_>>>()
+                    })?;
+                    for (slot, value) in (0..).zip(values) {
+                        compare((number, slot), counter(value.as_deref(), (number, slot))?)?;
+                    }
+                }
+            }
+            Kind::Trees(database) => {
+                let mut txn = database.begin(TxnOptions { read_only: true, ..TxnOptions::default() })?;
+                let mut rows = txn.scan(tree(SUBOBJECTS), KeyRange::all(), Direction::Forward)?;
+                for number in 0..settings.objects {
+                    for slot in 0..settings.subobjects {
+                        let at = (number, slot);
+                        let row = rows.next(&mut txn)?.filter(|row| row.0 == key(at));
+                        compare(at, counter(row.as_ref().map(|row| row.1.as_ref()), at)?)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the database.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn close(self) -> Result<()> {
+        match self.kind {
+            Kind::Objects { database, .. } => database.close()?,
+            Kind::Trees(database) => database.close()?,
+        }
+        Ok(())
+    }
+}
+
+/// What an operation accesses: own subobjects, then those that some of the references lead to.
+fn accesses_of<T: Copy>(visit: &Visit, own: impl Fn(u32) -> T, references: &[T]) -> Vec<(T, bool)> {
+    let own = visit.own.iter().map(|(slot, updates)| (own(*slot), *updates));
+    own.chain(visit.foreign.iter().map(|(reference, updates)| (references[*reference as usize], *updates)))
+        .collect()
+}
+
+/// Of accesses, what is changed.
+fn updates_of<T: Copy>(accesses: &[(T, bool)]) -> impl Iterator<Item = T> {
+    accesses.iter().filter(|(_, updates)| *updates).map(|(at, _)| *at)
+}
+
+fn attempt_objects(
+    mut txn: ObjectTransaction,
+    ids: &[ObjectId],
+    number: impl Fn(ObjectId) -> u32,
+    plan: &Plan,
+    service: &Service,
+    stopped: impl Fn() -> bool,
+    changed: &mut Vec<At>,
+) -> Result<()> {
+    for visit in &plan.visits {
+        if stopped() {
+            return Err(StoreError::Retry);
+        }
+        let id = ids[visit.object as usize];
+        // Known before, so that the operation can lock them before it has pages.
+        let references: Vec<(ObjectId, u32)> = match visit.foreign.is_empty() {
+            true => Vec::new(),
+            false => txn.operate(|operation| {
+                Ok(operation.header(id)?.foreign().map(|at| (at.object, at.slot)).collect())
+            })?,
+        };
+        let accesses = accesses_of(visit, |slot| (id, slot), &references);
+        changed.extend(updates_of(&accesses).map(|(object, slot)| (number(object), slot)));
+        let reference = |((object, slot), updates)| (Reference { object, slot }, updates);
+        let locks: Vec<(Reference, bool)> = locks_of(&accesses).into_iter().map(reference).collect();
+        txn.operate(|operation| {
+            // As a timeout the operation fails; as a deadlock it would be run again, in vain, with its locks kept.
+            operation.lock(&locks).map_err(|error| match error {
+                Error::Deadlock => Error::LockTimeout,
+                error => error,
+            })?;
+            accesses.iter().map(|access| reference(*access)).try_for_each(|(at, updates)| {
+                access(operation, at, updates)?;
+                service.serve();
+                Ok(())
+            })
+        })?;
+    }
+    txn.commit()?;
+    Ok(())
+}
+
+fn attempt_trees(
+    mut txn: Transaction,
+    plan: &Plan,
+    service: &Service,
+    stopped: impl Fn() -> bool,
+    changed: &mut Vec<At>,
+) -> Result<()> {
+    for visit in &plan.visits {
+        if stopped() {
+            return Err(StoreError::Retry);
+        }
+        txn.start_statement()?;
+        let references = match visit.foreign.is_empty() {
+            true => Vec::new(),
+            false => {
+                let key = visit.object.to_be_bytes();
+                references_of(&txn.get_locked(tree(REFERENCES), &key, RowLock::Share)?.unwrap_or_default())
+            }
+        };
+        let accesses = accesses_of(visit, |slot| (visit.object, slot), &references);
+        changed.extend(updates_of(&accesses));
+        for (at, exclusively) in locks_of(&accesses) {
+            lock_row(&mut txn, at, exclusively)?;
+        }
+        for (at, updates) in accesses {
+            let value = lock_row(&mut txn, at, updates)?;
+            if updates {
+                let value = value.and_then(counted).unwrap_or_default();
+                txn.put(tree(SUBOBJECTS), &key(at), &value)?;
+            }
+            service.serve();
+        }
+    }
+    txn.commit()?;
+    Ok(())
+}
+
+/// Reads a subobject, and changes it if it is to.
+fn access(operation: &mut Operation<'_>, at: Reference, updates: bool) -> gnomon::Result<()> {
+    let value = operation.read(at)?;
+    if updates {
+        let value = value.and_then(counted);
+        operation.update(at, value.as_deref())?;
+    }
+    Ok(())
+}
+
+fn lock_row(txn: &mut Transaction, at: At, exclusively: bool) -> Result<Option<Vec<u8>>> {
+    let lock = if exclusively { RowLock::Exclusive } else { RowLock::Share };
+    Ok(txn.get_locked(tree(SUBOBJECTS), &key(at), lock)?)
+}
