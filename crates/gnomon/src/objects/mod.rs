@@ -27,6 +27,10 @@
 //! when a transaction is rolled back, when it goes back to a savepoint, and for all that were running when the database
 //! stopped.
 //!
+//! A subobject that has become shorter may find its room taken when it is to get its value back, and need pages more. The
+//! header of its object keeps room for their places until the transaction ends; an operation that would take that fails
+//! with [`Error::ObjectFull`](crate::Error::ObjectFull).
+//!
 //! # Locks within an operation
 //!
 //! Nobody waits for a lock of level 1 while it holds pages: if one is not free then, the operation is taken back, waits
@@ -42,7 +46,7 @@ mod undo;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use std::{path::Path, time::Duration};
+use std::{collections::HashMap, path::Path, time::Duration};
 
 pub use crate::access::objects::{Header, ObjectShape, Reference};
 pub use crate::lock::LevelWaits;
@@ -135,6 +139,8 @@ struct Inner {
     lock_timeout: Option<Duration>,
     object_waits: WaitCounter,
     repeated_operations: AtomicU64,
+    /// What the headers of objects must have room for, so that running transactions can be undone.
+    owed: Mutex<HashMap<ObjectId, usize>>,
     background: Arc<Background>,
     /// Whether it was closed, and how that ended.
     closed: Mutex<Option<Result<()>>>,
@@ -235,6 +241,7 @@ impl ObjectDatabase {
             lock_timeout: options.lock_timeout,
             object_waits: WaitCounter::default(),
             repeated_operations: AtomicU64::new(0),
+            owed: Mutex::default(),
             background: Arc::default(),
             closed: Mutex::new(None),
             _disks: disks,

@@ -251,6 +251,40 @@ fn an_operation_that_fails_has_done_nothing_and_savepoints_go_back() {
     }
 }
 
+/// What a transaction made shorter can be made longer again, although others have filled the pages and the header.
+#[test]
+fn a_header_keeps_room_for_what_may_be_undone() {
+    for strategy in [Strategy::TwoLevel, Strategy::TwoLevelDeferred] {
+        let disk = SimDisk::new(1);
+        let db = open(&disk, options(strategy, TWO_LOGS), None).unwrap();
+        // A header with room for three data pages more.
+        let other = document(&db, 1, 1);
+        let mut txn = db.begin().unwrap();
+        let references = [Reference { object: other, slot: 0 }; 31];
+        let document = txn.create(PageSize::MIN.into(), &[&[b'.'; 200][..]; 8], &references).unwrap();
+        txn.commit().unwrap();
+        let at = |slot| Reference { object: document, slot };
+        let mut shorter = db.begin().unwrap();
+        shorter.operate(|operation| operation.update(at(0), Some(b"short"))).unwrap();
+        // Its room is taken, and then all that can be had in the header.
+        let mut refused = 0;
+        for (slot, bytes) in [(1, 380), (2, 400), (4, 400), (6, 400)] {
+            let mut longer = db.begin().unwrap();
+            match longer.operate(|operation| operation.update(at(slot), Some(&vec![b'2'; bytes]))) {
+                Err(Error::ObjectFull) => refused += 1,
+                done => drop(done.unwrap()),
+            }
+            longer.commit().unwrap();
+        }
+        assert_eq!(refused, 2);
+        let image = disk.crash_image_everything();
+        shorter.rollback().unwrap();
+        assert_eq!(first_bytes(&db, document, 2), ".2");
+        let db = open(&image, options(strategy, TWO_LOGS), None).unwrap();
+        assert_eq!(first_bytes(&db, document, 2), ".2");
+    }
+}
+
 /// What objects hold, by object and slot.
 type Contents = BTreeMap<ObjectId, BTreeMap<u32, Vec<u8>>>;
 

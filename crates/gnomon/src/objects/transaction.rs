@@ -1,5 +1,7 @@
 //! Transactions on objects, and the operations that they are made of.
 
+use std::{cmp::Ordering, collections::hash_map::Entry};
+
 use super::{
     Inner, OBJECTS, ObjectId, ObjectShape, Reference, SUBOBJECTS,
     undo::{self, Step},
@@ -13,7 +15,7 @@ use crate::{
         GroupCommit,
         logged::{Loser, PageAccess, Strategy, Subtxn, Undo},
     },
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic},
 };
 
 /// A transaction on objects. Dropped without commit, it is rolled back.
@@ -31,11 +33,32 @@ pub struct ObjectTransaction {
     whole: Option<Subtxn>,
     /// What takes its operations back, in their order.
     done: Vec<Done>,
+    /// What headers must have room for, so that it can be undone.
+    owed: Vec<Owed>,
     /// How many savepoints were set, and those that can be gone back to.
     savepoint_count: u64,
     savepoints: Vec<ObjectSavepoint>,
     /// Committed, undone, or given up in the middle.
     is_over: bool,
+}
+
+/// Room in the header of an object, for so many pages or references.
+type Owed = (ObjectId, usize);
+
+/// Gives up room that is not needed any more.
+fn settle(inner: &Inner, owed: &mut Vec<Owed>) {
+    if owed.is_empty() {
+        return;
+    }
+    let mut all = inner.owed.lock();
+    for (object, room) in owed.drain(..) {
+        if let Entry::Occupied(mut entry) = all.entry(object) {
+            *entry.get_mut() -= room;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
 }
 
 /// An operation that has ended.
@@ -64,6 +87,7 @@ pub struct Operation<'a> {
     /// Whether it has used pages.
     has_pages: bool,
     undo: Vec<Step>,
+    owed: Vec<Owed>,
     /// The lock of level 1 that it has to wait for without pages.
     wanted: Option<(Target, Mode)>,
     /// How a use of pages failed, after which there is none.
@@ -139,6 +163,7 @@ impl ObjectTransaction {
             page_locks,
             whole: None,
             done: Vec::new(),
+            owed: Vec::new(),
             savepoint_count: 0,
             savepoints: Vec::new(),
             is_over: false,
@@ -167,7 +192,7 @@ impl ObjectTransaction {
                 Outcome::Done(result) => return Ok(result),
                 Outcome::Failed(error) => return Err(error),
                 Outcome::Again(wanted) => {
-                    self.inner.repeated_operations.fetch_add(1, Ordering::Relaxed);
+                    self.inner.repeated_operations.fetch_add(1, atomic::Ordering::Relaxed);
                     if let Some((target, mode)) = wanted {
                         let inner = self.inner.clone();
                         let wait = inner.wait_options();
@@ -200,11 +225,14 @@ impl ObjectTransaction {
                 locks_objects: two_levels,
                 has_pages: false,
                 undo: Vec::new(),
+                owed: Vec::new(),
                 wanted: None,
                 failed: None,
             };
             let result = body(&mut operation);
-            let Operation { undo, wanted, failed, .. } = operation;
+            let Operation { undo, owed, wanted, failed, .. } = operation;
+            // Until the transaction ends, also if this operation has failed: that is not worth telling apart.
+            self.owed.extend(owed);
             let result = match failed {
                 // Whatever its code made of that.
                 Some(Failure::Deadlock) => Err(Error::Deadlock),
@@ -367,6 +395,7 @@ impl ObjectTransaction {
                 inner.store.last_csn()
             }
         };
+        settle(&inner, &mut self.owed);
         self.locks.release_committed();
         self.page_locks.release_all();
         Ok(csn)
@@ -397,6 +426,7 @@ impl Drop for ObjectTransaction {
     fn drop(&mut self) {
         // Whoever wants to know of errors calls `rollback`.
         let _ = self.undo_all();
+        settle(&self.inner, &mut self.owed);
     }
 }
 
@@ -510,6 +540,22 @@ impl Operation<'_> {
         })
     }
 
+    /// Has the header of an object keep room for so much more than it has to already, so that what was changed can be
+    /// taken back whatever others do. Fails if it has none.
+    fn owe(&mut self, object: ObjectId, more: usize) -> Result<()> {
+        let owed = {
+            let mut all = self.inner.owed.lock();
+            if more > 0 {
+                *all.entry(object).or_default() += more;
+                self.owed.push((object, more));
+            }
+            all.get(&object).copied().unwrap_or_default()
+        };
+        // After it was noted: of two who do so, the later one sees the other's, or what that has left of the room.
+        let room = objects::header(&self.pages, object)?.room();
+        if room < owed { Err(Error::ObjectFull) } else { Ok(()) }
+    }
+
     /// An object's header: its references to foreign subobjects, and how many own ones it has. Its references are what
     /// they are until the operation ends.
     ///
@@ -552,6 +598,12 @@ impl Operation<'_> {
         self.with_pages(|operation| {
             let before = objects::update(&operation.pages, at.object, at.slot, value)?;
             operation.undo.push(Step::Set(at, before.clone()));
+            let bytes = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
+            match bytes(value).cmp(&bytes(before.as_deref())) {
+                Ordering::Equal => {}
+                Ordering::Less => operation.owe(at.object, objects::SPLIT_PAGES)?,
+                Ordering::Greater => operation.owe(at.object, 0)?,
+            }
             Ok(before)
         })
     }
@@ -567,6 +619,7 @@ impl Operation<'_> {
             let slot = objects::append(&operation.pages, object, value)?;
             let at = Reference { object, slot };
             operation.undo.push(Step::Set(at, None));
+            operation.owe(object, 0)?;
             Ok(at)
         })
     }
@@ -579,8 +632,9 @@ impl Operation<'_> {
         self.lock_object(object, true)?;
         self.with_pages(|operation| {
             let before = objects::set_foreign(&operation.pages, object, foreign)?;
+            let fewer = before.len().saturating_sub(foreign.len());
             operation.undo.push(Step::Foreign(object, before));
-            Ok(())
+            operation.owe(object, fewer)
         })
     }
 

@@ -234,6 +234,11 @@ impl<'a> Directory<'a> {
         self.entries.len().checked_sub(1)
     }
 
+    /// For how many more data pages and references, together, there is room.
+    pub(super) fn room(self) -> usize {
+        self.room
+    }
+
     /// Refuses more entries than there is room for.
     pub(super) fn make_room(self, more: usize) -> Result<()> {
         #[cfg(test)]

@@ -36,6 +36,7 @@
 //!
 //! Pages are not merged when subobjects shrink or are removed. No space is kept for what a transaction may have to put
 //! back: a subobject that has shrunk may find its old room taken, and outgrow its page when its change is taken back.
+//! Who does that has to leave room in the header ([`Header::room`]).
 
 mod layout;
 #[cfg(test)]
@@ -51,6 +52,9 @@ use layout::{
     At, Cell, Cells, Directory, Entry, Flaw, cell_bytes, fits_header, push, replace, set_own, space_bytes,
     value_bytes_max, write_data, write_header,
 };
+
+/// So many pages more an object has at most when a subobject outgrows its page.
+pub const SPLIT_PAGES: usize = 2;
 
 /// The sizes of an object's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +118,12 @@ impl Header {
     /// The data pages, in the order of slots.
     pub fn pages(&self) -> impl ExactSizeIterator<Item = PageId> + '_ {
         self.directory().entries().map(|entry| entry.page)
+    }
+
+    /// For how many more data pages and references, together, it has room. To give a subobject another value takes
+    /// [`SPLIT_PAGES`] of it at most.
+    pub fn room(&self) -> usize {
+        self.directory().room()
     }
 
     /// The references to foreign subobjects, in the order in which they were given.
