@@ -1,8 +1,9 @@
-//! A document of which two people change a figure each, at the same time (multilevel-transactions-1991, Fig. 1).
+//! A document of which two people change a figure each, at the same time (Hasse and Weikum: A Performance
+//! Evaluation of Multi-Level Transaction Management, 1991, Fig. 1).
 //!
-//! The document is a complex object. Its parts (paragraphs, figures, a layout of so many lines each) are subobjects, many
-//! on a page. To change a figure is one operation: it changes the figure and every paragraph that refers to it. Operations on
-//! different figures change different parts, on the same pages.
+//! The document is a complex object. Its parts (paragraphs, figures, a layout of so many lines each) are subobjects,
+//! many on a page. To change a figure is one operation: it changes the figure and every paragraph that refers to it.
+//! Operations on different figures change different parts, on the same pages.
 //!
 //! Run it with `cargo run --release -p gnomon --example document`.
 

@@ -1,11 +1,12 @@
-//! Complex objects under multi-level transactions (Weikum, Hasse, Broessler and Muth 1991).
+//! Complex objects under multi-level transactions (Hasse and Weikum: A Performance Evaluation of Multi-Level
+//! Transaction Management, 1991).
 //!
 //! An object is a cluster of pages with its own subobjects and references to subobjects of others (`access/objects`). A
 //! transaction works on objects by *operations* ([`ObjectTransaction::operate`]): a piece of code of the caller's that
 //! reads and changes any number of subobjects, and is atomic by itself. There are two levels:
 //!
-//! - Level 1, objects: an operation locks the subobjects that it reads and changes, or objects as a whole, and the locks
-//!   are kept until the transaction ends.
+//! - Level 1, objects: an operation locks the subobjects that it reads and changes, or objects as a whole, and the
+//!   locks are kept until the transaction ends.
 //! - Level 0, pages: each operation is a subtransaction of the store, with locks on pages until it ends.
 //!
 //! So two transactions that change different subobjects do not wait for each other, although these are on the same
@@ -27,9 +28,9 @@
 //! when a transaction is rolled back, when it goes back to a savepoint, and for all that were running when the database
 //! stopped.
 //!
-//! A subobject that has become shorter may find its room taken when it is to get its value back, and need pages more. The
-//! header of its object keeps room for their places until the transaction ends; an operation that would take that fails
-//! with [`Error::ObjectFull`](crate::Error::ObjectFull).
+//! A subobject that has become shorter may find its room taken when it is to get its value back, and need pages more.
+//! The header of its object keeps room for their places until the transaction ends; an operation that would take that
+//! fails with [`Error::ObjectFull`].
 //!
 //! # Locks within an operation
 //!

@@ -65,8 +65,8 @@ fn first_bytes(db: &ObjectDatabase, document: ObjectId, count: u32) -> String {
     txn.operate(read).unwrap()
 }
 
-/// The example of Fig. 1: the document's pages p, q, r and s have two subobjects each. T1 changes x (T11: on p and q) and
-/// y (T12: on r and s), T2 changes x (T21: on p and r). T2 commits. Returns the document.
+/// The example of Fig. 1: the document's pages p, q, r and s have two subobjects each. T1 changes x (T11: on p and q)
+/// and y (T12: on r and s), T2 changes x (T21: on p and r). T2 commits. Returns the document.
 fn papers_example(db: &ObjectDatabase) -> (ObjectId, Vec<ObjectTransaction>) {
     let document = document(db, 8, 200);
     let [mut t1, mut t2] = [(); 2].map(|()| db.begin().unwrap());

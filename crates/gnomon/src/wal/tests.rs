@@ -338,8 +338,8 @@ fn a_full_disk_is_told_by_ensure_and_the_log_goes_on() {
     model.reopen(&disk, None).unwrap();
 }
 
-/// A log of three segments, of which the tail is in the first, after its second block. The last block has 128 bytes: one
-/// flipped bit makes that none.
+/// A log of three segments, of which the tail is in the first, after its second block. The last block has 128 bytes:
+/// one flipped bit makes that none.
 fn small_log(disk: &SimDisk) -> (Log, Model, Vec<u64>) {
     let mut model = Model::new();
     let log = create(disk).unwrap();

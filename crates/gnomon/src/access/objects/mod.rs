@@ -1,9 +1,10 @@
 //! Complex objects: an object is a cluster of pages with its own subobjects, and references to foreign ones.
 //!
-//! After DASDBS (Weikum and Hasse 1991: "Multi-Level Transaction Management for Complex Objects"). An object is known
-//! by the page of its header, and has data pages beside it. Its own subobjects, of any bytes, have the slots from 0 on
-//! in the order in which they were made; a slot whose subobject was removed stays, and may get one again. References
-//! lead to subobjects of other objects, as a pair of object and slot; nothing is promised about what they lead to.
+//! After DASDBS (Hasse and Weikum: A Performance Evaluation of Multi-Level Transaction Management, 1991, section 3.1).
+//! An object is known by the page of its header, and has data pages beside it. Its own subobjects, of any bytes, have
+//! the slots from 0 on in the order in which they were made; a slot whose subobject was removed stays, and may get one
+//! again. References lead to subobjects of other objects, as a pair of object and slot; nothing is promised about what
+//! they lead to.
 //!
 //! Every call finds and leaves a correct object. One that fails has changed nothing, but for [`free`]. Damaged pages
 //! make errors and nothing worse. As the tree, this module knows nothing of transactions, locks, versions and recovery.
@@ -26,11 +27,11 @@
 //! operation has read until it ends. A [`Header`] is an image of the header's page, and is good for as long as its
 //! holder keeps that from being changed otherwise than by new subobjects.
 //!
-//! Pages are latched one at a time, with one exception: an operation that changes several pages latches the header, then
-//! the data page, then new pages, so that it fails before it changes the first or not at all. It has latched that data
-//! page alone before, and seen that it is one of the object. So if the pages that `P` gives out are locked as they are
-//! asked for, the data page's lock is held by then, and nobody waits for a lock behind a latch. Nor do latches make a
-//! deadlock: who waits for one while holding another holds the header of the object, or pages that nobody else knows.
+//! Pages are latched one at a time, with one exception: an operation that changes several pages latches the header,
+//! then the data page, then new pages, so that it fails before it changes the first or not at all. It has latched that
+//! data page alone before, and seen that it is one of the object. So if the pages that `P` gives out are locked as they
+//! are asked for, the data page's lock is held by then, and nobody waits for a lock behind a latch. Nor do latches make
+//! a deadlock: who waits for one while holding another holds the header of the object, or pages that nobody else knows.
 //!
 //! # Not done
 //!

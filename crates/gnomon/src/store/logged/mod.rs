@@ -1,5 +1,6 @@
-//! The logged store: pages in place, after-images in a sequential log, and undo by operations (multi-level transactions,
-//! Weikum, Hasse, Broessler and Muth 1991, section 2; the log of pages after Elhardt and Bayer's DB Cache, 1984).
+//! The logged store: pages in place, after-images in a sequential log, and undo by operations (Hasse and Weikum: A
+//! Performance Evaluation of Multi-Level Transaction Management, 1991, section 2; the log of pages after Elhardt and
+//! Bayer's DB Cache, 1984).
 //!
 //! Two levels of transactions use it. At level 0, a *subtransaction* ([`subtxn`]) changes pages, under page locks; it
 //! ends (EOS) or never was. At level 1, a transaction is made of subtransactions and ends by a commit (EOT) or is
@@ -14,8 +15,8 @@
 //!
 //! # Where a page is
 //!
-//! 1. *Active*: an incomplete subtransaction has changed it. Its frame in the pool has the new image, the subtransaction
-//!    the one from before (no-steal).
+//! 1. *Active*: an incomplete subtransaction has changed it. Its frame in the pool has the new image, the
+//!    subtransaction the one from before (no-steal).
 //! 2. *In a sphere*: subtransactions that have ended changed it; the sphere has the image of that moment.
 //! 3. *Logged*: a unit of the log has it. When the log is durable up to there, it may be written to its place.
 //! 4. *Placed*: it was written to its place, which is not known to be durable.
@@ -35,15 +36,15 @@
 //!
 //! # Warmstart
 //!
-//! The redo pass ([`open`]) reads the log forward and writes the newest image of each page to its place. The undo pass is
-//! level 1's: it is given the [`Loser`]s, compensates them by subtransactions of their own, newest first, and those leave
-//! records of what they undid. So a crash in the course of it is one more crash: what was compensated durably is not
-//! compensated again, since a subtransaction's number tells whether it is in the log.
+//! The redo pass ([`open`]) reads the log forward and writes the newest image of each page to its place. The undo pass
+//! is level 1's: it is given the [`Loser`]s, compensates them by subtransactions of their own, newest first, and those
+//! leave records of what they undid. So a crash in the course of it is one more crash: what was compensated durably is
+//! not compensated again, since a subtransaction's number tells whether it is in the log.
 //!
 //! # Keeping the log short
 //!
-//! Without checkpoints ([`place`]): when the log is longer than it should be, the pages that its beginning is needed for
-//! are written to their places, and then its first segments are used again. Running transactions go on meanwhile.
+//! Without checkpoints ([`place`]): when the log is longer than it should be, the pages that its beginning is needed
+//! for are written to their places, and then its first segments are used again. Running transactions go on meanwhile.
 //!
 //! # Order of mutexes
 //!

@@ -143,7 +143,8 @@ fn redo_name(file: usize) -> String {
 const OPS_NAME: &str = "ops";
 
 impl LoggedStore {
-    /// Opens the store on a disk, to the end of the redo pass. The losers are to be undone before anything else is done.
+    /// Opens the store on a disk, to the end of the redo pass. The losers are to be undone before anything else is
+    /// done.
     pub fn open_on(disk: &Arc<dyn Disk>, how: Opening) -> Result<(LoggedStore, Vec<Loser>)> {
         let file = match disk.open(FILE, how.create.is_some()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_database()),

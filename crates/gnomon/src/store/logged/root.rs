@@ -1,4 +1,5 @@
-//! The root of a logged store: what opening begins with, in two copies at the head of the file of pages, written in turn.
+//! The root of a logged store: what opening begins with, in two copies at the head of the file of pages, written in
+//! turn.
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the root (8), database
 //! (8), code of the smallest page's size (1), strategy (1), files of the log of pages (1), whether both levels share a

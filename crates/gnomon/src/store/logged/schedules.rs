@@ -1,9 +1,9 @@
 //! Subtransactions, commits, spheres and the giving up of the log under seeded schedules, on a simulated disk.
 //!
 //! Each transaction adds one to a number of its own on two or three pages, by one operation for each pair of pages, and
-//! commits or is undone. Meanwhile spheres are written, pages go to their places, and the log loses its beginning. What a
-//! crash at any moment leaves must have, after the undo pass, each transaction on all of its pages or on none, all that
-//! were acknowledged, and no commit without those before it.
+//! commits or is undone. Meanwhile spheres are written, pages go to their places, and the log loses its beginning. What
+//! a crash at any moment leaves must have, after the undo pass, each transaction on all of its pages or on none, all
+//! that were acknowledged, and no commit without those before it.
 
 use std::collections::BTreeMap;
 

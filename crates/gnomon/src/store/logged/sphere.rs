@@ -1,4 +1,4 @@
-//! Persistence spheres: which changed pages must reach the log together (multilevel-transactions-1991, section 2).
+//! Persistence spheres: which changed pages must reach the log together (Hasse and Weikum 1991, section 2).
 //!
 //! A subtransaction that has ended leaves the pages that it changed in its sphere. If one of them is in another sphere,
 //! or if it has read a page of one, both become one. A sphere is written to the log as a whole, so what is in the log

@@ -1,9 +1,9 @@
 //! The logged store under a small level 1, whose operations change several pages each: a crash at every event, and
 //! what must come of it.
 //!
-//! A page has a number for each transaction, and operations add one to that number on several pages; their inverse takes
-//! it off again, which is right once and wrong twice. Some operations make a page or give one back, and note that in a
-//! page which all share. Several transactions run at a time, in turn.
+//! A page has a number for each transaction, and operations add one to that number on several pages; their inverse
+//! takes it off again, which is right once and wrong twice. Some operations make a page or give one back, and note that
+//! in a page which all share. Several transactions run at a time, in turn.
 //!
 //! `GNOMON_SWEEP_SEEDS` sets how many workloads are swept.
 
