@@ -44,6 +44,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
     shadow::cleaning::EXPERIMENT,
     shadow::snapshot::EXPERIMENT,
     multilevel::disjoint::EXPERIMENT,
+    multilevel::sensitivity::EXPERIMENT,
+    multilevel::foreign::EXPERIMENT,
+    multilevel::sharing::EXPERIMENT,
+    multilevel::warmstart::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 

@@ -77,7 +77,8 @@ impl Tally {
         }
     }
 
-    fn merge(&mut self, other: Tally) {
+    /// Adds what another has.
+    pub fn merge(&mut self, other: Tally) {
         for (at, added) in other.0 {
             *self.0.entry(at).or_default() += added;
         }

@@ -3,13 +3,13 @@
 use super::{
     bench::{
         Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, REFERENCES, RETRY, SECONDS, SERVICE, SKEW,
-        STATED_DMP, SUBOBJECTS, UPDATES, WARM_UP, figure, is_near, times, verdict,
+        STATED_DMP, SUBOBJECTS, UPDATES, WARM_UP, Work, figure, is_near, verdict,
     },
     sweep::{self, DMP, READING_DMP, READING_SECONDS, Sweep},
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, percent},
-    objects::{Measured, Method, Objects},
+    objects::{Measured, Method},
     store::Result,
 };
 
@@ -58,12 +58,16 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::new(settings, lab, sweep::count(settings)?)?;
-    bench.base = Objects { own: settings.number(OWN.name, 0, 1_000)?, ..bench.base };
+    let work = Work {
+        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
+        own: settings.number(OWN.name, 0, 1_000)?,
+        foreign: 0,
+        updates: settings.number(UPDATES.name, 0, 100)?,
+    };
+    let mut bench = Bench::new(settings, lab, work, sweep::count(settings)?)?;
     let sweep = Sweep::measure(settings, &mut bench)?;
-    let comparable = bench.is_as_stated() && bench.base.own == 10;
     Ok(Outcome {
-        claims: claims(&sweep, comparable),
+        claims: claims(&sweep, bench.is_as_stated(10, 0)),
         differences: bench.differences(),
         tables: sweep.tables(),
         figures: sweep.figures("disjoint", "Disjoint complex objects (the paper's Figure 7)"),
@@ -82,7 +86,7 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
     let share = |point: Option<&Measured>| point.map(|point| point.wait_ms() / point.response.mean_ms);
     let shares = [share(two), share(deferred)];
     let ratio = |a: Option<&Measured>, b: Option<&Measured>, figure: fn(&Measured) -> f64| {
-        a.zip(b).map(|(a, b)| times(figure(a), figure(b)))
+        a.zip(b).map(|(a, b)| figure(a) / figure(b))
     };
     let ahead = ratio(deferred, two, |point| point.tps);
     let forces = ratio(deferred, single, |point| point.page_log.per_transaction);

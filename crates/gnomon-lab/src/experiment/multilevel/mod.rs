@@ -7,4 +7,8 @@
 
 mod bench;
 pub mod disjoint;
+pub mod foreign;
+pub mod sensitivity;
+pub mod sharing;
 mod sweep;
+pub mod warmstart;

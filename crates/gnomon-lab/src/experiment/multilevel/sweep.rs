@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::bench::{Bench, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, at, figure, times};
+use super::bench::{Bench, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, at, figure};
 use crate::{
     experiment::{
         ResultTable, Setting, Values, percent,
@@ -52,11 +52,11 @@ pub(super) struct Reading {
 
 impl Reading {
     fn throughput(&self) -> f64 {
-        times(self.deferred.measured.tps, self.single_level.measured.tps)
+        self.deferred.measured.tps / self.single_level.measured.tps
     }
 
     fn response(&self) -> f64 {
-        times(self.single_level.measured.response.mean_ms, self.deferred.measured.response.mean_ms)
+        self.single_level.measured.response.mean_ms / self.deferred.measured.response.mean_ms
     }
 }
 
@@ -99,7 +99,7 @@ impl Sweep {
         Ok(Sweep { points, readings, unserved, methods })
     }
 
-    /// Of two strategies, at the DMP for which most is stated.
+    /// A strategy at the DMP for which most is stated.
     pub fn at_stated(&self, method: Method) -> Option<&Measured> {
         at(&self.points, method, STATED_DMP)
     }
@@ -111,13 +111,13 @@ impl Sweep {
 
     /// For every DMP, how many times as fast a method is as the other.
     pub fn throughput(&self, method: Method, other: Method) -> Vec<f64> {
-        self.of(method).zip(self.of(other)).map(|(a, b)| times(a.tps, b.tps)).collect()
+        self.of(method).zip(self.of(other)).map(|(a, b)| a.tps / b.tps).collect()
     }
 
     /// For every DMP, how many times shorter a method's response time is than the other's.
     pub fn response(&self, method: Method, other: Method) -> Vec<f64> {
         let pairs = self.of(method).zip(self.of(other));
-        pairs.map(|(a, b)| times(b.response.mean_ms, a.response.mean_ms)).collect()
+        pairs.map(|(a, b)| b.response.mean_ms / a.response.mean_ms).collect()
     }
 
     pub fn tables(&self) -> Vec<ResultTable> {
@@ -192,7 +192,7 @@ fn restarts(point: &Measured) -> f64 {
     point.restarted as f64 / point.committed as f64
 }
 
-pub(super) fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
+fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".into(), |rate| percent(rate, 2));
     let rows = points.iter().map(|point| {
         vec![
@@ -237,7 +237,7 @@ pub(super) fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
     }
 }
 
-pub(super) fn log_table(title: String, points: &[&Measured]) -> ResultTable {
+fn log_table(title: String, points: &[&Measured]) -> ResultTable {
     let rows = points.iter().map(|point| {
         vec![
             point.method.name().to_owned(),

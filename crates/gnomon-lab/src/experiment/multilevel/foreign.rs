@@ -1,0 +1,178 @@
+//! `multilevel/foreign`: operations that access foreign subobjects only (the paper's section 3.3 and Figure 9).
+
+use serde::Serialize;
+
+use super::{
+    bench::{
+        Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, Point, REFERENCES, RETRY, SECONDS, SERVICE,
+        SKEW, STATED_DMP, SUBOBJECTS, UPDATES, WARM_UP, Work, figure, is_near, verdict,
+    },
+    sweep::{self, DMP, READING_DMP, READING_SECONDS, Sweep},
+};
+use crate::{
+    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values},
+    objects::{Measured, Method, Objects},
+    store::Result,
+};
+
+const STATED: [&str; 6] = [
+    "S2/PS at DMP 12: 16 times the throughput of S1",
+    "S2/PS at DMP 12: 10 times shorter response times than S1",
+    "S1: considerably more deadlocks than with disjoint objects (here: twice as many a transaction or more)",
+    "the average persistence sphere is not much affected by the DMP (here: within a quarter)",
+    "the largest persistence sphere grows with the DMP, to about 95 pages at DMP 12",
+    "S2 is always outperformed by S2/PS",
+];
+const FOREIGN: Setting =
+    Setting { name: "foreign", help: "subobjects that an operation accesses (f)", full: "10", quick: "4" };
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "multilevel/foreign",
+    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), section 3.3, Figure 9",
+    measures: "transactions on referentially shared subobjects by DMP, for S1, S2 and S2/PS: the same as disjoint",
+    stated: &STATED,
+    settings: &[
+        DMP,
+        SECONDS,
+        WARM_UP,
+        READING_SECONDS,
+        READING_DMP,
+        OBJECTS,
+        SUBOBJECTS,
+        REFERENCES,
+        OPERATIONS,
+        FOREIGN,
+        UPDATES,
+        ORDER,
+        RETRY,
+        SKEW,
+        SERVICE,
+        PROCESSORS,
+        POOL,
+    ],
+    run,
+};
+
+/// Everything that was measured.
+#[derive(Serialize)]
+struct Data {
+    #[serde(flatten)]
+    sweep: Sweep,
+    /// S1 with as many own subobjects instead.
+    disjoint: Point,
+}
+
+fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let work = Work {
+        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
+        own: 0,
+        foreign: settings.number(FOREIGN.name, 0, 100)?,
+        updates: settings.number(UPDATES.name, 0, 100)?,
+    };
+    let mut bench = Bench::new(settings, lab, work, sweep::count(settings)? + 1)?;
+    let sweep = Sweep::measure(settings, &mut bench)?;
+    let own = Objects { own: work.foreign, foreign: 0, ..bench.base.clone() };
+    let dmp = settings.number(READING_DMP.name, 1, 1024)?;
+    let disjoint = bench.measure(Method::SingleLevel, dmp, &own, bench.measured)?;
+    let data = Data { sweep, disjoint };
+    Ok(Outcome {
+        claims: claims(&data, bench.is_as_stated(0, 10)),
+        differences: bench
+            .differences()
+            .into_iter()
+            .chain(["S2, which the paper leaves out here, is shown too".into()])
+            .collect(),
+        tables: data.sweep.tables(),
+        figures: data.sweep.figures("foreign", "Referentially shared subobjects (the paper's Figure 9)"),
+        data: serde_json::to_value(&data).expect("figures are plain fields"),
+    })
+}
+
+fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
+    use Method::{SingleLevel, TwoLevel, TwoLevelDeferred};
+    let Data { sweep, disjoint } = data;
+    let stated = sweep.at_stated(TwoLevelDeferred).zip(sweep.at_stated(SingleLevel));
+    let throughput = stated.map(|(deferred, single)| deferred.tps / single.tps);
+    let response = stated.map(|(deferred, single)| single.response.mean_ms / deferred.response.mean_ms);
+    let restarts = |point: &Measured| point.restarted as f64 / point.committed as f64;
+    let disjoint = restarts(&disjoint.measured);
+    let foreign = sweep.at_stated(SingleLevel).map(restarts);
+    let spheres: Vec<f64> = sweep.of(TwoLevelDeferred).map(|point| point.sphere_pages).collect();
+    let (smallest, largest) =
+        spheres.iter().fold((f64::INFINITY, 0.0), |(min, max), pages| (pages.min(min), pages.max(max)));
+    let maxima: Vec<(usize, u64)> = sweep
+        .of(TwoLevelDeferred)
+        .map(|point| (point.clients, point.sphere_pages_max.unwrap_or_default()))
+        .collect();
+    let at_stated = maxima.iter().find(|point| point.0 == STATED_DMP).map(|point| point.1);
+    let over_two = sweep.throughput(TwoLevelDeferred, TwoLevel);
+    let text = |number: Option<f64>| number.map_or_else(|| "other settings".into(), figure);
+    let list = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(figure).collect::<Vec<_>>().join(", ");
+    let claim = |index: usize, figure, measured, holds| Claim {
+        figure,
+        stated: STATED[index],
+        measured,
+        verdict: verdict(comparable, holds),
+    };
+    vec![
+        claim(
+            0,
+            "throughput",
+            format!("{} times", text(throughput)),
+            throughput.map(|times| is_near(times, 16.0)),
+        ),
+        claim(
+            1,
+            "response time",
+            format!("{} times", text(response)),
+            response.map(|times| is_near(times, 10.0)),
+        ),
+        claim(
+            2,
+            "deadlocks of S1",
+            format!("{} restarts a transaction, {} with disjoint objects", text(foreign), figure(disjoint)),
+            foreign.map(|foreign| foreign >= 2.0 * disjoint),
+        ),
+        claim(3, "average sphere", list(&mut spheres.iter().copied()), Some(largest <= 1.25 * smallest)),
+        claim(
+            4,
+            "largest sphere",
+            list(&mut maxima.iter().map(|point| point.1 as f64)),
+            at_stated.map(|pages| {
+                is_near(pages as f64, 95.0) && maxima.first().is_some_and(|first| first.1 < pages)
+            }),
+        ),
+        claim(
+            5,
+            "S2/PS over S2",
+            list(&mut over_two.iter().copied()),
+            Some(over_two.iter().all(|times| *times >= 1.0)),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        experiment::{Request, Verdict, run},
+        progress::Progress,
+    };
+    use gnomon::sync::Arc;
+
+    #[test]
+    fn a_quick_run_measures_foreign_accesses_beside_own_ones() {
+        let request = Request { quick: true, seed: 5, ..Request::default() };
+        let report = run(&EXPERIMENT, &request, Progress::silent(), &Arc::default()).unwrap();
+        let list = |part: &str| report.data[part].as_array().unwrap().clone();
+        assert_eq!((list("points").len(), list("readings").len(), list("methods").len()), (6, 12, 4));
+        for point in list("points").iter().chain(&list("methods")) {
+            assert_eq!((&point["settings"]["own"], &point["settings"]["foreign"]), (&0.into(), &4.into()));
+            assert!(point["measured"]["tps"].as_f64() > Some(0.0), "{point}");
+        }
+        assert_eq!(report.data["disjoint"]["settings"]["own"], 4);
+        assert_eq!(report.claims.len(), STATED.len());
+        assert!(report.claims.iter().all(|claim| claim.verdict == Verdict::NotComparable));
+    }
+}

@@ -1,0 +1,128 @@
+//! `multilevel/sharing`: more and more foreign accesses among the same number of accesses (the paper's Figure 10).
+
+use super::bench::{
+    Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, REFERENCES, RETRY, SECONDS, SERVICE, SKEW,
+    SUBOBJECTS, Trio, UPDATES, WARM_UP, Work, figure, verdict,
+};
+use crate::{
+    experiment::{
+        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+    },
+    objects::{Method, Objects},
+    store::{Result, StoreError},
+};
+
+const STATED: [&str; 1] = ["the more foreign accesses, the larger the gap between S2/PS and S1"];
+const DMP: Setting = Setting { name: "dmp", help: "degree of multiprogramming", full: "12", quick: "4" };
+const ACCESSES: Setting =
+    Setting { name: "accesses", help: "of an operation, own and foreign (o + f)", full: "10", quick: "4" };
+const FOREIGN: Setting =
+    Setting { name: "foreign", help: "of these, foreign ones (f)", full: "0,2,4,6,8,10", quick: "0,4" };
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "multilevel/sharing",
+    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), section 3.3, Figure 10",
+    measures: "transactions on own and foreign subobjects by the share of these, for S1, S2 and S2/PS",
+    stated: &STATED,
+    settings: &[
+        FOREIGN, ACCESSES, DMP, SECONDS, WARM_UP, OBJECTS, SUBOBJECTS, REFERENCES, OPERATIONS, UPDATES,
+        ORDER, RETRY, SKEW, SERVICE, PROCESSORS, POOL,
+    ],
+    run,
+};
+
+fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let dmp = settings.number(DMP.name, 1, 1024)?;
+    let accesses: u32 = settings.number(ACCESSES.name, 1, 100)?;
+    let foreign: Vec<u32> = settings.list(FOREIGN.name, 0, 100)?;
+    if foreign.iter().any(|foreign| *foreign > accesses) {
+        return Err(StoreError::unexpected(format!("{} is more than {}", FOREIGN.name, ACCESSES.name)));
+    }
+    let work = Work {
+        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
+        own: accesses,
+        foreign: 0,
+        updates: settings.number(UPDATES.name, 0, 100)?,
+    };
+    let mut bench = Bench::new(settings, lab, work, foreign.len() * Method::STRATEGIES.len())?;
+    let mut points = Vec::new();
+    for foreign in foreign {
+        let settings = Objects { own: accesses - foreign, foreign, ..bench.base.clone() };
+        points.push((foreign, Trio::measure(&mut bench, dmp, &settings)?));
+    }
+    let gaps: Vec<f64> = points.iter().map(|(_, trio)| trio.gap()).collect();
+    Ok(Outcome {
+        claims: vec![Claim {
+            figure: "S2/PS over S1",
+            stated: STATED[0],
+            measured: gaps.iter().map(|gap| figure(*gap)).collect::<Vec<_>>().join(", ") + " times",
+            verdict: verdict(bench.is_as_stated(10, 0) && gaps.len() > 1, Some(gaps.is_sorted())),
+        }],
+        differences: bench.differences(),
+        tables: vec![table(&points)],
+        figures: vec![plot(&points)],
+        data: serde_json::json!({ "points": points }),
+    })
+}
+
+fn table(points: &[(u32, Trio)]) -> ResultTable {
+    let row = |(foreign, trio): &(u32, Trio)| [foreign.to_string()].into_iter().chain(trio.cells()).collect();
+    ResultTable {
+        title: "Foreign accesses (f) of an operation".into(),
+        headings: ["f"].into_iter().chain(Trio::HEADINGS).collect(),
+        rows: points.iter().map(row).collect(),
+    }
+}
+
+fn plot(points: &[(u32, Trio)]) -> Figure {
+    let x = Axis { label: "foreign accesses of an operation (f)", scale: Scale::Linear };
+    let curve = |label: &str, figure: fn(&Trio) -> f64| Curve {
+        label: label.into(),
+        points: points.iter().map(|(foreign, trio)| (f64::from(*foreign), figure(trio))).collect(),
+    };
+    let panel = |y: &'static str, curves| Panel { x, y: Axis { label: y, scale: Scale::Linear }, curves };
+    Figure {
+        name: "sharing".into(),
+        title: "Own and foreign accesses (the paper's Figure 10)".into(),
+        panels: vec![
+            panel(
+                "transactions/s",
+                vec![
+                    curve("S1", |trio| trio.single_level.measured.tps),
+                    curve("S2", |trio| trio.two_level.measured.tps),
+                    curve("S2/PS", |trio| trio.deferred.measured.tps),
+                ],
+            ),
+            panel("times the throughput of S1", vec![curve("S2/PS", Trio::gap)]),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        experiment::{Request, run},
+        progress::Progress,
+    };
+    use gnomon::sync::Arc;
+
+    #[test]
+    fn a_quick_run_keeps_the_number_of_accesses() {
+        let request = Request { quick: true, seed: 5, ..Request::default() };
+        let report = run(&EXPERIMENT, &request, Progress::silent(), &Arc::default()).unwrap();
+        let points = report.data["points"].as_array().unwrap();
+        let accesses: Vec<_> = points
+            .iter()
+            .map(|point| &point[1]["single_level"]["settings"])
+            .map(|settings| ["own", "foreign"].map(|name| settings[name].as_u64().unwrap()))
+            .collect();
+        assert_eq!(accesses, [[4, 0], [0, 4]]);
+        let set = vec![("foreign".into(), "5".into())];
+        let request = Request { set, ..request };
+        let error = run(&EXPERIMENT, &request, Progress::silent(), &Arc::default()).err().unwrap();
+        assert_eq!(error.to_string(), "foreign is more than accesses");
+    }
+}
