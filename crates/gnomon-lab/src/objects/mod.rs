@@ -1,5 +1,5 @@
-//! Complex objects: the benchmark of "Multi-Level Transaction Management for Complex Objects" (Weikum and Hasse 1991,
-//! section 3.1) as a workload.
+//! Complex objects: the benchmark of "A Performance Evaluation of Multi-Level Transaction Management" (Hasse and Weikum
+//! 1991, section 3.1) as a workload.
 //!
 //! The database is objects with own subobjects and references to foreign ones ([`Place`], on every recovery method). A
 //! transaction is `c` operations, each on another object, and each accessing `o` own and `f` foreign subobjects, of

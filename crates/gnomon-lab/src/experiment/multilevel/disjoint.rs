@@ -32,7 +32,7 @@ const OWN: Setting =
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "multilevel/disjoint",
-    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), section 3.2, Figure 7",
+    source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.2, Figure 7",
     measures: "transactions on disjoint objects by DMP, for S1, S2 and S2/PS: throughput, response, lock waits, log I/Os",
     stated: &STATED,
     settings: &[

@@ -29,7 +29,7 @@ const FOREIGN: Setting =
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "multilevel/foreign",
-    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), section 3.3, Figure 9",
+    source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.3, Figure 9",
     measures: "transactions on referentially shared subobjects by DMP, for S1, S2 and S2/PS: the same as disjoint",
     stated: &STATED,
     settings: &[

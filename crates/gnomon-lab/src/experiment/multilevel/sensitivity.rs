@@ -28,7 +28,7 @@ const VARY_OPERATIONS: Setting =
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "multilevel/sensitivity",
-    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), section 3.2, Figure 8",
+    source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.2, Figure 8",
     measures: "transactions on disjoint objects by updates, accesses and operations, for S1, S2 and S2/PS",
     stated: &STATED,
     settings: &[

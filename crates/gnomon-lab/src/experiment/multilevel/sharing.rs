@@ -23,7 +23,7 @@ const FOREIGN: Setting =
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "multilevel/sharing",
-    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), section 3.3, Figure 10",
+    source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.3, Figure 10",
     measures: "transactions on own and foreign subobjects by the share of these, for S1, S2 and S2/PS",
     stated: &STATED,
     settings: &[

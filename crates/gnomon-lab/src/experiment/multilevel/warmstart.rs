@@ -49,7 +49,7 @@ const SEGMENT: Setting =
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "multilevel/warmstart",
-    source: "Multi-Level Transaction Management for Complex Objects (Weikum and Hasse 1991), sections 2 and 4",
+    source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), sections 2 and 4",
     measures: "how long a warmstart takes by the length of the log, for one and several files of it, and with a bound",
     stated: &STATED,
     settings: &[
