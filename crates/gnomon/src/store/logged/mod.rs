@@ -546,12 +546,7 @@ impl LoggedStore {
         self.flush()?;
         let all = self.state.lock().spheres.all();
         self.write_spheres(all)?;
-        self.give_up_log(u64::MAX)?;
-        let mut root = self.root.lock();
-        let closed = Root { number: root.number + 1, closed: true, ..root.clone() };
-        closed.write(&*self.file).map_err(|error| self.poison(&error))?;
-        *root = closed;
-        Ok(())
+        self.give_up_log(u64::MAX)
     }
 }
 

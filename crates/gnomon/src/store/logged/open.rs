@@ -181,7 +181,6 @@ impl LoggedStore {
             unit: how.unit,
             strategy: how.strategy,
             logs: how.logs,
-            closed: false,
             first_unit: 1,
             next_id: 1,
             csn: Csn(0),
@@ -259,7 +258,7 @@ impl LoggedStore {
         how: &Opening,
     ) -> Result<(LoggedStore, Vec<Loser>)> {
         // Before anything is appended: what an earlier run left half written is known by its epoch.
-        let mut root = Root { number: root.number + 1, epoch: root.epoch + 1, closed: false, ..root };
+        let mut root = Root { number: root.number + 1, epoch: root.epoch + 1, ..root };
         root.write(&*file)?;
         let (redo, scans) = scan_files(disk, &root)?;
         let mut operations = Operations::default();

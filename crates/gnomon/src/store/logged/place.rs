@@ -219,7 +219,6 @@ impl LoggedStore {
         ops.force(ops.end())?;
         let next = Root {
             number: root.number + 1,
-            closed: false,
             first_unit: start.unit,
             next_id: self.next_id.load(Ordering::Relaxed),
             csn,

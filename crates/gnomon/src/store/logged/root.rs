@@ -3,10 +3,9 @@
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the root (8), database
 //! (8), code of the smallest page's size (1), strategy (1), files of the log of pages (1), whether both levels share a
-//! log (1), whether it was closed (1), 3 bytes of zeros, bytes of a segment (8), first unit that is needed (8), next
-//! number of a transaction or subtransaction (8), last commit before that unit (8), beginning of the log of operations
-//! (8), beginnings of the files of the log of pages (8 each, 16 of them); the checksum (crc32c) of all that in the last
-//! 4 bytes.
+//! log (1), 4 bytes of zeros, bytes of a segment (8), first unit that is needed (8), next number of a transaction or
+//! subtransaction (8), last commit before that unit (8), beginning of the log of operations (8), beginnings of the files
+//! of the log of pages (8 each, 16 of them); the checksum (crc32c) of all that in the last 4 bytes.
 
 use super::{LogShape, Strategy};
 use crate::{
@@ -34,7 +33,6 @@ pub(super) struct Root {
     pub unit: PageSize,
     pub strategy: Strategy,
     pub logs: LogShape,
-    pub closed: bool,
     /// The first unit of the log of pages that is needed.
     pub first_unit: u64,
     pub next_id: u64,
@@ -57,7 +55,7 @@ impl Root {
         put(&self.number.to_le_bytes());
         put(&self.database.to_le_bytes());
         put(&[self.unit.code(), self.strategy.code(), self.logs.redo_files as u8]);
-        put(&[u8::from(self.logs.shared), u8::from(self.closed), 0, 0, 0]);
+        put(&[u8::from(self.logs.shared), 0, 0, 0, 0]);
         for number in [self.logs.segment_bytes, self.first_unit, self.next_id, self.csn.0, self.ops_tail.0] {
             put(&number.to_le_bytes());
         }
@@ -91,7 +89,6 @@ impl Root {
             database: number(24),
             unit,
             strategy,
-            closed: bytes[36] != 0,
             logs: LogShape { redo_files, shared: bytes[35] != 0, segment_bytes: number(40) },
             first_unit: number(48),
             next_id: number(56),
@@ -143,7 +140,6 @@ mod tests {
             unit: PageSize::MIN,
             strategy: Strategy::TwoLevelDeferred,
             logs: LogShape { redo_files: 3, shared: true, segment_bytes: 1 << 20 },
-            closed: true,
             first_unit: 4,
             next_id: 5,
             csn: Csn(6),
@@ -152,7 +148,7 @@ mod tests {
         };
         root.write(&*file).unwrap();
         assert_eq!(Root::read(&*file).unwrap(), Some(root.clone()));
-        let next = Root { number: 2, closed: false, ..root.clone() };
+        let next = Root { number: 2, ..root.clone() };
         next.write(&*file).unwrap();
         assert_eq!(Root::read(&*file).unwrap(), Some(next));
         file.write_at(100, &[1]).unwrap();

@@ -78,7 +78,7 @@ struct Sphere {
 pub(super) struct Taken {
     /// In the order of their numbers.
     pub pages: BTreeMap<u64, After>,
-    /// In the order of their ends.
+    /// In the order of their numbers.
     pub subtxns: Vec<Ended>,
 }
 
