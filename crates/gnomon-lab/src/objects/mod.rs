@@ -196,3 +196,21 @@ impl Objects {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_do_not_go_together_are_refused() {
+        let refused = |settings: Objects| settings.check().unwrap_err().to_string();
+        let small = Objects::small();
+        assert!(small.check().is_ok());
+        assert_eq!(
+            refused(Objects { operations: 31, ..small.clone() }),
+            "31 operations on different objects of 30 objects: at most as many"
+        );
+        assert!(refused(Objects { own: 151, ..small.clone() }).starts_with("151 accesses to own subobjects"));
+        assert!(refused(Objects { foreign: 21, ..small }).starts_with("21 accesses to foreign subobjects"));
+    }
+}

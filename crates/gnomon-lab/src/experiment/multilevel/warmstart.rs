@@ -176,7 +176,7 @@ impl Plan {
                 warmstart_ms: times[(times.len() - 1) / 2].as_secs_f64() * 1e3,
             };
             lab.progress.note(&format!(
-                "{files} files, {} MiB written, {} MiB long: {} ms",
+                "log files: {files}, {} MiB written, {} MiB long: {} ms",
                 figure(point.written_mib),
                 figure(point.log_mib),
                 figure(point.warmstart_ms)
@@ -283,8 +283,8 @@ fn table(all: &[Series]) -> ResultTable {
 fn plot(all: &[Series]) -> Figure {
     let curve = |series: &Series| Curve {
         label: match series.bound_mib {
-            Some(bound) => format!("{} file, {bound} MiB at most", series.files),
-            None => format!("{} log files", series.files),
+            Some(bound) => format!("log files: {}, {bound} MiB at most", series.files),
+            None => format!("log files: {}", series.files),
         },
         points: series.points.iter().map(|point| (point.written_mib, point.warmstart_ms)).collect(),
     };
