@@ -122,7 +122,7 @@ impl Header {
     }
 
     /// For how many more data pages and references, together, it has room. To give a subobject another value takes
-    /// [`SPLIT_PAGES`] of it at most.
+    /// two of it at most.
     pub fn room(&self) -> usize {
         self.directory().room()
     }
