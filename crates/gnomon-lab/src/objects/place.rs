@@ -7,7 +7,7 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use gnomon::{
-    Database, Direction, Error, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
+    Database, Direction, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
     env::Rng,
     objects::{
         LogShape, ObjectDatabase, ObjectId, ObjectOptions, ObjectShape, ObjectTransaction, Operation,
@@ -422,11 +422,7 @@ fn attempt_objects(
         let reference = |((object, slot), updates)| (Reference { object, slot }, updates);
         let locks: Vec<(Reference, bool)> = locks_of(&accesses).into_iter().map(reference).collect();
         txn.operate(|operation| {
-            // As a timeout the operation fails; as a deadlock it would be run again, in vain, with its locks kept.
-            operation.lock(&locks).map_err(|error| match error {
-                Error::Deadlock => Error::LockTimeout,
-                error => error,
-            })?;
+            operation.lock(&locks)?;
             accesses.iter().map(|access| reference(*access)).try_for_each(|(at, updates)| {
                 access(operation, at, updates)?;
                 service.serve();
