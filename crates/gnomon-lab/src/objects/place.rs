@@ -275,9 +275,19 @@ fn counted(mut value: Vec<u8>) -> Option<Vec<u8>> {
     Some(value)
 }
 
+/// Subobjects that are accessed, and whether each is changed.
+type Accesses = Vec<(At, bool)>;
+
+/// What an operation accesses: own subobjects, then those that some of the references lead to.
+fn accesses_of(visit: &Visit, references: &[At]) -> Accesses {
+    let own = visit.own.iter().map(|(slot, updates)| ((visit.object, *slot), *updates));
+    let foreign = visit.foreign.iter().map(|(number, updates)| (references[*number as usize], *updates));
+    own.chain(foreign).collect()
+}
+
 /// The locks of accesses: each subobject once, in their order, and whether exclusively.
-fn locks_of<T: Ord + Copy>(accesses: &[(T, bool)]) -> Vec<(T, bool)> {
-    let mut locks = accesses.to_vec();
+fn locks_of(accesses: &Accesses) -> Accesses {
+    let mut locks = accesses.clone();
     // Of two on the same subobject the exclusive one comes first.
     locks.sort_unstable_by_key(|(at, updates)| (*at, !updates));
     locks.dedup_by_key(|(at, _)| *at);
@@ -320,13 +330,17 @@ impl Place {
         changed.clear();
         match &self.kind {
             Kind::Objects { database, ids, numbers } => {
-                let number = |id: ObjectId| numbers.get(&id).copied().unwrap_or(u32::MAX);
-                attempt_objects(database.begin()?, ids, number, plan, service, stopped, changed)
+                let mut visitor = ObjectVisitor { txn: database.begin()?, ids, numbers };
+                visit_all(&mut visitor, plan, service, stopped, changed)?;
+                visitor.txn.commit()?;
             }
             Kind::Trees(database) => {
-                attempt_trees(database.begin(TxnOptions::default())?, plan, service, stopped, changed)
+                let mut txn = database.begin(TxnOptions::default())?;
+                visit_all(&mut txn, plan, service, stopped, changed)?;
+                txn.commit()?;
             }
         }
+        Ok(())
     }
 
     /// Compares every subobject with what committed transactions added to it.
@@ -384,22 +398,16 @@ impl Place {
     }
 }
 
-/// What an operation accesses: own subobjects, then those that some of the references lead to.
-fn accesses_of<T: Copy>(visit: &Visit, own: impl Fn(u32) -> T, references: &[T]) -> Vec<(T, bool)> {
-    let own = visit.own.iter().map(|(slot, updates)| (own(*slot), *updates));
-    own.chain(visit.foreign.iter().map(|(reference, updates)| (references[*reference as usize], *updates)))
-        .collect()
+/// A transaction that visits objects.
+trait Visitor {
+    /// Where the references of an object lead to.
+    fn references(&mut self, object: u32) -> Result<Vec<At>>;
+    /// An operation: takes the locks, then accesses subobjects, and each access is served.
+    fn operate(&mut self, locks: &Accesses, accesses: &Accesses, service: &Service) -> Result<()>;
 }
 
-/// Of accesses, what is changed.
-fn updates_of<T: Copy>(accesses: &[(T, bool)]) -> impl Iterator<Item = T> {
-    accesses.iter().filter(|(_, updates)| *updates).map(|(at, _)| *at)
-}
-
-fn attempt_objects(
-    mut txn: ObjectTransaction,
-    ids: &[ObjectId],
-    number: impl Fn(ObjectId) -> u32,
+fn visit_all(
+    visitor: &mut impl Visitor,
     plan: &Plan,
     service: &Service,
     stopped: impl Fn() -> bool,
@@ -409,66 +417,51 @@ fn attempt_objects(
         if stopped() {
             return Err(StoreError::Retry);
         }
-        let id = ids[visit.object as usize];
         // Known before, so that the operation can lock them before it has pages.
-        let references: Vec<(ObjectId, u32)> = match visit.foreign.is_empty() {
+        let references = match visit.foreign.is_empty() {
             true => Vec::new(),
-            false => txn.operate(|operation| {
-                Ok(operation.header(id)?.foreign().map(|at| (at.object, at.slot)).collect())
-            })?,
+            false => visitor.references(visit.object)?,
         };
-        let accesses = accesses_of(visit, |slot| (id, slot), &references);
-        changed.extend(updates_of(&accesses).map(|(object, slot)| (number(object), slot)));
-        let reference = |((object, slot), updates)| (Reference { object, slot }, updates);
-        let locks: Vec<(Reference, bool)> = locks_of(&accesses).into_iter().map(reference).collect();
-        txn.operate(|operation| {
+        let accesses = accesses_of(visit, &references);
+        changed.extend(accesses.iter().filter(|(_, updates)| *updates).map(|(at, _)| *at));
+        visitor.operate(&locks_of(&accesses), &accesses, service)?;
+    }
+    Ok(())
+}
+
+/// A transaction on a database of objects.
+struct ObjectVisitor<'a> {
+    txn: ObjectTransaction,
+    ids: &'a [ObjectId],
+    numbers: &'a HashMap<ObjectId, u32>,
+}
+
+impl Visitor for ObjectVisitor<'_> {
+    fn references(&mut self, object: u32) -> Result<Vec<At>> {
+        let id = self.ids[object as usize];
+        let references: Vec<Reference> =
+            self.txn.operate(|operation| Ok(operation.header(id)?.foreign().collect()))?;
+        let at = |reference: Reference| Some((*self.numbers.get(&reference.object)?, reference.slot));
+        let all: Option<Vec<At>> = references.into_iter().map(at).collect();
+        all.ok_or_else(|| StoreError::unexpected(format!("a reference of object {object} leads nowhere")))
+    }
+
+    fn operate(&mut self, locks: &Accesses, accesses: &Accesses, service: &Service) -> Result<()> {
+        let ids = self.ids;
+        let reference = |&((object, slot), updates): &(At, bool)| {
+            (Reference { object: ids[object as usize], slot }, updates)
+        };
+        let locks: Vec<(Reference, bool)> = locks.iter().map(reference).collect();
+        self.txn.operate(|operation| {
             operation.lock(&locks)?;
-            accesses.iter().map(|access| reference(*access)).try_for_each(|(at, updates)| {
+            accesses.iter().map(reference).try_for_each(|(at, updates)| {
                 access(operation, at, updates)?;
                 service.serve();
                 Ok(())
             })
         })?;
+        Ok(())
     }
-    txn.commit()?;
-    Ok(())
-}
-
-fn attempt_trees(
-    mut txn: Transaction,
-    plan: &Plan,
-    service: &Service,
-    stopped: impl Fn() -> bool,
-    changed: &mut Vec<At>,
-) -> Result<()> {
-    for visit in &plan.visits {
-        if stopped() {
-            return Err(StoreError::Retry);
-        }
-        txn.start_statement()?;
-        let references = match visit.foreign.is_empty() {
-            true => Vec::new(),
-            false => {
-                let key = visit.object.to_be_bytes();
-                references_of(&txn.get_locked(tree(REFERENCES), &key, RowLock::Share)?.unwrap_or_default())
-            }
-        };
-        let accesses = accesses_of(visit, |slot| (visit.object, slot), &references);
-        changed.extend(updates_of(&accesses));
-        for (at, exclusively) in locks_of(&accesses) {
-            lock_row(&mut txn, at, exclusively)?;
-        }
-        for (at, updates) in accesses {
-            let value = lock_row(&mut txn, at, updates)?;
-            if updates {
-                let value = value.and_then(counted).unwrap_or_default();
-                txn.put(tree(SUBOBJECTS), &key(at), &value)?;
-            }
-            service.serve();
-        }
-    }
-    txn.commit()?;
-    Ok(())
 }
 
 /// Reads a subobject, and changes it if it is to.
@@ -479,6 +472,31 @@ fn access(operation: &mut Operation<'_>, at: Reference, updates: bool) -> gnomon
         operation.update(at, value.as_deref())?;
     }
     Ok(())
+}
+
+/// A transaction on shadow pages.
+impl Visitor for Transaction {
+    fn references(&mut self, object: u32) -> Result<Vec<At>> {
+        self.start_statement()?;
+        let row = self.get_locked(tree(REFERENCES), &object.to_be_bytes(), RowLock::Share)?;
+        Ok(references_of(&row.unwrap_or_default()))
+    }
+
+    fn operate(&mut self, locks: &Accesses, accesses: &Accesses, service: &Service) -> Result<()> {
+        self.start_statement()?;
+        for (at, exclusively) in locks {
+            lock_row(self, *at, *exclusively)?;
+        }
+        for (at, updates) in accesses {
+            let value = lock_row(self, *at, *updates)?;
+            if *updates {
+                let value = value.and_then(counted).unwrap_or_default();
+                self.put(tree(SUBOBJECTS), &key(*at), &value)?;
+            }
+            service.serve();
+        }
+        Ok(())
+    }
 }
 
 fn lock_row(txn: &mut Transaction, at: At, exclusively: bool) -> Result<Option<Vec<u8>>> {
