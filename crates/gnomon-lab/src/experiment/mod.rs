@@ -3,7 +3,7 @@
 //! - [`EXPERIMENTS`] is the register: name, source, what the source states, settings, and what runs it;
 //! - [`run`] runs one and gives a [`Report`]: for people, as JSON, and with figures ([`plot`]) in a directory;
 //! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
-//! - [`multilevel`]: the experiments of "Multi-Level Transaction Management for Complex Objects";
+//! - [`multilevel`]: the experiments of "A Performance Evaluation of Multi-Level Transaction Management";
 //! - [`operations`]: locks by meaning, this project's own.
 //!
 //! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
@@ -61,9 +61,15 @@ pub struct Experiment {
     pub measures: &'static str,
     /// What the paper (or, where it says so, this project) states.
     pub stated: &'static [&'static str],
-    /// What can be set.
-    pub settings: &'static [Setting],
+    /// What can be set: its own, and what it has in common with others.
+    pub settings: &'static [&'static [Setting]],
     run: fn(&Values, &mut Lab) -> Result<Outcome>,
+}
+
+impl Experiment {
+    fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+        self.settings.iter().copied().flatten()
+    }
 }
 
 /// Something about an experiment that can be set.
@@ -100,10 +106,10 @@ impl Values {
     fn new(experiment: &Experiment, request: &Request) -> Result<Values> {
         let own = |setting: &Setting| if request.quick { setting.quick } else { setting.full };
         let mut values: BTreeMap<&'static str, String> =
-            experiment.settings.iter().map(|setting| (setting.name, own(setting).to_owned())).collect();
+            experiment.settings().map(|setting| (setting.name, own(setting).to_owned())).collect();
         for (name, value) in &request.set {
             let Some(known) = values.get_mut(name.as_str()) else {
-                let names: Vec<_> = experiment.settings.iter().map(|setting| setting.name).collect();
+                let names: Vec<_> = experiment.settings().map(|setting| setting.name).collect();
                 return Err(StoreError::unexpected(format!(
                     "{} has no setting '{name}': it has {}",
                     experiment.name,
@@ -366,7 +372,7 @@ pub fn list() -> String {
         for stated in experiment.stated {
             text += &format!("  stated: {stated}\n");
         }
-        for Setting { name, help, full, quick } in experiment.settings {
+        for Setting { name, help, full, quick } in experiment.settings() {
             text += &format!("  {name}={full} ({quick} if quick): {help}\n");
         }
         text.push('\n');

@@ -165,6 +165,11 @@ impl Measured {
         self.objects.wait_ms + self.pages.map_or(0.0, |pages| pages.wait_ms)
     }
 
+    /// Restarts for each committed transaction.
+    pub fn restarts(&self) -> f64 {
+        self.restarted as f64 / self.committed as f64
+    }
+
     /// Waits of requests, at the level of pages or, if that has no locks, at the other.
     pub fn conflict_rate(&self) -> Option<f64> {
         self.pages.map_or(self.objects.conflict_rate, |pages| pages.conflict_rate)

@@ -1,4 +1,4 @@
-//! What the experiments have in common: their settings, and how a point is measured.
+//! What the experiments have in common: settings, how a point is measured, and what is told of it.
 
 use std::time::Duration;
 
@@ -12,52 +12,56 @@ use crate::{
     store::Result,
 };
 
-pub(super) const SECONDS: Setting = Setting {
+const SECONDS: Setting = Setting {
     name: "seconds",
     help: "measured at each point; 6 are 300 transactions if 12 processors are always busy",
     full: "6",
     quick: "0.2",
 };
-pub(super) const WARM_UP: Setting =
-    Setting { name: "warm-up", help: "seconds before that", full: "0.5", quick: "0.05" };
-pub(super) const OBJECTS: Setting =
-    Setting { name: "objects", help: "of the database", full: "1000", quick: "40" };
-pub(super) const SUBOBJECTS: Setting =
+const WARM_UP: Setting = Setting { name: "warm-up", help: "seconds before that", full: "0.5", quick: "0.05" };
+const OBJECTS: Setting = Setting { name: "objects", help: "of the database", full: "1000", quick: "40" };
+const SUBOBJECTS: Setting =
     Setting { name: "subobjects", help: "own ones of each object", full: "1000", quick: "150" };
-pub(super) const REFERENCES: Setting =
+const REFERENCES: Setting =
     Setting { name: "references", help: "of each object, to foreign subobjects", full: "100", quick: "20" };
-pub(super) const OPERATIONS: Setting = Setting {
+const OPERATIONS: Setting = Setting {
     name: "operations",
     help: "of a transaction, each on another object (c)",
     full: "12",
     quick: "3",
 };
+pub(super) const OWN: Setting =
+    Setting { name: "own", help: "subobjects that an operation accesses (o)", full: "10", quick: "4" };
 pub(super) const UPDATES: Setting =
     Setting { name: "updates", help: "among accesses, in % (u)", full: "20", quick: "20" };
-pub(super) const ORDER: Setting = Setting {
+const ORDER: Setting = Setting {
     name: "order",
     help: "of a transaction's objects: ascending, random",
     full: "ascending",
     quick: "ascending",
 };
-pub(super) const RETRY: Setting = Setting {
+const RETRY: Setting = Setting {
     name: "retry",
     help: "after a deadlock: same, delayed (the same, by up to the time that it has taken), new",
     full: "delayed",
     quick: "same",
 };
-pub(super) const SKEW: Setting = Setting {
+const SKEW: Setting = Setting {
     name: "skew",
     help: "of the 80-20 and the 50-50 rule: normal, two-part",
     full: "normal",
     quick: "normal",
 };
-pub(super) const SERVICE: Setting =
-    Setting { name: "service-ms", help: "of an access, slept", full: "2", quick: "0.2" };
-pub(super) const PROCESSORS: Setting =
+const SERVICE: Setting = Setting { name: "service-ms", help: "of an access, slept", full: "2", quick: "0.2" };
+const PROCESSORS: Setting =
     Setting { name: "processors", help: "that serve accesses", full: "12", quick: "12" };
-pub(super) const POOL: Setting =
+const POOL: Setting =
     Setting { name: "pool-kib", help: "the buffer pool, in KiB", full: "2048", quick: "512" };
+
+/// What [`objects`] reads.
+pub(super) const OBJECT_SETTINGS: &[Setting] = &[OBJECTS, SUBOBJECTS, REFERENCES, OPERATIONS, UPDATES, POOL];
+/// What [`Bench::new`] reads beside these.
+pub(super) const BENCH_SETTINGS: &[Setting] = &[SECONDS, WARM_UP, ORDER, RETRY, SKEW, SERVICE, PROCESSORS];
 
 pub(super) const ORDERS: [(&str, Order); 2] = [("ascending", Order::Ascending), ("random", Order::Random)];
 pub(super) const RETRIES: [(&str, Retry); 3] =
@@ -74,13 +78,24 @@ pub(super) struct Point {
     pub measured: Measured,
 }
 
-/// What the transactions of an experiment do, as [`Objects`] has it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
-    pub operations: u32,
-    pub own: u32,
-    pub foreign: u32,
-    pub updates: u32,
+/// The database, and transactions in which an operation accesses so many own and foreign subobjects. Nothing but the
+/// engine's own work takes time.
+pub(super) fn objects(settings: &Values, own: u32, foreign: u32) -> Result<Objects> {
+    Ok(Objects {
+        objects: settings.number(OBJECTS.name, 1, 1_000_000)?,
+        subobjects: settings.number(SUBOBJECTS.name, 1, 5_000)?,
+        references: settings.number(REFERENCES.name, 0, 100)?,
+        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
+        own,
+        foreign,
+        updates: settings.number(UPDATES.name, 0, 100)?,
+        order: Order::default(),
+        retry: Retry::default(),
+        skew: Skew::default(),
+        service_ms: 0.0,
+        processors: 1,
+        pool_kib: settings.number(POOL.name, 256, u32::MAX)?,
+    })
 }
 
 /// Measures points. Each has a copy of a database that was made once.
@@ -96,22 +111,21 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Reads the settings that all have.
-    pub fn new(settings: &Values, lab: &'a mut Lab, work: Work, total: usize) -> Result<Bench<'a>> {
+    /// Reads the settings that all have. An operation accesses so many own and foreign subobjects.
+    pub fn new(
+        settings: &Values,
+        lab: &'a mut Lab,
+        own: u32,
+        foreign: u32,
+        total: usize,
+    ) -> Result<Bench<'a>> {
         let base = Objects {
-            objects: settings.number(OBJECTS.name, 1, 1_000_000)?,
-            subobjects: settings.number(SUBOBJECTS.name, 1, 5_000)?,
-            references: settings.number(REFERENCES.name, 0, 100)?,
-            operations: work.operations,
-            own: work.own,
-            foreign: work.foreign,
-            updates: work.updates,
             order: settings.words(ORDER.name, &ORDERS)?[0],
             retry: settings.words(RETRY.name, &RETRIES)?[0],
             skew: settings.words(SKEW.name, &SKEWS)?[0],
             service_ms: settings.number(SERVICE.name, 0.0, 86_400.0)?,
             processors: settings.number(PROCESSORS.name, 1, 4_096)?,
-            pool_kib: settings.number(POOL.name, 256, u32::MAX)?,
+            ..objects(settings, own, foreign)?
         };
         Ok(Bench {
             lab,
@@ -237,6 +251,10 @@ pub(super) fn verdict(comparable: bool, holds: Option<bool>) -> Verdict {
     }
 }
 
+/// Of a [`Trio`].
+pub(super) const DMP: Setting =
+    Setting { name: "dmp", help: "degree of multiprogramming", full: "12", quick: "4" };
+
 /// The strategies under the same settings.
 #[derive(Debug, Serialize)]
 pub(super) struct Trio {
@@ -293,7 +311,7 @@ impl Trio {
             single.response.mean_ms / deferred.response.mean_ms,
             single.wait_ms(),
             deferred.wait_ms(),
-            single.restarted as f64 / single.committed as f64,
+            single.restarts(),
         ]
         .map(figure)
     }
@@ -307,6 +325,16 @@ pub(super) fn figure(number: f64) -> String {
         size if size >= 10.0 => format!("{number:.1}"),
         _ => format!("{number:.2}"),
     }
+}
+
+/// Several of them.
+pub(super) fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
+    numbers.into_iter().map(figure).collect::<Vec<_>>().join(", ")
+}
+
+/// A figure at the DMP for which it is stated, if that was measured.
+pub(super) fn stated_figure(number: Option<f64>) -> String {
+    number.map_or_else(|| "other settings".into(), figure)
 }
 
 #[cfg(test)]

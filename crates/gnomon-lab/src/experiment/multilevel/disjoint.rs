@@ -2,13 +2,13 @@
 
 use super::{
     bench::{
-        Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, REFERENCES, RETRY, SECONDS, SERVICE, SKEW,
-        STATED_DMP, SUBOBJECTS, UPDATES, WARM_UP, Work, figure, is_near, verdict,
+        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, STATED_DMP, figure, figures, is_near, stated_figure,
+        verdict,
     },
-    sweep::{self, DMP, READING_DMP, READING_SECONDS, Sweep},
+    sweep::{self, SWEEP_SETTINGS, Sweep},
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, percent},
+    experiment::{Claim, Experiment, Lab, Outcome, Values, percent},
     objects::{Measured, Method},
     store::Result,
 };
@@ -26,8 +26,6 @@ const STATED: [&str; 11] = [
     "pages in a page-level log I/O at DMP 12: 19.9 (S2/PS), 22.3 (S1)",
     "the average persistence sphere shrinks as the DMP grows",
 ];
-const OWN: Setting =
-    Setting { name: "own", help: "subobjects that an operation accesses (o)", full: "10", quick: "4" };
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -35,36 +33,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.2, Figure 7",
     measures: "transactions on disjoint objects by DMP, for S1, S2 and S2/PS: throughput, response, lock waits, log I/Os",
     stated: &STATED,
-    settings: &[
-        DMP,
-        SECONDS,
-        WARM_UP,
-        READING_SECONDS,
-        READING_DMP,
-        OBJECTS,
-        SUBOBJECTS,
-        REFERENCES,
-        OPERATIONS,
-        OWN,
-        UPDATES,
-        ORDER,
-        RETRY,
-        SKEW,
-        SERVICE,
-        PROCESSORS,
-        POOL,
-    ],
+    settings: &[SWEEP_SETTINGS, &[OWN], OBJECT_SETTINGS, BENCH_SETTINGS],
     run,
 };
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let work = Work {
-        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
-        own: settings.number(OWN.name, 0, 1_000)?,
-        foreign: 0,
-        updates: settings.number(UPDATES.name, 0, 100)?,
-    };
-    let mut bench = Bench::new(settings, lab, work, sweep::count(settings)?)?;
+    let own = settings.number(OWN.name, 0, 1_000)?;
+    let mut bench = Bench::new(settings, lab, own, 0, sweep::count(settings)?)?;
     let sweep = Sweep::measure(settings, &mut bench)?;
     Ok(Outcome {
         claims: claims(&sweep, bench.is_as_stated(10, 0)),
@@ -94,7 +69,6 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
     let pages = [deferred, single].map(|point| point.map(|point| point.pages_per_force));
     let spheres: Vec<f64> = sweep.of(TwoLevelDeferred).map(|point| point.sphere_pages).collect();
     let fastest = sweep.of(TwoLevelDeferred).max_by(|a, b| a.tps.total_cmp(&b.tps));
-    let text = |number: Option<f64>| number.map_or_else(|| "other settings".into(), figure);
     let share_text =
         |number: Option<f64>| number.map_or_else(|| "other settings".into(), |share| percent(share, 1));
     let claim = |index: usize, figure, measured, holds| Claim {
@@ -146,20 +120,20 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
         claim(
             6,
             "S2/PS over S2",
-            format!("{} times at DMP {STATED_DMP}", text(ahead)),
+            format!("{} times at DMP {STATED_DMP}", stated_figure(ahead)),
             ahead.map(|ahead| (1.0..1.25).contains(&ahead)),
         ),
         claim(
             7,
             "log I/Os of S2/PS over S1",
-            format!("{} times a transaction", text(forces)),
+            format!("{} times a transaction", stated_figure(forces)),
             forces.map(|forces| is_near(forces, 1.08)),
         ),
-        claim(8, "log I/Os of S2 over S2/PS", text(more), more.map(|more| more >= 3.0)),
+        claim(8, "log I/Os of S2 over S2/PS", stated_figure(more), more.map(|more| more >= 3.0)),
         claim(
             9,
             "pages in a log I/O",
-            format!("{} (S2/PS), {} (S1)", text(pages[0]), text(pages[1])),
+            format!("{} (S2/PS), {} (S1)", stated_figure(pages[0]), stated_figure(pages[1])),
             pages[0].zip(pages[1]).map(|(deferred, single)| {
                 is_near(deferred, 19.9) && is_near(single, 22.3) && deferred < single
             }),
@@ -167,7 +141,7 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
         claim(
             10,
             "average sphere",
-            spheres.iter().map(|pages| figure(*pages)).collect::<Vec<_>>().join(", "),
+            figures(spheres.iter().copied()),
             match spheres[..] {
                 [first, .., last] => Some(last < first),
                 _ => None,

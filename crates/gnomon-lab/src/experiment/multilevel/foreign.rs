@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::{
     bench::{
-        Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, Point, REFERENCES, RETRY, SECONDS, SERVICE,
-        SKEW, STATED_DMP, SUBOBJECTS, UPDATES, WARM_UP, Work, figure, is_near, verdict,
+        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, Point, STATED_DMP, figure, figures, is_near, stated_figure,
+        verdict,
     },
-    sweep::{self, DMP, READING_DMP, READING_SECONDS, Sweep},
+    sweep::{self, READING_DMP, SWEEP_SETTINGS, Sweep},
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values},
@@ -32,25 +32,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.3, Figure 9",
     measures: "transactions on referentially shared subobjects by DMP, for S1, S2 and S2/PS: the same as disjoint",
     stated: &STATED,
-    settings: &[
-        DMP,
-        SECONDS,
-        WARM_UP,
-        READING_SECONDS,
-        READING_DMP,
-        OBJECTS,
-        SUBOBJECTS,
-        REFERENCES,
-        OPERATIONS,
-        FOREIGN,
-        UPDATES,
-        ORDER,
-        RETRY,
-        SKEW,
-        SERVICE,
-        PROCESSORS,
-        POOL,
-    ],
+    settings: &[SWEEP_SETTINGS, &[FOREIGN], OBJECT_SETTINGS, BENCH_SETTINGS],
     run,
 };
 
@@ -64,15 +46,10 @@ struct Data {
 }
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let work = Work {
-        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
-        own: 0,
-        foreign: settings.number(FOREIGN.name, 0, 100)?,
-        updates: settings.number(UPDATES.name, 0, 100)?,
-    };
-    let mut bench = Bench::new(settings, lab, work, sweep::count(settings)? + 1)?;
+    let foreign = settings.number(FOREIGN.name, 0, 100)?;
+    let mut bench = Bench::new(settings, lab, 0, foreign, sweep::count(settings)? + 1)?;
     let sweep = Sweep::measure(settings, &mut bench)?;
-    let own = Objects { own: work.foreign, foreign: 0, ..bench.base.clone() };
+    let own = Objects { own: foreign, foreign: 0, ..bench.base.clone() };
     let dmp = settings.number(READING_DMP.name, 1, 1024)?;
     let disjoint = bench.measure(Method::SingleLevel, dmp, &own, bench.measured)?;
     let data = Data { sweep, disjoint };
@@ -95,9 +72,8 @@ fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
     let stated = sweep.at_stated(TwoLevelDeferred).zip(sweep.at_stated(SingleLevel));
     let throughput = stated.map(|(deferred, single)| deferred.tps / single.tps);
     let response = stated.map(|(deferred, single)| single.response.mean_ms / deferred.response.mean_ms);
-    let restarts = |point: &Measured| point.restarted as f64 / point.committed as f64;
-    let disjoint = restarts(&disjoint.measured);
-    let foreign = sweep.at_stated(SingleLevel).map(restarts);
+    let disjoint = disjoint.measured.restarts();
+    let foreign = sweep.at_stated(SingleLevel).map(Measured::restarts);
     let spheres: Vec<f64> = sweep.of(TwoLevelDeferred).map(|point| point.sphere_pages).collect();
     let (smallest, largest) =
         spheres.iter().fold((f64::INFINITY, 0.0), |(min, max), pages| (pages.min(min), pages.max(max)));
@@ -107,8 +83,6 @@ fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
         .collect();
     let at_stated = maxima.iter().find(|point| point.0 == STATED_DMP).map(|point| point.1);
     let over_two = sweep.throughput(TwoLevelDeferred, TwoLevel);
-    let text = |number: Option<f64>| number.map_or_else(|| "other settings".into(), figure);
-    let list = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(figure).collect::<Vec<_>>().join(", ");
     let claim = |index: usize, figure, measured, holds| Claim {
         figure,
         stated: STATED[index],
@@ -119,26 +93,30 @@ fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
         claim(
             0,
             "throughput",
-            format!("{} times", text(throughput)),
+            format!("{} times", stated_figure(throughput)),
             throughput.map(|times| is_near(times, 16.0)),
         ),
         claim(
             1,
             "response time",
-            format!("{} times", text(response)),
+            format!("{} times", stated_figure(response)),
             response.map(|times| is_near(times, 10.0)),
         ),
         claim(
             2,
             "deadlocks of S1",
-            format!("{} restarts a transaction, {} with disjoint objects", text(foreign), figure(disjoint)),
+            format!(
+                "{} restarts a transaction, {} with disjoint objects",
+                stated_figure(foreign),
+                figure(disjoint)
+            ),
             foreign.map(|foreign| foreign >= 2.0 * disjoint),
         ),
-        claim(3, "average sphere", list(&mut spheres.iter().copied()), Some(largest <= 1.25 * smallest)),
+        claim(3, "average sphere", figures(spheres.iter().copied()), Some(largest <= 1.25 * smallest)),
         claim(
             4,
             "largest sphere",
-            list(&mut maxima.iter().map(|point| point.1 as f64)),
+            figures(maxima.iter().map(|point| point.1 as f64)),
             at_stated.map(|pages| {
                 is_near(pages as f64, 95.0) && maxima.first().is_some_and(|first| first.1 < pages)
             }),
@@ -146,7 +124,7 @@ fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
         claim(
             5,
             "S2/PS over S2",
-            list(&mut over_two.iter().copied()),
+            figures(over_two.iter().copied()),
             Some(over_two.iter().all(|times| *times >= 1.0)),
         ),
     ]

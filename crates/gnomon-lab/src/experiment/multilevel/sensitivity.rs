@@ -2,10 +2,7 @@
 
 use serde::Serialize;
 
-use super::bench::{
-    Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, REFERENCES, RETRY, SECONDS, SERVICE, SKEW,
-    SUBOBJECTS, Trio, UPDATES, WARM_UP, Work, figure, verdict,
-};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Trio, figures, verdict};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
@@ -16,9 +13,6 @@ use crate::{
 };
 
 const STATED: [&str; 1] = ["u, o and c varied: S2 and S2/PS stay ahead of S1"];
-const DMP: Setting = Setting { name: "dmp", help: "degree of multiprogramming", full: "12", quick: "4" };
-const OWN: Setting =
-    Setting { name: "own", help: "subobjects that an operation accesses (o)", full: "10", quick: "4" };
 const VARY_UPDATES: Setting =
     Setting { name: "vary-updates", help: "values of updates", full: "5,20,50", quick: "5,50" };
 const VARY_OWN: Setting = Setting { name: "vary-own", help: "values of own", full: "5,10,20", quick: "2,4" };
@@ -31,26 +25,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.2, Figure 8",
     measures: "transactions on disjoint objects by updates, accesses and operations, for S1, S2 and S2/PS",
     stated: &STATED,
-    settings: &[
-        VARY_UPDATES,
-        VARY_OWN,
-        VARY_OPERATIONS,
-        DMP,
-        SECONDS,
-        WARM_UP,
-        OBJECTS,
-        SUBOBJECTS,
-        REFERENCES,
-        OPERATIONS,
-        OWN,
-        UPDATES,
-        ORDER,
-        RETRY,
-        SKEW,
-        SERVICE,
-        PROCESSORS,
-        POOL,
-    ],
+    settings: &[&[VARY_UPDATES, VARY_OWN, VARY_OPERATIONS, DMP, OWN], OBJECT_SETTINGS, BENCH_SETTINGS],
     run,
 };
 
@@ -63,12 +38,7 @@ struct Varied {
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let dmp = settings.number(DMP.name, 1, 1024)?;
-    let work = Work {
-        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
-        own: settings.number(OWN.name, 0, 1_000)?,
-        foreign: 0,
-        updates: settings.number(UPDATES.name, 0, 100)?,
-    };
+    let own = settings.number(OWN.name, 0, 1_000)?;
     type Change = fn(&mut Objects, u32);
     let parameters: [(&str, Vec<u32>, Change); 3] = [
         ("update probability u, %", settings.list(VARY_UPDATES.name, 0, 100)?, |to, value| {
@@ -78,7 +48,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         ("operations c", settings.list(VARY_OPERATIONS.name, 1, 1_000)?, |to, value| to.operations = value),
     ];
     let values: usize = parameters.iter().map(|(_, values, _)| values.len()).sum();
-    let mut bench = Bench::new(settings, lab, work, values * Method::STRATEGIES.len())?;
+    let mut bench = Bench::new(settings, lab, own, 0, values * Method::STRATEGIES.len())?;
     let mut all = Vec::new();
     for (parameter, values, change) in parameters {
         let mut varied = Varied { parameter, values: Vec::new() };
@@ -89,13 +59,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         }
         all.push(varied);
     }
-    let gaps: Vec<f64> = trios(&all).map(Trio::gap).collect();
+    let gaps = trios(&all).map(Trio::gap);
     let ahead = trios(&all).all(Trio::is_ahead);
     Ok(Outcome {
         claims: vec![Claim {
             figure: "S2/PS over S1",
             stated: STATED[0],
-            measured: gaps.iter().map(|gap| figure(*gap)).collect::<Vec<_>>().join(", ") + " times",
+            measured: figures(gaps) + " times",
             verdict: verdict(bench.is_as_stated(10, 0), Some(ahead)),
         }],
         differences: bench.differences(),

@@ -1,9 +1,6 @@
 //! `multilevel/sharing`: more and more foreign accesses among the same number of accesses (the paper's Figure 10).
 
-use super::bench::{
-    Bench, OBJECTS, OPERATIONS, ORDER, POOL, PROCESSORS, REFERENCES, RETRY, SECONDS, SERVICE, SKEW,
-    SUBOBJECTS, Trio, UPDATES, WARM_UP, Work, figure, verdict,
-};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, Trio, figures, verdict};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
@@ -14,7 +11,6 @@ use crate::{
 };
 
 const STATED: [&str; 1] = ["the more foreign accesses, the larger the gap between S2/PS and S1"];
-const DMP: Setting = Setting { name: "dmp", help: "degree of multiprogramming", full: "12", quick: "4" };
 const ACCESSES: Setting =
     Setting { name: "accesses", help: "of an operation, own and foreign (o + f)", full: "10", quick: "4" };
 const FOREIGN: Setting =
@@ -26,10 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), section 3.3, Figure 10",
     measures: "transactions on own and foreign subobjects by the share of these, for S1, S2 and S2/PS",
     stated: &STATED,
-    settings: &[
-        FOREIGN, ACCESSES, DMP, SECONDS, WARM_UP, OBJECTS, SUBOBJECTS, REFERENCES, OPERATIONS, UPDATES,
-        ORDER, RETRY, SKEW, SERVICE, PROCESSORS, POOL,
-    ],
+    settings: &[&[FOREIGN, ACCESSES, DMP], OBJECT_SETTINGS, BENCH_SETTINGS],
     run,
 };
 
@@ -40,13 +33,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     if foreign.iter().any(|foreign| *foreign > accesses) {
         return Err(StoreError::unexpected(format!("{} is more than {}", FOREIGN.name, ACCESSES.name)));
     }
-    let work = Work {
-        operations: settings.number(OPERATIONS.name, 1, 1_000)?,
-        own: accesses,
-        foreign: 0,
-        updates: settings.number(UPDATES.name, 0, 100)?,
-    };
-    let mut bench = Bench::new(settings, lab, work, foreign.len() * Method::STRATEGIES.len())?;
+    let mut bench = Bench::new(settings, lab, accesses, 0, foreign.len() * Method::STRATEGIES.len())?;
     let mut points = Vec::new();
     for foreign in foreign {
         let settings = Objects { own: accesses - foreign, foreign, ..bench.base.clone() };
@@ -57,7 +44,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         claims: vec![Claim {
             figure: "S2/PS over S1",
             stated: STATED[0],
-            measured: gaps.iter().map(|gap| figure(*gap)).collect::<Vec<_>>().join(", ") + " times",
+            measured: figures(gaps.iter().copied()) + " times",
             verdict: verdict(bench.is_as_stated(10, 0) && gaps.len() > 1, Some(gaps.is_sorted())),
         }],
         differences: bench.differences(),

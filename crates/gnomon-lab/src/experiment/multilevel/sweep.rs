@@ -15,13 +15,13 @@ use crate::{
     store::Result,
 };
 
-pub(super) const DMP: Setting = Setting {
+const DMP: Setting = Setting {
     name: "dmp",
     help: "degrees of multiprogramming (clients that run transactions at once)",
     full: "1,2,4,8,12,16,20",
     quick: "1,4",
 };
-pub(super) const READING_SECONDS: Setting = Setting {
+const READING_SECONDS: Setting = Setting {
     name: "reading-seconds",
     help: "measured at each point of the readings; without served time a third",
     full: "2",
@@ -29,6 +29,9 @@ pub(super) const READING_SECONDS: Setting = Setting {
 };
 pub(super) const READING_DMP: Setting =
     Setting { name: "reading-dmp", help: "of the readings and of all methods", full: "12", quick: "4" };
+
+/// What [`Sweep::measure`] reads.
+pub(super) const SWEEP_SETTINGS: &[Setting] = &[DMP, READING_SECONDS, READING_DMP];
 
 /// Everything that was measured.
 #[derive(Serialize)]
@@ -187,11 +190,6 @@ fn readings_of(
     Ok(readings)
 }
 
-/// Restarts for each committed transaction.
-fn restarts(point: &Measured) -> f64 {
-    point.restarted as f64 / point.committed as f64
-}
-
 fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".into(), |rate| percent(rate, 2));
     let rows = points.iter().map(|point| {
@@ -286,8 +284,8 @@ fn reading_table(title: String, readings: &[Reading]) -> ResultTable {
             figure(single.response.mean_ms),
             figure(deferred.response.mean_ms),
             figure(reading.response()),
-            figure(restarts(single)),
-            figure(restarts(deferred)),
+            figure(single.restarts()),
+            figure(deferred.restarts()),
         ]
     });
     ResultTable {

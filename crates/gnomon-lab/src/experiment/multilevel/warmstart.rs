@@ -12,14 +12,14 @@ use gnomon::{
 };
 use serde::Serialize;
 
-use super::bench::{OBJECTS, OPERATIONS, POOL, REFERENCES, SUBOBJECTS, UPDATES, figure};
+use super::bench::{OBJECT_SETTINGS, OWN, UPDATES, figure, objects};
 use crate::{
     drive::Load,
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    objects::{Loaded, Method, Objects, Order, Place, Retry, Skew, Tally, measure, object_options},
+    objects::{Loaded, Method, Objects, Place, Tally, measure, object_options},
     store::{Result, StoreError},
 };
 
@@ -41,8 +41,6 @@ const BOUND: Setting =
 const RUNS: Setting =
     Setting { name: "runs", help: "of each warmstart, of which the median counts", full: "3", quick: "1" };
 const CLIENTS: Setting = Setting { name: "clients", help: "that write the log", full: "4", quick: "2" };
-const OWN: Setting =
-    Setting { name: "own", help: "subobjects that an operation accesses", full: "10", quick: "4" };
 const SEGMENT: Setting =
     Setting { name: "segment-pages", help: "of a segment of the log, 4 KiB each", full: "256", quick: "16" };
 
@@ -52,10 +50,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "A Performance Evaluation of Multi-Level Transaction Management (Hasse and Weikum 1991), sections 2 and 4",
     measures: "how long a warmstart takes by the length of the log, for one and several files of it, and with a bound",
     stated: &STATED,
-    settings: &[
-        LENGTHS, FILES, BOUND, RUNS, CLIENTS, SEGMENT, OBJECTS, SUBOBJECTS, REFERENCES, OPERATIONS, OWN,
-        UPDATES, POOL,
-    ],
+    settings: &[&[LENGTHS, FILES, BOUND, RUNS, CLIENTS, SEGMENT, OWN], OBJECT_SETTINGS],
     run,
 };
 
@@ -92,20 +87,10 @@ struct Plan {
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let plan = Plan {
+        // Without updates there would be no log.
         settings: Objects {
-            objects: settings.number(OBJECTS.name, 1, 1_000_000)?,
-            subobjects: settings.number(SUBOBJECTS.name, 1, 5_000)?,
-            references: settings.number(REFERENCES.name, 0, 100)?,
-            operations: settings.number(OPERATIONS.name, 1, 1_000)?,
-            own: settings.number(OWN.name, 1, 1_000)?,
-            foreign: 0,
             updates: settings.number(UPDATES.name, 1, 100)?,
-            order: Order::default(),
-            retry: Retry::default(),
-            skew: Skew::default(),
-            service_ms: 0.0,
-            processors: 1,
-            pool_kib: settings.number(POOL.name, 256, u32::MAX)?,
+            ..objects(settings, settings.number(OWN.name, 1, 1_000)?, 0)?
         },
         lengths: settings.list(LENGTHS.name, 1, 1 << 20)?,
         segment_bytes: settings.number::<u64>(SEGMENT.name, 1, 1 << 20)? * 4096,

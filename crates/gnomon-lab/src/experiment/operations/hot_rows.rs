@@ -51,7 +51,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "increments, conditional decrements and upserts of hot rows; bounds by escrow (O'Neil 1986)",
     measures: "TPC-B, transfers, stock and counters: throughput, latency and waits, locks by meaning beside row locks",
     stated: &STATED,
-    settings: &[
+    settings: &[&[
         Setting { name: "clients", help: "of the workloads without work", full: "32", quick: "4" },
         Setting {
             name: "levels",
@@ -77,7 +77,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             full: "none",
             quick: "none",
         },
-    ],
+    ]],
     run,
 };
 

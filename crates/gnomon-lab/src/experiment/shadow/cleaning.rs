@@ -56,7 +56,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Shadow Paging Is Feasible (Ylönen 1995), sections 2.1 and 5, Figure 6",
     measures: "throughput and space over time, with and without the cleaner: TPC-B, and updates on a disk with and without a limit",
     stated: &STATED,
-    settings: &[
+    settings: &[&[
         Setting { name: "seconds", help: "of each run", full: "60", quick: "0.2" },
         Setting { name: "interval", help: "seconds between samples", full: "1", quick: "0.05" },
         Setting { name: "clients", help: "that run transactions at once", full: "8", quick: "2" },
@@ -95,7 +95,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Setting { name: "value-bytes", help: "of each updated row", full: "100", quick: "1000" },
         Setting { name: "updates", help: "of each transaction", full: "4", quick: "2" },
         Setting { name: "pool-mib", help: "the buffer pool, in MiB", full: "30", quick: "4" },
-    ],
+    ]],
     run,
 };
 

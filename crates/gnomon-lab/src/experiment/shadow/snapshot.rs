@@ -51,7 +51,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Shadow Paging Is Feasible (Ylönen 1995), sections 1 and 2.3",
     measures: "TPC-B beside a long reader and a slow backup: throughput, old versions, pages held, the file's length, over time",
     stated: &STATED,
-    settings: &[
+    settings: &[&[
         Setting { name: "seconds", help: "of each of five parts", full: "20", quick: "0.4" },
         Setting { name: "interval", help: "seconds between samples", full: "1", quick: "0.05" },
         Setting { name: "clients", help: "that run transactions at once", full: "8", quick: "2" },
@@ -64,7 +64,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             quick: "4",
         },
         Setting { name: "pool-mib", help: "the buffer pool, in MiB", full: "30", quick: "4" },
-    ],
+    ]],
     run,
 };
 

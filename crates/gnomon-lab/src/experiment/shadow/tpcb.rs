@@ -38,7 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Shadow Paging Is Feasible (Ylönen 1995), sections 2.3, 2.4 and 5, Figures 4 and 5",
     measures: "TPC-B by multiprogramming level: throughput, completion times, aborts, translations, page table, writes",
     stated: &STATED,
-    settings: &[
+    settings: &[&[
         Setting {
             name: "levels",
             help: "multiprogramming levels (clients that run transactions at once)",
@@ -61,7 +61,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             full: "30",
             quick: "4",
         },
-    ],
+    ]],
     run,
 };
 
