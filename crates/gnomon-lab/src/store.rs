@@ -6,8 +6,8 @@
 use std::{error, fmt, path::Path, str::FromStr, time::Duration};
 
 use gnomon::{
-    Applied, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId, TreeLock,
-    TxnOptions, disk::Disk, sync::Arc,
+    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId,
+    TreeLock, TxnOptions, disk::Disk, sync::Arc,
 };
 use serde::Serialize;
 
@@ -221,12 +221,7 @@ impl GnomonStore {
     pub fn create(directory: &Path, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
         let options = Options { pool_bytes, operations: vec![row::family()], ..Options::default() };
         let database = Database::open(directory, options)?;
-        if database.durable_csn().0 != 0 {
-            return Err(StoreError::unexpected(format!(
-                "{} holds a database already: give another directory",
-                directory.display()
-            )));
-        }
+        check_is_new(database.durable_csn(), directory)?;
         GnomonStore::fill(database, tables)
     }
 
@@ -267,6 +262,17 @@ impl GnomonStore {
     /// Closes the database.
     pub fn close(self) -> Result<()> {
         Ok(self.database.close()?)
+    }
+}
+
+/// Fails if something was committed to the database in a directory.
+pub(crate) fn check_is_new(durable: Csn, directory: &Path) -> Result<()> {
+    match durable.0 {
+        0 => Ok(()),
+        _ => Err(StoreError::unexpected(format!(
+            "{} holds a database already: give another directory",
+            directory.display()
+        ))),
     }
 }
 

@@ -5,7 +5,10 @@
 //! tables are made anew and loaded, its clients run in a closed loop, and then its invariant is checked, in this
 //! process once more after closing and opening the database. Whatever fails or is canceled leaves no report.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use gnomon::sync::{
     Arc,
@@ -13,6 +16,7 @@ use gnomon::sync::{
     thread,
 };
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::{
     drive::{Load, Measured},
@@ -105,24 +109,17 @@ pub fn bench<W: Workload>(
     let mut semantic_locks = Some(settings.semantic_locks);
     let (name, measured, invariant) = match &settings.place {
         Place::Process { recovery, pool_mib, dir } => {
-            let temporary;
-            let directory = match dir {
-                Some(directory) => directory,
-                None => {
-                    temporary = tempfile::tempdir().map_err(|error| StoreError::Failed(error.into()))?;
-                    temporary.path()
-                }
-            };
+            let (directory, _temporary) = directory_of(dir.as_deref())?;
             let pool_bytes = pool_mib << 20;
             let store = match recovery {
-                Recovery::Shadow => GnomonStore::create(directory, W::TABLES.len(), pool_bytes)?,
+                Recovery::Shadow => GnomonStore::create(&directory, W::TABLES.len(), pool_bytes)?,
             };
             let store = store.with_semantic_locks(settings.semantic_locks);
             let name = store.name().to_owned();
             let (measured, mut invariant) = run(workload, &store, &load, progress)?;
             store.close()?;
             if invariant.holds {
-                let reopened = GnomonStore::open(directory, pool_bytes)?;
+                let reopened = GnomonStore::open(&directory, pool_bytes)?;
                 invariant = workload.check(&reopened, measured.committed_in_all)?;
                 invariant.detail +=
                     if invariant.holds { ", also after reopening" } else { " after reopening" };
@@ -139,6 +136,15 @@ pub fn bench<W: Workload>(
     };
     let settings = AllSettings { own: workload, common: settings, semantic_locks };
     Ok(Report::new(W::NAME, &name, &settings, seed, &measured, invariant))
+}
+
+/// Where a run has its database: in the given directory, or in a temporary one, which goes with the second.
+pub(crate) fn directory_of(given: Option<&Path>) -> Result<(PathBuf, Option<TempDir>)> {
+    if let Some(path) = given {
+        return Ok((path.into(), None));
+    }
+    let temporary = tempfile::tempdir().map_err(|error| StoreError::Failed(error.into()))?;
+    Ok((temporary.path().into(), Some(temporary)))
 }
 
 fn run<W: Workload>(

@@ -1,26 +1,24 @@
 //! What the workloads of `gnomon bench` are told alike: where, how long, with how many clients.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
+use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
     argument::{parse_measured, parse_time},
+    drive::Load,
     sql::Server,
     store::Recovery,
     workload::{Place, Settings},
 };
 
+/// What every workload is told.
 #[derive(Args)]
-pub struct Common {
-    /// How the database survives a crash: shadow (shadow paging, without a log).
-    ///
-    /// It is the only method as yet.
-    #[arg(long, value_name = "METHOD", default_value_t)]
-    recovery: Recovery,
+pub struct Course {
     /// Clients, a thread each.
     ///
     /// Each runs one transaction after another and waits for each until it is durable; commits of several clients share
-    /// a batch. On a server each has a connection.
+    /// a batch.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients: u16,
     /// How long to measure, in seconds.
@@ -43,7 +41,24 @@ pub struct Common {
     /// Without it, in a temporary directory that is removed afterwards. What is measured is the disk on which the
     /// directory is: a temporary directory in memory has none.
     #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
+    /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What those over tables are told, which run on servers too.
+#[derive(Args)]
+pub struct Common {
+    /// How the database survives a crash: shadow (shadow paging, without a log).
+    ///
+    /// It is the only method as yet.
+    #[arg(long, value_name = "METHOD", default_value_t)]
+    recovery: Recovery,
+    #[command(flatten)]
+    pub course: Course,
     /// Run on a server instead: postgres://USER@HOST:PORT/DATABASE.
     ///
     /// Each operation becomes the SQL statement that an application would write, for Gnomon and PostgreSQL alike; each
@@ -62,11 +77,18 @@ pub struct Common {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
-    /// Print one JSON object.
-    ///
-    /// It goes to standard output on one line; errors and progress stay on standard error.
-    #[arg(long)]
-    pub json: bool,
+}
+
+impl Course {
+    pub fn load(&self, seed: u64, cancel: &Arc<AtomicBool>) -> Load {
+        Load {
+            clients: self.clients.into(),
+            warm_up: Duration::from_secs_f64(self.warm_up),
+            measured: Duration::from_secs_f64(self.seconds),
+            seed,
+            cancel: cancel.clone(),
+        }
+    }
 }
 
 impl Common {
@@ -76,13 +98,13 @@ impl Common {
             None => Place::Process {
                 recovery: self.recovery,
                 pool_mib: self.pool_mib as usize,
-                dir: self.dir.clone(),
+                dir: self.course.dir.clone(),
             },
         };
         Settings {
-            clients: self.clients.into(),
-            warm_up_seconds: self.warm_up,
-            measured_seconds: self.seconds,
+            clients: self.course.clients.into(),
+            warm_up_seconds: self.course.warm_up,
+            measured_seconds: self.course.seconds,
             semantic_locks: self.semantic_locks,
             place,
         }

@@ -1,4 +1,4 @@
-//! `gnomon bench`: workloads, in this process or on a server.
+//! `gnomon bench`: workloads, in this process or, those over tables, on a server.
 
 mod common;
 
@@ -15,14 +15,17 @@ use gnomon::{
 use gnomon_lab::{
     counter::Counter,
     hotspot::Hotspot,
+    objects::{self, Method, Objects},
     progress::Progress,
+    report::Report,
     stock::Stock,
+    store,
     tpcb::Tpcb,
     workload::{self, Workload},
 };
 
 use crate::{Failure, signals};
-use common::Common;
+use common::{Common, Course};
 
 #[derive(Args)]
 pub struct Bench {
@@ -82,6 +85,20 @@ Examples:
   gnomon bench counter --keys 1                           a single counter
   gnomon bench counter --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Counter(Run<Counter>),
+    /// Transactions on complex objects, which refer to each other's parts.
+    ///
+    /// Each transaction is a few operations, each on another object; an operation accesses some of the object's parts
+    /// (its subobjects), changes some of them, and is served for a while at each, which stands for the work of an
+    /// application. At the end every subobject is compared with what was added to it, and once more after closing and
+    /// opening the database.
+    #[command(after_help = "\
+Examples:
+  gnomon bench objects --clients 12                          two levels, 10 s
+  gnomon bench objects --clients 12 --recovery single-level  only page locks
+  gnomon bench objects --clients 12 --own 0 --foreign 10     shared parts
+  gnomon bench objects --clients 12 --service-ms 0           the engine alone
+  gnomon bench objects --recovery shadow --dir objects       keeps the database")]
+    Objects(RunObjects),
 }
 
 /// A workload's own arguments, and those that all have.
@@ -93,29 +110,63 @@ struct Run<W: Args> {
     common: Common,
 }
 
+#[derive(Args)]
+struct RunObjects {
+    #[command(flatten)]
+    workload: Objects,
+    /// How the database survives a crash, and with it how pages are locked.
+    ///
+    /// The first three have a log of operations and a log of pages.
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    recovery: Method,
+    #[command(flatten)]
+    course: Course,
+}
+
 pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
     match &bench.workload {
         Command::Tpcb(run) => run.run(),
         Command::Hotspot(run) => run.run(),
         Command::Stock(run) => run.run(),
         Command::Counter(run) => run.run(),
+        Command::Objects(run) => run.run(),
     }
 }
 
 impl<W: Args + Workload> Run<W> {
     fn run(&self) -> Result<ExitCode, Failure> {
         let Run { workload, common } = self;
+        common.course.run(W::NAME, |seed, cancel| {
+            let mut progress = Progress::on_stderr("loading");
+            workload::bench(workload, &common.settings(), seed, &mut progress, cancel)
+        })
+    }
+}
+
+impl RunObjects {
+    fn run(&self) -> Result<ExitCode, Failure> {
+        let RunObjects { workload, recovery, course } = self;
+        course.run("objects", |seed, cancel| {
+            objects::bench(workload, *recovery, &course.load(seed, cancel), course.dir.as_deref())
+        })
+    }
+}
+
+impl Course {
+    /// Runs a workload until it has a report or is interrupted, and prints the report.
+    fn run(
+        &self,
+        name: &str,
+        bench: impl FnOnce(u64, &Arc<AtomicBool>) -> store::Result<Report>,
+    ) -> Result<ExitCode, Failure> {
         let cancel = Arc::new(AtomicBool::new(false));
         let canceled = cancel.clone();
         signals::on_stop(move || canceled.store(true, Ordering::Release))
             .map_err(|error| Failure::new("cannot listen to signals", error))?;
         // A seed that people can read and type.
-        let seed = common.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
-        let mut progress = Progress::on_stderr("loading");
-        let report = workload::bench(workload, &common.settings(), seed, &mut progress, &cancel)
-            .map_err(|error| Failure::new(format!("bench {}", W::NAME), error))?;
-        drop(progress);
-        if common.json {
+        let seed = self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
+        let report = bench(seed, &cancel).map_err(|error| Failure::new(format!("bench {name}"), error))?;
+        if self.json {
             println!("{}", report.to_json());
         } else {
             println!("{report}");

@@ -1,6 +1,6 @@
 //! `gnomon bench`: its reports and exit codes, in this process and on a server.
 
-use crate::harness::{Ran, Served, gnomon, run};
+use crate::harness::{Ran, Served, gnomon, run, text};
 
 const SHORT: [&str; 6] = ["--seconds", "0.3", "--warm-up", "0.1", "--clients", "4"];
 
@@ -50,6 +50,36 @@ fn workloads_report_what_they_did_in_this_process() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.contains("hotspot on gnomon\nsettings: accounts 100, "), "{}", ran.stdout);
     assert!(ran.stdout.contains("| refused |") && ran.stdout.contains("invariant holds: "), "{}", ran.stdout);
+}
+
+#[test]
+fn complex_objects_report_what_was_done_to_them_under_every_recovery_method() {
+    let small = "objects --objects 30 --subobjects 60 --references 20 --operations 3 --own 3 --foreign 2 --service-ms 0.1";
+    let small: Vec<&str> = small.split(' ').collect();
+    for recovery in ["single-level", "two-level", "two-level-deferred", "shadow"] {
+        let report = report(&small, &["--recovery", recovery]);
+        assert_eq!((&report["store"], &report["settings"]["recovery"]), (&"gnomon".into(), &recovery.into()));
+        assert_eq!((&report["settings"]["foreign"], &report["settings"]["updates"]), (&2.into(), &20.into()));
+        let detail = report["invariant"]["detail"].as_str().unwrap();
+        assert!(detail.ends_with("also after reopening"), "{detail}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let kept = directory.path().join("objects");
+    let keep = ["--dir", text(&kept)];
+    let ran = bench(&small, &keep);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("objects on gnomon\nsettings: clients 4, "), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("| lock wait |") && ran.stdout.contains("invariant holds: "),
+        "{}",
+        ran.stdout
+    );
+    let again = bench(&small, &keep);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.ends_with("holds a database already: give another directory\n"), "{}", again.stderr);
+    let impossible = bench(&["objects", "--objects", "3"], &[]);
+    assert_eq!(impossible.code, Some(1));
+    assert!(impossible.stderr.contains("12 operations on different objects of 3"), "{}", impossible.stderr);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! The database is objects with own subobjects and references to foreign ones ([`Place`], on every recovery method). A
 //! transaction is `c` operations, each on another object, and each accessing `o` own and `f` foreign subobjects, of
-//! which it changes some (`choose.rs`). Clients run transactions in a closed loop for a given time ([`measure`]).
+//! which it changes some (`choose.rs`). Clients run transactions in a closed loop for a given time ([`measure`], and
+//! [`bench()`] from the database to the report).
 //!
 //! Each access takes a service time, which is slept while the operation has its pages; at most so many sleep at a time
 //! as there are processors. So a few real processors show what many would, as long as the engine's own work is little
@@ -15,6 +16,7 @@
 //! What the paper leaves open is a setting: the order of a transaction's objects, what follows a deadlock, and what its
 //! linear transformation of a normal distribution is.
 
+mod bench;
 mod choose;
 mod place;
 mod run;
@@ -27,6 +29,7 @@ use crate::{
     store::{Result, StoreError},
 };
 
+pub use bench::bench;
 pub use place::{Loaded, Method, Place, object_options};
 pub use run::{Level, Measured, Response, Tally, measure};
 
@@ -34,6 +37,8 @@ pub use run::{Level, Measured, Response, Tally, measure};
 #[derive(Clone, Debug, Args, Serialize)]
 pub struct Objects {
     /// Objects.
+    ///
+    /// With the default settings each takes 20 KiB.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub objects: u32,
     /// Own subobjects of each object.
@@ -62,15 +67,23 @@ pub struct Objects {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u32).range(0..=100))]
     pub foreign: u32,
     /// How probable it is that an access is an update, in percent (u).
+    ///
+    /// An update adds one to a counter in the subobject.
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = value_parser!(u32).range(0..=100))]
     pub updates: u32,
     /// The order of a transaction's objects.
+    ///
+    /// Where all have the same order, few deadlocks are left.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     pub order: Order,
     /// What follows a deadlock.
+    ///
+    /// The attempt counts as aborted, and the latency runs from the first one.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub retry: Retry,
     /// How the rules choose.
+    ///
+    /// By the 80-20 rule 20 % of the objects get 80 % of the choices, by the 50-50 rule half of the subobjects half.
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub skew: Skew,
     /// Service time of an access, in milliseconds.
@@ -84,6 +97,8 @@ pub struct Objects {
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = value_parser!(u32).range(1..=4_096))]
     pub processors: u32,
     /// The buffer pool, in KiB.
+    ///
+    /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "KIB", default_value_t = 2048, value_parser = value_parser!(u32).range(256..))]
     pub pool_kib: u32,
 }

@@ -6,6 +6,7 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
+use clap::ValueEnum;
 use gnomon::{
     Database, Direction, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
     env::Rng,
@@ -22,7 +23,7 @@ use super::{
     choose::{Plan, Visit, choose_references},
     run::{Service, Tally},
 };
-use crate::store::{Result, StoreError, tree};
+use crate::store::{Result, StoreError, check_is_new, tree};
 
 /// Bytes of a subobject, of which the first are its counter.
 const SUBOBJECT_BYTES: usize = 16;
@@ -40,7 +41,7 @@ const REFERENCES: usize = 1;
 pub(super) type At = (u32, u32);
 
 /// A recovery method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// S1: page locks until the transaction ends; its pages are logged then.
@@ -48,6 +49,7 @@ pub enum Method {
     /// S2: page locks until an operation ends; its pages are logged then.
     TwoLevel,
     /// S2/PS: page locks until an operation ends; its pages are logged when a transaction ends.
+    #[default]
     TwoLevelDeferred,
     /// Shadow paging, with a row for each subobject and locks on rows.
     Shadow,
@@ -146,11 +148,15 @@ impl Loaded {
         let ids = match method.strategy() {
             Some(strategy) => {
                 let options = ObjectOptions { create: true, strategy, ..options };
-                make_objects(&ObjectDatabase::open(&path, options)?, settings, &references, cancel)?
+                let database = ObjectDatabase::open(&path, options)?;
+                check_is_new(database.durable_csn(), &path)?;
+                make_objects(&database, settings, &references, cancel)?
             }
             None => {
                 let options = Options { create: true, ..tree_options(settings) };
-                make_trees(&Database::open(&path, options)?, settings, &references, cancel)?;
+                let database = Database::open(&path, options)?;
+                check_is_new(database.durable_csn(), &path)?;
+                make_trees(&database, settings, &references, cancel)?;
                 Vec::new()
             }
         };
@@ -343,17 +349,20 @@ impl Place {
         Ok(())
     }
 
-    /// Compares every subobject with what committed transactions added to it.
+    /// Compares every subobject with what committed transactions added to it; tells of the first that differs.
     ///
     /// # Errors
-    /// The first that differs.
-    pub(super) fn check(&self, settings: &Objects, tally: &Tally) -> Result<()> {
-        let compare = |at: At, counter: u64| match tally.of(at) {
-            added if added == counter => Ok(()),
-            added => Err(StoreError::unexpected(format!(
-                "the invariant is broken: to subobject {} of object {} was added {added}, it has {counter}",
-                at.1, at.0
-            ))),
+    /// Those of the database.
+    pub(super) fn compare(&self, settings: &Objects, tally: &Tally) -> Result<Option<String>> {
+        let mut broken = None;
+        let mut compare = |at: At, counter: u64| {
+            let added = tally.of(at);
+            if added != counter && broken.is_none() {
+                broken = Some(format!(
+                    "to subobject {} of object {} was added {added}, it has {counter}",
+                    at.1, at.0
+                ));
+            }
         };
         match &self.kind {
             Kind::Objects { database, ids, .. } => {
@@ -366,7 +375,7 @@ impl Place {
                             .collect::<gnomon::Result<Vec<_>>>()
                     })?;
                     for (slot, value) in (0..).zip(values) {
-                        compare((number, slot), counter(value.as_deref(), (number, slot))?)?;
+                        compare((number, slot), counter(value.as_deref(), (number, slot))?);
                     }
                 }
             }
@@ -377,12 +386,12 @@ impl Place {
                     for slot in 0..settings.subobjects {
                         let at = (number, slot);
                         let row = rows.next(&mut txn)?.filter(|row| row.0 == key(at));
-                        compare(at, counter(row.as_ref().map(|row| row.1.as_ref()), at)?)?;
+                        compare(at, counter(row.as_ref().map(|row| row.1.as_ref()), at)?);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(broken)
     }
 
     /// Closes the database.

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     drive::Load,
+    report::Invariant,
     store::{Result, StoreError},
 };
 
@@ -68,24 +69,34 @@ impl Service {
 
 /// What committed transactions have added to each subobject; the others have nothing.
 #[derive(Debug, Default)]
-pub struct Tally(HashMap<At, u64>);
+pub struct Tally {
+    transactions: u64,
+    added: HashMap<At, u64>,
+}
 
 impl Tally {
     fn add(&mut self, changed: &[At]) {
+        self.transactions += 1;
         for at in changed {
-            *self.0.entry(*at).or_default() += 1;
+            *self.added.entry(*at).or_default() += 1;
         }
+    }
+
+    /// Committed transactions.
+    pub fn transactions(&self) -> u64 {
+        self.transactions
     }
 
     /// Adds what another has.
     pub fn merge(&mut self, other: Tally) {
-        for (at, added) in other.0 {
-            *self.0.entry(at).or_default() += added;
+        self.transactions += other.transactions;
+        for (at, added) in other.added {
+            *self.added.entry(at).or_default() += added;
         }
     }
 
     pub(super) fn of(&self, at: At) -> u64 {
-        self.0.get(&at).copied().unwrap_or_default()
+        self.added.get(&at).copied().unwrap_or_default()
     }
 }
 
@@ -126,6 +137,9 @@ pub struct Measured {
     pub pages_per_force: f64,
     /// Pages written for a committed transaction, to logs, to their places and elsewhere.
     pub pages_written: f64,
+    /// Response times of the committed transactions, in microseconds.
+    #[serde(skip)]
+    pub response_us: Histogram<u64>,
 }
 
 /// Response times.
@@ -261,16 +275,39 @@ pub fn measure(place: &Place, settings: &Objects, load: &Load) -> Result<(Measur
         all.tally.merge(one.tally);
         all.response_us.add(&one.response_us).expect("all histograms have the same bounds");
     }
-    Ok((measured(place.method(), load.clients, &before, &after, &all.response_us), all.tally))
+    Ok((measured(place.method(), load.clients, &before, &after, all.response_us), all.tally))
 }
 
 impl Tally {
     /// Compares every subobject of a database with what was added to it.
     ///
     /// # Errors
+    /// Those of the database.
+    pub fn invariant(&self, place: &Place, settings: &Objects) -> Result<Invariant> {
+        let broken = place.compare(settings, self)?;
+        Ok(Invariant {
+            holds: broken.is_none(),
+            detail: broken.unwrap_or_else(|| {
+                let changes: u64 = self.added.values().sum();
+                format!(
+                    "{} committed transactions made the {changes} changes that are stored",
+                    self.transactions
+                )
+            }),
+        })
+    }
+
+    /// The same.
+    ///
+    /// # Errors
     /// The first that differs.
     pub fn check(&self, place: &Place, settings: &Objects) -> Result<()> {
-        place.check(settings, self)
+        match self.invariant(place, settings)? {
+            Invariant { holds: true, .. } => Ok(()),
+            Invariant { detail, .. } => {
+                Err(StoreError::unexpected(format!("the invariant is broken: {detail}")))
+            }
+        }
     }
 }
 
@@ -384,7 +421,7 @@ fn measured(
     clients: usize,
     before: &Counts,
     after: &Counts,
-    response_us: &Histogram<u64>,
+    response_us: Histogram<u64>,
 ) -> Measured {
     let of = |count: fn(&Counts) -> u64| count(after) - count(before);
     let seconds = (after.at - before.at).as_secs_f64();
@@ -428,6 +465,7 @@ fn measured(
         sphere_pages_max: has_levels.then_some(after.unit_pages_max),
         pages_per_force: ratio(of(|counts| counts.unit_pages), of(|counts| counts.page_forces)),
         pages_written: per_transaction(of(|counts| counts.pages_written) as f64),
+        response_us,
     }
 }
 
@@ -468,11 +506,11 @@ mod tests {
             let place = loaded.open(&settings, options).unwrap();
             tally.check(&place, &settings).unwrap();
             // One more than was added, to a subobject that was changed and to one that was not.
-            for at in [*tally.0.keys().next().unwrap(), (0, 0)] {
-                *tally.0.entry(at).or_default() += 1;
+            for at in [*tally.added.keys().next().unwrap(), (0, 0)] {
+                *tally.added.entry(at).or_default() += 1;
                 let error = tally.check(&place, &settings).unwrap_err().to_string();
                 assert!(error.starts_with("the invariant is broken"), "{error}");
-                *tally.0.get_mut(&at).unwrap() -= 1;
+                *tally.added.get_mut(&at).unwrap() -= 1;
             }
         }
     }
