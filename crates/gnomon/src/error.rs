@@ -130,6 +130,8 @@ pub enum Error {
     },
     /// The transaction has done something that does not survive in a prepared one; the text says what.
     CannotPrepare(&'static str),
+    /// The database's recovery method does not have it; the text says what.
+    Unsupported(&'static str),
     /// No space for the transaction; the database goes on without it.
     DiskFull,
     /// The operating system failed a call before anything depended on it.
@@ -188,6 +190,7 @@ impl Error {
             | Error::NoSuchGid(_)
             | Error::GidTooLong { .. }
             | Error::CannotPrepare(_)
+            | Error::Unsupported(_)
             | Error::BadOption(_)
             | Error::NotADatabase { .. }
             | Error::DiskMissing { .. }
@@ -279,6 +282,10 @@ impl fmt::Display for Error {
                 write!(f, "{max} transactions are prepared, and no more are allowed: end some of them")
             }
             Error::CannotPrepare(what) => write!(f, "a transaction that {what} cannot be prepared"),
+            Error::Unsupported(what) => write!(
+                f,
+                "a database that recovers by a log of pages has no {what}"
+            ),
             Error::DiskFull => {
                 f.write_str("no space left for this transaction: free disk space, then try again")
             }

@@ -37,14 +37,15 @@ pub use error::{Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
 pub use page::PageSize;
+pub use store::logged::{LogShape, Strategy};
 pub use store::shadow::{
     Activity, Backup, BackupHeader, BackupId, DiskInfo, Finding, RestorePhase, ScrubReport, Severity,
     check_backup, read_header as read_backup_header,
 };
 pub use txn::{
     Applied, Cursor, Database, Direction, GID_BYTES_MAX, Isolation, KeyRange, NOTE_BYTES_MAX, Options,
-    PreparedInfo, PreparedTransaction, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock,
-    TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify,
+    PreparedInfo, PreparedTransaction, Recovery, Restored, RowLock, Savepoint, Stats, Ticket, Transaction,
+    TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

@@ -139,6 +139,12 @@ impl Pin {
         latch.is_some().then_some(WriteLatch { latch, pin: self })
     }
 
+    /// The same, unless somebody has it latched.
+    pub fn try_write(self) -> Option<WriteLatch> {
+        let latch = Latch::try_write_arc(&self.0.latch)?;
+        latch.is_some().then_some(WriteLatch { latch, pin: self })
+    }
+
     /// Replaces the image.
     fn replace(&self, page: Arc<Page>) {
         *Latch::write_arc(&self.0.latch) = Some(page);

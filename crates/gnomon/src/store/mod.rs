@@ -3,16 +3,18 @@
 //! Reading and writing are two traits, so that a read path cannot allocate. A guard is a latch: short, for
 //! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
 
+mod any;
 mod durable;
 pub mod logged;
 pub mod shadow;
 
+pub use any::{Store, StoreStats};
 pub use durable::{Durability, GroupCommit};
 
 use std::ops::{Deref, DerefMut};
 
 use crate::{
-    Result,
+    Error, Result,
     page::{Page, PageId, PageKind, PageSize},
     sync::Arc,
 };
@@ -43,6 +45,16 @@ pub trait PageWrite: PageRead {
     }
     /// Gives a page back. Nothing may point to it any more.
     fn free(&self, guard: Self::WriteGuard) -> Result<()>;
+}
+
+/// Fails if a store whose smallest pages have the size `unit` can have none of `size`.
+fn check_page_size(unit: PageSize, size: PageSize) -> Result<()> {
+    if size >= unit {
+        return Ok(());
+    }
+    Err(Error::BadOption(format!(
+        "pages of {size} are smaller than the smallest of this database, {unit}: ask for larger ones, or create a database with a smaller page_bytes_min"
+    )))
 }
 
 /// A latched page knows which one it is.

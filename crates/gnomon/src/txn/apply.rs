@@ -288,6 +288,7 @@ impl Transaction {
         }
         let value = operation.operation.apply(args, &there)?;
         self.check_write(&value)?;
+        self.change_at_once(used, key, Some(&value))?;
         self.writes.put(used.id, key, Some(&value));
         Ok(Applied::Done)
     }

@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use super::database::Inner;
+use super::{database::Inner, immediate};
 use crate::{
     Csn, Error, Result,
     page::PageCounts,
-    store::GroupCommit,
-    store::shadow::{Purpose, Repair},
+    store::{
+        GroupCommit, Store,
+        shadow::{Purpose, Repair, ShadowStore},
+    },
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -50,7 +52,7 @@ struct Shared {
     changed: Condvar,
     /// The root is to be confirmed when the database is idle. Seen by every commit, without the mutex.
     confirm: AtomicBool,
-    /// There is something to clean. Seen like that.
+    /// There is something to clean, or a large sphere to write. Seen like that.
     clean: AtomicBool,
     /// Copies are damaged or missing. Seen like that.
     repair: AtomicBool,
@@ -94,14 +96,23 @@ impl Background {
                 self.ask(|_| ());
             }
         };
-        if !self.inner.store.is_confirmed() {
-            ask_once(&self.shared.confirm);
-        }
-        if self.inner.store.wants_repair() || self.inner.wants_spare() {
-            ask_once(&self.shared.repair);
-        }
-        if self.cleaner && self.inner.store.wants_cleaning() {
-            ask_once(&self.shared.clean);
+        match &self.inner.store {
+            Store::Shadow(store) => {
+                if !store.is_confirmed() {
+                    ask_once(&self.shared.confirm);
+                }
+                if store.wants_repair() || self.inner.wants_spare() {
+                    ask_once(&self.shared.repair);
+                }
+                if self.cleaner && store.wants_cleaning() {
+                    ask_once(&self.shared.clean);
+                }
+            }
+            Store::Logged(store) => {
+                if store.has_large_sphere() {
+                    ask_once(&self.shared.clean);
+                }
+            }
         }
     }
 
@@ -133,7 +144,7 @@ impl Background {
     }
 }
 
-fn run(shared: &Shared, inner: &Inner) {
+fn run(shared: &Shared, inner: &Arc<Inner>) {
     let mut work = shared.work.lock();
     loop {
         if work.stop {
@@ -145,7 +156,7 @@ fn run(shared: &Shared, inner: &Inner) {
             // A failure poisons the store, which tells whoever asks.
             let failed = inner.store.wait_durable(durable).is_err();
             inner.prune();
-            shared.confirm.store(true, Ordering::Release);
+            shared.confirm.store(inner.store.shadow().is_some(), Ordering::Release);
             work = shared.work.lock();
             work.stop |= failed;
         } else if work.reclaim == Reclaim::Now {
@@ -162,7 +173,8 @@ fn run(shared: &Shared, inner: &Inner) {
             drop(work);
             inner.take_spare();
             // As below; what could not be repaired now is when there is something to do again.
-            let repair = inner.store.repair_some().unwrap_or(Repair::Done);
+            let repaired = inner.store.shadow().map(|store| store.repair_some().unwrap_or(Repair::Done));
+            let repair = repaired.unwrap_or(Repair::Done);
             shared.confirm.store(true, Ordering::Release);
             shared.repair.store(repair != Repair::Done, Ordering::Release);
             work = shared.work.lock();
@@ -172,8 +184,16 @@ fn run(shared: &Shared, inner: &Inner) {
         } else if shared.clean.load(Ordering::Acquire) {
             drop(work);
             // An error other than of the disk, which stops the database, is damage: others will find it.
-            let more = inner.store.clean_some().unwrap_or(false);
-            shared.confirm.store(true, Ordering::Release);
+            let more = match &inner.store {
+                Store::Shadow(store) => store.clean_some().unwrap_or(false),
+                Store::Logged(store) => {
+                    // Before: what has grown meanwhile asks anew.
+                    shared.clean.store(false, Ordering::Release);
+                    let _ = store.write_large_spheres();
+                    false
+                }
+            };
+            shared.confirm.store(inner.store.shadow().is_some(), Ordering::Release);
             shared.clean.store(more, Ordering::Release);
             work = shared.work.lock();
             // On a full disk there may be something to clean for as long as nothing is given back.
@@ -186,7 +206,7 @@ fn run(shared: &Shared, inner: &Inner) {
                 // Before the root is written: a batch from here on asks anew.
                 shared.confirm.store(false, Ordering::Release);
                 // A failure poisons the store.
-                let _ = inner.store.confirm();
+                let _ = inner.store.shadow().map(|store| store.confirm());
                 work = shared.work.lock();
             }
             work.reclaim.try_again();
@@ -208,22 +228,26 @@ impl Reclaim {
 }
 
 /// Gives back some pages of a dropped tree; true if there may be more to do.
-pub(super) fn reclaim_some(inner: &Inner) -> Result<bool> {
-    match reclaim(inner, RECLAIM_PAGES) {
+pub(super) fn reclaim_some(inner: &Arc<Inner>) -> Result<bool> {
+    let store = match &inner.store {
+        Store::Shadow(store) => store,
+        Store::Logged(store) => return immediate::reclaim(inner, store, RECLAIM_PAGES),
+    };
+    match reclaim(inner, store, RECLAIM_PAGES) {
         Err(Error::DiskFull) => {
             // What was given back is free when that is durable, and so is what was reserved for it.
-            inner.store.flush()?;
-            reclaim(inner, RECLAIM_PAGES_FULL)
+            store.flush()?;
+            reclaim(inner, store, RECLAIM_PAGES_FULL)
         }
         done => done,
     }
 }
 
-fn reclaim(inner: &Inner, pages_max: usize) -> Result<bool> {
-    let Some((id, tree)) = inner.directory.dropped(&*inner.store)? else { return Ok(false) };
+fn reclaim(inner: &Inner, store: &ShadowStore, pages_max: usize) -> Result<bool> {
+    let Some((id, tree)) = inner.directory.dropped(store, |_| false)? else { return Ok(false) };
     // The nodes of the page table above what is freed, and on the way to where it ends nodes of the tree.
     let changed = PageCounts::from(2 * pages_max as u64) + PageCounts::of(tree.size(), LEVELS);
-    let pages = inner.store.begin_for(Purpose::Free, changed)?;
+    let pages = store.begin_for(Purpose::Free, changed)?;
     let reclaimed = tree.reclaim(&pages, pages_max).and_then(|all| {
         if all {
             inner.directory.remove(&pages, id)?;
@@ -231,6 +255,6 @@ fn reclaim(inner: &Inner, pages_max: usize) -> Result<bool> {
         Ok(())
     });
     // A page transaction has no way back.
-    reclaimed.map_err(|error| inner.store.poison(&error))?;
+    reclaimed.map_err(|error| store.poison(&error))?;
     Ok(true)
 }

@@ -3,6 +3,7 @@
 use super::{
     apply::LENGTH,
     database::{APPLIERS, Handle, Inner, KEYS},
+    immediate::{self, Keys},
     large::Finished,
     transaction::Transaction,
     tree::TreeState,
@@ -16,8 +17,10 @@ use crate::{
     access::{self, Change, Seek, Tree},
     lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
-    store::GroupCommit,
-    store::shadow::{PageTxn, Purpose},
+    store::{
+        GroupCommit, Store,
+        shadow::{PageTxn, Purpose, ShadowStore},
+    },
     sync::Arc,
 };
 
@@ -85,16 +88,32 @@ impl Transaction {
         }
         let writes = std::mem::take(&mut self.writes);
         let inner = &handle.inner;
-        let pages = begin(inner, &writes, large.as_ref())?;
+        let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
+        let store = match &inner.store {
+            Store::Shadow(store) => store,
+            Store::Logged(logged) => {
+                let (id, keys) = (self.id(), Keys::Changed);
+                let committed =
+                    immediate::commit(inner, logged, id, &mut self.immediate, &writes, keys, Vec::new());
+                if dropped || (committed.is_err() && writes.trees().any(|(_, tree)| tree.created)) {
+                    handle.background.reclaim();
+                }
+                let (csn, grown) = committed?;
+                logged.note_changed(writes.changed_bytes());
+                grown.settle(&mut self.locks);
+                self.release(true);
+                return Ok(Ticket { handle, csn });
+            }
+        };
+        let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
-        let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
         let (csn, grown) = patch_in_order(inner, pages, writes, |pages, csn| {
             if let Some(large) = large.take() {
                 large.publish(inner, pages, csn);
             }
             #[cfg(all(test, shuttle))]
-            match inner.store.race {
+            match inner.store.race() {
                 Some(PlantedRace::LocksBeforePatch) => self.release(true),
                 Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
                 _ => {}
@@ -117,20 +136,26 @@ impl Transaction {
 }
 
 /// Begins the page transaction of a commit.
-fn begin<'a>(inner: &'a Inner, writes: &WriteSet, large: Option<&Finished>) -> Result<PageTxn<'a>> {
+fn begin<'a>(
+    inner: &Inner,
+    store: &'a ShadowStore,
+    writes: &WriteSet,
+    large: Option<&Finished>,
+) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
-    match begin_for(inner, purpose, writes, large) {
+    match begin_for(inner, store, purpose, writes, large) {
         // What commits before it gave back, and what was reserved for them, is free when that is durable.
         Err(Error::DiskFull) if purpose == Purpose::Free => {
-            inner.store.flush()?;
-            begin_for(inner, purpose, writes, large)
+            store.flush()?;
+            begin_for(inner, store, purpose, writes, large)
         }
         begun => begun,
     }
 }
 
 fn begin_for<'a>(
-    inner: &'a Inner,
+    inner: &Inner,
+    store: &'a ShadowStore,
     purpose: Purpose,
     writes: &WriteSet,
     large: Option<&Finished>,
@@ -138,8 +163,8 @@ fn begin_for<'a>(
     in_parts(|part_max| {
         let changed = pages_changed(inner, writes, part_max)?;
         let mut pages = match large {
-            Some(large) => inner.store.begin_publishing(Purpose::Use, changed, large.pages())?,
-            None => inner.store.begin_for(purpose, changed)?,
+            Some(large) => store.begin_publishing(Purpose::Use, changed, large.pages())?,
+            None => store.begin_for(purpose, changed)?,
         };
         pages.set_part_size_max(part_max);
         Ok(pages)
@@ -181,7 +206,7 @@ pub(super) fn patch_in_order(
     if !is_next {
         grown.0.clear();
     }
-    inner.store.note_changed(changed_bytes);
+    pages.note_changed(changed_bytes);
     std::mem::forget(unpatched);
     drop(pages);
     Ok((csn, grown))
@@ -199,7 +224,7 @@ struct Patched {
 
 /// By how much operations that may change the length of their key's value did so, in bytes.
 #[derive(Default)]
-pub(super) struct Grown(Vec<(TreeId, Box<[u8]>, i128)>);
+pub(super) struct Grown(pub Vec<(TreeId, Box<[u8]>, i128)>);
 
 impl Grown {
     /// Has what was claimed of the lengths be what came of it: the locks are released next, and others go on with that.
@@ -212,7 +237,7 @@ impl Grown {
 
 /// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
 /// error or a panic, has stopped the database, and tells those who wait for the patch.
-struct Unpatched<'a>(&'a Inner);
+pub(super) struct Unpatched<'a>(pub &'a Inner);
 
 impl Drop for Unpatched<'_> {
     fn drop(&mut self) {
@@ -250,7 +275,7 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                         }
                     };
                     #[cfg(all(test, shuttle))]
-                    if inner.store.race == Some(PlantedRace::VersionAfterChange) {
+                    if inner.store.race() == Some(PlantedRace::VersionAfterChange) {
                         let mut before = None;
                         state.tree.update(pages, &key, &mut |old| {
                             before = old.map(<[u8]>::to_vec);
@@ -287,7 +312,7 @@ fn apply(
     let mut published = Err(absent());
     let mut longer = 0;
     #[cfg(all(test, shuttle))]
-    let planted = inner.store.race == Some(PlantedRace::VersionsInPatchOrder);
+    let planted = inner.store.race() == Some(PlantedRace::VersionsInPatchOrder);
     state.tree.update(pages, key, &mut |there| {
         let Some(there) = there else { return Change::Delete };
         #[cfg(all(test, shuttle))]
@@ -307,7 +332,8 @@ fn apply(
     published.map(|(_, bytes)| (bytes, longer))
 }
 
-fn applier(key: &[u8]) -> usize {
+/// Which of the mutexes is that of a key.
+pub(super) fn applier(key: &[u8]) -> usize {
     crc32c::crc32c(key) as usize % APPLIERS
 }
 
@@ -323,7 +349,7 @@ fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: Tree
         }
     }
     inner.add_tree(id, TreeState::new(tree, csn));
-    inner.directory.insert(pages, id, &tree)
+    inner.directory.insert(pages, id, &tree).map(drop)
 }
 
 // A leaf that is changed may be split, or merged with a neighbour, which changes their parent.
@@ -428,7 +454,7 @@ fn leaves_of(inner: &Inner, id: TreeId, writes: &TreeWrites) -> Result<u64> {
     let mut keys = writes.keys.keys().peekable();
     while let Some(key) = keys.next() {
         leaves += 1;
-        let leaf = state.tree.leaf(&*inner.store, Seek::At(key))?;
+        let leaf = state.tree.leaf(&inner.store, Seek::At(key))?;
         while keys.next_if(|next| leaf.upper().is_none_or(|upper| ***next < *upper)).is_some() {}
     }
     Ok(leaves)

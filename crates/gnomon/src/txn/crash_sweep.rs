@@ -128,6 +128,7 @@ fn open(disk: &SimDisk, planted: Option<PlantedBug>, seed: u64) -> Result<Databa
     };
     let set = if disk.parts() == 0 { (&disk.open_exclusive()?).into() } else { disk.set() };
     let db = Database::open_store(set, options, database::Access::Write, |store| {
+        let store = store.shadow_mut();
         store.dirty_bytes_max = DIRTY_PAGES[seed as usize % 2] * 4096;
         store.planted = planted;
         store.write_in_order();
@@ -177,10 +178,10 @@ fn work(
             background::reclaim_some(&db.0.inner)?;
         }
         if rng.chance(1, 10) {
-            db.0.inner.store.confirm()?;
+            db.0.inner.store.as_shadow().confirm()?;
         }
         match &pinned {
-            None if backups.chance(1, 3) => pinned = Some(db.0.inner.store.pin()),
+            None if backups.chance(1, 3) => pinned = Some(db.0.inner.store.as_shadow().pin()),
             // Seldom in a long run, so that the places of pages that were let go of too early are used again.
             Some(state) if backups.chance(1, 1 + transactions as u64 / 12) => {
                 let last = history.backups.last().map(|(backup, _)| backup.header.id);
@@ -210,8 +211,8 @@ fn work(
         }
         match rng.below(8) {
             // Moves join the batch of whatever commits next, which may change what they move.
-            0 => drop(db.0.inner.store.move_some(crate::store::shadow::Young::Move)?),
-            1 => drop(db.0.inner.store.clean_some()?),
+            0 => drop(db.0.inner.store.as_shadow().move_some(crate::store::shadow::Young::Move)?),
+            1 => drop(db.0.inner.store.as_shadow().clean_some()?),
             _ => {}
         }
         let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
@@ -337,7 +338,7 @@ fn work(
 fn contents(db: &Database) -> Result<Contents> {
     let inner = &db.0.inner;
     let mut found = Contents::new();
-    for (id, _, live) in inner.directory.all(&*inner.store)? {
+    for (id, _, live) in inner.directory.all(&inner.store)? {
         if live {
             let mut txn = db.begin(TxnOptions::default())?;
             let mut cursor = txn.scan(id, KeyRange::all(), Direction::Forward)?;
@@ -380,7 +381,7 @@ fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Res
     }
     let (csn, found) = {
         let db = open(image, planted, 0).map_err(|error| format!("cannot be opened: {error}"))?;
-        if db.0.inner.store.next_batch() <= newest_page {
+        if db.0.inner.store.as_shadow().next_batch() <= newest_page {
             return Err(format!("would use the number of batch {newest_page} again"));
         }
         let found = contents(&db).map_err(|error| format!("cannot be read: {error}"))?;
@@ -671,9 +672,9 @@ fn a_confirmed_root_is_older_than_early_writes() {
         let mut txn = db.begin(TxnOptions::default()).unwrap();
         txn.put(tree, b"large", &[1; 400_000]).unwrap();
         txn.finish().unwrap();
-        db.0.inner.store.confirm().unwrap();
+        db.0.inner.store.as_shadow().confirm().unwrap();
         let mut full = Vec::new();
-        let state = db.0.inner.store.pin();
+        let state = db.0.inner.store.as_shadow().pin();
         let id = state.backup(None, Duration::ZERO, &mut full, &mut |_, _| ()).unwrap().header.id;
         let mut changes = Vec::new();
         db.backup(Some(id), &mut changes, &mut |_, _| ()).map_err(|error| error.to_string())?;

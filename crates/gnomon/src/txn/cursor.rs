@@ -201,8 +201,8 @@ impl Cursor {
             let view = tree.leaf(pages, self.seek(&unread))?;
             let part = Part::of(&view, &unread, self.direction);
             // Looked up after the leaf was read: see the version store.
-            let mut changed = match (at, state) {
-                (ReadAt::Snapshot(snapshot), Some(state)) => {
+            let mut changed = match (txn.snapshot_of(at), state) {
+                (Some(snapshot), Some(state)) => {
                     state.versions.changed(part.range.as_bounds(), snapshot, end)
                 }
                 _ => BTreeMap::new(),
@@ -235,7 +235,7 @@ impl Cursor {
             if txn.applied() != self.applied {
                 return Ok(());
             }
-            let view = state.tree.leaf(&*txn.inner().store, self.seek(unread))?;
+            let view = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
             let mut part = Part::of(&view, unread, self.direction);
             let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()));
             if self.direction == Direction::Backward {
@@ -257,10 +257,10 @@ impl Cursor {
             // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
             // pending after it is in the tree.
             let pending = state.pending(part.range.as_bounds());
-            let again = state.tree.leaf(&*txn.inner().store, self.seek(unread))?;
+            let again = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
             #[cfg(all(test, shuttle))]
             let pending =
-                if txn.inner().store.race == Some(crate::store::shadow::PlantedRace::PendingAfterTree) {
+                if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::PendingAfterTree) {
                     crate::sync::thread::yield_now();
                     state.pending(part.range.as_bounds())
                 } else {
@@ -273,7 +273,7 @@ impl Cursor {
             if now == keys && Part::of(&again, unread, self.direction).covers(&part) {
                 self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
                 #[cfg(all(test, shuttle))]
-                if txn.inner().store.race == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
+                if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
                     self.take(&again, part, BTreeMap::new());
                     return Ok(());
                 }

@@ -1,27 +1,28 @@
 //! An open database: what its transactions share, opening and closing.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use super::{
     background::Background,
+    immediate,
     prepared::{self, AllPrepared},
+    recovery::{self, Opened, Recovery},
     transaction::{Transaction, TxnOptions},
     tree::{Directory, TreeState},
     versions::Timeline,
 };
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
-    disk::{Disk, DiskSet, MemDisk},
-    env::{Rng, SystemClock},
-    lock::{GAP_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
+    disk::{DiskSet, MemDisk},
+    env::{Clock, Rng, SystemClock},
+    lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
     op::{Family, Registry},
     page::PageSize,
-    store::GroupCommit,
-    store::shadow::{Activity, Opening, ShadowStore, StoreStats},
+    store::{Store, StoreStats, logged::LogShape, shadow::Activity},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -34,6 +35,8 @@ pub(super) const TREES: TableId = TableId::new(0);
 pub(super) const KEYS: TableId = TableId::new(1);
 /// The lock table of the gaps before keys.
 pub(super) const GAPS: TableId = TableId::new(2);
+/// The lock table of pages, for a store that locks them.
+pub(super) const PAGES: TableId = TableId::new(3);
 
 /// The smallest buffer pool, in bytes.
 const POOL_BYTES_MIN: usize = 512 << 10;
@@ -76,6 +79,15 @@ pub struct Options {
     pub fill_max: f64,
     /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
+    /// How a new database recovers; none takes what the environment variable `GNOMON_RECOVERY` names
+    /// ([`Recovery::from_name`]), and shadow paging if there is none. Ignored when the database exists.
+    pub recovery: Option<Recovery>,
+    /// The logs of a new database that recovers by a log of pages.
+    pub logs: LogShape,
+    /// The log of pages may be so many bytes long, about, before its beginning is given up: what opening reads at most.
+    pub log_bytes_max: u64,
+    /// A persistence sphere of more pages than this is written in the background.
+    pub sphere_pages_max: usize,
     /// The size in bytes of the smallest pages that trees of a new database can have: 512, 1024, 2048 or 4096. Space is
     /// given out in such pieces. It never changes, and is ignored when the database exists.
     pub page_bytes_min: usize,
@@ -102,6 +114,10 @@ impl Default for Options {
             fill_max: 0.7,
             cleaner: true,
             prepared_max: 64,
+            recovery: None,
+            logs: LogShape::default(),
+            log_bytes_max: 64 << 20,
+            sphere_pages_max: 1024,
             page_bytes_min: PageSize::DEFAULT.bytes(),
             operations: Vec::new(),
             seed: None,
@@ -201,7 +217,7 @@ pub(super) const APPLIERS: usize = 64;
 
 /// What the transactions of a database share.
 pub(super) struct Inner {
-    pub store: Arc<ShadowStore>,
+    pub store: Store,
     pub locks: Arc<LockManager>,
     pub timeline: Timeline,
     pub directory: Directory,
@@ -217,6 +233,9 @@ pub(super) struct Inner {
     pub operations: Registry,
     /// Whoever applies operations to a key has the mutex of the key; before any latch.
     pub appliers: [Mutex<()>; APPLIERS],
+    /// Trees that transactions make or drop, until that is committed, or what became of it: when their pages may be
+    /// given back.
+    pub unfinished: Mutex<BTreeMap<TreeId, Option<Csn>>>,
     /// Held open, so that nobody else opens them.
     pub disks: Mutex<DiskSet>,
     /// Directories on fresh disks.
@@ -237,7 +256,7 @@ impl Inner {
             return Ok(tree.clone());
         }
         // Under the mutex: there is one state a tree, and none of one that is being dropped.
-        let tree = Arc::new(TreeState::new(self.directory.get(&*self.store, id)?, Csn(0)));
+        let tree = Arc::new(TreeState::new(self.directory.get(&self.store, id)?, Csn(0)));
         trees.insert(id, tree.clone());
         Ok(tree)
     }
@@ -248,7 +267,17 @@ impl Inner {
     }
 
     pub fn new_txn_id(&self) -> TxnId {
+        if let Some(logged) = self.store.logged() {
+            // Undo records in the log name transactions.
+            return TxnId(logged.new_id());
+        }
         TxnId(self.next_txn.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The newest durable commit of which all changes are there, with those of all before: in a log, a commit may be
+    /// durable before its transaction has told the versions.
+    pub fn durable_csn(&self) -> Csn {
+        self.store.durable_csn().min(self.timeline.watermark())
     }
 
     pub fn new_tree_id(&self) -> TreeId {
@@ -260,7 +289,7 @@ impl Inner {
     }
 
     pub fn prune(&self) {
-        self.timeline.prune(|| self.store.durable_csn());
+        self.timeline.prune(|| self.durable_csn());
     }
 }
 
@@ -329,7 +358,7 @@ impl Database {
         mut disks: DiskSet,
         options: Options,
         access: Access,
-        prepare: impl FnOnce(&mut ShadowStore),
+        prepare: impl FnOnce(&mut Store),
     ) -> Result<Database> {
         if options.pool_bytes < POOL_BYTES_MIN {
             return Err(Error::BadOption(format!(
@@ -341,62 +370,26 @@ impl Database {
             let detail = format!("fill_max is {}: give it a share from 0.3 to 0.95", options.fill_max);
             return Err(Error::BadOption(detail));
         }
-        let unit = PageSize::from_bytes(options.page_bytes_min).filter(|unit| *unit <= PageSize::DEFAULT);
-        let Some(unit) = unit else {
-            let detail =
-                format!("page_bytes_min is {}: give it 512, 1024, 2048 or 4096", options.page_bytes_min);
-            return Err(Error::BadOption(detail));
-        };
         let operations = Registry::new(&options.operations)?;
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
-        let read_only = access == Access::Read;
-        // Not on some of its disks only.
-        let create = options.create && !read_only && disks.missing().is_empty();
-        let identity = create.then(|| rng.next_u64());
-        let how = Opening {
-            create: identity,
-            unit,
-            mirrored: disks.is_mirrored(),
-            degraded: options.degraded,
-            pool_bytes: options.pool_bytes,
-            read_only,
-        };
-        let members: Vec<&dyn Disk> = disks.disks().map(|disk| &**disk).collect();
-        let mut store = ShadowStore::open_on(&members, how)?;
-        store.set_fill_max(options.fill_max);
-        prepare(&mut store);
-        let nothing_lost = store.disk_infos().iter().all(|info| info.given.is_some());
-        if !read_only && nothing_lost {
-            // Without it the database is as good: a full disk is no reason not to open it.
-            if let Err(error) = disks.mend_lists(store.is_mirrored(), |given| store.uses_disk(given)) {
-                store.report(format!("a list of directories could not be written anew: {error}"));
-            }
-        }
-        let directory = if store.is_new() {
-            if read_only {
-                let detail = "nothing was ever committed to it".into();
-                return Err(Error::NotADatabase { path: String::new(), detail });
-            }
-            let pages = store.begin(1)?;
-            let directory = Directory::create(&pages)?;
-            drop(pages);
-            store.flush()?;
-            directory
-        } else {
-            Directory::open()
-        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let Opened { store, losers } =
+            recovery::open(&mut disks, &options, access, || rng.next_u64(), &clock, prepare)?;
+        let locks = LockManager::new(
+            [
+                LockTable { name: "tree", modes: TREE_MODES },
+                LockTable { name: "key", modes: operations.key_modes() },
+                LockTable { name: "gap", modes: GAP_MODES },
+                LockTable { name: "page", modes: KEY_MODES },
+            ],
+            clock,
+        );
+        let directory = recovery::directory(&store, &locks)?;
         let last_tree = directory.last(&store)?;
         let inner = Arc::new(Inner {
             timeline: Timeline::new(store.last_csn(), options.version_bytes_max),
-            store: Arc::new(store),
-            locks: LockManager::new(
-                [
-                    LockTable { name: "tree", modes: TREE_MODES },
-                    LockTable { name: "key", modes: operations.key_modes() },
-                    LockTable { name: "gap", modes: GAP_MODES },
-                ],
-                Arc::new(SystemClock::new()),
-            ),
+            store,
+            locks,
             directory,
             prepared: AllPrepared::new(options.prepared_max),
             trees: RwLock::default(),
@@ -408,13 +401,15 @@ impl Database {
             closed: AtomicBool::new(false),
             operations,
             appliers: std::array::from_fn(|_| Mutex::default()),
+            unfinished: Mutex::default(),
             disks: Mutex::new(disks),
             spares: Mutex::new(options.spares),
         });
+        immediate::undo_losers(&inner, &losers)?;
         prepared::restore(&inner)?;
         let background = Background::new(&inner, options.cleaner);
-        if !read_only {
-            if inner.directory.dropped(&*inner.store)?.is_some() {
+        if access == Access::Write {
+            if inner.directory.dropped(&inner.store, |_| false)?.is_some() {
                 background.reclaim();
             }
             background.tidy();
@@ -426,7 +421,7 @@ impl Database {
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction> {
         self.0.inner.check_open()?;
         self.0.inner.store.check()?;
-        if self.0.inner.store.wants_repair() {
+        if self.0.inner.store.shadow().is_some_and(|store| store.wants_repair()) {
             self.0.background.tidy();
         }
         let id = self.0.inner.new_txn_id();

@@ -13,8 +13,8 @@ use crate::{
     Csn, PageId, Result,
     page::Page,
     store::{
-        PageRead,
-        shadow::{PinnedRoot, PrivatePages, ShadowStore},
+        PageRead, Store,
+        shadow::{PinnedRoot, PrivatePages},
     },
     sync::{
         Arc, Mutex,
@@ -68,7 +68,7 @@ impl Epochs {
     /// count. It may be called more than once.
     pub fn read<T>(
         &self,
-        store: &ShadowStore,
+        store: &Store,
         at: ReadAt,
         read: impl Fn(&Pages<'_>, Csn) -> Result<T>,
     ) -> Result<T> {
@@ -80,7 +80,7 @@ impl Epochs {
                 return read(&Pages::Pinned(&state), end);
             }
             #[cfg(all(test, shuttle))]
-            if store.race == Some(crate::store::shadow::PlantedRace::ReplacedUnseen) {
+            if store.race() == Some(crate::store::shadow::PlantedRace::ReplacedUnseen) {
                 // Long enough for a commit.
                 use shuttle::rand::Rng;
                 let steps = shuttle::rand::thread_rng().gen_range(0..1000);
@@ -98,7 +98,7 @@ impl Epochs {
 /// Where a reader finds the pages of a tree.
 pub(super) enum Pages<'a> {
     /// The newest patched ones.
-    Store(&'a ShadowStore),
+    Store(&'a Store),
     /// Those of a large transaction, by itself.
     Private(&'a PrivatePages),
     /// Those from before a large transaction.
@@ -107,7 +107,7 @@ pub(super) enum Pages<'a> {
 
 /// A page, latched or not.
 pub(super) enum PagesGuard {
-    Store(<ShadowStore as PageRead>::ReadGuard),
+    Store(<Store as PageRead>::ReadGuard),
     Private(<PrivatePages as PageRead>::ReadGuard),
     Pinned(<PinnedRoot as PageRead>::ReadGuard),
 }

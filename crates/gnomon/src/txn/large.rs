@@ -27,8 +27,10 @@ use crate::{
     Csn, Error, Result, TreeId,
     access::{Change, Tree},
     lock::{LockName, key_mode, tree_mode},
-    store::GroupCommit,
-    store::shadow::{PageTxn, PinnedRoot, PrivatePages},
+    store::{
+        GroupCommit,
+        shadow::{PageTxn, PinnedRoot, PrivatePages},
+    },
     sync::Arc,
 };
 
@@ -117,7 +119,7 @@ impl Large {
 
 impl Transaction {
     fn memory_bytes(&self) -> usize {
-        self.writes.bytes() + self.locks.held_count() as usize * LOCK_BYTES
+        self.writes.bytes() + self.immediate.bytes() + self.locks.held_count() as usize * LOCK_BYTES
     }
 
     /// Sees to it that changes and locks do not take too much memory. To be called before there are more of them.
@@ -127,6 +129,14 @@ impl Transaction {
 
     fn relieve_now(&mut self) -> Result<()> {
         let limit = self.inner().escalate_bytes;
+        if self.inner().store.logged().is_some() {
+            self.relieve_at = self.inner().write_bytes_max;
+            return if self.memory_bytes() < self.relieve_at {
+                Ok(())
+            } else {
+                Err(Error::TransactionTooLarge)
+            };
+        }
         let wait = self.memory_bytes() >= limit.saturating_mul(2);
         let mut costs: BTreeMap<TreeId, Cost> = BTreeMap::new();
         for (tree, writes) in self.writes.trees().filter(|(_, writes)| !writes.dropped) {
@@ -193,7 +203,8 @@ impl Transaction {
             _ => None,
         };
         let tree = state.map(|state| state.tree);
-        let (store, bytes) = (self.inner().store.clone(), self.inner().escalate_bytes);
+        let store = self.inner().store.shadow_for("private pages")?.clone();
+        let bytes = self.inner().escalate_bytes;
         let large = self.large.get_or_insert_with(|| {
             Box::new(Large {
                 pages: PrivatePages::new(&store, bytes / CACHED_BYTES),
@@ -373,8 +384,9 @@ impl Transaction {
             None
         } else {
             // Everything that was committed of these trees is patched, since they are locked.
-            self.inner().store.flush()?;
-            Some(Arc::new(self.inner().store.pin()))
+            let store = self.inner().store.shadow_for("private pages")?;
+            store.flush()?;
+            Some(Arc::new(store.pin()))
         };
         let Large { pages, changed_bytes, .. } = *large;
         Ok(Some(Finished { pages, replaced, before, changed_bytes }))
@@ -395,7 +407,7 @@ impl Finished {
             inner.timeline.replaced(csn, self.replaced);
         }
         pages.publish(self.pages);
-        inner.store.note_changed(self.changed_bytes);
+        pages.note_changed(self.changed_bytes);
     }
 }
 

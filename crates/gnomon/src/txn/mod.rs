@@ -42,7 +42,9 @@
 //! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
 //! ([`epoch`]).
 //!
-//! Not done here: immediate updates.
+//! *Where a log of pages is what recovers* ([`immediate`]), trees hold the changes of running transactions, too. These
+//! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
+//! patched, and the versions get their CSN.
 
 mod apply;
 mod background;
@@ -55,9 +57,11 @@ mod database;
 mod disks;
 mod entry;
 mod epoch;
+mod immediate;
 mod large;
 mod prepared;
 mod range;
+mod recovery;
 mod savepoint;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -78,6 +82,7 @@ pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
 pub use range::{Direction, KeyRange};
+pub use recovery::Recovery;
 pub use savepoint::Savepoint;
 pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TreeOptions, TxnOptions};
 pub use verify::{VerifiedTree, VerifyReport, verify};

@@ -27,9 +27,12 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
 use super::{
     apply::LENGTH,
-    commit::{Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order},
+    commit::{
+        Grown, Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order,
+    },
     database::{Database, Handle, Inner, KEYS},
     entry::{Entry, HeldLock, Outgoing},
+    immediate::{self, EntryPart, Immediate, Keys},
     transaction::Transaction,
     tree::{TreeState, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
@@ -43,7 +46,11 @@ use crate::{
     lock::{LockName, LockOwner, Part},
     op,
     page::{PageCounts, PageSize},
-    store::shadow::Reservation,
+    store::{
+        Store,
+        logged::LoggedStore,
+        shadow::{Reservation, ShadowStore},
+    },
     sync::{Arc, Mutex},
 };
 
@@ -73,15 +80,21 @@ struct Prepared {
     writes: WriteSet,
     locks: LockOwner,
     pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    /// None where a log of pages recovers: nothing needs to be kept for who can be undone.
+    kept: Option<Kept>,
+    /// Parts of the stored entry.
+    parts: u32,
+    /// Whether it has ended, and its changes are there.
+    committed: bool,
+}
+
+/// The space that is kept for the end of a prepared transaction.
+struct Kept {
     reservation: Reservation,
     /// The largest pages that it counts on for parts of large values.
     part_max: PageSize,
-    /// Parts of the stored entry.
-    parts: u32,
-    /// Pages that change when they are removed.
+    /// Pages that change when the entry is removed.
     pages_removed: PageCounts,
-    /// Whether it has ended, and its changes are there.
-    committed: bool,
 }
 
 impl Drop for Prepared {
@@ -189,36 +202,50 @@ impl Transaction {
         let is_pending = |tree, key: &[u8]| inner.tree(tree).is_ok_and(|state| state.is_pending(key));
         let mut outgoing = Outgoing::new(&self.writes, &self.locks, note, &is_pending);
         let (parts, _, pages_removed) = pages_of_entry(outgoing.length(), PageSize::DEFAULT)?;
-        let (part_max, reservation) = in_parts(|part_max| {
-            outgoing.pages = pages_changed_later(inner, &self.writes, part_max)? + pages_removed;
-            Ok((part_max, Reservation::new(&inner.store, outgoing.pages)?))
-        })?;
-        let pages = in_parts(|part_max| {
-            let (_, pages_put, _) = pages_of_entry(outgoing.length(), part_max)?;
-            let mut pages = inner.store.begin(pages_put)?;
-            pages.set_part_size_max(part_max);
-            Ok(pages)
-        })?;
-        // Inside the gate, as in every commit.
-        inner.check_open()?;
-        let (csn, _) = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
-            let mut part = 0;
-            outgoing.encode(PART_BYTES, &mut |bytes| {
-                inner.directory.put_prepared(pages, gid, part, bytes)?;
-                part += 1;
-                Ok(())
-            })
-        })?;
+        let (csn, kept) = match &inner.store {
+            Store::Shadow(store) => {
+                let (part_max, reservation) = in_parts(|part_max| {
+                    outgoing.pages = pages_changed_later(inner, &self.writes, part_max)? + pages_removed;
+                    Ok((part_max, Reservation::new(store, outgoing.pages)?))
+                })?;
+                let pages = in_parts(|part_max| {
+                    let (_, pages_put, _) = pages_of_entry(outgoing.length(), part_max)?;
+                    let mut pages = store.begin(pages_put)?;
+                    pages.set_part_size_max(part_max);
+                    Ok(pages)
+                })?;
+                // Inside the gate, as in every commit.
+                inner.check_open()?;
+                let (csn, _) = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
+                    let mut part = 0;
+                    outgoing.encode(PART_BYTES, &mut |bytes| {
+                        inner.directory.set_prepared(pages, gid, part, Some(bytes))?;
+                        part += 1;
+                        Ok(())
+                    })
+                })?;
+                (csn, Some(Kept { reservation, part_max, pages_removed }))
+            }
+            Store::Logged(store) => {
+                // It waits as its write set. What of it is in trees would be of a transaction that has not ended.
+                self.immediate.undo_all(inner, self.id())?;
+                let mut entry = Vec::new();
+                outgoing.encode(PART_BYTES, &mut |bytes| {
+                    let (part, bytes) = (entry.len() as u32, Some(bytes.to_vec()));
+                    entry.push(EntryPart { gid, part, bytes });
+                    Ok(())
+                })?;
+                (end_in_log(inner, store, &WriteSet::default(), entry)?.0, None)
+            }
+        };
         drop(outgoing);
         let info = PreparedInfo { gid: gid.into(), txn: self.id(), note: note.into() };
         let prepared = Prepared {
             writes: std::mem::take(&mut self.writes),
             locks: std::mem::replace(&mut self.locks, inner.locks.owner(info.txn)),
             pending: std::mem::take(&mut self.pending),
-            reservation,
-            part_max,
+            kept,
             parts,
-            pages_removed,
             committed: false,
         };
         drop(self);
@@ -394,35 +421,49 @@ impl PreparedTransaction {
         inner.check_open()?;
         inner.store.check()?;
         let prepared = self.prepared.as_deref_mut().expect("it has not ended");
-        let (parts, pages_removed) = (prepared.parts, prepared.pages_removed);
-        #[cfg(test)]
-        if inner.store.planted == Some(PlantedBug::EntryRemovedFirst) {
-            use crate::store::GroupCommit as _;
-            let pages = inner.store.begin(pages_removed)?;
-            inner.directory.remove_prepared(&pages, &gid, parts)?;
-            drop(pages);
-            inner.store.flush()?;
-        }
-        let part_max = in_parts(|max| {
-            // What is reserved is for parts of that size.
-            let part_max = max.min(prepared.part_max);
-            let patched = match commit {
-                true => pages_changed(inner, &prepared.writes, part_max)?,
-                false => PageCounts::default(),
-            };
-            prepared.reservation.cover(&(patched + pages_removed)).map(|()| part_max)
-        })?;
-        let pages = prepared.reservation.begin(part_max)?;
-        // Inside the gate, as in every commit.
-        inner.check_open()?;
-        let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
-        let (csn, grown) = patch_in_order(inner, pages, writes, |pages, _| {
-            #[cfg(all(test, shuttle))]
-            if inner.store.race == Some(PlantedRace::LocksBeforePatch) {
-                prepared.locks.release_all();
+        let parts = prepared.parts;
+        let (csn, grown) = match (&inner.store, &mut prepared.kept) {
+            (Store::Shadow(_), Some(kept)) => {
+                let pages_removed = kept.pages_removed;
+                #[cfg(test)]
+                if let Some(store) = inner.store.shadow()
+                    && store.planted == Some(PlantedBug::EntryRemovedFirst)
+                {
+                    use crate::store::GroupCommit as _;
+                    let pages = store.begin(pages_removed)?;
+                    inner.directory.remove_prepared(&pages, &gid, parts)?;
+                    drop(pages);
+                    store.flush()?;
+                }
+                let part_max = in_parts(|max| {
+                    // What is reserved is for parts of that size.
+                    let part_max = max.min(kept.part_max);
+                    let patched = match commit {
+                        true => pages_changed(inner, &prepared.writes, part_max)?,
+                        false => PageCounts::default(),
+                    };
+                    kept.reservation.cover(&(patched + pages_removed)).map(|()| part_max)
+                })?;
+                let pages = kept.reservation.begin(part_max)?;
+                // Inside the gate, as in every commit.
+                inner.check_open()?;
+                let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
+                patch_in_order(inner, pages, writes, |pages, _| {
+                    #[cfg(all(test, shuttle))]
+                    if inner.store.race() == Some(PlantedRace::LocksBeforePatch) {
+                        prepared.locks.release_all();
+                    }
+                    inner.directory.remove_prepared(pages, &gid, parts)
+                })?
             }
-            inner.directory.remove_prepared(pages, &gid, parts)
-        })?;
+            (Store::Logged(store), _) => {
+                let nothing = WriteSet::default();
+                let writes = if commit { &prepared.writes } else { &nothing };
+                let entry = (0..parts).map(|part| EntryPart { gid: &gid, part, bytes: None }).collect();
+                end_in_log(inner, store, writes, entry)?
+            }
+            (Store::Shadow(_), None) => unreachable!("space is kept in such a store"),
+        };
         grown.settle(&mut prepared.locks);
         prepared.committed = commit;
         let mut state = inner.prepared.state.lock();
@@ -443,13 +484,24 @@ impl Drop for PreparedTransaction {
     }
 }
 
+/// Changes what a transaction of its own has written, and an entry with it.
+fn end_in_log(
+    inner: &Arc<Inner>,
+    store: &LoggedStore,
+    writes: &WriteSet,
+    entry: Vec<EntryPart<'_>>,
+) -> Result<(Csn, Grown)> {
+    let (txn, mut immediate) = (inner.new_txn_id(), Immediate::default());
+    immediate::commit(inner, store, txn, &mut immediate, writes, Keys::ToChange, entry)
+}
+
 /// Takes over the transactions that an earlier run left prepared. Nobody else has begun one yet.
 pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     let read_only = inner.store.is_read_only();
     let mut locks: Vec<(HeldLock, usize)> = Vec::new();
     let mut holds = Vec::new();
     let mut restored: Vec<(Arc<str>, PreparedInfo, Box<Prepared>)> = Vec::new();
-    inner.directory.visit_prepared(&*inner.store, |gid, parts, bytes| {
+    inner.directory.visit_prepared(&inner.store, |gid, parts, bytes| {
         let damaged = |what: &str| directory_damage(format!("the prepared transaction '{gid}': {what}"));
         let bind = |family: &str, name: &str| inner.operations.get(family, name).cloned();
         let entry = Entry::decode(&bytes, &bind)?.map_err(damaged)?;
@@ -465,14 +517,21 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             tree_of(tree)?;
         }
         let info = PreparedInfo { gid: gid.clone(), txn: inner.new_txn_id(), note: entry.note.into_vec() };
+        let keep = |store: &Arc<ShadowStore>| {
+            let reservation = match Reservation::new(store, entry.pages) {
+                // Nobody can end it; or whoever does will look for space again.
+                Err(Error::ReadOnly | Error::DiskFull) => Reservation::none(store),
+                reservation => reservation?,
+            };
+            let (_, _, pages_removed) = pages_of_entry(bytes.len() as u64, PageSize::DEFAULT)?;
+            Ok::<_, Error>(Kept { reservation, part_max: PageSize::MAX, pages_removed })
+        };
         let mut prepared = Prepared {
             writes: entry.writes,
             locks: inner.locks.owner(info.txn),
             pending: Vec::new(),
-            reservation: Reservation::none(&inner.store),
-            part_max: PageSize::MAX,
+            kept: inner.store.shadow().map(keep).transpose()?,
             parts,
-            pages_removed: pages_of_entry(bytes.len() as u64, PageSize::DEFAULT)?.2,
             committed: false,
         };
         // Nobody writes to a database that is only looked at, and nobody can end what is prepared in it.
@@ -484,11 +543,6 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             }
             locks.extend(entry.locks.into_iter().map(|lock| (lock, restored.len())));
             holds.extend(entry.holds.into_iter().map(|hold| (hold, restored.len())));
-            prepared.reservation = match Reservation::new(&inner.store, entry.pages) {
-                // Whoever ends it will look for space again.
-                Err(Error::DiskFull) => Reservation::none(&inner.store),
-                reservation => reservation?,
-            };
         }
         restored.push((gid.into(), info, Box::new(prepared)));
         Ok(())
@@ -520,7 +574,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
 
 /// What is committed of a quantity under a key that operations are applied to; none if none of them claims it.
 fn committed(inner: &Inner, calls: &Calls, tree: TreeId, key: &[u8], quantity: u32) -> Result<Option<i128>> {
-    let Some(there) = inner.tree(tree)?.tree.get(&*inner.store, key)? else { return Ok(None) };
+    let Some(there) = inner.tree(tree)?.tree.get(&inner.store, key)? else { return Ok(None) };
     if quantity == LENGTH {
         return Ok(Some(there.len() as i128));
     }

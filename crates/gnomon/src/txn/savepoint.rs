@@ -21,6 +21,7 @@ pub struct Savepoint(u64);
 pub(super) struct SavepointState {
     pub number: u64,
     pub writes: usize,
+    changes: usize,
     locks: Mark,
     pub pending: usize,
 }
@@ -33,6 +34,7 @@ impl Transaction {
         self.savepoints.push(SavepointState {
             number,
             writes: self.writes.mark(),
+            changes: self.immediate.mark(),
             locks: self.locks.mark(),
             pending: self.pending.len(),
         });
@@ -53,8 +55,10 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.savepoint_at(savepoint)?;
         self.savepoints.truncate(at + 1);
+        self.undo_changes(self.savepoints[at].changes)?;
+        self.writes.go_back(self.savepoints[at].writes);
+        self.settle_undone()?;
         let state = &self.savepoints[at];
-        self.writes.go_back(state.writes);
         if let Some(large) = &mut self.large {
             large.go_back(state.number);
         }

@@ -30,6 +30,7 @@ struct World {
 fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
     Database::open_store(disk.into(), options, database::Access::Write, |store| {
+        let store = store.shadow_mut();
         store.dirty_bytes_max = 4096;
         store.race = race;
     })
@@ -514,6 +515,7 @@ fn large_world(race: Option<PlantedRace>) -> Arc<World> {
     drop(world.db);
     let options = Options { pool_bytes: 512 << 10, escalate_bytes: 1, seed: Some(7), ..Options::default() };
     world.db = Database::open_store((&world.disk).into(), options, database::Access::Write, |store| {
+        let store = store.shadow_mut();
         store.dirty_bytes_max = 4096;
         store.race = race;
     })
@@ -559,7 +561,7 @@ fn large_transfers(race: Option<PlantedRace>) {
     let seen = world.accounts(&mut world.begin(Isolation::ReadCommitted)).unwrap();
     let changes: u64 = seen.values().sum();
     assert_eq!(changes as usize, 2 * done.load(Ordering::SeqCst), "an update was lost");
-    world.db.0.inner.store.flush().unwrap();
+    world.db.0.inner.store.as_shadow().flush().unwrap();
     world.db.0.inner.prune();
     assert_eq!(world.db.stats().held_pages, 0, "a state is pinned that nobody needs");
 }

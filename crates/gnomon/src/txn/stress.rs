@@ -40,6 +40,7 @@ const LAST: u64 = u64::MAX;
 fn open(disk: &SimDisk) -> Result<Database> {
     let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
     Database::open_store(disk.into(), options, database::Access::Write, |store| {
+        let store = store.shadow_mut();
         store.dirty_bytes_max = 8 * 4096
     })
 }

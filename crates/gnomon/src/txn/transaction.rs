@@ -12,10 +12,12 @@ use super::{
     cursor::Cursor,
     database::{GAPS, Handle, Inner, KEYS, TREES},
     epoch::{NO_END, Pages},
+    immediate::Immediate,
     large::Large,
     range::{Direction, KeyRange},
     savepoint::SavepointState,
     tree::TreeState,
+    versions::COMMITTED,
     writes::{Write, WriteSet},
 };
 use crate::{
@@ -23,7 +25,6 @@ use crate::{
     access::{self, Seek, Tree},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
-    store::GroupCommit,
     sync::Arc,
 };
 
@@ -162,6 +163,8 @@ pub struct Transaction {
     pub(super) options: TxnOptions,
     pub(super) locks: LockOwner,
     pub(super) writes: WriteSet,
+    /// What of it is in trees already.
+    pub(super) immediate: Immediate,
     pub(super) used: Vec<Used>,
     /// What it changes on pages of its own.
     pub(super) large: Option<Box<Large>>,
@@ -201,6 +204,7 @@ impl Transaction {
             options,
             locks,
             writes: WriteSet::default(),
+            immediate: Immediate::default(),
             used: Vec::new(),
             large: None,
             relieve_at,
@@ -306,14 +310,14 @@ impl Transaction {
         // what it knows already is to be seen as a whole.
         let seen = self.seen;
         #[cfg(all(test, shuttle))]
-        let seen = match inner.store.race {
+        let seen = match inner.store.race() {
             Some(crate::store::shadow::PlantedRace::SnapshotBehindOwnWrites) => Csn(0),
             _ => seen,
         };
         let after = self.options.after.max(seen).min(inner.store.last_csn());
         inner.timeline.wait_for(after, || inner.store.check())?;
         let snapshot = inner.timeline.take_snapshot(|| match self.options.read_only {
-            true => inner.store.durable_csn().max(after),
+            true => inner.durable_csn().max(after),
             false => inner.timeline.watermark(),
         });
         self.seen = self.seen.max(snapshot);
@@ -396,6 +400,10 @@ impl Transaction {
         self.check_write(&[])?;
         self.inner().store.check_page_size(options.page_size)?;
         let id = self.inner().new_tree_id();
+        if self.inner().store.logged().is_some() {
+            // It is in the directory for a moment before its commit has a CSN.
+            self.lock(LockName::whole(TREES, id.0), tree_mode::X)?;
+        }
         self.writes.create_tree(id, options.page_size);
         self.used.push(Used { id, state: None, mode: tree_mode::X });
         Ok(id)
@@ -467,7 +475,7 @@ impl Transaction {
             && let Some(state) = &used.state
         {
             let snapshot = self.tree_snapshot(used)?;
-            if state.epochs.last() > snapshot || state.versions.before(key, snapshot, NO_END).is_some() {
+            if state.epochs.last() > snapshot || state.versions.changed_since(key, snapshot) {
                 return Err(Error::Serialization);
             }
             self.inner().timeline.check_snapshot(snapshot)?;
@@ -480,6 +488,14 @@ impl Transaction {
     pub(super) fn newest(&mut self) -> ReadAt {
         self.seen = self.seen.max(self.inner().store.last_csn());
         ReadAt::Newest
+    }
+
+    /// The snapshot that a read stands at, where the newest values in trees need not be committed.
+    pub(super) fn snapshot_of(&self, at: ReadAt) -> Option<Csn> {
+        match at {
+            ReadAt::Snapshot(snapshot) => Some(snapshot),
+            ReadAt::Newest => self.inner().store.logged().map(|_| COMMITTED),
+        }
     }
 
     /// Reads a tree, without the write set, by `read`: it is given the tree, where its pages are, and the commit from
@@ -513,7 +529,7 @@ impl Transaction {
     ) -> Result<Option<Vec<u8>>> {
         let stored = self.read_stored(id, state, at, |tree, pages, end| {
             let newest = tree.get(pages, key)?;
-            let (ReadAt::Snapshot(snapshot), Some(state)) = (at, state) else { return Ok(newest) };
+            let (Some(snapshot), Some(state)) = (self.snapshot_of(at), state) else { return Ok(newest) };
             let before = state.versions.before(key, snapshot, end).filter(|_| !self.is_own(id, key));
             Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
         });
@@ -627,6 +643,7 @@ impl Transaction {
         }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
+            self.change_at_once(&used, key, value)?;
             self.writes.put(tree, key, value);
         }
         Ok(present)
@@ -726,6 +743,11 @@ impl Transaction {
 
     /// Ends the transaction for others: its pending keys are in the trees by now, or will never be.
     pub(super) fn release(&mut self, committed: bool) {
+        if !committed {
+            // An error has stopped the database, or it is closed.
+            let (inner, id) = (self.inner().clone(), self.id);
+            let _ = self.immediate.undo_all(&inner, id);
+        }
         for (tree, key) in self.pending.drain(..) {
             tree.remove_pending(&key);
         }

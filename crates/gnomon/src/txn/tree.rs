@@ -7,7 +7,7 @@ use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::{Change, Seek, Tree},
     page::PageSize,
-    store::{PageRead, PageWrite, shadow::ShadowStore},
+    store::{PageRead, PageWrite, Store, shadow::ShadowStore},
     sync::{
         Mutex,
         atomic::{AtomicU32, Ordering},
@@ -98,7 +98,7 @@ impl TreeState {
     }
 
     /// The first existing key (in the tree or pending) after `bound`, which is included or excluded.
-    pub fn next_key(&self, store: &ShadowStore, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
+    pub fn next_key(&self, store: &Store, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
         // The tree last: a key becomes pending before, and stops to be pending after, it is in the tree.
         let pending = self.pending.lock().range::<[u8], _>((bound, Bound::Unbounded)).next().cloned();
         let stored = first_key(&self.tree, store, bound)?;
@@ -130,7 +130,8 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
     }
 }
 
-/// The directory of trees: a tree of its own, whose root is the store's first page.
+/// The directory of trees: a tree of its own, whose root is the store's first page. Where it is changed, it tells what
+/// was there before.
 ///
 /// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
 /// bytes, little-endian) and the size of its nodes (1 byte: log2 of their bytes, less 9). A dropped tree stays until
@@ -158,25 +159,24 @@ fn directory_key(state: u8, tree: TreeId) -> [u8; 9] {
     key
 }
 
-fn put(tree: &Tree) -> impl FnMut(Option<&[u8]>) -> Change<'static> {
+fn encode_tree(tree: &Tree) -> Vec<u8> {
     let mut value = tree.root().0.to_le_bytes().to_vec();
     value.push(tree.size().code());
-    move |_| Change::Put(value.clone().into())
+    value
 }
 
-fn delete(_: Option<&[u8]>) -> Change<'static> {
-    Change::Delete
-}
+/// A key of the directory, and what it held before it was changed.
+pub(super) type DirectoryEntry = (Vec<u8>, Option<Vec<u8>>);
 
 impl Directory {
+    /// Makes the first thing in a store.
     pub fn create(pages: &impl PageWrite) -> Result<Directory> {
-        let tree = Tree::create(pages, PageSize::DEFAULT)?;
-        assert_eq!(tree.root(), ShadowStore::FIRST_PAGE, "the directory is the first thing in a store");
-        Ok(Directory(tree))
+        Tree::create(pages, PageSize::DEFAULT).map(Directory)
     }
 
-    pub fn open() -> Directory {
-        Directory(Tree::open(ShadowStore::FIRST_PAGE, PageSize::DEFAULT))
+    /// That of a store with this first page.
+    pub fn open(first_page: PageId) -> Directory {
+        Directory(Tree::open(first_page, PageSize::DEFAULT))
     }
 
     pub fn tree(&self) -> &Tree {
@@ -190,19 +190,47 @@ impl Directory {
         }
     }
 
-    pub fn insert(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<()> {
-        self.0.update(pages, &directory_key(LIVE, id), &mut put(tree))
+    fn change(&self, pages: &impl PageWrite, key: Vec<u8>, value: Option<&[u8]>) -> Result<DirectoryEntry> {
+        let mut before = None;
+        self.0.update(pages, &key, &mut |old| {
+            before = old.map(<[u8]>::to_vec);
+            value.map_or(Change::Delete, |value| Change::Put(value.into()))
+        })?;
+        Ok((key, before))
     }
 
-    /// Notes that a tree is dropped and its pages are to be given back.
-    pub fn drop_tree(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<()> {
-        self.0.update(pages, &directory_key(LIVE, id), &mut delete)?;
-        self.0.update(pages, &directory_key(DROPPED, id), &mut put(tree))
+    fn set(
+        &self,
+        pages: &impl PageWrite,
+        state: u8,
+        id: TreeId,
+        tree: Option<&Tree>,
+    ) -> Result<DirectoryEntry> {
+        self.change(pages, directory_key(state, id).into(), tree.map(encode_tree).as_deref())
+    }
+
+    pub fn insert(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<DirectoryEntry> {
+        self.set(pages, LIVE, id, Some(tree))
+    }
+
+    /// Notes that a tree is dropped and its pages are to be given back, if it is not made live.
+    pub fn insert_dropped(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<DirectoryEntry> {
+        self.set(pages, DROPPED, id, Some(tree))
+    }
+
+    /// Has a tree be live that was noted as dropped.
+    pub fn make_live(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<[DirectoryEntry; 2]> {
+        Ok([self.remove(pages, id)?, self.insert(pages, id, tree)?])
+    }
+
+    /// Has a tree be dropped that is live.
+    pub fn drop_tree(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<[DirectoryEntry; 2]> {
+        Ok([self.set(pages, LIVE, id, None)?, self.insert_dropped(pages, id, tree)?])
     }
 
     /// Forgets a dropped tree.
-    pub fn remove(&self, pages: &impl PageWrite, tree: TreeId) -> Result<()> {
-        self.0.update(pages, &directory_key(DROPPED, tree), &mut delete)
+    pub fn remove(&self, pages: &impl PageWrite, tree: TreeId) -> Result<DirectoryEntry> {
+        self.set(pages, DROPPED, tree, None)
     }
 
     /// The largest number of a tree, live or dropped, or zero.
@@ -226,15 +254,26 @@ impl Directory {
         }
     }
 
-    /// Some dropped tree, if there is one.
-    pub fn dropped(&self, pages: &impl PageRead) -> Result<Option<(TreeId, Tree)>> {
-        let from = directory_key(DROPPED, TreeId(0));
-        let Some(key) = first_key(&self.0, pages, Bound::Included(&from))? else { return Ok(None) };
-        if key.first() == Some(&PREPARED) {
-            return Ok(None);
+    /// Some dropped tree, if there is one, but for those that are to be passed.
+    pub fn dropped(
+        &self,
+        pages: &impl PageRead,
+        passes: impl Fn(TreeId) -> bool,
+    ) -> Result<Option<(TreeId, Tree)>> {
+        let mut last: Box<[u8]> = directory_key(DROPPED, TreeId(0)).into();
+        loop {
+            let Some(key) = first_key(&self.0, pages, Bound::Excluded(&last))? else { return Ok(None) };
+            if key.first() == Some(&PREPARED) {
+                return Ok(None);
+            }
+            let (_, id) = decode_key(&key)?;
+            if !passes(id)
+                && let Some(value) = self.0.get(pages, &key)?
+            {
+                return Ok(Some((id, decode_tree(&value)?)));
+            }
+            last = key;
         }
-        let value = self.0.get(pages, &key)?;
-        Ok(Some((decode_key(&key)?.1, decode_tree(value.as_deref().unwrap_or_default())?)))
     }
 
     /// Every tree, live and dropped.
@@ -257,14 +296,20 @@ impl Directory {
         Ok(found)
     }
 
-    /// Stores a part of the entry of a prepared transaction.
-    pub fn put_prepared(&self, pages: &impl PageWrite, gid: &str, part: u32, bytes: &[u8]) -> Result<()> {
-        self.0.update(pages, &prepared_key(gid, part), &mut |_| Change::Put(bytes.to_vec().into()))
+    /// Stores a part of the entry of a prepared transaction, or removes it.
+    pub fn set_prepared(
+        &self,
+        pages: &impl PageWrite,
+        gid: &str,
+        part: u32,
+        bytes: Option<&[u8]>,
+    ) -> Result<DirectoryEntry> {
+        self.change(pages, prepared_key(gid, part), bytes)
     }
 
     /// Removes the entry of a prepared transaction, of so many parts.
     pub fn remove_prepared(&self, pages: &impl PageWrite, gid: &str, parts: u32) -> Result<()> {
-        (0..parts).try_for_each(|part| self.0.update(pages, &prepared_key(gid, part), &mut delete))
+        (0..parts).try_for_each(|part| self.set_prepared(pages, gid, part, None).map(drop))
     }
 
     /// Calls `visit` with each prepared transaction: its identifier, the parts of its entry, the entry.

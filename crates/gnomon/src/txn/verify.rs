@@ -122,7 +122,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
     let mut check =
         Check { store: &store, owned: BTreeSet::new(), findings: found.findings, trees: Vec::new() };
     if !store.is_new() {
-        let directory = Directory::open();
+        let directory = Directory::open(ShadowStore::FIRST_PAGE);
         let mut whole = check.tree(directory.tree(), None)?;
         // What a damaged directory leads to would be guessed.
         if whole {
@@ -245,31 +245,25 @@ impl Check<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Database, KeyRange, Options, TreeOptions, TxnOptions, disk::SimDisk, sync::Arc};
+    use crate::{Database, KeyRange, Options, Recovery, TreeOptions, TxnOptions, disk::SimDisk, sync::Arc};
 
-    const OPTIONS: Options = Options {
-        create: true,
-        disks: Vec::new(),
-        mirrored: false,
-        spares: Vec::new(),
-        degraded: false,
-        pool_bytes: 1 << 20,
-        page_bytes_min: 4096,
-        lock_timeout: None,
-        escalate_bytes: 1 << 20,
-        write_bytes_max: 1 << 20,
-        version_bytes_max: 1 << 20,
-        prepared_max: 4,
-        operations: Vec::new(),
-        fill_max: 0.7,
-        cleaner: true,
-        seed: Some(1),
-    };
+    fn options() -> Options {
+        Options {
+            recovery: Some(Recovery::Shadow),
+            pool_bytes: 1 << 20,
+            escalate_bytes: 1 << 20,
+            write_bytes_max: 1 << 20,
+            version_bytes_max: 1 << 20,
+            prepared_max: 4,
+            seed: Some(1),
+            ..Options::default()
+        }
+    }
 
     /// A database with one tree, all pages of one size.
     fn filled() -> (SimDisk, TreeId) {
         let disk = SimDisk::new(1);
-        let db = Database::open_on(Arc::new(disk.clone()), OPTIONS).unwrap();
+        let db = Database::open_on(Arc::new(disk.clone()), options()).unwrap();
         let mut tree = TreeId(0);
         for round in 0..20u32 {
             let mut txn = db.begin(TxnOptions::default()).unwrap();
@@ -289,7 +283,7 @@ mod tests {
 
     /// A database with trees of several sizes and large values, much of which was written more than once.
     fn filled_with_sizes(disk: &SimDisk, page_bytes_min: usize) -> (Options, Vec<TreeId>) {
-        let options = Options { page_bytes_min, ..OPTIONS };
+        let options = Options { page_bytes_min, ..options() };
         let db = Database::open_on(disk.set(), options.clone()).unwrap();
         let mut txn = db.begin(TxnOptions::default()).unwrap();
         let sizes =
@@ -387,7 +381,7 @@ mod tests {
     fn every_flipped_byte_is_found_and_no_wrong_value_is_read() {
         let (disk, tree) = filled();
         let entries = |disk: &SimDisk| -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-            let db = Database::open_on(Arc::new(disk.clone()), Options { create: false, ..OPTIONS })?;
+            let db = Database::open_on(Arc::new(disk.clone()), Options { create: false, ..options() })?;
             let mut txn = db.begin(TxnOptions::default())?;
             let mut cursor = txn.scan(tree, KeyRange::all(), crate::Direction::Forward)?;
             let mut found = Vec::new();

@@ -10,6 +10,11 @@
 //! made anew when an earlier one comes: so each is what was there in the order of CSNs, and so is the key's value in
 //! the end. They are kept at least until all earlier commits are patched, because these are durable only together.
 //!
+//! Where changes are made at once ([`immediate`](super::immediate)), a key has a version before its transaction has a
+//! CSN: it is [`PENDING`], newer than every snapshot, and gets its CSN when the transaction does. If that is undone, it
+//! gets one all the same. The change was in the tree for a moment, and who has seen it there needs the version; it is
+//! no conflict for others, for the key is what it was.
+//!
 //! When the versions exceed their limit, the oldest snapshots that need some are ended: who reads at one of them fails
 //! with [`Error::SnapshotTooOld`].
 
@@ -35,9 +40,16 @@ pub(super) type Before = Option<Arc<[u8]>>;
 /// Each changed key's versions, in the order of CSNs.
 type ByKey = BTreeMap<Box<[u8]>, Vec<Version>>;
 
+/// The CSN of a version whose transaction has none yet.
+pub(super) const PENDING: Csn = Csn(u64::MAX - 1);
+/// A snapshot that holds everything that is committed, and nothing that is pending.
+pub(super) const COMMITTED: Csn = Csn(u64::MAX - 2);
+
 /// What a commit changed of a key.
 struct Version {
     csn: Csn,
+    /// Its transaction has taken it back.
+    undone: bool,
     /// What was there before.
     before: Before,
     /// What it did, if it did not see what was there.
@@ -84,7 +96,7 @@ impl Versions {
         calls: Option<Arc<Calls>>,
     ) -> usize {
         let bytes = version_bytes(key, before);
-        let version = Version { csn, before: before.map(Arc::from), calls, bytes };
+        let version = Version { csn, undone: false, before: before.map(Arc::from), calls, bytes };
         match keys.get_mut(key) {
             Some(versions) => {
                 debug_assert!(versions.last().is_none_or(|last| last.csn < csn));
@@ -134,12 +146,38 @@ impl Versions {
             version.before = Some(value.into());
         }
         let bytes = version_bytes(key, Some(&before));
-        let version = Version { csn, before: Some(before), calls: Some(calls), bytes };
+        let version = Version { csn, undone: false, before: Some(before), calls: Some(calls), bytes };
         if let Some(versions) = keys.get_mut(key) {
             let at = versions.partition_point(|version| version.csn < csn);
             versions.insert(at, version);
         }
         Ok((value, bytes))
+    }
+
+    /// Publishes what `key` holds before a transaction changes it that has no CSN yet, by operations or otherwise; the
+    /// only one that does so at the time. Returns what the version takes, in bytes; none if the transaction has one.
+    pub fn publish_pending(
+        &self,
+        key: &[u8],
+        before: Option<&[u8]>,
+        calls: Option<&Arc<Calls>>,
+    ) -> Option<usize> {
+        let mut keys = self.keys.lock();
+        let last = keys.get_mut(key).and_then(|versions| versions.last_mut());
+        if let Some(version) = last.filter(|version| version.csn == PENDING) {
+            version.calls = calls.cloned();
+            return None;
+        }
+        Some(self.push(&mut keys, key, PENDING, before, calls.cloned()))
+    }
+
+    /// Gives the pending version of `key` its CSN: the key is changed, or what it was again if that is `undone`.
+    pub fn stamp(&self, key: &[u8], csn: Csn, undone: bool) {
+        let mut keys = self.keys.lock();
+        let last = keys.get_mut(key).and_then(|versions| versions.last_mut());
+        if let Some(version) = last.filter(|version| version.csn == PENDING) {
+            (version.csn, version.undone) = (csn, undone);
+        }
     }
 
     /// Takes a commit for the last one of its key.
@@ -167,12 +205,18 @@ impl Versions {
         }
         let keys = self.keys.lock();
         let Some(versions) = keys.get(key) else { return Since::Nothing };
-        let later = &versions[versions.partition_point(|version| version.csn <= snapshot)..];
-        match later.first() {
+        let mut later = since(versions, snapshot).peekable();
+        match later.peek().map(|first| first.before.is_some()) {
             None => Since::Nothing,
-            Some(_) if later.iter().all(|version| version.calls.is_some()) => Since::Operations,
-            Some(first) => Since::Changes { was_there: first.before.is_some() },
+            Some(_) if later.all(|version| version.calls.is_some()) => Since::Operations,
+            Some(was_there) => Since::Changes { was_there },
         }
+    }
+
+    /// Whether a commit after `snapshot` has changed a key.
+    pub fn changed_since(&self, key: &[u8], snapshot: Csn) -> bool {
+        self.len.load(Ordering::Acquire) > 0
+            && self.keys.lock().get(key).is_some_and(|versions| since(versions, snapshot).next().is_some())
     }
 
     /// The newest commit that changed `key`; none if its version is forgotten, and so every snapshot taken from now on
@@ -181,7 +225,8 @@ impl Versions {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.keys.lock().get(key).and_then(|versions| versions.last()).map(|version| version.csn)
+        let keys = self.keys.lock();
+        keys.get(key).and_then(|versions| since(versions, Csn(0)).last()).map(|version| version.csn)
     }
 
     /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here
@@ -219,11 +264,13 @@ impl Versions {
         if snapshot.is_some_and(|snapshot| snapshot >= previous) {
             return None;
         }
-        let Version { bytes, calls, .. } = versions.remove(at);
+        let Version { bytes, calls, undone, .. } = versions.remove(at);
         // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own
         // operations no more: all commits up to this one are patched.
-        if let (None, Some(previous)) = (calls, at.checked_sub(1).and_then(|at| versions.get_mut(at))) {
-            previous.calls = None;
+        if let Some(previous) = at.checked_sub(1).and_then(|at| versions.get_mut(at)).filter(|_| !undone)
+            && (calls.is_none() || previous.undone)
+        {
+            (previous.calls, previous.undone) = (calls, false);
         }
         if versions.is_empty() {
             keys.remove(key);
@@ -237,6 +284,12 @@ impl Versions {
 fn version_bytes(key: &[u8], before: Option<&[u8]>) -> usize {
     const OVERHEAD_BYTES: usize = 160;
     key.len() + before.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
+}
+
+/// The versions of commits after a snapshot.
+fn since(versions: &[Version], snapshot: Csn) -> impl Iterator<Item = &Version> {
+    let first_after = versions.partition_point(|version| version.csn <= snapshot);
+    versions[first_after..].iter().filter(|version| !version.undone && version.csn < PENDING)
 }
 
 fn at(versions: &[Version], snapshot: Csn, end: Csn) -> Option<Before> {

@@ -62,6 +62,7 @@ mod sphere;
 mod subtxn;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
+mod trees;
 mod unit;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -71,7 +72,7 @@ use self::{
     space::Space,
     sphere::Spheres,
 };
-use super::{Durability, GroupCommit, PageRead};
+use super::{Durability, GroupCommit, PageRead, StoreStats, check_page_size, shadow::Activity};
 use crate::{
     Csn, Error, PageId, Result, TxnId,
     disk::File,
@@ -94,6 +95,7 @@ pub use root::LOG_FILES_MAX;
 pub use subtxn::{PageAccess, Subtxn};
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use tests::{LogEntry, log_entries};
+pub use trees::TreeAccess;
 
 /// The file of pages.
 pub const FILE: &str = "logged-pages";
@@ -230,6 +232,9 @@ struct Counters {
     unit_pages: AtomicU64,
     unit_pages_max: AtomicU64,
     placed_pages: AtomicU64,
+    placed_bytes: AtomicU64,
+    place_syncs: AtomicU64,
+    changed_bytes: AtomicU64,
 }
 
 /// What was written since the store was opened.
@@ -251,6 +256,10 @@ pub struct LoggedActivity {
     pub unit_pages_max: u64,
     /// Pages written to their places.
     pub placed_pages: u64,
+    /// Bytes that these have.
+    pub placed_bytes: u64,
+    /// Syncs of the file of pages, before the beginning of the log was given up.
+    pub place_syncs: u64,
 }
 
 struct State {
@@ -324,15 +333,18 @@ impl State {
 
 impl LoggedStore {
     /// The first page that a new store allocates: where the owner of the store finds what it keeps.
-    #[cfg(all(test, not(shuttle)))]
     pub fn first_page(&self) -> PageId {
         PageId(self.state.lock().space.units_of(space::MAP_SIZE))
     }
 
     /// Whether nothing was ever written to it.
-    #[cfg(all(test, not(shuttle)))]
     pub fn is_new(&self) -> bool {
         self.state.lock().next_unit == 1
+    }
+
+    /// The size of the smallest pages.
+    pub fn unit(&self) -> PageSize {
+        self.unit
     }
 
     /// The strategy that it was made with.
@@ -450,6 +462,48 @@ impl LoggedStore {
             unit_pages: self.counters.unit_pages.load(Ordering::Relaxed),
             unit_pages_max: self.counters.unit_pages_max.load(Ordering::Relaxed),
             placed_pages: self.counters.placed_pages.load(Ordering::Relaxed),
+            placed_bytes: self.counters.placed_bytes.load(Ordering::Relaxed),
+            place_syncs: self.counters.place_syncs.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Notes that a transaction changed so many bytes of keys and values.
+    pub fn note_changed(&self, bytes: usize) {
+        self.counters.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// How much of it is in use.
+    pub fn stats(&self) -> StoreStats {
+        let unit = self.unit.bytes() as u64;
+        let (units, in_use) = {
+            let state = self.state.lock();
+            (state.space.end(), state.space.in_use())
+        };
+        let activity = self.activity();
+        StoreStats {
+            format_version: root::FORMAT_VERSION,
+            identity: self.database,
+            batch: activity.units,
+            durable_csn: self.durable_csn(),
+            unit: self.unit,
+            file_pages: units + PAGES_AT / unit,
+            used_pages: in_use,
+            held_pages: 0,
+            segments: (0, 0),
+            logical_pages: units,
+            table_depth: 0,
+            table_pages: 0,
+            pool_frames: self.pool.len(),
+            pool_bytes: (self.pool.bytes(), self.pool.capacity()),
+            activity: Activity {
+                page_accesses: self.pool.data_fetches(),
+                batches: activity.units,
+                syncs: activity.redo_forces + activity.ops_forces + activity.place_syncs,
+                bytes_written: activity.redo_bytes + activity.ops_bytes + activity.placed_bytes,
+                data_pages: activity.placed_pages,
+                bytes_changed: self.counters.changed_bytes.load(Ordering::Relaxed),
+                ..Activity::default()
+            },
         }
     }
 
@@ -496,12 +550,7 @@ impl LoggedStore {
 
     /// A page number that is in no use. The file grows if it has none.
     fn take_page(&self, size: PageSize) -> Result<u64> {
-        if size < self.unit {
-            return Err(Error::BadOption(format!(
-                "pages of {size} are smaller than the smallest of this database, {}",
-                self.unit
-            )));
-        }
+        check_page_size(self.unit, size)?;
         loop {
             let end = {
                 let mut state = self.state.lock();

@@ -143,6 +143,15 @@ fn redo_name(file: usize) -> String {
 const OPS_NAME: &str = "ops";
 
 impl LoggedStore {
+    /// Whether a disk has such a store, whole or damaged.
+    pub fn is_on(disk: &dyn Disk) -> Result<bool> {
+        let file = match disk.open(FILE, false) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
+        Ok(file.len()? > PAGES_AT || Root::read(&*file)?.is_some())
+    }
+
     /// Opens the store on a disk, to the end of the redo pass. The losers are to be undone before anything else is
     /// done.
     pub fn open_on(disk: &Arc<dyn Disk>, how: Opening) -> Result<(LoggedStore, Vec<Loser>)> {
@@ -152,6 +161,12 @@ impl LoggedStore {
         };
         match (Root::read(&*file)?, how.create) {
             (Some(root), _) => LoggedStore::warmstart(disk, file, root, &how),
+            // Making a store ends with its root, before there are pages.
+            (None, _) if file.len()? > PAGES_AT => Err(Error::Corrupt {
+                file: FILE.into(),
+                page: 0,
+                detail: "neither copy of the root can be read".into(),
+            }),
             (None, Some(database)) => {
                 LoggedStore::create(disk, file, database, &how).map(|store| (store, Vec::new()))
             }

@@ -100,7 +100,7 @@ impl LoggedStore {
     pub(super) fn write_places<'p>(&self, pages: impl Iterator<Item = (u64, &'p Page)>) -> Result<()> {
         let mut run: Vec<u8> = Vec::new();
         let mut at = PAGES_AT;
-        let mut count = 0;
+        let (mut count, mut bytes) = (0, 0);
         for (page, image) in pages {
             let offset = self.offset_of(page);
             if !run.is_empty() && offset != at + run.len() as u64 {
@@ -114,11 +114,13 @@ impl LoggedStore {
             run.resize(begin + image.size().bytes(), 0);
             image.seal(self.identity_of(page), &mut run[begin..]);
             count += 1;
+            bytes += image.size().bytes() as u64;
         }
         if !run.is_empty() {
             self.file.write_at(at, &run)?;
         }
         self.counters.placed_pages.fetch_add(count, Ordering::Relaxed);
+        self.counters.placed_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -190,6 +192,7 @@ impl LoggedStore {
         #[cfg(not(test))]
         let skips = false;
         if !skips {
+            self.counters.place_syncs.fetch_add(1, Ordering::Relaxed);
             self.file.sync()?;
         }
         let (start, ops_tail, csn) = {

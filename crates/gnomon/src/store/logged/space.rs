@@ -89,7 +89,6 @@ impl Space {
     }
 
     /// How many units are in use.
-    #[cfg(test)]
     pub fn in_use(&self) -> u64 {
         self.in_use
     }

@@ -23,7 +23,7 @@ use crate::{
         pool::{PoolKey, ReadLatch, WriteLatch},
     },
     store::{GroupCommit, PageGuard, PageRead, PageWrite},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::Ordering, thread},
 };
 
 /// A subtransaction that has not ended: what it has changed and read. It must come to its end by
@@ -207,33 +207,88 @@ impl LoggedStore {
         }
     }
 
+    /// Latches a page exclusively that a subtransaction has locked.
+    pub(super) fn latch_for<'a>(&'a self, subtxn: &'a Subtxn, id: PageId) -> Result<ChangedPage<'a>> {
+        loop {
+            if let Some(latch) = self.data(id)?.write() {
+                return Ok(ChangedPage { store: self, subtxn, latch });
+            }
+        }
+    }
+
+    /// Makes a page for a subtransaction, which locks it by `lock`.
+    pub(super) fn allocate_for<'a>(
+        &'a self,
+        subtxn: &'a Subtxn,
+        kind: PageKind,
+        size: PageSize,
+        lock: impl FnOnce(PageId) -> Result<()>,
+    ) -> Result<ChangedPage<'a>> {
+        let page = self.take_page(size)?;
+        // Nobody else knows it; who gave it back may hold the lock for a moment.
+        if let Err(error) = lock(PageId(page)) {
+            self.state.lock().space.untake(page, size);
+            return Err(error);
+        }
+        let pin = self.pool.put(PoolKey { level: 0, index: page }, Arc::new(Page::sized(kind, size)));
+        let latch = pin.write().expect("it has just got an image");
+        subtxn.note_change(self, &latch, true);
+        Ok(ChangedPage { store: self, subtxn, latch })
+    }
+
+    /// Gives back a page that a subtransaction has latched.
+    pub(super) fn free_for(&self, subtxn: &Subtxn, guard: ChangedPage<'_>) {
+        subtxn.note_change(self, &guard.latch, false);
+        let page = guard.latch.frame().key.index;
+        if let Some(changed) = subtxn.pages.borrow_mut().changed.get_mut(&page) {
+            changed.freed = true;
+        }
+    }
+
     /// Takes back what a subtransaction has changed, which then has never been.
     pub fn abort(&self, subtxn: Subtxn) -> Result<()> {
         let Pages { changed, .. } = subtxn.pages.into_inner();
+        self.restore(&changed)?;
         for (page, changed) in changed {
-            let key = PoolKey { level: 0, index: page };
-            if let Some(before) = &changed.before {
-                let Some(mut latch) = self.pool.get(key).and_then(|pin| pin.write()) else {
-                    return Err(
-                        self.poison(&self.corrupt(page, "an image that had changed is not in memory"))
-                    );
-                };
-                latch.restore(before.clone());
-            }
             let mut state = self.state.lock();
             state.active.remove(&page);
-            match changed.before {
-                Some(_) => self.settle_frame(&state, page),
-                None => {
-                    if let Some(pin) = self.pool.get(key) {
-                        pin.frame().dirty.store(false, Ordering::Release);
-                        self.pool.remove(pin.frame());
-                    }
-                    state.space.untake(page, changed.size);
-                }
+            if changed.before.is_some() {
+                self.settle_frame(&state, page);
+                continue;
             }
+            if let Some(pin) = self.pool.get(PoolKey { level: 0, index: page }) {
+                pin.frame().dirty.store(false, Ordering::Release);
+                self.pool.remove(pin.frame());
+            }
+            state.space.untake(page, changed.size);
         }
         Ok(())
+    }
+
+    /// Gives pages the images from before, all at once for those who go from one to another under latches: they would
+    /// follow a page to one that is no more. Which of them is latched first by others is not known, so none is waited
+    /// for with others in hand.
+    fn restore(&self, changed: &BTreeMap<u64, Changed>) -> Result<()> {
+        let before = || changed.iter().filter_map(|(page, changed)| Some((*page, changed.before.as_ref()?)));
+        'again: loop {
+            let mut latches = Vec::new();
+            for (page, before) in before() {
+                let Some(pin) = self.pool.get(PoolKey { level: 0, index: page }) else {
+                    let error = self.corrupt(page, "an image that had changed is not in memory");
+                    return Err(self.poison(&error));
+                };
+                match pin.try_write() {
+                    Some(latch) => latches.push((latch, before)),
+                    None => {
+                        drop(latches);
+                        thread::yield_now();
+                        continue 'again;
+                    }
+                }
+            }
+            latches.iter_mut().for_each(|(latch, before)| latch.restore(Arc::clone(before)));
+            return Ok(());
+        }
     }
 }
 
@@ -261,32 +316,15 @@ impl<'a> PageWrite for PageAccess<'a> {
     fn write(&self, id: PageId) -> Result<ChangedPage<'a>> {
         self.lock(id, key_mode::X)?;
         self.subtxn.pages.borrow_mut().read.insert(id.0);
-        loop {
-            if let Some(latch) = self.store.data(id)?.write() {
-                return Ok(ChangedPage { store: self.store, subtxn: self.subtxn, latch });
-            }
-        }
+        self.store.latch_for(self.subtxn, id)
     }
 
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<ChangedPage<'a>> {
-        let page = self.store.take_page(size)?;
-        // Nobody else knows it; who gave it back may hold the lock for a moment.
-        if let Err(error) = self.lock(PageId(page), key_mode::X) {
-            self.store.state.lock().space.untake(page, size);
-            return Err(error);
-        }
-        let pin = self.store.pool.put(PoolKey { level: 0, index: page }, Arc::new(Page::sized(kind, size)));
-        let latch = pin.write().expect("it has just got an image");
-        self.subtxn.note_change(self.store, &latch, true);
-        Ok(ChangedPage { store: self.store, subtxn: self.subtxn, latch })
+        self.store.allocate_for(self.subtxn, kind, size, |page| self.lock(page, key_mode::X))
     }
 
     fn free(&self, guard: ChangedPage<'a>) -> Result<()> {
-        self.subtxn.note_change(self.store, &guard.latch, false);
-        let page = guard.latch.frame().key.index;
-        if let Some(changed) = self.subtxn.pages.borrow_mut().changed.get_mut(&page) {
-            changed.freed = true;
-        }
+        self.store.free_for(self.subtxn, guard);
         Ok(())
     }
 }

@@ -82,10 +82,10 @@ use self::{
     table::{BLOCK, PageEntry},
     translate::Translations,
 };
-use super::{Durability, GroupCommit, PageRead};
+use super::{Durability, GroupCommit, PageRead, StoreStats};
 use crate::{
     Csn, Error, Result,
-    disk::File,
+    disk::{Disk, File},
     page::{
         Identity, PAGE_BYTES, Page, PageCounts, PageId, PageSize,
         pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
@@ -342,41 +342,6 @@ pub(crate) enum PlantedRace {
     SnapshotBehindOwnWrites,
 }
 
-/// How much of the store is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreStats {
-    /// The version of the file's format.
-    pub format_version: u32,
-    /// The database's identity.
-    pub identity: u64,
-    /// Commit batches since the database was created.
-    pub batch: u64,
-    /// The newest durable commit.
-    pub durable_csn: Csn,
-    /// The size of a physical page, and of the smallest page.
-    pub unit: PageSize,
-    /// Physical pages of all files.
-    pub file_pages: u64,
-    /// Of these, pages that the durable state uses.
-    pub used_pages: u64,
-    /// Physical pages that only pinned states use.
-    pub held_pages: u64,
-    /// Segments of the file, and how many of them are known to be empty.
-    pub segments: (u64, u64),
-    /// Logical page numbers handed out so far.
-    pub logical_pages: u64,
-    /// Levels of the page table.
-    pub table_depth: u8,
-    /// Nodes of the page table, at most: so many as the page numbers handed out need.
-    pub table_pages: u64,
-    /// Frames of the buffer pool in use.
-    pub pool_frames: usize,
-    /// Bytes of the buffer pool in use, and at most.
-    pub pool_bytes: (usize, usize),
-    /// What was done since it was opened.
-    pub activity: Activity,
-}
-
 impl ShadowStore {
     /// The first page that a new store allocates: where the owner of the store finds what it keeps.
     pub const FIRST_PAGE: PageId = PageId(1);
@@ -401,15 +366,17 @@ impl ShadowStore {
         self.root.lock().depth == 0
     }
 
-    /// Fails if there can be no pages of this size.
-    pub fn check_page_size(&self, size: PageSize) -> Result<()> {
-        if size >= self.unit {
-            return Ok(());
+    /// Whether a disk has something of such a store.
+    pub fn is_on(disk: &dyn Disk) -> Result<bool> {
+        match disk.open(FILE, false) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            opened => Ok(!opened?.is_empty()?),
         }
-        Err(Error::BadOption(format!(
-            "pages of {size} are smaller than the smallest of this database, {}: ask for larger ones, or create a database with a smaller page_bytes_min",
-            self.unit
-        )))
+    }
+
+    /// The size of the smallest pages.
+    pub fn unit(&self) -> PageSize {
+        self.unit
     }
 
     /// Begins a page transaction that will change at most `pages` pages. Waits at the gate; reserves space, and fails

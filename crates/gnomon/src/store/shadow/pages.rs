@@ -7,7 +7,7 @@ use crate::{
         Page, PageCounts, PageId, PageKind, PageSize,
         pool::{PoolKey, ReadLatch, WriteLatch},
     },
-    store::{PageGuard, PageRead, PageWrite},
+    store::{PageGuard, PageRead, PageWrite, check_page_size},
     sync::{Arc, RwLockReadGuard, atomic::Ordering},
 };
 
@@ -33,6 +33,11 @@ impl<'a> PageTxn<'a> {
     /// Takes the next CSN. Everything that this page transaction changes belongs to it.
     pub fn take_csn(&mut self) -> Csn {
         Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Notes that it changes so many bytes of keys and values.
+    pub fn note_changed(&self, bytes: usize) {
+        self.store.note_changed(bytes);
     }
 
     pub(super) fn store(&self) -> &'a ShadowStore {
@@ -90,7 +95,7 @@ impl<'a> PageWrite for PageTxn<'a> {
     }
 
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<PageMut<'a>> {
-        self.store.check_page_size(size)?;
+        check_page_size(self.store.unit, size)?;
         self.make_room()?;
         let index = self.store.allocate_logical()?;
         self.store.accumulating.lock().freed.remove(&index);

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     Error, Result,
     page::{PAGE_BYTES, Page, PageCounts, PageId, PageKind, PageSize, pool::PoolKey},
-    store::{PageGuard, PageRead, PageWrite},
+    store::{PageGuard, PageRead, PageWrite, check_page_size},
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
@@ -518,7 +518,7 @@ impl<'a> PageWrite for &'a PrivatePages {
     }
 
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<PrivateMut<'a>> {
-        self.store.check_page_size(size)?;
+        check_page_size(self.store.unit, size)?;
         let mut state = self.state.lock();
         self.make_room(&mut state)?;
         let id = self.store.allocate_logical()?;

@@ -44,16 +44,17 @@ impl Database {
     ) -> Result<Backup> {
         let inner = &self.0.inner;
         inner.check_open()?;
-        inner.store.check()?;
-        if !inner.store.is_read_only() {
+        let store = inner.store.shadow_for("backups while it is open: close it, and copy its directory")?;
+        store.check()?;
+        if !store.is_read_only() {
             // What others have committed and not waited for belongs to it.
-            inner.store.flush()?;
-        } else if !inner.store.was_closed() {
+            store.flush()?;
+        } else if !store.was_closed() {
             return Err(Error::BadOption(
                 "the database was not closed, and is open for reading only: open it for writing once, which recovers it, then back it up".into(),
             ));
         }
-        let backup = inner.store.pin().backup(since, SystemClock::new().unix_time(), out, progress);
+        let backup = store.pin().backup(since, SystemClock::new().unix_time(), out, progress);
         // What was held for it is free now.
         self.0.background.tidy();
         backup

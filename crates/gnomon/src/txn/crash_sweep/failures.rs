@@ -151,7 +151,7 @@ fn a_full_disk_can_be_emptied() {
     txn.drop_tree(dropped).unwrap();
     txn.commit().unwrap();
     while background::reclaim_some(&db.0.inner).unwrap() {}
-    db.0.inner.store.flush().unwrap();
+    db.0.inner.store.as_shadow().flush().unwrap();
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     txn.put(kept, b"large", &vec![1; 1 << 20]).unwrap();
     txn.commit().unwrap();

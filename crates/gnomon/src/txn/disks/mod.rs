@@ -11,46 +11,53 @@ use crate::{
     store::shadow::{DiskInfo, Repair, ScrubReport},
 };
 
+const SEVERAL_DISKS: &str = "several disks, and copies on them";
+
 impl Inner {
     fn add_disk(&self, path: &Path, mirror: bool) -> Result<usize> {
         // One at a time.
         let mut set = self.disks.lock();
-        self.store.check_room_for_disk()?;
-        let mirrored = mirror || self.store.is_mirrored();
-        let given = set.add(path, mirrored, |given| self.store.uses_disk(given))?;
+        let store = self.store.shadow_for(SEVERAL_DISKS)?;
+        store.check_room_for_disk()?;
+        let mirrored = mirror || store.is_mirrored();
+        let given = set.add(path, mirrored, |given| store.uses_disk(given))?;
         let disk = set.disks().nth(given).expect("it was added").clone();
-        self.store.add_disk(&*disk, given, mirror)
+        store.add_disk(&*disk, given, mirror)
     }
 
     /// Whether a disk was lost that a spare one can stand in for.
     pub(super) fn wants_spare(&self) -> bool {
-        self.store.wants_disk() && !self.spares.lock().is_empty()
+        self.store.shadow().is_some_and(|store| store.wants_disk()) && !self.spares.lock().is_empty()
     }
 
     /// Takes a spare disk in a lost one's stead, if there is one that can be used.
     pub(super) fn take_spare(&self) {
-        while self.store.wants_disk() {
+        let Some(store) = self.store.shadow() else { return };
+        while store.wants_disk() {
             let Some(path) = self.spares.lock().pop() else { return };
             if let Err(error) = self.add_disk(&path, false) {
-                self.store.report(format!("the spare disk {} cannot be used: {error}", path.display()));
+                store.report(format!("the spare disk {} cannot be used: {error}", path.display()));
             }
         }
     }
 }
 
 impl Database {
-    /// The disks, by number, each with its directory unless it is lost or none.
+    /// The disks, by number, each with its directory unless it is lost or none. Of a database that recovers by a log of
+    /// pages, which has one disk, none is told.
     pub fn disks(&self) -> Vec<(DiskInfo, Option<PathBuf>)> {
         let set = self.0.inner.disks.lock();
-        let infos = self.0.inner.store.disk_infos().into_iter();
+        let infos = self.0.inner.store.shadow().map(|store| store.disk_infos()).unwrap_or_default();
         infos
+            .into_iter()
             .map(|info| (info.clone(), info.given.and_then(|given| Some(set.path(given)?.to_owned()))))
             .collect()
     }
 
     /// Whether each page has two copies on different disks, and whether all have them by now, as far as is known.
     pub fn mirroring(&self) -> (bool, bool) {
-        (self.0.inner.store.is_mirrored(), self.0.inner.store.has_all_copies())
+        let store = self.0.inner.store.shadow();
+        store.map_or((false, true), |store| (store.is_mirrored(), store.has_all_copies()))
     }
 
     /// Adds a disk, of which `path` is a directory that is empty or not there. With `mirror`, or if the database is
@@ -70,7 +77,7 @@ impl Database {
     /// Without it the same happens in the background. `progress` is called with pages used on the disk that has fewest,
     /// and on the one that has most.
     pub fn make_copies(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
-        let store = &self.0.inner.store;
+        let store = self.0.inner.store.shadow_for(SEVERAL_DISKS)?;
         self.0.inner.check_open()?;
         loop {
             let repair = store.repair_some()?;
@@ -90,7 +97,7 @@ impl Database {
     /// `progress` is called with the copies read and, about, the copies in all.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
         self.0.inner.check_open()?;
-        let report = self.0.inner.store.scrub(progress);
+        let report = self.0.inner.store.shadow_for(SEVERAL_DISKS)?.scrub(progress);
         self.0.background.tidy();
         report
     }

@@ -88,9 +88,9 @@ fn check_nothing_is_left(db: &Database) {
     let inner = &db.0.inner;
     let mut left = None;
     for _ in 0..1000 {
-        inner.store.flush().unwrap();
+        inner.store.as_shadow().flush().unwrap();
         inner.prune();
-        let (taken, reachable) = inner.store.taken_and_reachable();
+        let (taken, reachable) = inner.store.as_shadow().taken_and_reachable();
         left = Some((taken - reachable, db.stats().held_pages));
         if left == Some((0, 0)) {
             break;

@@ -348,10 +348,10 @@ fn with_entry(disk: &SimDisk, gid: &str, change: &dyn Fn(&mut Vec<u8>)) -> SimDi
         entry = bytes;
         Ok(())
     };
-    inner.directory.visit_prepared(&*inner.store, visit).unwrap();
+    inner.directory.visit_prepared(&inner.store, visit).unwrap();
     change(&mut entry);
-    let pages = inner.store.begin(10).unwrap();
-    inner.directory.put_prepared(&pages, gid, 0, &entry).unwrap();
+    let pages = inner.store.as_shadow().begin(10).unwrap();
+    inner.directory.set_prepared(&pages, gid, 0, Some(&entry)).unwrap();
     drop(pages);
     db.close().unwrap();
     image

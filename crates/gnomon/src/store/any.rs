@@ -1,0 +1,193 @@
+//! A store, whichever way it recovers: what level 1 asks of all of them.
+
+use super::{
+    GroupCommit, PageRead, check_page_size,
+    logged::LoggedStore,
+    shadow::{Activity, ShadowStore},
+};
+use crate::{
+    Csn, Error, PageId, Result,
+    page::{PageSize, pool::ReadLatch},
+    sync::Arc,
+};
+
+/// How much of the store is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreStats {
+    /// The version of the file's format.
+    pub format_version: u32,
+    /// The database's identity.
+    pub identity: u64,
+    /// Commit batches since the database was created.
+    pub batch: u64,
+    /// The newest durable commit.
+    pub durable_csn: Csn,
+    /// The size of a physical page, and of the smallest page.
+    pub unit: PageSize,
+    /// Physical pages of all files.
+    pub file_pages: u64,
+    /// Of these, pages that the durable state uses.
+    pub used_pages: u64,
+    /// Physical pages that only pinned states use.
+    pub held_pages: u64,
+    /// Segments of the file, and how many of them are known to be empty.
+    pub segments: (u64, u64),
+    /// Logical page numbers handed out so far.
+    pub logical_pages: u64,
+    /// Levels of the page table.
+    pub table_depth: u8,
+    /// Nodes of the page table, at most: so many as the page numbers handed out need.
+    pub table_pages: u64,
+    /// Frames of the buffer pool in use.
+    pub pool_frames: usize,
+    /// Bytes of the buffer pool in use, and at most.
+    pub pool_bytes: (usize, usize),
+    /// What was done since it was opened.
+    pub activity: Activity,
+}
+
+/// An open store.
+#[derive(Clone)]
+pub enum Store {
+    /// It recovers by shadow paging.
+    Shadow(Arc<ShadowStore>),
+    /// It recovers by a log of pages.
+    Logged(Arc<LoggedStore>),
+}
+
+/// Does the same with either store.
+macro_rules! on_either {
+    ($of:expr, $store:ident => $what:expr) => {
+        match $of {
+            Store::Shadow($store) => $what,
+            Store::Logged($store) => $what,
+        }
+    };
+}
+
+impl Store {
+    /// The store, if it recovers by shadow paging.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]: `what` says what only such a store has.
+    pub fn shadow_for(&self, what: &'static str) -> Result<&Arc<ShadowStore>> {
+        match self {
+            Store::Shadow(store) => Ok(store),
+            Store::Logged(_) => Err(Error::Unsupported(what)),
+        }
+    }
+
+    /// The store, if it recovers by shadow paging.
+    pub fn shadow(&self) -> Option<&Arc<ShadowStore>> {
+        match self {
+            Store::Shadow(store) => Some(store),
+            Store::Logged(_) => None,
+        }
+    }
+
+    /// The store, if it recovers by a log of pages.
+    pub fn logged(&self) -> Option<&Arc<LoggedStore>> {
+        match self {
+            Store::Shadow(_) => None,
+            Store::Logged(store) => Some(store),
+        }
+    }
+
+    /// The first page that a new store allocates.
+    pub fn first_page(&self) -> PageId {
+        match self {
+            Store::Shadow(_) => ShadowStore::FIRST_PAGE,
+            Store::Logged(store) => store.first_page(),
+        }
+    }
+
+    /// Whether nothing was ever written to it.
+    pub fn is_new(&self) -> bool {
+        on_either!(self, store => store.is_new())
+    }
+
+    /// Whether it was opened to be looked at.
+    pub fn is_read_only(&self) -> bool {
+        self.shadow().is_some_and(|store| store.is_read_only())
+    }
+
+    /// Fails if there can be no pages of this size.
+    pub fn check_page_size(&self, size: PageSize) -> Result<()> {
+        check_page_size(on_either!(self, store => store.unit()), size)
+    }
+
+    /// Fails if the store is poisoned.
+    pub fn check(&self) -> Result<()> {
+        on_either!(self, store => GroupCommit::check(&**store))
+    }
+
+    /// Stops the store: every later call fails with this cause, in the error returned.
+    pub fn poison(&self, cause: &Error) -> Error {
+        on_either!(self, store => GroupCommit::poison(&**store, cause))
+    }
+
+    /// The last CSN that was taken.
+    pub fn last_csn(&self) -> Csn {
+        on_either!(self, store => GroupCommit::last_csn(&**store))
+    }
+
+    /// The newest durable commit.
+    pub fn durable_csn(&self) -> Csn {
+        on_either!(self, store => store.durable_csn())
+    }
+
+    /// Waits until a commit is durable.
+    pub fn wait_durable(&self, csn: Csn) -> Result<()> {
+        on_either!(self, store => store.wait_durable(csn))
+    }
+
+    /// Calls `call` once a commit is durable or has failed.
+    pub fn when_durable(&self, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
+        on_either!(self, store => store.when_durable(csn, call));
+    }
+
+    /// How much of it is in use.
+    pub fn stats(&self) -> StoreStats {
+        on_either!(self, store => store.stats())
+    }
+
+    /// Makes everything durable; nothing may be changed any more.
+    pub fn close(&self) -> Result<()> {
+        on_either!(self, store => store.close())
+    }
+
+    /// What was found wrong with disks and copies since this was last asked.
+    pub fn take_reports(&self) -> Vec<String> {
+        self.shadow().map(|store| store.take_reports()).unwrap_or_default()
+    }
+
+    /// The store that recovers by shadow paging, which it is.
+    #[cfg(test)]
+    pub fn as_shadow(&self) -> &Arc<ShadowStore> {
+        self.shadow().expect("the test is about such a store")
+    }
+
+    /// The same, of which nobody else has a handle.
+    #[cfg(test)]
+    pub fn shadow_mut(&mut self) -> &mut ShadowStore {
+        match self {
+            Store::Shadow(store) => Arc::get_mut(store).expect("nobody else has it"),
+            Store::Logged(_) => panic!("the test is about shadow paging"),
+        }
+    }
+
+    /// What seeded schedules have it do wrong.
+    #[cfg(all(test, shuttle))]
+    pub fn race(&self) -> Option<super::shadow::PlantedRace> {
+        self.shadow().and_then(|store| store.race)
+    }
+}
+
+impl PageRead for Store {
+    type ReadGuard = ReadLatch;
+
+    #[inline]
+    fn read(&self, id: PageId) -> Result<ReadLatch> {
+        on_either!(self, store => PageRead::read(&**store, id))
+    }
+}

@@ -1,0 +1,690 @@
+//! Immediate updates: how transactions change trees in a database that recovers by a log of pages (Hasse and Weikum: A
+//! Performance Evaluation of Multi-Level Transaction Management, 1991, section 2).
+//!
+//! With two levels, a key is changed in its tree at once, by a subtransaction of the store that is over when the
+//! operation returns. Until the transaction ends, the lock on the key keeps others from changing it, and its version
+//! ([`versions`](super::versions)) shows readers what is committed. What a subtransaction did is taken back by one that
+//! does the reverse, whatever others have made of the same pages since: when the transaction is undone, when it goes
+//! back to a savepoint, and for all that were running when the database stopped.
+//!
+//! What waits for the commit:
+//!
+//! - Operations that others share the key with ([`apply`](super::apply)). Their order is that of commits, so whoever
+//!   applies some has the mutexes of their keys from then until he has his CSN: nobody comes between, and what the key
+//!   was before is what takes them back.
+//! - Trees that are made or dropped. One that is made stands in the directory as dropped until it is whole, so a crash
+//!   leaves nothing to be undone but its pages, which are given back as those of any dropped tree.
+//! - With one level, everything. The transaction is one subtransaction, which runs when it commits: its page locks are
+//!   held from then to its end, and what fails is taken back by images. The locks on keys before that are those that
+//!   SQL's isolation needs anyway.
+//!
+//! A transaction that is undone takes a CSN, too: its changes were in the trees for a moment. That of the last
+//! compensation is when they are gone for everybody.
+
+use super::{
+    commit::{Grown, Unpatched},
+    database::{APPLIERS, Inner},
+    transaction::{Transaction, Used},
+    tree::{Directory, DirectoryEntry, TreeState},
+    versions::ChangedKey,
+    writes::{Calls, Write, WriteSet, absent},
+};
+use crate::{
+    Csn, Error, PageSize, Result, TreeId, TxnId,
+    access::{Change, Tree},
+    id::SubtxnId,
+    lock::LockOwner,
+    store::logged::{LoggedStore, Loser, Strategy, Subtxn, TreeAccess, Undo},
+    sync::{Arc, MutexGuard},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The directory of trees, where a step of an undo record names a tree.
+const DIRECTORY: TreeId = TreeId(0);
+/// Entries of a new tree that one subtransaction puts there, in bytes, about.
+const FILLED_AT_ONCE_BYTES: usize = 1 << 20;
+
+/// What a transaction has changed in trees.
+#[derive(Default)]
+pub(super) struct Immediate {
+    page_locks: Option<LockOwner>,
+    /// The subtransactions that have ended, in their order.
+    done: Vec<Done>,
+    /// What takes them back, in bytes.
+    undo_bytes: usize,
+    changed: Changed,
+    /// Whether the store knows of the transaction.
+    has_run: bool,
+}
+
+/// A subtransaction, and what takes it back.
+struct Done {
+    subtxn: SubtxnId,
+    undo: Vec<Step>,
+}
+
+/// The keys that have a pending version.
+#[derive(Default)]
+struct Changed {
+    keys: Vec<(TreeId, Arc<TreeState>, Box<[u8]>)>,
+    /// What the versions take, in bytes.
+    bytes: usize,
+}
+
+/// A key of a tree is to have this value, or to be gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    tree: TreeId,
+    key: Box<[u8]>,
+    value: Option<Box<[u8]>>,
+}
+
+impl Step {
+    fn new(tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Step {
+        Step { tree, key: key.into(), value: value.map(Into::into) }
+    }
+
+    fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, |value| value.len())
+    }
+
+    fn apply(&self, inner: &Inner, pages: &TreeAccess<'_>) -> Result<()> {
+        let tree = match self.tree {
+            DIRECTORY => *inner.directory.tree(),
+            tree => inner.tree(tree)?.tree,
+        };
+        tree.update(pages, &self.key, &mut |_| change(self.value.as_deref()))
+    }
+}
+
+fn change(value: Option<&[u8]>) -> Change<'_> {
+    value.map_or(Change::Delete, |value| Change::Put(value.into()))
+}
+
+/// What takes a subtransaction back, as it stands in the log: its steps, to be done from the last to the first. Of each
+/// the tree (8 bytes), the lengths of the key (4) and of the value and one (4; 0 if the key is to be gone), then both.
+/// Numbers are little-endian.
+fn encode(undo: &[Step]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for step in undo {
+        let value_len = step.value.as_ref().map_or(0, |value| value.len() as u32 + 1);
+        bytes.extend(step.tree.0.to_le_bytes());
+        bytes.extend((step.key.len() as u32).to_le_bytes());
+        bytes.extend(value_len.to_le_bytes());
+        bytes.extend(&*step.key);
+        bytes.extend(step.value.as_deref().unwrap_or_default());
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Result<Vec<Step>> {
+    fn number<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+        from.split_off(..N)?.try_into().ok()
+    }
+    fn step(from: &mut &[u8]) -> Option<Step> {
+        let tree = TreeId(u64::from_le_bytes(number(from)?));
+        let key_len = u32::from_le_bytes(number(from)?) as usize;
+        let value_len = u32::from_le_bytes(number(from)?) as usize;
+        let key = from.split_off(..key_len)?;
+        let value = match value_len {
+            0 => None,
+            len => Some(from.split_off(..len - 1)?),
+        };
+        Some(Step::new(tree, key, value))
+    }
+    let (mut from, mut undo) = (bytes, Vec::new());
+    while !from.is_empty() {
+        undo.push(step(&mut from).ok_or_else(|| Error::Corrupt {
+            file: "log".into(),
+            page: 0,
+            detail: "an undo record of trees is malformed".into(),
+        })?);
+    }
+    Ok(undo)
+}
+
+/// A part of a commit.
+enum Piece<'a> {
+    /// Puts a key or deletes it.
+    Key(TreeId, Arc<TreeState>, &'a [u8], Option<&'a [u8]>),
+    /// Applies operations to a key.
+    Calls(TreeId, Arc<TreeState>, &'a [u8], Arc<Calls>),
+    /// Makes a tree that nobody finds.
+    Create(TreeId, PageSize),
+    /// Puts entries into such a tree.
+    Fill(TreeId, Vec<(&'a [u8], &'a [u8])>),
+    /// Has such a tree be found.
+    Publish(TreeId),
+    Drop(TreeId),
+    /// Stores a part of the entry of a prepared transaction, or removes it.
+    Entry(EntryPart<'a>),
+}
+
+/// A part of the entry of a prepared transaction.
+pub(super) struct EntryPart<'a> {
+    pub gid: &'a str,
+    pub part: u32,
+    /// None removes it.
+    pub bytes: Option<Vec<u8>>,
+}
+
+/// A commit under way.
+struct Commit<'a> {
+    inner: &'a Arc<Inner>,
+    logged: &'a LoggedStore,
+    txn: TxnId,
+    /// The trees that it has made.
+    made: BTreeMap<TreeId, Tree>,
+    grown: Vec<(TreeId, Box<[u8]>, i128)>,
+}
+
+impl Immediate {
+    fn locks<'l>(page_locks: &'l mut Option<LockOwner>, inner: &Inner) -> &'l mut LockOwner {
+        // Not those of the transaction: nobody waits for a lock of level 1 while it holds pages, so no deadlock is
+        // about both.
+        page_locks.get_or_insert_with(|| inner.locks.owner(inner.new_txn_id()))
+    }
+
+    /// How many subtransactions there are.
+    pub fn mark(&self) -> usize {
+        self.done.len()
+    }
+
+    /// What it takes in memory, in bytes, about.
+    pub fn bytes(&self) -> usize {
+        self.undo_bytes + self.changed.bytes
+    }
+
+    /// Runs `body` as a subtransaction with an undo record of the steps that it returns.
+    fn run(
+        &mut self,
+        inner: &Inner,
+        logged: &LoggedStore,
+        txn: TxnId,
+        mut body: impl FnMut(&TreeAccess<'_>, &mut Changed) -> Result<Vec<Step>>,
+    ) -> Result<()> {
+        let locks = Immediate::locks(&mut self.page_locks, inner);
+        let changed = &mut self.changed;
+        let (subtxn, undo) = logged.change_trees(txn, locks, |pages| body(pages, changed))?;
+        let id = subtxn.id();
+        self.has_run = true;
+        let ended = match undo.is_empty() {
+            true => logged.end(subtxn, Undo::Nothing),
+            false => logged.end(subtxn, Undo::Operation(&encode(&undo))),
+        };
+        locks.release_all();
+        ended?;
+        if !undo.is_empty() {
+            self.undo_bytes += undo.iter().map(Step::bytes).sum::<usize>();
+            self.done.push(Done { subtxn: id, undo });
+        }
+        Ok(())
+    }
+
+    /// Takes subtransactions back, the newest first, until so many are left. A failure stops the database, which undoes
+    /// the rest when it is opened again.
+    fn undo_to(&mut self, inner: &Inner, logged: &LoggedStore, txn: TxnId, count: usize) -> Result<()> {
+        while self.done.len() > count
+            && let Some(done) = self.done.last()
+        {
+            let locks = Immediate::locks(&mut self.page_locks, inner);
+            compensate(inner, logged, txn, locks, done.subtxn, &done.undo)
+                .map_err(|error| undo_failed(inner, error))?;
+            self.undo_bytes -= done.undo.iter().map(Step::bytes).sum::<usize>();
+            self.done.pop();
+        }
+        Ok(())
+    }
+
+    /// Takes everything back that a transaction has done, as [`Immediate::undo_to`] does.
+    pub fn undo_all(&mut self, inner: &Inner, txn: TxnId) -> Result<()> {
+        let Some(logged) = inner.store.logged() else { return Ok(()) };
+        if !self.changed.keys.is_empty() {
+            self.undo_to(inner, logged, txn, 0)?;
+            let changed = std::mem::take(&mut self.changed);
+            changed
+                .settle(inner, || logged.commit(txn), |_, _| true)
+                .map_err(|error| undo_failed(inner, error))?;
+        } else if self.has_run {
+            self.undo_to(inner, logged, txn, 0)?;
+            logged.end_undone(txn);
+        }
+        self.has_run = false;
+        Ok(())
+    }
+}
+
+impl Changed {
+    /// Publishes what a key holds before its transaction changes it, unless that was done.
+    fn publish(
+        &mut self,
+        tree: TreeId,
+        state: &Arc<TreeState>,
+        key: &[u8],
+        before: Option<&[u8]>,
+        calls: Option<&Arc<Calls>>,
+    ) {
+        if let Some(bytes) = state.versions.publish_pending(key, before, calls) {
+            self.bytes += bytes;
+            self.keys.push((tree, state.clone(), key.into()));
+        }
+    }
+
+    /// Gives the versions the CSN that `take` takes. `undone` tells of which keys the change was taken back.
+    fn settle(
+        self,
+        inner: &Inner,
+        take: impl FnOnce() -> Result<Csn>,
+        undone: impl Fn(TreeId, &[u8]) -> bool,
+    ) -> Result<Csn> {
+        let unpatched = Unpatched(inner);
+        let csn = take()?;
+        for (tree, state, key) in &self.keys {
+            state.versions.stamp(key, csn, undone(*tree, key));
+        }
+        let keys: Vec<ChangedKey> = self.keys.into_iter().map(|(_, state, key)| (state, key)).collect();
+        inner.timeline.patched(csn, keys, self.bytes);
+        std::mem::forget(unpatched);
+        Ok(csn)
+    }
+}
+
+/// What could not be undone now is undone when the database is opened again, and by nobody before.
+fn undo_failed(inner: &Inner, error: Error) -> Error {
+    match error {
+        Error::Closed => error,
+        error => inner.store.poison(&error),
+    }
+}
+
+/// Takes a subtransaction back by one of its own. The keys are locked by whoever made it, or nobody else is there.
+fn compensate(
+    inner: &Inner,
+    logged: &LoggedStore,
+    txn: TxnId,
+    page_locks: &mut LockOwner,
+    undoes: SubtxnId,
+    undo: &[Step],
+) -> Result<()> {
+    let (subtxn, ()) = logged.change_trees(txn, page_locks, |pages| {
+        undo.iter().rev().try_for_each(|step| step.apply(inner, pages))
+    })?;
+    let ended = logged.end(subtxn, Undo::Compensates(undoes));
+    page_locks.release_all();
+    ended
+}
+
+/// The undo pass of a warmstart. Nobody else is there.
+pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
+    let Some(logged) = inner.store.logged() else { return Ok(()) };
+    for loser in losers {
+        let mut page_locks = inner.locks.owner(loser.txn);
+        for (index, (subtxn, _)) in loser.undo.iter().enumerate() {
+            let undo = decode(&logged.undo_record(loser, index)?)?;
+            compensate(inner, logged, loser.txn, &mut page_locks, *subtxn, &undo)?;
+        }
+        logged.end_undone(loser.txn);
+    }
+    Ok(())
+}
+
+/// Makes the directory of trees of a new store.
+pub(super) fn create_directory(logged: &LoggedStore, page_locks: &mut LockOwner) -> Result<Directory> {
+    let txn = page_locks.txn();
+    let (subtxn, directory) = logged.change_trees(txn, page_locks, |pages| Directory::create(pages))?;
+    logged.commit_whole(subtxn)?;
+    page_locks.release_all();
+    Ok(directory)
+}
+
+/// Gives back some pages of a dropped tree; true if there may be more to do.
+pub(super) fn reclaim(inner: &Arc<Inner>, logged: &LoggedStore, pages_max: usize) -> Result<bool> {
+    let is_running = |tree| matches!(inner.unfinished.lock().get(&tree), Some(None));
+    let Some((id, tree)) = inner.directory.dropped(&inner.store, is_running)? else { return Ok(false) };
+    // What is given back must not be in the log before the commit that drops the tree.
+    if let Some(Some(csn)) = inner.unfinished.lock().get(&id).copied() {
+        inner.store.wait_durable(csn)?;
+    }
+    let mut page_locks = inner.locks.owner(inner.new_txn_id());
+    let txn = page_locks.txn();
+    let (subtxn, all) = logged.change_trees(txn, &mut page_locks, |pages| {
+        let all = tree.reclaim(pages, pages_max)?;
+        if all {
+            inner.directory.remove(pages, id)?;
+        }
+        Ok(all)
+    })?;
+    Changed::default().settle(inner, || logged.commit_whole(subtxn), |_, _| false)?;
+    if all {
+        inner.unfinished.lock().remove(&id);
+    }
+    Ok(true)
+}
+
+impl Inner {
+    /// Whether transactions change keys at once.
+    fn changes_at_once(&self) -> Option<&LoggedStore> {
+        self.store
+            .logged()
+            .map(|logged| &**logged)
+            .filter(|logged| logged.strategy() != Strategy::SingleLevel)
+    }
+}
+
+impl Transaction {
+    /// Changes a key that it has locked, if changes are made at once: before its write set says so.
+    pub(super) fn change_at_once(&mut self, used: &Used, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let inner = self.inner().clone();
+        let (Some(logged), Some(state)) = (inner.changes_at_once(), &used.state) else { return Ok(()) };
+        // A key that is no longer in the tree exists until the deletion is committed.
+        if value.is_none() && !state.is_pending(key) {
+            state.add_pending(key);
+            self.pending.push((state.clone(), key.into()));
+        }
+        let id = self.id();
+        self.immediate.run(&inner, logged, id, |pages, changed| {
+            put_key(pages, changed, used.id, state, key, value).map(|step| vec![step])
+        })
+    }
+
+    /// Takes back what it has changed since there were so many subtransactions, and says so to the versions of keys
+    /// that `writes` does not have any more. The locks on the keys are still held.
+    pub(super) fn undo_changes(&mut self, mark: usize) -> Result<()> {
+        let inner = self.inner().clone();
+        let (Some(logged), id) = (inner.changes_at_once(), self.id()) else { return Ok(()) };
+        self.immediate.undo_to(&inner, logged, id, mark)
+    }
+
+    /// Gives the versions of keys their CSN that the write set does not have any more.
+    pub(super) fn settle_undone(&mut self) -> Result<()> {
+        let inner = self.inner().clone();
+        let Some(logged) = inner.changes_at_once() else { return Ok(()) };
+        let mut undone = Changed::default();
+        let is_written = |tree: TreeId, key: &[u8]| {
+            matches!(self.writes.get(tree, key), Some(Write::Put(_) | Write::Delete))
+        };
+        undone.keys =
+            self.immediate.changed.keys.extract_if(.., |(tree, _, key)| !is_written(*tree, key)).collect();
+        if undone.keys.is_empty() {
+            return Ok(());
+        }
+        undone.settle(&inner, || logged.commit(inner.new_txn_id()), |_, _| true).map(drop)
+    }
+}
+
+/// Puts a key or deletes it. Returns what takes that back.
+fn put_key(
+    pages: &TreeAccess<'_>,
+    changed: &mut Changed,
+    tree: TreeId,
+    state: &Arc<TreeState>,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<Step> {
+    let mut undo = Step::new(tree, key, None);
+    state.tree.update(pages, key, &mut |before| {
+        changed.publish(tree, state, key, before, None);
+        undo.value = before.map(Into::into);
+        change(value)
+    })?;
+    Ok(undo)
+}
+
+/// Whether the keys that a write set puts and deletes are in their trees already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    Changed,
+    ToChange,
+}
+
+/// Commits a transaction: changes what is not changed yet, and takes its CSN. An error leaves the transaction as if it
+/// had done nothing.
+pub(super) fn commit(
+    inner: &Arc<Inner>,
+    logged: &LoggedStore,
+    txn: TxnId,
+    immediate: &mut Immediate,
+    writes: &WriteSet,
+    keys: Keys,
+    entry: Vec<EntryPart<'_>>,
+) -> Result<(Csn, Grown)> {
+    let pieces = pieces(inner, writes, keys, entry)?;
+    // Keys that go exist for others until the transaction has its CSN.
+    let mut hidden = Vec::new();
+    for piece in &pieces {
+        if let Piece::Key(_, state, key, None) = piece
+            && !state.is_pending(key)
+        {
+            state.add_pending(key);
+            hidden.push((state.clone(), *key));
+        }
+    }
+    // From here until they have their CSN: see above.
+    let _appliers = lock_appliers(inner, &pieces);
+    let mut commit = Commit { inner, logged, txn, made: BTreeMap::new(), grown: Vec::new() };
+    commit.note_unfinished(writes, |unfinished, tree| {
+        unfinished.insert(tree, None);
+    });
+    let committed = commit.run(immediate, &pieces).and_then(|whole| {
+        let changed = std::mem::take(&mut immediate.changed);
+        let take = || match whole {
+            Some(whole) => logged.commit_whole(whole),
+            None => logged.commit(txn),
+        };
+        // With their keys locked, and those of a new tree unknown.
+        let csn = changed.settle(inner, take, |_, _| false)?;
+        (immediate.done, immediate.has_run) = (Vec::new(), false);
+        Ok(csn)
+    });
+    match &committed {
+        Ok(csn) => {
+            for (id, tree) in &commit.made {
+                inner.add_tree(*id, TreeState::new(*tree, *csn));
+            }
+            commit.note_unfinished(writes, |unfinished, tree| match commit.made.contains_key(&tree) {
+                true => drop(unfinished.remove(&tree)),
+                false => drop(unfinished.insert(tree, Some(*csn))),
+            });
+            for (id, _) in writes.trees().filter(|(_, tree)| tree.dropped) {
+                inner.forget_tree(id);
+            }
+        }
+        Err(_) => {
+            immediate.undo_all(inner, txn)?;
+            // What is left of trees that were to be made goes as dropped ones do.
+            commit.note_unfinished(writes, |unfinished, tree| {
+                unfinished.remove(&tree);
+            });
+        }
+    }
+    hidden.into_iter().for_each(|(state, key)| state.remove_pending(key));
+    if let Some(locks) = &mut immediate.page_locks {
+        locks.release_all();
+    }
+    committed.map(|csn| (csn, Grown(commit.grown)))
+}
+
+/// What a commit has to do.
+fn pieces<'a>(
+    inner: &Inner,
+    writes: &'a WriteSet,
+    keys: Keys,
+    entry: Vec<EntryPart<'a>>,
+) -> Result<Vec<Piece<'a>>> {
+    let all = keys == Keys::ToChange || inner.changes_at_once().is_none();
+    let mut pieces: Vec<Piece<'a>> = entry.into_iter().map(Piece::Entry).collect();
+    for (id, tree) in writes.trees() {
+        match (tree.created, tree.dropped) {
+            (true, true) => {}
+            (true, false) => {
+                pieces.push(Piece::Create(id, tree.size));
+                let (mut filled, mut bytes) = (Vec::new(), 0);
+                for (key, write) in &tree.keys {
+                    // Operations on what is not stored yet were applied when they were called.
+                    let Write::Put(value) = write else { continue };
+                    filled.push((&**key, &**value));
+                    bytes += key.len() + value.len();
+                    if bytes >= FILLED_AT_ONCE_BYTES {
+                        pieces.push(Piece::Fill(id, std::mem::take(&mut filled)));
+                        bytes = 0;
+                    }
+                }
+                pieces.push(Piece::Fill(id, filled));
+                pieces.push(Piece::Publish(id));
+            }
+            (false, true) => pieces.push(Piece::Drop(id)),
+            (false, false) => {
+                let state = inner.tree(id)?;
+                for (key, write) in &tree.keys {
+                    match write {
+                        Write::Put(value) if all => {
+                            pieces.push(Piece::Key(id, state.clone(), key, Some(value)));
+                        }
+                        Write::Delete if all => pieces.push(Piece::Key(id, state.clone(), key, None)),
+                        Write::Put(_) | Write::Delete => {}
+                        Write::Apply(calls) => {
+                            pieces.push(Piece::Calls(id, state.clone(), key, Arc::new(calls.clone())));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(pieces)
+}
+
+/// Locks the mutexes of the keys that operations are applied to, in the order of the mutexes.
+fn lock_appliers<'a>(inner: &'a Inner, pieces: &[Piece<'_>]) -> Vec<MutexGuard<'a, ()>> {
+    let keys = pieces.iter().filter_map(|piece| match piece {
+        Piece::Calls(_, _, key, _) => Some(super::commit::applier(key)),
+        _ => None,
+    });
+    let mutexes: BTreeSet<usize> = keys.collect();
+    debug_assert!(mutexes.len() <= APPLIERS);
+    mutexes.into_iter().map(|mutex| inner.appliers[mutex].lock()).collect()
+}
+
+impl Commit<'_> {
+    /// Does the pieces: with two levels, each by a subtransaction of its own; with one level, by one, which is returned.
+    fn run(&mut self, immediate: &mut Immediate, pieces: &[Piece<'_>]) -> Result<Option<Subtxn>> {
+        let (inner, logged, txn) = (self.inner, self.logged, self.txn);
+        if inner.changes_at_once().is_some() {
+            for piece in pieces {
+                immediate.run(inner, logged, txn, |pages, changed| self.run_piece(pages, changed, piece))?;
+            }
+            return Ok(None);
+        }
+        let locks = Immediate::locks(&mut immediate.page_locks, inner);
+        let changed = &mut immediate.changed;
+        let (whole, ()) = logged.change_trees(txn, locks, |pages| {
+            self.grown.clear();
+            pieces.iter().try_for_each(|piece| self.run_piece(pages, changed, piece).map(drop))
+        })?;
+        Ok(Some(whole))
+    }
+
+    /// Does a piece. Returns what takes it back. It may be called again after an attempt that was taken back.
+    fn run_piece(
+        &mut self,
+        pages: &TreeAccess<'_>,
+        changed: &mut Changed,
+        piece: &Piece<'_>,
+    ) -> Result<Vec<Step>> {
+        let directory = &self.inner.directory;
+        Ok(match piece {
+            Piece::Key(tree, state, key, value) => vec![put_key(pages, changed, *tree, state, key, *value)?],
+            Piece::Calls(tree, state, key, calls) => {
+                let (undo, longer) = apply(pages, changed, *tree, state, key, calls)?;
+                if !calls.keep_length() {
+                    self.grown.retain(|(of, known, _)| (of, &**known) != (tree, key));
+                    self.grown.push((*tree, (*key).into(), longer));
+                }
+                vec![undo]
+            }
+            Piece::Create(id, size) => {
+                let tree = Tree::create(pages, *size)?;
+                directory.insert_dropped(pages, *id, &tree)?;
+                self.made.insert(*id, tree);
+                Vec::new()
+            }
+            Piece::Fill(id, entries) => {
+                let tree = self.made[id];
+                for (key, value) in entries {
+                    tree.update(pages, key, &mut |_| change(Some(value)))?;
+                }
+                Vec::new()
+            }
+            Piece::Publish(id) => steps(directory.make_live(pages, *id, &self.made[id])?),
+            Piece::Drop(id) => {
+                let tree = self.inner.tree(*id)?.tree;
+                steps(directory.drop_tree(pages, *id, &tree)?)
+            }
+            Piece::Entry(EntryPart { gid, part, bytes }) => {
+                steps([directory.set_prepared(pages, gid, *part, bytes.as_deref())?])
+            }
+        })
+    }
+
+    /// Notes something of all trees that the transaction makes or drops.
+    fn note_unfinished(&self, writes: &WriteSet, note: impl Fn(&mut BTreeMap<TreeId, Option<Csn>>, TreeId)) {
+        let trees = writes.trees().filter(|(_, tree)| tree.created != tree.dropped);
+        let mut unfinished = None;
+        for (id, _) in trees {
+            note(unfinished.get_or_insert_with(|| self.inner.unfinished.lock()), id);
+        }
+    }
+}
+
+/// What takes changes of the directory back.
+fn steps(before: impl IntoIterator<Item = DirectoryEntry>) -> Vec<Step> {
+    before.into_iter().map(|(key, value)| Step::new(DIRECTORY, &key, value.as_deref())).collect()
+}
+
+/// Applies operations to a key, of which nobody else changes the value before they are committed. Returns what takes
+/// them back, and by how much the value is longer, in bytes.
+fn apply(
+    pages: &TreeAccess<'_>,
+    changed: &mut Changed,
+    tree: TreeId,
+    state: &Arc<TreeState>,
+    key: &[u8],
+    calls: &Arc<Calls>,
+) -> Result<(Step, i128)> {
+    let (mut undo, mut longer, mut failed) = (Step::new(tree, key, None), 0, None);
+    state.tree.update(pages, key, &mut |before| {
+        let applied = before.ok_or_else(absent).and_then(|before| Ok((before, calls.apply(before)?)));
+        match applied {
+            Ok((before, value)) => {
+                changed.publish(tree, state, key, Some(before), Some(calls));
+                undo.value = Some(before.into());
+                longer = value.len() as i128 - before.len() as i128;
+                Change::Put(value.into())
+            }
+            Err(error) => {
+                failed = Some(error);
+                before.map_or(Change::Delete, |before| Change::Put(before.to_vec().into()))
+            }
+        }
+    })?;
+    failed.map_or(Ok((undo, longer)), Err)
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undo_records_round_trip_and_damaged_ones_are_errors() {
+        let undo = vec![
+            Step::new(TreeId(7), b"key", Some(b"before")),
+            Step::new(TreeId(7), b"gone", None),
+            Step::new(DIRECTORY, b"", Some(b"")),
+        ];
+        let bytes = encode(&undo);
+        assert_eq!(decode(&bytes).unwrap(), undo);
+        let whole: Vec<usize> = (0..=3).map(|count| encode(&undo[..count]).len()).collect();
+        for len in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..len]).is_ok(), whole.contains(&len), "cut to {len}");
+        }
+    }
+}
