@@ -10,6 +10,7 @@
 
 mod file;
 mod memory;
+mod overlay;
 mod set;
 mod sim;
 mod sparse;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use file::FileDisk;
 pub use memory::MemDisk;
+pub(crate) use overlay::Overlay;
 pub(crate) use set::LIST_FILES;
 pub use set::{DiskSet, LIST_FILE};
 pub use sim::{Event, EventKind, Outcome, SimDisk};

@@ -62,7 +62,7 @@ use crate::{
     lock::{KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId, WaitCounter, WaitOptions},
     store::{
         GroupCommit,
-        logged::{Limits, LoggedStore, Opening},
+        logged::{Contents, Limits, LoggedStore, Opening},
     },
     sync::{
         Arc, Mutex,
@@ -213,7 +213,9 @@ impl ObjectDatabase {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let how = Opening {
             create: options.create.then(|| rng.next_u64()),
+            read_only: false,
             unit,
+            contents: Contents::Objects,
             strategy: options.strategy,
             logs: options.logs,
             pool_bytes: options.pool_bytes,

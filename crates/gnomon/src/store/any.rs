@@ -108,12 +108,20 @@ impl Store {
 
     /// Whether it was opened to be looked at.
     pub fn is_read_only(&self) -> bool {
-        self.shadow().is_some_and(|store| store.is_read_only())
+        on_either!(self, store => store.is_read_only())
     }
 
     /// Fails if there can be no pages of this size.
     pub fn check_page_size(&self, size: PageSize) -> Result<()> {
         check_page_size(on_either!(self, store => store.unit()), size)
+    }
+
+    /// Where a logical page is, as far as that is known: the name of a file, and which physical page of it.
+    pub fn place_of(&self, page: PageId) -> Option<(String, u64)> {
+        match self {
+            Store::Shadow(store) => store.place_of(page),
+            Store::Logged(store) => Some(store.place_of(page)),
+        }
     }
 
     /// Fails if the store is poisoned.
@@ -173,6 +181,15 @@ impl Store {
         match self {
             Store::Shadow(store) => Arc::get_mut(store).expect("nobody else has it"),
             Store::Logged(_) => panic!("the test is about shadow paging"),
+        }
+    }
+
+    /// The store that recovers by a log of pages, which it is, of which nobody else has a handle.
+    #[cfg(all(test, not(shuttle)))]
+    pub fn logged_mut(&mut self) -> &mut LoggedStore {
+        match self {
+            Store::Logged(store) => Arc::get_mut(store).expect("nobody else has it"),
+            Store::Shadow(_) => panic!("the test is about a log of pages"),
         }
     }
 

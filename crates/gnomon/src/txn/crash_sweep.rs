@@ -6,6 +6,9 @@
 //! key while a transaction is prepared. Some transactions are large: they change pages of their own,
 //! which they write at any time. Bugs planted in the store show that it would tell.
 //!
+//! The same workload runs where a log of pages recovers, without what such a database has not. What it has more is that
+//! opening undoes transactions, and may crash in doing so, and once more.
+//!
 //! `GNOMON_SWEEP_SEEDS` sets how many workloads are swept.
 
 mod failures;
@@ -13,8 +16,8 @@ mod failures;
 use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
-    Applied, Database, Direction, Isolation, KeyRange, Options, TreeOptions, TxnOptions, background,
-    database, restore, verify,
+    Applied, Database, Direction, Isolation, KeyRange, Options, Recovery, TreeOptions, TxnOptions,
+    background, database, restore, verify,
 };
 use crate::{
     Csn, Error, Result, TreeId,
@@ -22,7 +25,11 @@ use crate::{
     env::Rng,
     op::bytes,
     page::{FORMAT_VERSION, Page, PageSize},
-    store::shadow::{Backup, FILE, PinnedRoot, PlantedBug},
+    store::{
+        Store,
+        logged::{self, LogShape},
+        shadow::{Backup, FILE, PinnedRoot, PlantedBug},
+    },
     sync::Arc,
 };
 
@@ -76,6 +83,27 @@ impl State {
     }
 }
 
+/// How a database recovers, and what is wrong with that.
+#[derive(Clone, Copy)]
+struct How {
+    recovery: Recovery,
+    shadow: Option<PlantedBug>,
+    logged: Option<logged::PlantedBug>,
+}
+
+/// Shadow paging as it should be.
+const SHADOW: How = How { recovery: Recovery::Shadow, shadow: None, logged: None };
+
+impl How {
+    fn planted(bug: PlantedBug) -> How {
+        How { shadow: Some(bug), ..SHADOW }
+    }
+
+    fn is_shadow(self) -> bool {
+        self.recovery == Recovery::Shadow
+    }
+}
+
 /// What a run did.
 struct History {
     /// What was there after each commit, acknowledged or under way, by CSN.
@@ -115,23 +143,34 @@ fn tree_options(db: &Database, seed: u64, trees: usize) -> TreeOptions {
     TreeOptions { page_size: size.max(db.stats().page_size_min) }
 }
 
-fn open(disk: &SimDisk, planted: Option<PlantedBug>, seed: u64) -> Result<Database> {
+fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
     // In some databases there are smaller pages than a block of the page table.
     let page_bytes_min = if seed % 4 == 2 { 512 } else { 4096 };
     let options = Options {
         pool_bytes: 512 << 10,
         escalate_bytes: ESCALATE_BYTES,
         page_bytes_min,
+        recovery: Some(how.recovery),
+        logs: LogShape {
+            redo_files: 1 + seed as usize % 3 / 2 * 2,
+            shared: seed % 2 == 1,
+            segment_bytes: 64 << 10,
+        },
+        log_bytes_max: 200 << 10,
+        sphere_pages_max: 6,
         seed: Some(7),
         degraded: disk.lacks_parts(),
         ..Options::default()
     };
     let set = if disk.parts() == 0 { (&disk.open_exclusive()?).into() } else { disk.set() };
-    let db = Database::open_store(set, options, database::Access::Write, |store| {
-        let store = store.shadow_mut();
-        store.dirty_bytes_max = DIRTY_PAGES[seed as usize % 2] * 4096;
-        store.planted = planted;
-        store.write_in_order();
+    let db = Database::open_store(set, options, database::Access::Write, |store| match store {
+        Store::Shadow(_) => {
+            let store = store.shadow_mut();
+            store.dirty_bytes_max = DIRTY_PAGES[seed as usize % 2] * 4096;
+            store.planted = how.shadow;
+            store.write_in_order();
+        }
+        Store::Logged(_) => store.logged_mut().plant(how.logged),
     })?;
     // What it does is done by the workload, at moments that the seed decides.
     db.0.background.stop();
@@ -139,13 +178,7 @@ fn open(disk: &SimDisk, planted: Option<PlantedBug>, seed: u64) -> Result<Databa
 }
 
 /// Runs a workload on top of what the disk holds, until its end or the first error.
-fn run(
-    disk: &SimDisk,
-    seed: u64,
-    transactions: usize,
-    start: &State,
-    planted: Option<PlantedBug>,
-) -> History {
+fn run(disk: &SimDisk, seed: u64, transactions: usize, start: &State, how: How) -> History {
     let mut history = History {
         states: BTreeMap::from([(Csn(0), start.clone())]),
         acknowledged: Csn(0),
@@ -153,20 +186,14 @@ fn run(
         backups: Vec::new(),
         large: 0,
     };
-    history.error = work(disk, seed, transactions, planted, &mut history).err();
+    history.error = work(disk, seed, transactions, how, &mut history).err();
     history
 }
 
-fn work(
-    disk: &SimDisk,
-    seed: u64,
-    transactions: usize,
-    planted: Option<PlantedBug>,
-    history: &mut History,
-) -> Result<()> {
+fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut History) -> Result<()> {
     let mut rng = Rng::from_seed(seed);
     let mut current = history.states[&Csn(0)].clone();
-    let db = open(disk, planted, seed)?;
+    let db = open(disk, how, seed)?;
     let mut last = db.durable_csn();
     history.states = BTreeMap::from([(last, current.clone())]);
     history.acknowledged = last;
@@ -177,10 +204,14 @@ fn work(
         if rng.chance(1, 4) {
             background::reclaim_some(&db.0.inner)?;
         }
-        if rng.chance(1, 10) {
-            db.0.inner.store.as_shadow().confirm()?;
+        let unasked = rng.chance(1, 10);
+        match &db.0.inner.store {
+            Store::Shadow(store) if unasked => store.confirm()?,
+            Store::Logged(store) if unasked => store.write_large_spheres()?,
+            _ => {}
         }
         match &pinned {
+            _ if !how.is_shadow() => {}
             None if backups.chance(1, 3) => pinned = Some(db.0.inner.store.as_shadow().pin()),
             // Seldom in a long run, so that the places of pages that were let go of too early are used again.
             Some(state) if backups.chance(1, 1 + transactions as u64 / 12) => {
@@ -199,7 +230,7 @@ fn work(
             let commit = rng.chance(2, 3);
             let mut next = current.clone();
             next.end(&gid, commit);
-            let expected = Csn(last.0 + 1);
+            let expected = Csn(db.0.inner.store.last_csn().0 + 1);
             history.states.insert(expected, next.clone());
             let prepared = db.claim_prepared(&gid)?;
             match (commit, rng.chance(2, 3)) {
@@ -209,10 +240,10 @@ fn work(
             }
             (current, last) = (next, expected);
         }
-        match rng.below(8) {
+        match (rng.below(8), db.0.inner.store.shadow()) {
             // Moves join the batch of whatever commits next, which may change what they move.
-            0 => drop(db.0.inner.store.as_shadow().move_some(crate::store::shadow::Young::Move)?),
-            1 => drop(db.0.inner.store.as_shadow().clean_some()?),
+            (0, Some(store)) => drop(store.move_some(crate::store::shadow::Young::Move)?),
+            (1, Some(store)) => drop(store.clean_some()?),
             _ => {}
         }
         let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };
@@ -305,11 +336,15 @@ fn work(
             txn.rollback();
             continue;
         }
-        let expected = Csn(last.0 + 1);
+        // With immediate updates, others than commits take CSNs, too.
+        let expected = Csn(db.0.inner.store.last_csn().0 + 1);
+        assert!(expected == Csn(last.0 + 1) || !how.is_shadow());
         if !changes_trees && !txn.has_pages() && current.prepared.len() < 3 && rng.chance(1, 4) {
             let gid = format!("transaction {expected}");
             next = current.clone();
             next.prepared.insert(gid.clone(), own);
+            // What was changed at once is taken back first.
+            let expected = Csn(expected.0 + u64::from(txn.has_changed_at_once()));
             history.states.insert(expected, next.clone());
             history.acknowledged = txn.prepare(&gid, b"")?;
             assert_eq!(history.acknowledged, expected);
@@ -369,7 +404,7 @@ fn newest_page(image: &SimDisk) -> u64 {
 }
 
 /// Opens what a crash left and compares it with what may be there. The text says what is wrong.
-fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Result<State, String> {
+fn check(image: &SimDisk, history: &History, how: How) -> Result<State, String> {
     let newest_page = newest_page(image);
     let copy = same(image);
     // What a crash leaves is no damage, before anybody has opened it.
@@ -380,11 +415,16 @@ fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Res
         return Err(format!("has findings before it is opened: {:?}", report.findings));
     }
     let (csn, found) = {
-        let db = open(image, planted, 0).map_err(|error| format!("cannot be opened: {error}"))?;
-        if db.0.inner.store.as_shadow().next_batch() <= newest_page {
+        let db = open(image, how, 0).map_err(|error| format!("cannot be opened: {error}"))?;
+        let found = contents(&db).map_err(|error| format!("cannot be read: {error}"))?;
+        let Some(store) = db.0.inner.store.shadow() else {
+            let csn = db.durable_csn();
+            drop(db);
+            return check_state(image, &copy, history, how, csn, found);
+        };
+        if store.next_batch() <= newest_page {
             return Err(format!("would use the number of batch {newest_page} again"));
         }
-        let found = contents(&db).map_err(|error| format!("cannot be read: {error}"))?;
         let mut stream = Vec::new();
         let since = history.backups.last().map(|(backup, _)| backup.header.id);
         db.backup(since, &mut stream, &mut |_, _| ())
@@ -396,16 +436,29 @@ fn check(image: &SimDisk, history: &History, planted: Option<PlantedBug>) -> Res
         }
         (db.durable_csn(), found)
     };
+    check_state(image, &copy, history, how, csn, found)
+}
+
+/// Compares what was found with what may be there.
+fn check_state(
+    image: &SimDisk,
+    copy: &SimDisk,
+    history: &History,
+    how: How,
+    csn: Csn,
+    found: Contents,
+) -> Result<State, String> {
     if csn < history.acknowledged {
         return Err(format!("holds commits up to {csn}, but {} was acknowledged", history.acknowledged));
     }
-    let Some(state) = history.states.get(&csn) else {
+    let newest = history.states.range(..=csn).next_back();
+    let Some((_, state)) = newest.filter(|(of, _)| **of == csn || !how.is_shadow()) else {
         return Err(format!("says that it holds commits up to {csn}, of which there is none"));
     };
     if state.contents != found {
         return Err(format!("does not hold the state of commit {csn}"));
     }
-    check_prepared(&copy, state, csn).map_err(|wrong| format!("after commit {csn}: {wrong}"))?;
+    check_prepared(copy, state, csn, how).map_err(|wrong| format!("after commit {csn}: {wrong}"))?;
     let report =
         verify(image.set(), &mut |_, _| ()).map_err(|error| format!("cannot be verified: {error}"))?;
     if !report.is_sound() {
@@ -422,8 +475,9 @@ fn same(image: &SimDisk) -> SimDisk {
 }
 
 /// Whether exactly those transactions are prepared that should be, hold their locks, and can be ended.
-fn check_prepared(image: &SimDisk, state: &State, csn: Csn) -> Result<(), String> {
-    let db = open(image, None, 0).map_err(|error| format!("cannot be opened: {error}"))?;
+fn check_prepared(image: &SimDisk, state: &State, csn: Csn, how: How) -> Result<(), String> {
+    let db =
+        open(image, How { shadow: None, ..how }, 0).map_err(|error| format!("cannot be opened: {error}"))?;
     let gids: Vec<String> =
         db.prepared().map_err(|error| error.to_string())?.into_iter().map(|info| info.gid).collect();
     if !gids.iter().eq(state.prepared.keys()) {
@@ -487,14 +541,10 @@ fn check_backups(history: &History) -> Result<(), String> {
 
 /// Sweeps one workload; returns how many images it checked, in how many of them transactions were prepared, and how
 /// many transactions were large, or what was wrong with one.
-fn sweep(
-    seed: u64,
-    empty: impl Fn(u64) -> SimDisk,
-    planted: Option<PlantedBug>,
-) -> Result<(u64, u64, u64), String> {
+fn sweep(seed: u64, empty: impl Fn(u64) -> SimDisk, how: How) -> Result<(u64, u64, u64), String> {
     let whole = empty(seed);
     let (parts, mirrored) = (whole.parts(), whole.is_mirrored());
-    let history = run(&whole, seed, TRANSACTIONS, &State::default(), planted);
+    let history = run(&whole, seed, TRANSACTIONS, &State::default(), how);
     if let Some(error) = history.error {
         return Err(format!("seed {seed}: without a crash: {error}"));
     }
@@ -505,7 +555,7 @@ fn sweep(
     for event in (0..whole.events()).step_by(step) {
         let disk = empty(seed);
         disk.crash_at(event);
-        let history = run(&disk, seed, TRANSACTIONS, &State::default(), planted);
+        let history = run(&disk, seed, TRANSACTIONS, &State::default(), how);
         for (number, image) in disk.crash_images(3).enumerate() {
             images += 1;
             let place = || format!("seed {seed}, crash at event {event}, image {number}");
@@ -514,21 +564,21 @@ fn sweep(
             if mirrored && history.acknowledged > Csn(0) {
                 let rest = same(&image);
                 rest.remove_part(part);
-                check(&rest, &history, planted).map_err(|wrong| {
+                check(&rest, &history, how).map_err(|wrong| {
                     format!("{}, without disk {part}: {wrong}\n{}", place(), disk.history())
                 })?;
             }
-            let found = check(&image, &history, planted)
+            let found = check(&image, &history, how)
                 .map_err(|wrong| format!("{}: {wrong}\n{}", place(), disk.history()))?;
             prepared += u64::from(!found.prepared.is_empty());
             // Life goes on from there, and crashes again.
             if (event + number as u64).is_multiple_of(5) {
                 image.crash_at(image.events() + 3 + event % 17);
-                let history = run(&image, seed + event, 4, &found, planted);
+                let history = run(&image, seed + event, 4, &found, how);
                 let again = image.crash_image(event);
                 images += 1;
                 check_backups(&history)
-                    .and_then(|()| check(&again, &history, planted))
+                    .and_then(|()| check(&again, &history, how))
                     .map_err(|wrong| format!("{}, and again: {wrong}\n{}", place(), image.history()))?;
             }
         }
@@ -540,11 +590,43 @@ fn seeds() -> u64 {
     std::env::var("GNOMON_SWEEP_SEEDS").map_or(2, |seeds| seeds.parse().expect("a number"))
 }
 
+/// Where a log of pages recovers, with one level and with two.
+#[test]
+fn every_crash_with_a_log_of_pages_leaves_a_state_that_is_allowed() {
+    for recovery in Recovery::ALL.into_iter().filter(|recovery| *recovery != Recovery::Shadow) {
+        let (mut images, mut prepared) = (0, 0);
+        for seed in 1..=seeds() {
+            let counts = sweep(seed, SimDisk::new, How { recovery, ..SHADOW });
+            let counts = counts.unwrap_or_else(|wrong| panic!("{}: {wrong}", recovery.name()));
+            (images, prepared) = (images + counts.0, prepared + counts.1);
+        }
+        println!("{}: {images} crash images, {prepared} with prepared transactions", recovery.name());
+        assert!(images > 300 * seeds() && prepared > 50 * seeds());
+    }
+}
+
+#[test]
+fn bugs_planted_in_the_log_of_pages_are_caught() {
+    use logged::PlantedBug::*;
+    for bug in [UndoNotForced, OverlapIgnored, EosEarly, CompensationUnrecorded, Stolen, PlacesUnsynced] {
+        let caught = (1..10).find_map(|seed| {
+            let strategies = Recovery::ALL.into_iter().filter(|recovery| *recovery != Recovery::Shadow).rev();
+            strategies
+                .filter_map(|recovery| {
+                    sweep(seed, SimDisk::new, How { recovery, logged: Some(bug), ..SHADOW }).err()
+                })
+                .next()
+        });
+        let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
+        println!("{bug:?}: {}", caught.lines().next().unwrap_or_default());
+    }
+}
+
 #[test]
 fn every_crash_leaves_a_state_that_is_allowed() {
     let (mut images, mut prepared, mut large) = (0, 0, 0);
     for seed in 1..=seeds() {
-        let counts = sweep(seed, SimDisk::new, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let counts = sweep(seed, SimDisk::new, SHADOW).unwrap_or_else(|wrong| panic!("{wrong}"));
         (images, prepared, large) = (images + counts.0, prepared + counts.1, large + counts.2);
     }
     println!(
@@ -558,10 +640,10 @@ fn every_crash_leaves_a_state_that_is_allowed() {
 fn every_crash_of_mirrored_disks_leaves_a_state_that_is_allowed() {
     for seed in 1..=seeds() {
         let parts = 2 + seed as usize % 2;
-        sweep(seed, |seed| SimDisk::of_parts(seed, parts), None)
+        sweep(seed, |seed| SimDisk::of_parts(seed, parts), SHADOW)
             .unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
     }
-    let caught = sweep(2, |seed| SimDisk::of_parts(seed, 2), Some(PlantedBug::SecondCopyUnwritten))
+    let caught = sweep(2, |seed| SimDisk::of_parts(seed, 2), How::planted(PlantedBug::SecondCopyUnwritten))
         .expect_err("a planted bug is caught");
     println!("{}", caught.lines().next().unwrap_or_default());
 }
@@ -571,19 +653,19 @@ fn every_crash_of_mirrored_disks_leaves_a_state_that_is_allowed() {
 fn every_crash_of_striped_disks_leaves_a_state_that_is_allowed() {
     for seed in 1..=seeds() {
         let parts = 2 + seed as usize % 2;
-        sweep(seed, |seed| SimDisk::striped(seed, parts), None)
+        sweep(seed, |seed| SimDisk::striped(seed, parts), SHADOW)
             .unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
     }
 }
 
 /// A disk fails once, or is gone, at some event of a run.
-fn lose_disks(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
+fn lose_disks(seed: u64, how: How) -> Result<(), String> {
     let parts = 2 + seed as usize % 2;
     let whole = SimDisk::of_parts(seed, parts);
-    drop(open(&whole, planted, seed).unwrap());
+    drop(open(&whole, how, seed).unwrap());
     let opened = whole.events();
     let whole = SimDisk::of_parts(seed, parts);
-    run(&whole, seed, TRANSACTIONS, &State::default(), planted);
+    run(&whole, seed, TRANSACTIONS, &State::default(), how);
     for event in (opened..whole.events()).step_by(if seeds() < 10 { 9 } else { 1 }) {
         for part in 0..=parts {
             let disk = SimDisk::of_parts(seed, parts);
@@ -591,7 +673,7 @@ fn lose_disks(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
                 part if part == parts => disk.fail_event(event),
                 part => disk.remove_part_at(event, part),
             }
-            let history = run(&disk, seed, TRANSACTIONS, &State::default(), planted);
+            let history = run(&disk, seed, TRANSACTIONS, &State::default(), how);
             let wrong = |wrong: String| {
                 format!("seed {seed}, event {event}, part {part} of {parts}: {wrong}\n{}", disk.history())
             };
@@ -603,8 +685,8 @@ fn lose_disks(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
                 if part < parts && event % 2 == 0 {
                     image.remove_part(part);
                 }
-                check(&image, &history, planted).map_err(wrong)?;
-                let db = open(&image, planted, 0).map_err(|error| wrong(error.to_string()))?;
+                check(&image, &history, how).map_err(wrong)?;
+                let db = open(&image, how, 0).map_err(|error| wrong(error.to_string()))?;
                 let there = db.disks().iter().filter(|(info, _)| info.given.is_some()).count();
                 // Near the end nothing may have been asked of it any more.
                 if there != parts - 1 && event + 4 * (parts as u64) < whole.events() {
@@ -620,9 +702,10 @@ fn lose_disks(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
 #[test]
 fn a_lost_disk_is_survived_without_a_stop() {
     for seed in 1..=seeds() {
-        lose_disks(seed, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        lose_disks(seed, SHADOW).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
-    let caught = lose_disks(1, Some(PlantedBug::LossUnrecorded)).expect_err("a planted bug is caught");
+    let caught =
+        lose_disks(1, How::planted(PlantedBug::LossUnrecorded)).expect_err("a planted bug is caught");
     println!("{}", caught.lines().next().unwrap_or_default());
 }
 
@@ -638,7 +721,7 @@ fn planted_bugs_are_caught() {
         PlantedBug::PublishedUnsynced,
         PlantedBug::ExtentFreedShort,
     ] {
-        let caught = (1..10).find_map(|seed| sweep(seed, SimDisk::new, Some(bug)).err());
+        let caught = (1..10).find_map(|seed| sweep(seed, SimDisk::new, How::planted(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
         println!("{bug:?}: {}", caught.lines().next().unwrap_or_default());
     }
@@ -647,25 +730,25 @@ fn planted_bugs_are_caught() {
 /// In a run that is long enough to come to the end of the file, and to use again what was given up.
 #[test]
 fn backups_are_right_when_space_is_used_again() {
-    let run = |seed, planted| {
-        let history = run(&SimDisk::new(seed), seed, 20 * TRANSACTIONS, &State::default(), planted);
+    let run = |seed, how| {
+        let history = run(&SimDisk::new(seed), seed, 20 * TRANSACTIONS, &State::default(), how);
         match history.error {
             Some(error) => Err(error.to_string()),
             None => check_backups(&history).map(|()| history.backups.len()),
         }
     };
     for seed in 1..=seeds() {
-        assert!(run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}")) > 5);
+        assert!(run(seed, SHADOW).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}")) > 5);
     }
-    let caught = (1..20).find_map(|seed| run(seed, Some(PlantedBug::PinsIgnored)).err());
+    let caught = (1..20).find_map(|seed| run(seed, How::planted(PlantedBug::PinsIgnored)).err());
     println!("{}", caught.expect("it was not caught"));
 }
 
 /// Pages that were written early for a batch to come are newer than the root that is confirmed meanwhile.
 #[test]
 fn a_confirmed_root_is_older_than_early_writes() {
-    let run = |planted| -> Result<(), String> {
-        let db = open(&SimDisk::new(1), planted, 0).unwrap();
+    let run = |how| -> Result<(), String> {
+        let db = open(&SimDisk::new(1), how, 0).unwrap();
         let mut txn = db.begin(TxnOptions::default()).unwrap();
         let tree = txn.create_tree().unwrap();
         txn.commit().unwrap();
@@ -683,24 +766,24 @@ fn a_confirmed_root_is_older_than_early_writes() {
             false => Err("what was restored is another state".into()),
         }
     };
-    run(None).unwrap();
-    println!("{}", run(Some(PlantedBug::ConfirmedOverEarlyWrites)).unwrap_err());
+    run(SHADOW).unwrap();
+    println!("{}", run(How::planted(PlantedBug::ConfirmedOverEarlyWrites)).unwrap_err());
 }
 
 #[test]
 fn a_checksum_that_is_not_checked_is_caught() {
     let disk = SimDisk::new(3);
-    let history = run(&disk, 3, TRANSACTIONS, &State::default(), None);
+    let history = run(&disk, 3, TRANSACTIONS, &State::default(), SHADOW);
     let right = &history.states.values().last().expect("it committed").contents;
-    let wrong_values = |planted| {
+    let wrong_values = |how| {
         let len = disk.open(FILE, false).unwrap().len().unwrap();
         (0..len).step_by(97).any(|offset| {
             let image = disk.crash_image_synced();
             image.flip_bit(FILE, offset, 3);
-            let read = open(&image, planted, 0).and_then(|db| contents(&db));
+            let read = open(&image, how, 0).and_then(|db| contents(&db));
             read.is_ok_and(|found| found != *right)
         })
     };
-    assert!(!wrong_values(None));
-    assert!(wrong_values(Some(PlantedBug::ChecksumUnchecked)));
+    assert!(!wrong_values(SHADOW));
+    assert!(wrong_values(How::planted(PlantedBug::ChecksumUnchecked)));
 }

@@ -387,6 +387,11 @@ impl Transaction {
         })
     }
 
+    #[cfg(all(test, not(shuttle)))]
+    pub(super) fn has_changed_at_once(&self) -> bool {
+        !self.immediate.changed.keys.is_empty()
+    }
+
     /// Takes back what it has changed since there were so many subtransactions, and says so to the versions of keys
     /// that `writes` does not have any more. The locks on the keys are still held.
     pub(super) fn undo_changes(&mut self, mark: usize) -> Result<()> {

@@ -6,13 +6,13 @@ use super::{
 };
 use crate::{
     Error, Result, TxnId,
-    disk::{Disk, DiskSet},
+    disk::{Disk, DiskSet, Overlay},
     env::Clock,
     lock::LockManager,
     page::PageSize,
     store::{
         GroupCommit, Store,
-        logged::{self, Limits, LoggedStore, Loser, Strategy},
+        logged::{self, Contents, Limits, LoggedStore, Loser, Strategy},
         shadow::{self, ShadowStore},
     },
     sync::Arc,
@@ -26,7 +26,7 @@ pub enum Recovery {
     #[default]
     Shadow,
     /// Pages are changed in their places behind a log of them, and transactions are undone by operations (Hasse and
-    /// Weikum, 1991). Such a database has one disk; backups and verification are for databases that are closed.
+    /// Weikum, 1991). Such a database has one disk, and no backups while it is open.
     PageLog(Strategy),
 }
 
@@ -103,9 +103,6 @@ pub(super) fn open(
     let recovery = options.recovery.map_or_else(Recovery::of_environment, Ok)?;
     let makes_log = create.is_some() && recovery != Recovery::Shadow && !ShadowStore::is_on(&*members[0])?;
     if is_logged || makes_log {
-        if read_only {
-            return Err(Error::Unsupported("way to be opened for reading only"));
-        }
         let [disk] = &*members else {
             return Err(Error::BadOption("a database that recovers by a log of pages has one disk".into()));
         };
@@ -115,7 +112,9 @@ pub(super) fn open(
         };
         let how = logged::Opening {
             create,
+            read_only,
             unit,
+            contents: Contents::Trees,
             strategy,
             logs: options.logs,
             pool_bytes: options.pool_bytes,
@@ -127,7 +126,11 @@ pub(super) fn open(
             page_locks: PAGES,
             clock: clock.clone(),
         };
-        let (store, losers) = LoggedStore::open_on(disk, how)?;
+        let (store, losers) = match read_only {
+            // What a warmstart changes is changed in memory.
+            true => LoggedStore::open_on(&(Arc::new(Overlay::over(disk.clone())) as Arc<dyn Disk>), how)?,
+            false => LoggedStore::open_on(disk, how)?,
+        };
         let mut store = Store::Logged(Arc::new(store));
         prepare(&mut store);
         return Ok(Opened { store, losers });

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use super::{
-    database::Stats,
+    database::{Access, Database, Options, Stats},
     entry::Entry,
     tree::{Directory, directory_damage},
 };
@@ -13,7 +13,12 @@ use crate::{
     disk::{Disk, DiskSet, LIST_FILE},
     lock::LockWaits,
     page::PageSize,
-    store::shadow::{FILE, Finding, Opening, Severity, ShadowStore},
+    store::{
+        PageRead, Store,
+        logged::LoggedStore,
+        shadow::{FILE, Finding, Opening, Severity, ShadowStore},
+    },
+    sync::Arc,
 };
 
 /// Frames for reading: verification reads each page about twice.
@@ -92,7 +97,15 @@ pub fn verify(disks: impl Into<DiskSet>, progress: &mut dyn FnMut(u64, u64)) -> 
         severity: Severity::Spare,
     };
     let of_lists: Vec<Finding> = disks.damaged_lists()?.into_iter().map(of_list).collect();
-    match verify_disks(&disks.disks().map(|disk| &**disk).collect::<Vec<_>>(), progress) {
+    let mut is_logged = false;
+    for disk in disks.disks() {
+        is_logged |= LoggedStore::is_on(&**disk)?;
+    }
+    let verified = match is_logged {
+        true => return verify_logged(disks, progress),
+        false => verify_disks(&disks.disks().map(|disk| &**disk).collect::<Vec<_>>(), progress),
+    };
+    match verified {
         Ok(mut report) => {
             report.findings.extend(of_lists);
             Ok(report)
@@ -117,43 +130,13 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
         pool_bytes: POOL_BYTES,
         read_only: true,
     };
-    let store = ShadowStore::open_on(disks, how)?;
+    let store = Arc::new(ShadowStore::open_on(disks, how)?);
     let found = store.verify(progress)?;
-    let mut check =
-        Check { store: &store, owned: BTreeSet::new(), findings: found.findings, trees: Vec::new() };
-    if !store.is_new() {
-        let directory = Directory::open(ShadowStore::FIRST_PAGE);
-        let mut whole = check.tree(directory.tree(), None)?;
-        // What a damaged directory leads to would be guessed.
-        if whole {
-            match directory.all(&store) {
-                Ok(trees) => {
-                    for (id, tree, live) in trees {
-                        whole &= check.tree(&tree, Some((id, !live)))?;
-                    }
-                }
-                Err(error) => {
-                    whole = false;
-                    check.damage(error, None)?;
-                }
-            }
-        }
-        if whole {
-            let prepared = directory.visit_prepared(&store, |gid, _, bytes| match Entry::check(&bytes)? {
-                Ok(_) => Ok(()),
-                Err(what) => Err(directory_damage(format!("the prepared transaction '{gid}': {what}"))),
-            });
-            if let Err(error) = prepared {
-                check.damage(error, None)?;
-            }
-        }
-        // Below damage nothing was reached.
-        if whole {
-            let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
-            for page in lost {
-                check.find(page, "no tree has it, but it is not free", None);
-            }
-        }
+    let opened = Store::Shadow(store.clone());
+    let mut check = Check::new(&opened, found.findings);
+    if !store.is_new() && check.all()? {
+        let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
+        check.find_lost(lost);
     }
     Ok(VerifyReport {
         csn: store.last_csn(),
@@ -168,15 +151,96 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
     })
 }
 
+/// Verifies a database that recovers by a log of pages, as it is after a warmstart in memory.
+fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+    let options = Options { pool_bytes: POOL_BYTES, ..Options::default() };
+    let db = Database::open_store(disks, options, Access::Read, |_| ())?;
+    // What was given back is free then.
+    db.close()?;
+    let store = &db.0.inner.store;
+    let mut check = Check::new(store, Vec::new());
+    let whole = check.all()?;
+    let pages_read = check.owned.len() as u64;
+    if let (true, Some(logged)) = (whole, store.logged()) {
+        let mut owned = BTreeSet::new();
+        let pages: Vec<PageId> = check.owned.iter().copied().collect();
+        for (number, page) in pages.iter().enumerate() {
+            progress(number as u64, pages_read);
+            let units = logged.units_of(store.read(*page)?.size());
+            owned.extend((page.0..page.0 + units).map(PageId));
+        }
+        let in_use: BTreeSet<PageId> = logged.units_in_use().into_iter().collect();
+        check.find_lost(in_use.difference(&owned).copied());
+        for page in owned.difference(&in_use) {
+            check.find(*page, "a tree has it, but it is free", None);
+        }
+    }
+    let stats = Stats::new(store.stats(), 0, LockWaits::default());
+    Ok(VerifyReport {
+        csn: store.last_csn(),
+        pages_read,
+        free_pages: stats.file_pages - stats.used_pages,
+        stats,
+        segments_empty: 0,
+        disks_lost: 0,
+        table_pages: 0,
+        trees: check.trees,
+        findings: check.findings,
+    })
+}
+
 struct Check<'a> {
-    store: &'a ShadowStore,
+    store: &'a Store,
     /// Pages that a tree has.
     owned: BTreeSet<PageId>,
     findings: Vec<Finding>,
     trees: Vec<VerifiedTree>,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(store: &'a Store, findings: Vec<Finding>) -> Check<'a> {
+        Check { store, owned: BTreeSet::new(), findings, trees: Vec::new() }
+    }
+
+    /// Checks all trees and what is prepared; true if all are whole.
+    fn all(&mut self) -> Result<bool> {
+        let directory = Directory::open(self.store.first_page());
+        let mut whole = self.tree(directory.tree(), None)?;
+        // What a damaged directory leads to would be guessed.
+        if whole {
+            match directory.all(self.store) {
+                Ok(trees) => {
+                    for (id, tree, live) in trees {
+                        whole &= self.tree(&tree, Some((id, !live)))?;
+                    }
+                }
+                Err(error) => {
+                    whole = false;
+                    self.damage(error, None)?;
+                }
+            }
+        }
+        if whole {
+            let prepared =
+                directory.visit_prepared(self.store, |gid, _, bytes| match Entry::check(&bytes)? {
+                    Ok(_) => Ok(()),
+                    Err(what) => Err(directory_damage(format!("the prepared transaction '{gid}': {what}"))),
+                });
+            if let Err(error) = prepared {
+                self.damage(error, None)?;
+            }
+        }
+        // Below damage nothing was reached.
+        Ok(whole)
+    }
+
+    /// Notes pages that are lost.
+    fn find_lost(&mut self, pages: impl IntoIterator<Item = PageId>) {
+        for page in pages {
+            self.find(page, "no tree has it, but it is not free", None);
+        }
+    }
+
     /// Notes that a logical page is wrong; `tree` is the one that it was found in.
     fn find(&mut self, page: PageId, detail: &str, tree: Option<TreeId>) {
         let (file, physical) = self.store.place_of(page).unwrap_or_else(|| (FILE.into(), 0));

@@ -152,6 +152,15 @@ impl Default for LogShape {
     }
 }
 
+/// What level 1 keeps in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Trees of keys.
+    Trees = 1,
+    /// Complex objects.
+    Objects = 2,
+}
+
 /// What takes back what a subtransaction did, in the eyes of level 1.
 #[derive(Clone, Copy, Debug)]
 pub enum Undo<'a> {
@@ -189,6 +198,7 @@ pub struct LoggedStore {
     /// The log of operations, if it is one of its own.
     ops: Option<Log>,
     unit: PageSize,
+    read_only: bool,
     strategy: Strategy,
     database: u64,
     page_locks: TableId,
@@ -379,7 +389,28 @@ impl LoggedStore {
     }
 
     fn corrupt(&self, page: u64, detail: impl Into<String>) -> Error {
-        Error::Corrupt { file: FILE.into(), page, detail: detail.into() }
+        let (file, page) = self.place_of(PageId(page));
+        Error::Corrupt { file, page, detail: detail.into() }
+    }
+
+    /// Where a page is: the name of the file, and which of its physical pages.
+    pub fn place_of(&self, page: PageId) -> (String, u64) {
+        (FILE.into(), page.0 + PAGES_AT / self.unit.bytes() as u64)
+    }
+
+    /// Whether it was opened to be looked at.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The physical pages that pages in use have, by the number of a page that begins there, but for maps of these.
+    pub fn units_in_use(&self) -> Vec<PageId> {
+        self.state.lock().space.all_in_use().map(PageId).collect()
+    }
+
+    /// How many physical pages a page of this size has.
+    pub fn units_of(&self, size: PageSize) -> u64 {
+        self.state.lock().space.units_of(size)
     }
 
     /// Commits a transaction all of whose subtransactions have ended (EOT): takes its CSN. It is durable when that is

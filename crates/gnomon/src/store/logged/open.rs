@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::{
-    Counters, FILE, LOG_FILES_MAX, Limits, LogShape, LoggedStore, PAGES_AT, State, Strategy, TxnState,
-    UnitStart,
+    Contents, Counters, FILE, LOG_FILES_MAX, Limits, LogShape, LoggedStore, PAGES_AT, State, Strategy,
+    TxnState, UnitStart,
     record::Record,
     root::Root,
     space::{CHUNK_UNITS, MAP_SIZE, Space},
@@ -35,8 +35,12 @@ use crate::{
 pub struct Opening {
     /// Make the store if there is none, with this identity.
     pub create: Option<u64>,
+    /// Whether it is only looked at, by those who use it: the disk must be one that may be written.
+    pub read_only: bool,
     /// The size of the smallest page of a new store, up to 4 KiB.
     pub unit: PageSize,
+    /// What level 1 keeps in it: a store of something else is refused.
+    pub contents: Contents,
     /// The strategy of a new store.
     pub strategy: Strategy,
     /// The logs of a new store.
@@ -160,6 +164,14 @@ impl LoggedStore {
             opened => opened?,
         };
         match (Root::read(&*file)?, how.create) {
+            (Some(root), _) if root.contents != how.contents => Err(Error::NotADatabase {
+                path: String::new(),
+                detail: match root.contents {
+                    Contents::Trees => "it is a database of trees, for SQL and `Database`",
+                    Contents::Objects => "it is a database of complex objects, for `ObjectDatabase`",
+                }
+                .into(),
+            }),
             (Some(root), _) => LoggedStore::warmstart(disk, file, root, &how),
             // Making a store ends with its root, before there are pages.
             (None, _) if file.len()? > PAGES_AT => Err(Error::Corrupt {
@@ -196,6 +208,7 @@ impl LoggedStore {
             unit: how.unit,
             strategy: how.strategy,
             logs: how.logs,
+            contents: how.contents,
             first_unit: 1,
             next_id: 1,
             csn: Csn(0),
@@ -228,6 +241,7 @@ impl LoggedStore {
             redo,
             ops,
             unit: root.unit,
+            read_only: how.read_only,
             strategy: root.strategy,
             database: root.database,
             page_locks: how.page_locks,

@@ -3,11 +3,11 @@
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the root (8), database
 //! (8), code of the smallest page's size (1), strategy (1), files of the log of pages (1), whether both levels share a
-//! log (1), 4 bytes of zeros, bytes of a segment (8), first unit that is needed (8), next number of a transaction or
+//! log (1), what level 1 keeps in the store (1), 3 bytes of zeros, bytes of a segment (8), first unit that is needed (8), next number of a transaction or
 //! subtransaction (8), last commit before that unit (8), beginning of the log of operations (8), beginnings of the files
 //! of the log of pages (8 each, 16 of them); the checksum (crc32c) of all that in the last 4 bytes.
 
-use super::{LogShape, Strategy};
+use super::{Contents, LogShape, Strategy};
 use crate::{
     Csn, Error, Result,
     disk::{File, SECTOR_BYTES},
@@ -33,6 +33,7 @@ pub(super) struct Root {
     pub unit: PageSize,
     pub strategy: Strategy,
     pub logs: LogShape,
+    pub contents: Contents,
     /// The first unit of the log of pages that is needed.
     pub first_unit: u64,
     pub next_id: u64,
@@ -55,7 +56,7 @@ impl Root {
         put(&self.number.to_le_bytes());
         put(&self.database.to_le_bytes());
         put(&[self.unit.code(), self.strategy.code(), self.logs.redo_files as u8]);
-        put(&[u8::from(self.logs.shared), 0, 0, 0, 0]);
+        put(&[u8::from(self.logs.shared), self.contents as u8, 0, 0, 0]);
         for number in [self.logs.segment_bytes, self.first_unit, self.next_id, self.csn.0, self.ops_tail.0] {
             put(&number.to_le_bytes());
         }
@@ -75,8 +76,10 @@ impl Root {
         if half(8) > FORMAT_VERSION {
             return Err(Error::TooNew { found: half(8), known: FORMAT_VERSION });
         }
-        let (unit, strategy) = (PageSize::from_code(bytes[32]), Strategy::from_code(bytes[33]));
-        let (Some(unit), Some(strategy), redo_files @ 1..=LOG_FILES_MAX) = (unit, strategy, bytes[34].into())
+        let contents =
+            [Contents::Trees, Contents::Objects].into_iter().find(|known| *known as u8 == bytes[36]);
+        let (Some(unit), Some(strategy), redo_files @ 1..=LOG_FILES_MAX, Some(contents)) =
+            (PageSize::from_code(bytes[32]), Strategy::from_code(bytes[33]), bytes[34].into(), contents)
         else {
             return Ok(None);
         };
@@ -90,6 +93,7 @@ impl Root {
             unit,
             strategy,
             logs: LogShape { redo_files, shared: bytes[35] != 0, segment_bytes: number(40) },
+            contents,
             first_unit: number(48),
             next_id: number(56),
             csn: Csn(number(64)),
@@ -140,6 +144,7 @@ mod tests {
             unit: PageSize::MIN,
             strategy: Strategy::TwoLevelDeferred,
             logs: LogShape { redo_files: 3, shared: true, segment_bytes: 1 << 20 },
+            contents: Contents::Objects,
             first_unit: 4,
             next_id: 5,
             csn: Csn(6),

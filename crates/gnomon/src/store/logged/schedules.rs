@@ -37,6 +37,8 @@ fn open(disk: &SimDisk, strategy: Strategy, logs: LogShape) -> (LoggedStore, Vec
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let how = Opening {
         create: Some(7),
+        read_only: false,
+        contents: super::Contents::Objects,
         unit: PageSize::MIN,
         strategy,
         logs,

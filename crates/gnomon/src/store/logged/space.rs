@@ -93,6 +93,15 @@ impl Space {
         self.in_use
     }
 
+    /// The units in use but for those of maps.
+    pub fn all_in_use(&self) -> impl Iterator<Item = u64> {
+        let map_units = self.units_of(MAP_SIZE);
+        self.chunks.iter().enumerate().flat_map(move |(chunk, bits)| {
+            let units = (map_units..CHUNK_UNITS).filter(|unit| !is_free(&bits.taken, *unit..*unit + 1));
+            units.map(move |unit| chunk as u64 * CHUNK_UNITS + unit)
+        })
+    }
+
     /// The page of the map of a chunk.
     pub fn map_page(chunk: u64) -> u64 {
         chunk * CHUNK_UNITS

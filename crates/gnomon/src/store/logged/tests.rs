@@ -154,6 +154,8 @@ fn open(disk: &SimDisk, setting: Setting) -> Result<World> {
     let disk: Arc<dyn Disk> = Arc::new(disk.open_exclusive()?);
     let how = Opening {
         create: Some(7),
+        read_only: false,
+        contents: super::Contents::Objects,
         unit: UNIT,
         strategy: setting.strategy,
         logs: setting.logs,

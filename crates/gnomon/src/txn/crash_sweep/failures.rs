@@ -7,15 +7,15 @@ use crate::store::GroupCommit;
 #[test]
 fn a_failing_write_or_sync_poisons_and_loses_nothing() {
     let whole = SimDisk::new(5);
-    run(&whole, 5, TRANSACTIONS, &State::default(), None);
+    run(&whole, 5, TRANSACTIONS, &State::default(), SHADOW);
     let mut poisoned = 0;
     for event in 0..whole.events() {
         let disk = SimDisk::new(5);
         disk.fail_event(event);
-        let history = run(&disk, 5, TRANSACTIONS, &State::default(), None);
+        let history = run(&disk, 5, TRANSACTIONS, &State::default(), SHADOW);
         poisoned += u64::from(matches!(history.error, Some(Error::Poisoned(_))));
         for image in [disk.crash_image_synced(), disk.crash_image_everything(), disk.crash_image(event)] {
-            check(&image, &history, None)
+            check(&image, &history, SHADOW)
                 .unwrap_or_else(|wrong| panic!("event {event} failed: {wrong}\n{}", disk.history()));
         }
     }
@@ -28,21 +28,21 @@ fn a_failing_write_or_sync_poisons_and_loses_nothing() {
 fn what_is_served_after_a_failure_is_durable() {
     for (seed, event) in (6..10).flat_map(|seed| {
         let whole = SimDisk::new(seed);
-        run(&whole, seed, TRANSACTIONS, &State::default(), None);
+        run(&whole, seed, TRANSACTIONS, &State::default(), SHADOW);
         (0..whole.events()).map(move |event| (seed, event))
     }) {
         let disk = SimDisk::new(seed);
         disk.fail_event(event);
-        let mut history = run(&disk, seed, TRANSACTIONS, &State::default(), None);
+        let mut history = run(&disk, seed, TRANSACTIONS, &State::default(), SHADOW);
         // A name whose creation failed can be gone.
-        let Ok(db) = open(&disk, None, 0) else { continue };
+        let Ok(db) = open(&disk, SHADOW, 0) else { continue };
         let served = db.durable_csn();
         // As if the machine stopped next: closing it would make all durable.
         std::mem::forget(db);
         assert!(served >= history.acknowledged, "seed {seed}, event {event}");
         history.acknowledged = served;
         for image in disk.crash_images(1) {
-            check(&image, &history, None).unwrap_or_else(|wrong| {
+            check(&image, &history, SHADOW).unwrap_or_else(|wrong| {
                 panic!("seed {seed}, event {event} failed: {wrong}\n{}", disk.history())
             });
         }
@@ -56,14 +56,14 @@ fn a_crash_while_opening_after_a_failure_loses_nothing() {
     let mut images = 0;
     for seed in 6..8 {
         let whole = SimDisk::new(seed);
-        run(&whole, seed, TRANSACTIONS / 3, &State::default(), None);
+        run(&whole, seed, TRANSACTIONS / 3, &State::default(), SHADOW);
         for event in 0..whole.events() {
             for crash in 0.. {
                 let disk = SimDisk::new(seed);
                 disk.fail_event(event);
-                let mut history = run(&disk, seed, TRANSACTIONS / 3, &State::default(), None);
+                let mut history = run(&disk, seed, TRANSACTIONS / 3, &State::default(), SHADOW);
                 disk.crash_at(disk.events() + crash);
-                if let Ok(db) = open(&disk, None, 0) {
+                if let Ok(db) = open(&disk, SHADOW, 0) {
                     // Opened, it serves what it found; a commit more, of nothing new.
                     history.acknowledged = db.durable_csn();
                     let found = history.states[&history.acknowledged].clone();
@@ -78,7 +78,7 @@ fn a_crash_while_opening_after_a_failure_loses_nothing() {
                 }
                 for image in disk.crash_images(2) {
                     images += 1;
-                    check(&image, &history, None).unwrap_or_else(|wrong| {
+                    check(&image, &history, SHADOW).unwrap_or_else(|wrong| {
                         panic!("seed {seed}, event {event}, {crash}: {wrong}\n{}", disk.history())
                     });
                 }
@@ -95,7 +95,7 @@ fn a_crash_while_opening_after_a_failure_loses_nothing() {
 #[test]
 fn a_full_disk_fails_one_transaction() {
     let disk = SimDisk::new(1);
-    let db = open(&disk, None, 0).unwrap();
+    let db = open(&disk, SHADOW, 0).unwrap();
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     let tree = txn.create_tree().unwrap();
     txn.put(tree, b"small", b"1").unwrap();
@@ -122,7 +122,7 @@ fn a_full_disk_fails_one_transaction() {
 #[test]
 fn a_full_disk_can_be_emptied() {
     let disk = SimDisk::new(1);
-    let db = open(&disk, None, 0).unwrap();
+    let db = open(&disk, SHADOW, 0).unwrap();
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     let [dropped, kept] = [(); 2].map(|()| txn.create_tree().unwrap());
     txn.commit().unwrap();
