@@ -125,6 +125,14 @@ impl Default for Options {
     }
 }
 
+#[cfg(all(test, not(shuttle)))]
+impl Options {
+    /// For tests of what only databases have that recover by shadow paging.
+    pub fn shadow() -> Options {
+        Options { recovery: Some(Recovery::Shadow), ..Options::default() }
+    }
+}
+
 /// How much of a database is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {

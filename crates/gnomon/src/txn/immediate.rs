@@ -29,6 +29,8 @@ use super::{
     versions::ChangedKey,
     writes::{Calls, Write, WriteSet, absent},
 };
+#[cfg(test)]
+use crate::store::logged::PlantedBug;
 use crate::{
     Csn, Error, PageSize, Result, TreeId, TxnId,
     access::{Change, Tree},
@@ -309,7 +311,11 @@ fn compensate(
     let (subtxn, ()) = logged.change_trees(txn, page_locks, |pages| {
         undo.iter().rev().try_for_each(|step| step.apply(inner, pages))
     })?;
-    let ended = logged.end(subtxn, Undo::Compensates(undoes));
+    #[cfg(test)]
+    let unrecorded = logged.planted == Some(PlantedBug::CompensationUnrecorded);
+    #[cfg(not(test))]
+    let unrecorded = false;
+    let ended = logged.end(subtxn, if unrecorded { Undo::Nothing } else { Undo::Compensates(undoes) });
     page_locks.release_all();
     ended
 }
@@ -677,6 +683,47 @@ fn apply(
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
+    use crate::{
+        Database, Options, Recovery, TxnOptions, disk::SimDisk, store::Store, txn::database::Access,
+    };
+
+    fn open(disk: &SimDisk, strategy: Strategy, planted: Option<PlantedBug>) -> Database {
+        let recovery = Some(Recovery::PageLog(strategy));
+        let options = Options { recovery, pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
+        let plant = |store: &mut Store| store.logged_mut().plant(planted);
+        Database::open_store(disk.into(), options, Access::Write, plant).unwrap()
+    }
+
+    /// A transaction goes back to a savepoint, another one changes the same key and commits, and the machine stops
+    /// before the first has ended.
+    #[test]
+    fn what_was_taken_back_is_not_taken_back_again() {
+        let found = |strategy, planted| {
+            let disk = SimDisk::new(1);
+            let db = open(&disk, strategy, planted);
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            let tree = txn.create_tree().unwrap();
+            txn.put(tree, b"both", b"before").unwrap();
+            txn.commit().unwrap();
+            let mut first = db.begin(TxnOptions::default()).unwrap();
+            first.put(tree, b"first", b"never").unwrap();
+            let savepoint = first.savepoint();
+            first.put(tree, b"both", b"never").unwrap();
+            first.rollback_to(savepoint).unwrap();
+            let mut second = db.begin(TxnOptions::default()).unwrap();
+            second.put(tree, b"both", b"second").unwrap();
+            second.commit().unwrap();
+            let image = disk.crash_image_synced();
+            let db = open(&image, strategy, None);
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            (txn.get(tree, b"first").unwrap(), txn.get(tree, b"both").unwrap().unwrap())
+        };
+        for strategy in Strategy::ALL {
+            assert_eq!(found(strategy, None), (None, b"second".to_vec()), "{}", strategy.name());
+        }
+        let planted = Some(PlantedBug::CompensationUnrecorded);
+        assert_ne!(found(Strategy::TwoLevel, planted), (None, b"second".to_vec()), "it was not caught");
+    }
 
     #[test]
     fn undo_records_round_trip_and_damaged_ones_are_errors() {

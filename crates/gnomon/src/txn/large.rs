@@ -14,6 +14,9 @@
 //!    rest of the write set, the private pages take the place of the old ones.
 //!
 //! If locks are what takes the memory and nothing is written, the tree is locked shared, and that is all.
+//!
+//! Where a log of pages recovers, there are no private pages: the tree is locked as a whole, and what the transaction
+//! has changed is bounded by [`Options::write_bytes_max`](crate::Options::write_bytes_max).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,6 +198,10 @@ impl Transaction {
             return Ok(false);
         }
         self.forget_pending(id);
+        if self.inner().store.logged().is_some() {
+            // Its changes are on pages already, or will be when it commits.
+            return Ok(false);
+        }
         self.resolve(id)?;
         let statement = match (&state, self.options().isolation) {
             (Some(state), Isolation::ReadCommitted) if !was_covered => {

@@ -491,6 +491,9 @@ fn end_in_log(
     writes: &WriteSet,
     entry: Vec<EntryPart<'_>>,
 ) -> Result<(Csn, Grown)> {
+    if store.is_read_only() {
+        return Err(Error::ReadOnly);
+    }
     let (txn, mut immediate) = (inner.new_txn_id(), Immediate::default());
     immediate::commit(inner, store, txn, &mut immediate, writes, Keys::ToChange, entry)
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    Csn, Error, Result, TreeId,
+    Csn, Error, LogShape, Result, TreeId,
     disk::SimDisk,
     env::Rng,
     sync::{
@@ -37,11 +37,20 @@ struct Client {
 
 const LAST: u64 = u64::MAX;
 
-fn open(disk: &SimDisk) -> Result<Database> {
-    let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
+fn open(disk: &SimDisk, recovery: Recovery) -> Result<Database> {
+    let options = Options {
+        recovery: Some(recovery),
+        log_bytes_max: 256 << 10,
+        logs: LogShape { segment_bytes: 64 << 10, ..LogShape::default() },
+        sphere_pages_max: 16,
+        pool_bytes: 512 << 10,
+        seed: Some(7),
+        ..Options::default()
+    };
     Database::open_store(disk.into(), options, database::Access::Write, |store| {
-        let store = store.shadow_mut();
-        store.dirty_bytes_max = 8 * 4096
+        if recovery == Recovery::Shadow {
+            store.shadow_mut().dirty_bytes_max = 8 * 4096;
+        }
     })
 }
 
@@ -155,8 +164,8 @@ fn sum(txn: &mut Transaction, trees: &Trees) -> Result<i64> {
 }
 
 /// Compares an image with what the clients were told.
-fn check(image: &SimDisk, trees: &Trees, clients: &[Client], created: Csn) {
-    let db = open(image).unwrap();
+fn check(image: &SimDisk, recovery: Recovery, trees: &Trees, clients: &[Client], created: Csn) {
+    let db = open(image, recovery).unwrap();
     assert!(db.durable_csn() >= created);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     assert_eq!(sum(&mut txn, trees).unwrap(), 100 * ACCOUNTS as i64);
@@ -181,10 +190,10 @@ fn check(image: &SimDisk, trees: &Trees, clients: &[Client], created: Csn) {
     assert!(report.is_sound(), "{:?}", report.findings);
 }
 
-fn run(seed: u64) -> usize {
+fn run(seed: u64, recovery: Recovery) -> usize {
     let mut rng = Rng::from_seed(seed);
     let disk = SimDisk::new(seed);
-    let db = open(&disk).unwrap();
+    let db = open(&disk, recovery).unwrap();
     let trees = create(&db).unwrap();
     let created = db.durable_csn();
     disk.crash_at(disk.events() + 5 + rng.below(600));
@@ -212,7 +221,7 @@ fn run(seed: u64) -> usize {
     let clients: Vec<Client> =
         clients.into_iter().map(|client| std::mem::take(&mut *client.lock())).collect();
     for image in disk.crash_images(3) {
-        check(&image, &trees, &clients, created);
+        check(&image, recovery, &trees, &clients, created);
     }
     clients.iter().map(|client| client.acknowledged).sum()
 }
@@ -220,9 +229,9 @@ fn run(seed: u64) -> usize {
 #[test]
 fn a_crash_amid_many_clients_loses_nothing_acknowledged() {
     let seeds: u64 = std::env::var("GNOMON_STRESS").map_or(6, |seeds| seeds.parse().expect("a number"));
-    for seed in 0..seeds {
-        println!("seed {seed}");
-        let acknowledged = run(seed);
-        println!("seed {seed}: {acknowledged} acknowledged transactions are in every image");
+    for (seed, recovery) in (0..seeds).flat_map(|seed| Recovery::ALL.map(|recovery| (seed, recovery))) {
+        println!("seed {seed}, {}", recovery.name());
+        let acknowledged = run(seed, recovery);
+        println!("{acknowledged} acknowledged transactions are in every image");
     }
 }

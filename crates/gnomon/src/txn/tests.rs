@@ -550,7 +550,7 @@ fn what_was_committed_is_there_after_reopening() {
 #[test]
 fn a_crash_leaves_free_space_whole() {
     let disk = SimDisk::new(9);
-    let options = Options { seed: Some(1), ..Options::default() };
+    let options = Options { seed: Some(1), ..Options::shadow() };
     let open = |disk: &SimDisk| Database::open_on(Arc::new(disk.clone()), options.clone()).unwrap();
     let db = open(&disk);
     let tree = tree_with(&db, &[("a", "1")]);
@@ -583,10 +583,10 @@ fn a_crash_leaves_free_space_whole() {
 #[test]
 fn a_file_that_was_emptied_is_not_made_anew() {
     let disk = SimDisk::new(9);
-    drop(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap());
+    drop(Database::open_on(Arc::new(disk.clone()), Options::shadow()).unwrap());
     for left in [5000, 0] {
         disk.open("pages", false).unwrap().truncate(left).unwrap();
-        let opened = Database::open_on(Arc::new(disk.clone()), Options::default()).map(drop);
+        let opened = Database::open_on(Arc::new(disk.clone()), Options::shadow()).map(drop);
         assert!(matches!(opened, Err(Error::Corrupt { .. })), "{opened:?}");
     }
 }
@@ -625,9 +625,9 @@ fn a_read_only_transaction_sees_its_sessions_commits() {
 fn a_database_opened_for_reading_is_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
-    let open = || Database::open_read_only(&path, Options::default());
+    let open = || Database::open_read_only(&path, Options::shadow());
     assert!(matches!(open(), Err(Error::NotADatabase { .. })), "it makes none");
-    let db = Database::open(&path, Options::default()).unwrap();
+    let db = Database::open(&path, Options::shadow()).unwrap();
     let tree = tree_with(&db, &[("a", "1")]);
     assert!(matches!(open(), Err(Error::InUse { .. })));
     drop(db);
@@ -646,7 +646,7 @@ fn a_database_opened_for_reading_is_left_as_it_is() {
     db.close().unwrap();
     drop((db, beside));
     assert!(std::fs::read(&file).unwrap() == bytes);
-    let db = Database::open(&path, Options::default()).unwrap();
+    let db = Database::open(&path, Options::shadow()).unwrap();
     drop(db);
     assert!(std::fs::read(&file).unwrap() != bytes);
 }
@@ -860,8 +860,7 @@ fn csns_order_commits() {
 #[test]
 fn what_a_database_does_is_counted() {
     let disk = MemDisk::new();
-    let db =
-        Database::open_on(Arc::new(disk.clone()), Options { seed: Some(1), ..Options::default() }).unwrap();
+    let db = Database::open_on(Arc::new(disk.clone()), Options { seed: Some(1), ..Options::shadow() }).unwrap();
     let tree = tree_with(&db, &[]);
     let before = db.stats().activity;
     let mut txn = begin(&db);

@@ -309,18 +309,17 @@ impl<'a> Check<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Database, KeyRange, Options, Recovery, TreeOptions, TxnOptions, disk::SimDisk, sync::Arc};
+    use crate::{Database, KeyRange, Options, TreeOptions, TxnOptions, disk::SimDisk, sync::Arc};
 
     fn options() -> Options {
         Options {
-            recovery: Some(Recovery::Shadow),
             pool_bytes: 1 << 20,
             escalate_bytes: 1 << 20,
             write_bytes_max: 1 << 20,
             version_bytes_max: 1 << 20,
             prepared_max: 4,
             seed: Some(1),
-            ..Options::default()
+            ..Options::shadow()
         }
     }
 

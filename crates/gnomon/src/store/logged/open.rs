@@ -149,49 +149,32 @@ const OPS_NAME: &str = "ops";
 impl LoggedStore {
     /// Whether a disk has such a store, whole or damaged.
     pub fn is_on(disk: &dyn Disk) -> Result<bool> {
-        let file = match disk.open(FILE, false) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            opened => opened?,
-        };
-        Ok(file.len()? > PAGES_AT || Root::read(&*file)?.is_some())
+        Ok(open_file(disk)?.is_some())
     }
 
     /// Opens the store on a disk, to the end of the redo pass. The losers are to be undone before anything else is
     /// done.
     pub fn open_on(disk: &Arc<dyn Disk>, how: Opening) -> Result<(LoggedStore, Vec<Loser>)> {
-        let file = match disk.open(FILE, how.create.is_some()) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(no_database()),
-            opened => opened?,
+        let Some(file) = open_file(&**disk)? else {
+            let database = how.create.ok_or_else(no_database)?;
+            return LoggedStore::create(disk, database, &how).map(|store| (store, Vec::new()));
         };
-        match (Root::read(&*file)?, how.create) {
-            (Some(root), _) if root.contents != how.contents => Err(Error::NotADatabase {
-                path: String::new(),
-                detail: match root.contents {
-                    Contents::Trees => "it is a database of trees, for SQL and `Database`",
-                    Contents::Objects => "it is a database of complex objects, for `ObjectDatabase`",
-                }
-                .into(),
-            }),
-            (Some(root), _) => LoggedStore::warmstart(disk, file, root, &how),
-            // Making a store ends with its root, before there are pages.
-            (None, _) if file.len()? > PAGES_AT => Err(Error::Corrupt {
-                file: FILE.into(),
-                page: 0,
-                detail: "neither copy of the root can be read".into(),
-            }),
-            (None, Some(database)) => {
-                LoggedStore::create(disk, file, database, &how).map(|store| (store, Vec::new()))
-            }
-            (None, None) => Err(no_database()),
+        let root = Root::read(&*file)?.ok_or_else(|| Error::Corrupt {
+            file: FILE.into(),
+            page: 0,
+            detail: "neither copy of the root can be read".into(),
+        })?;
+        if root.contents != how.contents {
+            let detail = match root.contents {
+                Contents::Trees => "it is a database of trees, for SQL and `Database`",
+                Contents::Objects => "it is a database of complex objects, for `ObjectDatabase`",
+            };
+            return Err(Error::NotADatabase { path: String::new(), detail: detail.into() });
         }
+        LoggedStore::warmstart(disk, file, root, &how)
     }
 
-    fn create(
-        disk: &Arc<dyn Disk>,
-        file: Arc<dyn File>,
-        database: u64,
-        how: &Opening,
-    ) -> Result<LoggedStore> {
+    fn create(disk: &Arc<dyn Disk>, database: u64, how: &Opening) -> Result<LoggedStore> {
         if how.logs.redo_files == 0 || how.logs.redo_files > LOG_FILES_MAX {
             let files = how.logs.redo_files;
             let detail = format!("a log of {files} files: give it from 1 to {LOG_FILES_MAX}");
@@ -218,9 +201,13 @@ impl LoggedStore {
         let log = |name| Log::create(disk, log_options(&root, name));
         let redo = (0..how.logs.redo_files).map(|file| log(redo_name(file))).collect::<Result<_>>()?;
         let ops = if how.logs.shared { None } else { Some(log(OPS_NAME.into())?) };
+        let file = disk.open(UNFINISHED_FILE, true)?;
         file.truncate(0)?;
         file.allocate(PAGES_AT)?;
         root.write(&*file)?;
+        // Under its name there is never half of one.
+        disk.rename(UNFINISHED_FILE, FILE)?;
+        let file = disk.open(FILE, false)?;
         let space = Space::new(how.unit);
         Ok(LoggedStore::assemble(file, redo, ops, root, how, space, Redo { next_unit: 1, ..Redo::default() }))
     }
@@ -352,6 +339,17 @@ impl LoggedStore {
         };
         on_each(self.redo.iter().zip(&by_record), |(log, records)| replay(log, records))?;
         Ok(self.file.sync()?)
+    }
+}
+
+/// The name of the file of pages until it is one.
+const UNFINISHED_FILE: &str = "logged-pages.new";
+
+/// The file of pages, if there is one.
+fn open_file(disk: &dyn Disk) -> Result<Option<Arc<dyn File>>> {
+    match disk.open(FILE, false) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        opened => Ok(Some(opened?)),
     }
 }
 

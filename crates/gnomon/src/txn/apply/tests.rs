@@ -291,7 +291,7 @@ fn operations_on_a_locked_tree_and_before_an_escalation_are_applied_once() {
         pool_bytes: 1 << 20,
         escalate_bytes: 64 << 10,
         seed: Some(1),
-        ..Options::default()
+        ..Options::shadow()
     })
     .unwrap();
     let tree = tree_with(&db, &[("a", 10), ("b", 1)]);

@@ -16,7 +16,7 @@ use crate::{
 type Contents = BTreeMap<TreeId, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 fn options(seed: u64) -> Options {
-    Options { pool_bytes: 1 << 20, seed: Some(seed), ..Options::default() }
+    Options { pool_bytes: 1 << 20, seed: Some(seed), ..Options::shadow() }
 }
 
 fn contents(db: &Database, trees: impl Iterator<Item = TreeId>) -> Contents {

@@ -12,7 +12,7 @@ use crate::{
 };
 
 fn options() -> Options {
-    Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() }
+    Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::shadow() }
 }
 
 fn open(set: DiskSet, degraded: bool) -> Result<Database> {

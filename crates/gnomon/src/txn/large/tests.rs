@@ -19,7 +19,7 @@ use crate::{
 
 /// A database in which transactions of more than `escalate_bytes` are large.
 fn open(disk: &dyn CloneDisk, escalate_bytes: usize) -> Database {
-    let options = Options { pool_bytes: 512 << 10, escalate_bytes, seed: Some(1), ..Options::default() };
+    let options = Options { pool_bytes: 512 << 10, escalate_bytes, seed: Some(1), ..Options::shadow() };
     Database::open_on(disk.share(), options).unwrap()
 }
 

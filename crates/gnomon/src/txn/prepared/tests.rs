@@ -2,8 +2,8 @@ use std::{ops::Bound, time::Duration};
 
 use super::*;
 use crate::{
-    Direction, Isolation, KeyRange, Options, RowLock, TreeId, TreeLock, TxnOptions, disk::SimDisk, env::Rng,
-    sync::thread, txn::verify,
+    Direction, Isolation, KeyRange, Options, Recovery, RowLock, TreeId, TreeLock, TxnOptions, disk::SimDisk,
+    env::Rng, sync::thread, txn::verify,
 };
 
 fn open(disk: &SimDisk) -> Database {
@@ -20,8 +20,18 @@ fn reopen(disk: &SimDisk) -> (SimDisk, Database) {
 
 /// A database with a tree that has the keys 10, 20 and 30.
 fn world() -> (SimDisk, Database, TreeId) {
+    world_of(None)
+}
+
+/// The same, that recovers by shadow paging: what is prepared has its space, and pages can be written by hand.
+fn shadow_world() -> (SimDisk, Database, TreeId) {
+    world_of(Some(Recovery::Shadow))
+}
+
+fn world_of(recovery: Option<Recovery>) -> (SimDisk, Database, TreeId) {
     let disk = SimDisk::new(1);
-    let db = open(&disk);
+    let options = Options { recovery, pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
+    let db = Database::open_on(Arc::new(disk.clone()), options).unwrap();
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     let tree = txn.create_tree().unwrap();
     for key in [10, 20, 30] {
@@ -300,7 +310,7 @@ fn a_large_transaction_survives_in_parts() {
 #[test]
 fn a_full_disk_keeps_nobody_from_ending_it() {
     for (commit, crash) in [(true, false), (false, false), (true, true)] {
-        let (disk, db, tree) = world();
+        let (disk, db, tree) = shadow_world();
         disk.full_after(Some(4 << 20));
         let mut txn = committed(&db);
         for number in 0..40 {
@@ -361,7 +371,7 @@ fn with_entry(disk: &SimDisk, gid: &str, change: &dyn Fn(&mut Vec<u8>)) -> SimDi
 /// there is some.
 #[test]
 fn without_space_it_stays_prepared() {
-    let (disk, db, tree) = world();
+    let (disk, db, tree) = shadow_world();
     let mut txn = committed(&db);
     for number in 0..200 {
         txn.put(tree, &[40, number], &[7; 3000]).unwrap();
@@ -399,7 +409,7 @@ fn without_space_it_stays_prepared() {
 
 #[test]
 fn a_damaged_entry_is_told_of_and_nothing_is_served() {
-    let (disk, db, tree) = world();
+    let (disk, db, tree) = shadow_world();
     prepare(&db, tree, "one");
     open(&with_entry(&disk, "one", &|_| ()));
     for short in [true, false] {
