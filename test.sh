@@ -39,6 +39,13 @@ cargo test --locked --workspace
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" cargo test --locked -p gnomon --lib --target-dir target/shuttle shuttle_
 
+for recovery in single-level two-level two-level-deferred; do
+  step "tests of transactions and seeded schedules with recovery by $recovery"
+  GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon --lib -- txn:: --skip crash_sweep --skip stress
+  GNOMON_RECOVERY=$recovery RUSTFLAGS="--cfg shuttle" \
+    cargo test --locked -p gnomon --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
+done
+
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 

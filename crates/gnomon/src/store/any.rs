@@ -170,7 +170,7 @@ impl Store {
     }
 
     /// The store that recovers by shadow paging, which it is.
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub fn as_shadow(&self) -> &Arc<ShadowStore> {
         self.shadow().expect("the test is about such a store")
     }

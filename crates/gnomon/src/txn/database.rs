@@ -125,7 +125,7 @@ impl Default for Options {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
 impl Options {
     /// For tests of what only databases have that recover by shadow paging.
     pub fn shadow() -> Options {

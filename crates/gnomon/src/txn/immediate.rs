@@ -26,6 +26,7 @@ use super::{
     database::{APPLIERS, Inner},
     transaction::{Transaction, Used},
     tree::{Directory, DirectoryEntry, TreeState},
+    undo::{self, DIRECTORY, Step, change},
     versions::ChangedKey,
     writes::{Calls, Write, WriteSet, absent},
 };
@@ -41,8 +42,6 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The directory of trees, where a step of an undo record names a tree.
-const DIRECTORY: TreeId = TreeId(0);
 /// Entries of a new tree that one subtransaction puts there, in bytes, about.
 const FILLED_AT_ONCE_BYTES: usize = 1 << 20;
 
@@ -71,78 +70,6 @@ struct Changed {
     keys: Vec<(TreeId, Arc<TreeState>, Box<[u8]>)>,
     /// What the versions take, in bytes.
     bytes: usize,
-}
-
-/// A key of a tree is to have this value, or to be gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Step {
-    tree: TreeId,
-    key: Box<[u8]>,
-    value: Option<Box<[u8]>>,
-}
-
-impl Step {
-    fn new(tree: TreeId, key: &[u8], value: Option<&[u8]>) -> Step {
-        Step { tree, key: key.into(), value: value.map(Into::into) }
-    }
-
-    fn bytes(&self) -> usize {
-        self.key.len() + self.value.as_ref().map_or(0, |value| value.len())
-    }
-
-    fn apply(&self, inner: &Inner, pages: &TreeAccess<'_>) -> Result<()> {
-        let tree = match self.tree {
-            DIRECTORY => *inner.directory.tree(),
-            tree => inner.tree(tree)?.tree,
-        };
-        tree.update(pages, &self.key, &mut |_| change(self.value.as_deref()))
-    }
-}
-
-fn change(value: Option<&[u8]>) -> Change<'_> {
-    value.map_or(Change::Delete, |value| Change::Put(value.into()))
-}
-
-/// What takes a subtransaction back, as it stands in the log: its steps, to be done from the last to the first. Of each
-/// the tree (8 bytes), the lengths of the key (4) and of the value and one (4; 0 if the key is to be gone), then both.
-/// Numbers are little-endian.
-fn encode(undo: &[Step]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for step in undo {
-        let value_len = step.value.as_ref().map_or(0, |value| value.len() as u32 + 1);
-        bytes.extend(step.tree.0.to_le_bytes());
-        bytes.extend((step.key.len() as u32).to_le_bytes());
-        bytes.extend(value_len.to_le_bytes());
-        bytes.extend(&*step.key);
-        bytes.extend(step.value.as_deref().unwrap_or_default());
-    }
-    bytes
-}
-
-fn decode(bytes: &[u8]) -> Result<Vec<Step>> {
-    fn number<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
-        from.split_off(..N)?.try_into().ok()
-    }
-    fn step(from: &mut &[u8]) -> Option<Step> {
-        let tree = TreeId(u64::from_le_bytes(number(from)?));
-        let key_len = u32::from_le_bytes(number(from)?) as usize;
-        let value_len = u32::from_le_bytes(number(from)?) as usize;
-        let key = from.split_off(..key_len)?;
-        let value = match value_len {
-            0 => None,
-            len => Some(from.split_off(..len - 1)?),
-        };
-        Some(Step::new(tree, key, value))
-    }
-    let (mut from, mut undo) = (bytes, Vec::new());
-    while !from.is_empty() {
-        undo.push(step(&mut from).ok_or_else(|| Error::Corrupt {
-            file: "log".into(),
-            page: 0,
-            detail: "an undo record of trees is malformed".into(),
-        })?);
-    }
-    Ok(undo)
 }
 
 /// A part of a commit.
@@ -212,7 +139,7 @@ impl Immediate {
         self.has_run = true;
         let ended = match undo.is_empty() {
             true => logged.end(subtxn, Undo::Nothing),
-            false => logged.end(subtxn, Undo::Operation(&encode(&undo))),
+            false => logged.end(subtxn, Undo::Operation(&undo::encode(&undo))),
         };
         locks.release_all();
         ended?;
@@ -326,7 +253,7 @@ pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     for loser in losers {
         let mut page_locks = inner.locks.owner(loser.txn);
         for (index, (subtxn, _)) in loser.undo.iter().enumerate() {
-            let undo = decode(&logged.undo_record(loser, index)?)?;
+            let undo = undo::decode(&logged.undo_record(loser, index)?)?;
             compensate(inner, logged, loser.txn, &mut page_locks, *subtxn, &undo)?;
         }
         logged.end_undone(loser.txn);
@@ -723,20 +650,5 @@ mod tests {
         }
         let planted = Some(PlantedBug::CompensationUnrecorded);
         assert_ne!(found(Strategy::TwoLevel, planted), (None, b"second".to_vec()), "it was not caught");
-    }
-
-    #[test]
-    fn undo_records_round_trip_and_damaged_ones_are_errors() {
-        let undo = vec![
-            Step::new(TreeId(7), b"key", Some(b"before")),
-            Step::new(TreeId(7), b"gone", None),
-            Step::new(DIRECTORY, b"", Some(b"")),
-        ];
-        let bytes = encode(&undo);
-        assert_eq!(decode(&bytes).unwrap(), undo);
-        let whole: Vec<usize> = (0..=3).map(|count| encode(&undo[..count]).len()).collect();
-        for len in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..len]).is_ok(), whole.contains(&len), "cut to {len}");
-        }
     }
 }

@@ -71,6 +71,7 @@ mod stress;
 mod tests;
 mod transaction;
 mod tree;
+mod undo;
 mod verify;
 mod versions;
 mod writes;

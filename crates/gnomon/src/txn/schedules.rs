@@ -1,5 +1,7 @@
 //! Transactions under seeded schedules, on a simulated disk, with so few changed pages allowed that commits write
 //! early. What a transaction was told is compared with what a crash at that moment would leave.
+//!
+//! `GNOMON_RECOVERY` names another recovery method; what is planted is planted in shadow paging.
 
 use std::{collections::BTreeMap, ops::Bound, panic::catch_unwind};
 
@@ -9,7 +11,7 @@ use super::*;
 use crate::{
     Csn, Error, Result, TreeId,
     disk::SimDisk,
-    store::{GroupCommit, shadow::PlantedRace},
+    store::{Store, shadow::PlantedRace},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -28,11 +30,18 @@ struct World {
 }
 
 fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
-    let options = Options { pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
+    let recovery = race.map(|_| Recovery::Shadow);
+    let options = Options { recovery, pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
+    open_with(disk, options, race)
+}
+
+fn open_with(disk: &SimDisk, options: Options, race: Option<PlantedRace>) -> Database {
     Database::open_store(disk.into(), options, database::Access::Write, |store| {
-        let store = store.shadow_mut();
-        store.dirty_bytes_max = 4096;
-        store.race = race;
+        if let Store::Shadow(_) = store {
+            let store = store.shadow_mut();
+            store.dirty_bytes_max = 4096;
+            store.race = race;
+        }
     })
     .unwrap()
 }
@@ -514,12 +523,7 @@ fn large_world(race: Option<PlantedRace>) -> Arc<World> {
     world.db.close().unwrap();
     drop(world.db);
     let options = Options { pool_bytes: 512 << 10, escalate_bytes: 1, seed: Some(7), ..Options::default() };
-    world.db = Database::open_store((&world.disk).into(), options, database::Access::Write, |store| {
-        let store = store.shadow_mut();
-        store.dirty_bytes_max = 4096;
-        store.race = race;
-    })
-    .unwrap();
+    world.db = open_with(&world.disk, options, race);
     Arc::new(world)
 }
 
@@ -561,7 +565,7 @@ fn large_transfers(race: Option<PlantedRace>) {
     let seen = world.accounts(&mut world.begin(Isolation::ReadCommitted)).unwrap();
     let changes: u64 = seen.values().sum();
     assert_eq!(changes as usize, 2 * done.load(Ordering::SeqCst), "an update was lost");
-    world.db.0.inner.store.as_shadow().flush().unwrap();
+    world.db.0.inner.store.wait_durable(world.db.0.inner.store.last_csn()).unwrap();
     world.db.0.inner.prune();
     assert_eq!(world.db.stats().held_pages, 0, "a state is pinned that nobody needs");
 }

@@ -860,7 +860,8 @@ fn csns_order_commits() {
 #[test]
 fn what_a_database_does_is_counted() {
     let disk = MemDisk::new();
-    let db = Database::open_on(Arc::new(disk.clone()), Options { seed: Some(1), ..Options::shadow() }).unwrap();
+    let db =
+        Database::open_on(Arc::new(disk.clone()), Options { seed: Some(1), ..Options::shadow() }).unwrap();
     let tree = tree_with(&db, &[]);
     let before = db.stats().activity;
     let mut txn = begin(&db);

@@ -174,7 +174,7 @@ pub enum Undo<'a> {
 
 /// Bugs that the tests must catch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(not(test), shuttle), expect(dead_code, reason = "planted by tests only"))]
+#[cfg_attr(any(not(test), shuttle), allow(dead_code, reason = "planted by tests only"))]
 pub(crate) enum PlantedBug {
     /// Pages of a subtransaction are logged before its undo record is durable.
     UndoNotForced,
