@@ -22,7 +22,8 @@
 //!   to an exclusive one.
 //!
 //! Two who convert their locks on one key are a deadlock, and so may be two who claim twice. Where that happened, later
-//! operations on the tree lock exclusively at once, for as long as some of them turn out to need it.
+//! operations on the tree lock exclusively at once, for as long as some of them turn out to need it. Under READ
+//! COMMITTED one of two who convert steps back and lets the other go first.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,7 +37,7 @@ use super::{
 use crate::{
     Error, Result, TreeId, access,
     lock::{Claim, LockName, Mode, key_mode, tree_mode},
-    op::{Call, Registered},
+    op::{self, Call, Registered},
     sync::Arc,
 };
 
@@ -390,15 +391,49 @@ impl Transaction {
     /// Locks a key that the transaction may share with others who apply operations to it, and looks how that goes.
     pub(super) fn lock_again(&mut self, used: &Used, key: &[u8], mode: Mode) -> Result<()> {
         let locked = self.lock(LockName::key(KEYS, used.id.0, key), mode);
-        match locked {
-            Err(Error::Deadlock) => self.note_deadlock(used, key),
-            _ => {
-                if let Some(state) = self.state_of_applied(used, key) {
-                    state.note_needed();
-                }
-            }
+        if let Err(Error::Deadlock) = locked {
+            self.note_deadlock(used, key);
+            return self.step_back(used, key);
+        }
+        if let Some(state) = self.state_of_applied(used, key) {
+            state.note_needed();
         }
         locked
+    }
+
+    /// After a deadlock about a key that it shares with others: under READ COMMITTED, it lets them go first, as if it
+    /// had applied its operations after them. It has seen nothing of the key but that they may be applied, which must
+    /// still be so then.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] if it is not, or the deadlock is about something else; then the operations cannot stay.
+    fn step_back(&mut self, used: &Used, key: &[u8]) -> Result<()> {
+        let name = LockName::key(KEYS, used.id.0, key);
+        let shares = self.locks.held_mode(name).is_some_and(op::is_shared);
+        let Some(Write::Apply(calls)) = self.writes.get(used.id, key).filter(|_| shares) else {
+            return Err(Error::Deadlock);
+        };
+        if self.options.isolation != Isolation::ReadCommitted {
+            return Err(Error::Deadlock);
+        }
+        let calls = calls.clone();
+        // Until it has the lock again, nothing keeps what it has applied possible.
+        self.doomed = true;
+        self.locks.release(name);
+        self.lock(name, key_mode::X).map_err(|_| Error::Deadlock)?;
+        // What it covers may have been done before a savepoint.
+        self.locks.keep(name);
+        let at = self.newest();
+        let mut value = self.stored(used.id, used.state.as_deref(), key, at)?.ok_or(Error::Deadlock)?;
+        for BoundCall { operation, args } in calls.iter() {
+            let claims = operation.operation.claims(args, &value).map_err(|_| Error::Deadlock)?;
+            if first_refused(&claims).is_some() {
+                return Err(Error::Deadlock);
+            }
+            value = operation.operation.apply(args, &value).map_err(|_| Error::Deadlock)?;
+        }
+        self.doomed = false;
+        Ok(())
     }
 
     /// Notes a deadlock about a key that the transaction has applied operations to: others like it will do the same.

@@ -130,6 +130,9 @@ impl Transaction {
 
     /// What can fail for this transaction alone fails here.
     pub(super) fn check_committable(&self) -> Result<()> {
+        if self.doomed {
+            return Err(Error::Deadlock);
+        }
         self.inner().check_open()?;
         self.inner().store.check()
     }

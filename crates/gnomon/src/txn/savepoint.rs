@@ -54,6 +54,9 @@ impl Transaction {
     /// go on then.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         let at = self.savepoint_at(savepoint)?;
+        if self.doomed {
+            return Err(Error::Deadlock);
+        }
         self.savepoints.truncate(at + 1);
         self.undo_changes(self.savepoints[at].changes)?;
         self.writes.go_back(self.savepoints[at].writes);

@@ -181,6 +181,8 @@ pub struct Transaction {
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
     pub(super) savepoints: Vec<SavepointState>,
+    /// Whether it can only be rolled back: it has applied operations that may not be possible any more.
+    pub(super) doomed: bool,
     /// How many savepoints there were so far.
     pub(super) savepoint_count: u64,
 }
@@ -214,6 +216,7 @@ impl Transaction {
             unobserved: BTreeMap::new(),
             pending: Vec::new(),
             savepoints: Vec::new(),
+            doomed: false,
             savepoint_count: 0,
         }
     }
@@ -333,6 +336,9 @@ impl Transaction {
     pub(super) fn check(&self) -> Result<()> {
         if let Some(interrupt) = &self.options.interrupt {
             interrupt.check()?;
+        }
+        if self.doomed {
+            return Err(Error::Deadlock);
         }
         self.inner().check_open()?;
         self.inner().store.check()

@@ -25,18 +25,19 @@ impl LoggedStore {
     /// Writes pages to their places, or spheres to the log, until changed pages take no more memory than they may.
     pub(super) fn make_room(&self) -> Result<()> {
         loop {
-            let (over, logged, largest) = {
+            let (logged, largest) = {
                 let state = self.state.lock();
-                let bytes = state.logged_bytes + state.spheres.bytes();
+                if state.logged_bytes + state.spheres.bytes() <= self.limits.dirty_bytes_max {
+                    break;
+                }
                 let forced = state.by_age.first().is_some_and(|(unit, _)| *unit < state.forced_unit);
-                (bytes > self.limits.dirty_bytes_max, forced, state.spheres.largest())
+                (forced, state.spheres.largest())
             };
-            match (over, logged, largest) {
-                (false, ..) => break,
-                (true, true, _) => self.place_oldest(u64::MAX)?,
+            match (logged, largest) {
+                (true, _) => self.place_oldest(u64::MAX)?,
                 // A page that is to go out of memory takes its sphere to the log.
-                (true, false, Some((sphere, _))) => self.write_spheres([sphere].into())?,
-                (true, false, None) => break,
+                (false, Some((sphere, _))) => self.write_spheres([sphere].into())?,
+                (false, None) => break,
             }
         }
         // What is in memory must find room in the log.

@@ -649,3 +649,52 @@ fn under_read_committed_what_was_applied_is_read_as_if_it_had_been_locked_exclus
     merges.commit().unwrap();
     assert_eq!(now(&db, tree, "a"), 15);
 }
+
+/// Two add to the same key, and both want to see it then: one lets the other go first, and nobody fails. Unless what it
+/// was granted is not possible any more when the other has committed.
+#[test]
+fn of_two_who_read_what_they_changed_one_steps_back() {
+    let patient = || TxnOptions { lock_timeout: Some(Duration::from_secs(60)), ..TxnOptions::default() };
+    for (left_by_first, second_commits) in [(None, true), (Some(4), false)] {
+        let db = database();
+        let tree = tree_with(&db, &[("a", 10), ("b", 0)]);
+        let mut first = db.begin(patient()).unwrap();
+        let mut second = db.begin(patient()).unwrap();
+        // Of two in a deadlock, the one with fewer locks is the victim.
+        for key in [b"c", b"d", b"e"] {
+            first.put(tree, key, b"own").unwrap();
+        }
+        assert_eq!(add(&mut first, tree, "a", -1).unwrap(), Applied::Done);
+        assert_eq!(add(&mut second, tree, "a", -5).unwrap(), Applied::Done);
+        let savepoint = second.savepoint();
+        let waits = thread::spawn(move || {
+            let seen = get(&mut first, tree, "a");
+            if let Some(left) = left_by_first {
+                first.put(tree, b"a", &i64::to_le_bytes(left)).unwrap();
+            }
+            first.commit().unwrap();
+            seen
+        });
+        while db.locks().iter().all(|lock| lock.waiting_since.is_none()) {
+            thread::yield_now();
+        }
+        let seen = second.get(tree, b"a");
+        assert_eq!(waits.join().unwrap().unwrap(), 9);
+        if second_commits {
+            assert_eq!(seen.unwrap(), Some(i64::to_le_bytes(4).to_vec()));
+            // The lock is older than the savepoint, as the change is.
+            second.rollback_to(savepoint).unwrap();
+            assert!(matches!(
+                add(&mut begin(&db, Isolation::ReadCommitted), tree, "a", 1),
+                Err(Error::LockTimeout)
+            ));
+            second.commit().unwrap();
+            assert_eq!(now(&db, tree, "a"), 4);
+        } else {
+            assert!(matches!(seen, Err(Error::Deadlock)), "{seen:?}");
+            assert!(matches!(second.rollback_to(savepoint), Err(Error::Deadlock)));
+            assert!(matches!(second.commit(), Err(Error::Deadlock)));
+            assert_eq!(now(&db, tree, "a"), 4);
+        }
+    }
+}
