@@ -36,6 +36,11 @@ python3 tools/audit.py
 step "tests"
 cargo test --locked --workspace
 
+for recovery in single-level two-level two-level-deferred; do
+  step "tests of SQL, recovery $recovery"
+  GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon-sql --test '*'
+done
+
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" cargo test --locked -p gnomon --lib --target-dir target/shuttle shuttle_
 

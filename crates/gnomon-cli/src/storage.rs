@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gnomon::{Database, Options};
+use gnomon::{Database, Options, Recovery};
 
 use crate::Failure;
 
@@ -35,6 +35,13 @@ pub struct Storage {
     /// CREATE TABLE ... WITH (page_size = 512) needs it.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_page_bytes_min)]
     page_bytes_min: usize,
+    /// How a new database recovers: shadow, single-level, two-level, two-level-deferred or page-log.
+    ///
+    /// Ignored if it exists. With shadow, the default, there is no log. The others have a log of pages, and one disk;
+    /// they differ in how long pages are locked and when they are logged. page-log is another name of
+    /// two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
+    #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]
+    recovery: Option<Recovery>,
 }
 
 fn parse_page_bytes_min(text: &str) -> Result<usize, String> {
@@ -57,6 +64,7 @@ impl Storage {
             spares: self.spares.clone(),
             degraded: self.degraded,
             page_bytes_min: self.page_bytes_min,
+            recovery: self.recovery,
             ..Options::default()
         };
         let database =

@@ -9,6 +9,7 @@
 //!   there yet, each with an invariant; [`zipf`] has the skew;
 //! - [`objects`]: transactions on complex objects, on every recovery method;
 //! - [`experiment`]: what the papers state, measured again;
+//! - [`recovery`]: how databases recover, by name;
 //! - [`report`]: what every workload reports, for people and as JSON;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
 //!
@@ -25,6 +26,7 @@ pub mod experiment;
 pub mod hotspot;
 pub mod objects;
 pub mod progress;
+pub mod recovery;
 pub mod report;
 pub mod row;
 pub mod sql;

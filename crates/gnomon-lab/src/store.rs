@@ -3,13 +3,12 @@
 //! Promises: a workload that is written against [`Store`] issues the same operations to every store. The trait is as
 //! small as the workloads allow and leaves to each store how it isolates and how it makes commits durable.
 
-use std::{error, fmt, path::Path, str::FromStr, time::Duration};
+use std::{error, fmt, path::Path, time::Duration};
 
 use gnomon::{
-    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Transaction, TreeId,
-    TreeLock, TxnOptions, disk::Disk, sync::Arc,
+    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, Recovery, RowLock, Transaction,
+    TreeId, TreeLock, TxnOptions, disk::Disk, sync::Arc,
 };
-use serde::Serialize;
 
 use crate::row;
 
@@ -164,45 +163,6 @@ pub fn number_of(row: &[u8]) -> Result<i64> {
     row::number(row).ok_or_else(|| StoreError::unexpected("a row is shorter than its number"))
 }
 
-/// How a database of Gnomon's survives a crash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Recovery {
-    /// Shadow paging: a page is never written over while the durable state needs it; there is no log.
-    #[default]
-    Shadow,
-}
-
-impl Recovery {
-    /// Those that there are.
-    pub const ALL: [Recovery; 1] = [Recovery::Shadow];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Recovery::Shadow => "shadow",
-        }
-    }
-}
-
-impl fmt::Display for Recovery {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Recovery {
-    type Err = String;
-
-    /// The method of a name; if there is none, the error lists those that there are.
-    fn from_str(text: &str) -> std::result::Result<Recovery, String> {
-        Recovery::ALL.into_iter().find(|recovery| recovery.name() == text).ok_or_else(|| {
-            let names = Recovery::ALL.map(Recovery::name).join(", ");
-            format!("no recovery method of this program; there is: {names}")
-        })
-    }
-}
-
 /// Gnomon, in this process, without SQL: a tree a table.
 pub struct GnomonStore {
     database: Database,
@@ -218,8 +178,14 @@ impl GnomonStore {
     }
 
     /// Makes a database with so many tables in a directory that holds none, with the engine's own settings.
-    pub fn create(directory: &Path, tables: usize, pool_bytes: usize) -> Result<GnomonStore> {
-        let options = Options { pool_bytes, operations: vec![row::family()], ..Options::default() };
+    pub fn create(
+        directory: &Path,
+        tables: usize,
+        pool_bytes: usize,
+        recovery: Recovery,
+    ) -> Result<GnomonStore> {
+        let recovery = Some(recovery);
+        let options = Options { pool_bytes, recovery, operations: vec![row::family()], ..Options::default() };
         let database = Database::open(directory, options)?;
         check_is_new(database.durable_csn(), directory)?;
         GnomonStore::fill(database, tables)

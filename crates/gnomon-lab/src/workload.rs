@@ -21,9 +21,10 @@ use tempfile::TempDir;
 use crate::{
     drive::{Load, Measured},
     progress::Progress,
+    recovery::{self, Recovery},
     report::{Invariant, Report},
     sql::{Server, SqlStore},
-    store::{GnomonStore, Layout, Recovery, Result, Row, Store, StoreError, Table},
+    store::{GnomonStore, Layout, Result, Row, Store, StoreError, Table},
 };
 
 /// Rows that are loaded in one transaction.
@@ -70,6 +71,7 @@ pub enum Place {
     /// On a new database of Gnomon's in this process.
     Process {
         /// How the database survives a crash.
+        #[serde(serialize_with = "recovery::serialize")]
         recovery: Recovery,
         /// The buffer pool's size.
         pool_mib: usize,
@@ -111,9 +113,7 @@ pub fn bench<W: Workload>(
         Place::Process { recovery, pool_mib, dir } => {
             let (directory, _temporary) = directory_of(dir.as_deref())?;
             let pool_bytes = pool_mib << 20;
-            let store = match recovery {
-                Recovery::Shadow => GnomonStore::create(&directory, W::TABLES.len(), pool_bytes)?,
-            };
+            let store = GnomonStore::create(&directory, W::TABLES.len(), pool_bytes, *recovery)?;
             let store = store.with_semantic_locks(settings.semantic_locks);
             let name = store.name().to_owned();
             let (measured, mut invariant) = run(workload, &store, &load, progress)?;

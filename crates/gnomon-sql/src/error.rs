@@ -343,6 +343,7 @@ impl From<gnomon::Error> for SqlError {
             E::CannotPrepare(what) => {
                 (SqlState::FEATURE_NOT_SUPPORTED, format!("cannot PREPARE a transaction that {what}"))
             }
+            E::Unsupported(_) => (SqlState::FEATURE_NOT_SUPPORTED, error.to_string()),
             E::TransactionTooLarge => (SqlState::OUT_OF_MEMORY, error.to_string()),
             E::DiskFull => (SqlState::DISK_FULL, error.to_string()),
             E::Poisoned(_) => (SqlState::CRASH_SHUTDOWN, error.to_string()),
@@ -365,6 +366,7 @@ impl From<gnomon::Error> for SqlError {
                 "COMMIT PREPARED or ROLLBACK PREPARED those that pg_prepared_xacts lists and nobody will end, \
                  or let there be more (max_prepared_transactions)."
             }
+            E::Unsupported(_) => "Use a database that recovers by shadow paging.",
             E::Corrupt { .. } => {
                 "Stop what has the database open; `gnomon verify` on its directory lists the damage."
             }
@@ -379,10 +381,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_disk_say_what_to_do() {
+    fn errors_say_what_to_do() {
         let corrupt = gnomon::Error::Corrupt { file: "pages".into(), page: 7, detail: "checksum".into() };
         for (error, state, hint) in [
             (gnomon::Error::DiskFull, SqlState::DISK_FULL, "TRUNCATE and DROP TABLE"),
+            (gnomon::Error::Unsupported("mirror"), SqlState::FEATURE_NOT_SUPPORTED, "shadow paging"),
             (corrupt, SqlState::DATA_CORRUPTED, "gnomon verify"),
         ] {
             let error = SqlError::from(error);

@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use gnomon::{Database, InterruptReason, Options, disk::MemDisk, sync::thread};
+use gnomon::{Database, InterruptReason, Options, Recovery, disk::MemDisk, sync::thread};
 use gnomon_sql::{
     Result, SqlState,
     session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
@@ -743,7 +743,8 @@ fn backups_are_streams() {
         gnomon::restore(chain.iter().copied(), &*disk, None, &mut |_, _, _| ()).unwrap();
         SqlDatabase::open(Database::open_on(disk, Options::default()).unwrap()).unwrap()
     };
-    let db = database();
+    let options = Options { recovery: Some(Recovery::Shadow), ..Options::default() };
+    let db = SqlDatabase::open(Database::in_memory(options).unwrap()).unwrap();
     let mut s = session(&db);
     ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'one')");
     let full = ok(&mut s, "BACKUP TO STDOUT");

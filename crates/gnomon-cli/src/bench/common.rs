@@ -7,8 +7,8 @@ use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
     argument::{parse_measured, parse_time},
     drive::Load,
+    recovery::Recovery,
     sql::Server,
-    store::Recovery,
     workload::{Place, Settings},
 };
 
@@ -52,10 +52,11 @@ pub struct Course {
 /// What those over tables are told, which run on servers too.
 #[derive(Args)]
 pub struct Common {
-    /// How the database survives a crash: shadow (shadow paging, without a log).
+    /// How the database survives a crash: shadow, single-level, two-level, two-level-deferred or page-log.
     ///
-    /// It is the only method as yet.
-    #[arg(long, value_name = "METHOD", default_value_t)]
+    /// With shadow paging there is no log. The others have a log of pages, and differ in how long pages are locked and
+    /// when they are logged; page-log is another name of two-level-deferred.
+    #[arg(long, value_name = "METHOD", default_value = "shadow", value_parser = Recovery::from_name)]
     recovery: Recovery,
     #[command(flatten)]
     pub course: Course,

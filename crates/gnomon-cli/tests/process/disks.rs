@@ -44,6 +44,19 @@ fn damage(directory: &Path, from: u64, to: u64) {
 }
 
 #[test]
+fn a_log_of_pages_has_one_disk() {
+    let all = tempfile::tempdir().unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| all.path().join(name));
+    let ran = run(&["sql", text(&a), "--disk", text(&b), "--recovery", "page-log", "-c", "SELECT 1"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("a database that recovers by a log of pages has one disk"), "{ran:?}");
+    let made = run(&["sql", text(&c), "--recovery", "page-log", "-c", LOAD]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    // It is there, and stays as it is.
+    assert!(asked(&c, &["--recovery", "shadow"]).contains(RIGHT));
+}
+
+#[test]
 fn damage_is_read_around_and_repaired() {
     let all = Directories::mirrored();
     damage(&all.a, 150, 1500);

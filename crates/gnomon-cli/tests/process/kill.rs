@@ -3,11 +3,12 @@
 //! Each client moves money between a few hot accounts, none of which may be overdrawn, and notes it in a table under a
 //! number of its own, in one transaction. What was acknowledged when the server was killed must be there; of what was
 //! not, the last transaction of each client may be, as a whole. The accounts' sum tells of parts. `GNOMON_KILLS` is the
-//! number of kills (5), `GNOMON_SEED` where random numbers begin.
+//! number of kills (5, shared by the recovery methods with a log), `GNOMON_SEED` where random numbers begin.
 
 use std::{thread, time::Duration};
 
-use gnomon::env::Rng;
+use gnomon::{Recovery, Strategy, env::Rng};
+use tempfile::TempDir;
 
 use crate::harness::{Served, from_environment, run, text};
 
@@ -63,15 +64,31 @@ fn client(server: &Served, number: i64, first: i64, seed: u64) -> Known {
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged() {
-    let kills = from_environment("GNOMON_KILLS", 5);
+    let database = survive(Recovery::Shadow, from_environment("GNOMON_KILLS", 5));
+    let verified = run(&["verify", text(&database.path().join("db"))]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+}
+
+#[test]
+fn killed_servers_with_a_log_of_pages_keep_what_they_acknowledged() {
+    let kills = from_environment("GNOMON_KILLS", 5).div_ceil(Strategy::ALL.len() as u64);
+    for strategy in Strategy::ALL {
+        survive(Recovery::PageLog(strategy), kills);
+    }
+}
+
+/// Kills servers of a database in the returned directory.
+fn survive(recovery: Recovery, kills: u64) -> TempDir {
     let seed = from_environment("GNOMON_SEED", Rng::from_entropy().below(1_000_000));
-    println!("GNOMON_SEED={seed}");
+    println!("{}, GNOMON_SEED={seed}", recovery.name());
     let mut rng = Rng::from_seed(seed);
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("db");
     let made = run(&[
         "sql",
         text(&database),
+        "--recovery",
+        recovery.name(),
         "-c",
         "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)",
         "-c",
@@ -84,10 +101,11 @@ fn killed_servers_keep_what_they_acknowledged() {
         ),
     ]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
+    assert_eq!(database.join("logged-pages").exists(), recovery != Recovery::Shadow);
     let mut next = vec![1; CLIENTS as usize];
     let mut slowest = Duration::ZERO;
     for kill in 0..kills {
-        let server = Served::start(&database);
+        let server = Served::start_with(&database, &["--recovery", recovery.name()]);
         slowest = slowest.max(server.started_in);
         let seeds: Vec<u64> = (0..CLIENTS).map(|_| rng.next_u64()).collect();
         let pause = Duration::from_millis(50 + rng.below(400));
@@ -115,9 +133,8 @@ fn killed_servers_keep_what_they_acknowledged() {
         server.kill();
     }
     assert!(slowest < Duration::from_secs(1), "a server took {slowest:?} to start");
-    let verified = run(&["verify", text(&database)]);
-    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
     println!("{kills} kills, {} transactions, started within {slowest:?}", next.iter().sum::<i64>());
+    directory
 }
 
 fn check(server: &Served, known: &[Known], kill: u64) {

@@ -16,8 +16,9 @@ use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
     drive::Load,
     progress::Progress,
+    recovery::Recovery,
     report::{Report, SPEED_HEADINGS},
-    store::{GnomonStore, Recovery, Result, Store, StoreError},
+    store::{GnomonStore, Result, Store, StoreError},
     tpcb,
     workload::Workload as _,
 };
@@ -44,8 +45,9 @@ struct Tpcb {
     /// Accounts of each branch.
     #[arg(long, default_value_t = tpcb::ACCOUNTS_PER_BRANCH, value_parser = clap::value_parser!(u64).range(1..))]
     accounts_per_branch: u64,
-    /// How Gnomon survives a crash: shadow (shadow paging, without a log).
-    #[arg(long, value_name = "METHOD", default_value_t)]
+    /// How Gnomon survives a crash: shadow, or by a log of pages: single-level, two-level, two-level-deferred (also
+    /// page-log).
+    #[arg(long, value_name = "METHOD", default_value = "shadow", value_parser = Recovery::from_name)]
     recovery: Recovery,
     /// Numbers of clients, each a run of its own.
     #[arg(long, default_value = "1,8,32", value_delimiter = ',')]
@@ -92,12 +94,10 @@ enum Kind {
 impl Kind {
     fn create(self, directory: &Path, pool_bytes: usize, recovery: Recovery) -> Result<Box<dyn Store>> {
         Ok(match self {
-            Kind::Gnomon | Kind::GnomonExclusive => match recovery {
-                Recovery::Shadow => Box::new(
-                    GnomonStore::create(directory, tpcb::TABLES, pool_bytes)?
-                        .with_semantic_locks(self == Kind::Gnomon),
-                ),
-            },
+            Kind::Gnomon | Kind::GnomonExclusive => Box::new(
+                GnomonStore::create(directory, tpcb::TABLES, pool_bytes, recovery)?
+                    .with_semantic_locks(self == Kind::Gnomon),
+            ),
             Kind::Fjall => Box::new(fjall_store::SingleWriter::create(directory, tpcb::TABLES, pool_bytes)?),
             Kind::FjallOptimistic => {
                 Box::new(fjall_store::Optimistic::create(directory, tpcb::TABLES, pool_bytes)?)
@@ -187,7 +187,7 @@ fn run(bank: &mut Bank, scale: &tpcb::Tpcb, arguments: &Tpcb, clients: usize, ro
     let settings = json!({
         "branches": scale.branches,
         "accounts_per_branch": scale.accounts_per_branch,
-        "recovery": bank.recovery,
+        "recovery": bank.recovery.map(Recovery::name),
         "clients": clients,
         "warm_up_seconds": arguments.warm_up,
         "measured_seconds": arguments.seconds,

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Loaded, Method, Objects, measure, object_options};
+use super::{Loaded, Objects, measure, object_options};
 use crate::{
     drive::{self, Load},
+    recovery::{self, Recovery},
     report::Report,
     store::Result,
     workload::directory_of,
@@ -17,7 +18,8 @@ use crate::{
 struct AllSettings<'a> {
     #[serde(flatten)]
     own: &'a Objects,
-    recovery: Method,
+    #[serde(serialize_with = "recovery::serialize")]
+    recovery: Recovery,
     clients: usize,
     warm_up_seconds: f64,
     measured_seconds: f64,
@@ -29,7 +31,7 @@ struct AllSettings<'a> {
 ///
 /// # Errors
 /// Settings that do not go together, those of the database, and that the run was canceled.
-pub fn bench(settings: &Objects, recovery: Method, load: &Load, dir: Option<&Path>) -> Result<Report> {
+pub fn bench(settings: &Objects, recovery: Recovery, load: &Load, dir: Option<&Path>) -> Result<Report> {
     let (path, _temporary) = directory_of(dir)?;
     let options = object_options(settings);
     let loaded = Loaded::make(recovery, settings, options.clone(), path, load.seed, &load.cancel)?;
@@ -67,6 +69,7 @@ pub fn bench(settings: &Objects, recovery: Method, load: &Load, dir: Option<&Pat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recovery::TWO_LEVEL_DEFERRED;
     use gnomon::sync::Arc;
     use std::time::Duration;
 
@@ -79,7 +82,7 @@ mod tests {
             seed: 7,
             cancel: Arc::default(),
         };
-        for recovery in [Method::TwoLevelDeferred, Method::Shadow] {
+        for recovery in [TWO_LEVEL_DEFERRED, Recovery::Shadow] {
             let dir = tempfile::tempdir().unwrap();
             let run = |dir| bench(&Objects::small(), recovery, &load, dir);
             let report = run(Some(dir.path())).unwrap();

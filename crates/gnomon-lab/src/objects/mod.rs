@@ -30,7 +30,7 @@ use crate::{
 };
 
 pub use bench::bench;
-pub use place::{Loaded, Method, Place, object_options};
+pub use place::{Loaded, Place, object_options};
 pub use run::{Level, Measured, Response, Tally, measure};
 
 /// The benchmark, with its settings.

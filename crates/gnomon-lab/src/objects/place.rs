@@ -6,24 +6,25 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use clap::ValueEnum;
 use gnomon::{
     Database, Direction, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
     env::Rng,
     objects::{
         LogShape, ObjectDatabase, ObjectId, ObjectOptions, ObjectShape, ObjectTransaction, Operation,
-        Reference, Strategy,
+        Reference,
     },
     sync::atomic::{AtomicBool, Ordering},
 };
-use serde::Serialize;
 
 use super::{
     Objects,
     choose::{Plan, Visit, choose_references},
     run::{Service, Tally},
 };
-use crate::store::{Result, StoreError, check_is_new, tree};
+use crate::{
+    recovery::Recovery,
+    store::{Result, StoreError, check_is_new, tree},
+};
 
 /// Bytes of a subobject, of which the first are its counter.
 const SUBOBJECT_BYTES: usize = 16;
@@ -40,53 +41,11 @@ const REFERENCES: usize = 1;
 /// A subobject, by the number of its object and its slot.
 pub(super) type At = (u32, u32);
 
-/// A recovery method.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// S1: page locks until the transaction ends; its pages are logged then.
-    SingleLevel,
-    /// S2: page locks until an operation ends; its pages are logged then.
-    TwoLevel,
-    /// S2/PS: page locks until an operation ends; its pages are logged when a transaction ends.
-    #[default]
-    TwoLevelDeferred,
-    /// Shadow paging, with a row for each subobject and locks on rows.
-    Shadow,
-}
-
-impl Method {
-    /// Those of the paper.
-    pub const STRATEGIES: [Method; 3] = [Method::SingleLevel, Method::TwoLevel, Method::TwoLevelDeferred];
-    /// All that there are.
-    pub const ALL: [Method; 4] =
-        [Method::SingleLevel, Method::TwoLevel, Method::TwoLevelDeferred, Method::Shadow];
-
-    /// The name that the paper gives it, if it has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::SingleLevel => "S1",
-            Method::TwoLevel => "S2",
-            Method::TwoLevelDeferred => "S2/PS",
-            Method::Shadow => "shadow",
-        }
-    }
-
-    fn strategy(self) -> Option<Strategy> {
-        match self {
-            Method::SingleLevel => Some(Strategy::SingleLevel),
-            Method::TwoLevel => Some(Strategy::TwoLevel),
-            Method::TwoLevelDeferred => Some(Strategy::TwoLevelDeferred),
-            Method::Shadow => None,
-        }
-    }
-}
-
 /// A database that was made and closed, and is measured by copies of it.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// Its recovery method.
-    pub method: Method,
+    pub method: Recovery,
     /// Its directory.
     pub path: PathBuf,
     /// The objects by their numbers, if they have identities of their own.
@@ -96,7 +55,7 @@ pub struct Loaded {
 /// An open database.
 pub struct Place {
     kind: Kind,
-    method: Method,
+    method: Recovery,
 }
 
 enum Kind {
@@ -120,6 +79,7 @@ fn tree_options(settings: &Objects) -> Options {
         create: false,
         page_bytes_min: PAGE_BYTES,
         pool_bytes: pool_bytes(settings),
+        recovery: Some(Recovery::Shadow),
         ..Options::default()
     }
 }
@@ -134,7 +94,7 @@ impl Loaded {
     /// # Errors
     /// Those of the database.
     pub fn make(
-        method: Method,
+        method: Recovery,
         settings: &Objects,
         options: ObjectOptions,
         path: PathBuf,
@@ -145,14 +105,14 @@ impl Loaded {
         let mut rng = Rng::from_seed(seed);
         let references: Vec<Vec<At>> =
             (0..settings.objects).map(|object| choose_references(settings, object, &mut rng)).collect();
-        let ids = match method.strategy() {
-            Some(strategy) => {
+        let ids = match method {
+            Recovery::PageLog(strategy) => {
                 let options = ObjectOptions { create: true, strategy, ..options };
                 let database = ObjectDatabase::open(&path, options)?;
                 check_is_new(database.durable_csn(), &path)?;
                 make_objects(&database, settings, &references, cancel)?
             }
-            None => {
+            Recovery::Shadow => {
                 let options = Options { create: true, ..tree_options(settings) };
                 let database = Database::open(&path, options)?;
                 check_is_new(database.durable_csn(), &path)?;
@@ -173,13 +133,13 @@ impl Loaded {
     /// # Errors
     /// Those of the database.
     pub fn open(&self, settings: &Objects, options: ObjectOptions) -> Result<Place> {
-        let kind = match self.method.strategy() {
-            Some(_) => {
+        let kind = match self.method {
+            Recovery::PageLog(_) => {
                 let ids = self.ids.clone();
                 let numbers = ids.iter().zip(0..).map(|(id, number)| (*id, number)).collect();
                 Kind::Objects { database: ObjectDatabase::open(&self.path, options)?, ids, numbers }
             }
-            None => Kind::Trees(Database::open(&self.path, tree_options(settings))?),
+            Recovery::Shadow => Kind::Trees(Database::open(&self.path, tree_options(settings))?),
         };
         Ok(Place { kind, method: self.method })
     }
@@ -302,7 +262,7 @@ fn locks_of(accesses: &Accesses) -> Accesses {
 
 impl Place {
     /// The recovery method.
-    pub fn method(&self) -> Method {
+    pub fn method(&self) -> Recovery {
         self.method
     }
 

@@ -21,10 +21,11 @@ use serde::Serialize;
 use super::{
     Objects, Retry,
     choose::Plan,
-    place::{At, Method, Place},
+    place::{At, Place},
 };
 use crate::{
     drive::Load,
+    recovery::{self, Recovery},
     report::Invariant,
     store::{Result, StoreError},
 };
@@ -104,7 +105,8 @@ impl Tally {
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// The recovery method.
-    pub method: Method,
+    #[serde(serialize_with = "recovery::serialize")]
+    pub method: Recovery,
     /// The degree of multiprogramming: clients, a thread each.
     pub clients: usize,
     /// How long was measured.
@@ -417,7 +419,7 @@ impl Run<'_> {
 }
 
 fn measured(
-    method: Method,
+    method: Recovery,
     clients: usize,
     before: &Counts,
     after: &Counts,
@@ -442,7 +444,7 @@ fn measured(
         per_second: forces as f64 / seconds,
         per_transaction: per_transaction(forces as f64),
     };
-    let has_levels = method != Method::Shadow;
+    let has_levels = method != Recovery::Shadow;
     Measured {
         method,
         clients,
@@ -488,7 +490,7 @@ mod tests {
     #[test]
     fn every_method_keeps_the_invariant_also_after_opening_again_and_a_broken_one_is_noticed() {
         for (method, retry) in
-            Method::ALL.into_iter().zip([Retry::Same, Retry::Delayed, Retry::New, Retry::Same])
+            Recovery::ALL.into_iter().zip([Retry::Same, Retry::Delayed, Retry::New, Retry::Same])
         {
             let settings = Objects { retry, ..Objects::small() };
             let (dir, options) = (tempfile::tempdir().unwrap(), object_options(&settings));

@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::{
     drive::Load,
     experiment::{Lab, Setting, Values, Verdict},
-    objects::{Loaded, Measured, Method, Objects, Order, Retry, Skew, measure, object_options},
+    objects::{Loaded, Measured, Objects, Order, Retry, Skew, measure, object_options},
+    recovery::{Recovery, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
     store::Result,
 };
 
@@ -105,7 +106,7 @@ pub(super) struct Bench<'a> {
     pub base: Objects,
     pub measured: Duration,
     warm_up: Duration,
-    loaded: Vec<(Method, Skew, Loaded)>,
+    loaded: Vec<(Recovery, Skew, Loaded)>,
     done: u64,
     total: u64,
 }
@@ -141,7 +142,7 @@ impl<'a> Bench<'a> {
     /// Measures so many clients for a time, and checks what is stored when the database is opened again.
     pub fn measure(
         &mut self,
-        method: Method,
+        method: Recovery,
         clients: usize,
         settings: &Objects,
         measured: Duration,
@@ -165,7 +166,7 @@ impl<'a> Bench<'a> {
         self.lab.remove(&loaded.path)?;
         self.lab.progress.note(&format!(
             "{}, DMP {clients}, {} {} {}, {} ms: {:.1} transactions/s, {:.0} ms each",
-            method.name(),
+            paper_name(method),
             settings.order.name(),
             settings.retry.name(),
             settings.skew.name(),
@@ -179,7 +180,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The database that copies are made of. It depends on the method, and the skew of references.
-    fn loaded(&mut self, method: Method, settings: &Objects, options: &ObjectOptions) -> Result<Loaded> {
+    fn loaded(&mut self, method: Recovery, settings: &Objects, options: &ObjectOptions) -> Result<Loaded> {
         self.lab.check_canceled()?;
         let known = self.loaded.iter().find(|known| (known.0, known.1) == (method, settings.skew));
         if let Some((_, _, loaded)) = known {
@@ -233,7 +234,7 @@ impl<'a> Bench<'a> {
 }
 
 /// The point of a method and a DMP.
-pub(super) fn at(points: &[Point], method: Method, clients: usize) -> Option<&Measured> {
+pub(super) fn at(points: &[Point], method: Recovery, clients: usize) -> Option<&Measured> {
     let measured = points.iter().map(|point| &point.measured);
     measured.filter(|point| point.method == method).find(|point| point.clients == clients)
 }
@@ -268,9 +269,9 @@ impl Trio {
     pub fn measure(bench: &mut Bench<'_>, clients: usize, settings: &Objects) -> Result<Trio> {
         let mut one = |method| bench.measure(method, clients, settings, bench.measured);
         Ok(Trio {
-            single_level: one(Method::SingleLevel)?,
-            two_level: one(Method::TwoLevel)?,
-            deferred: one(Method::TwoLevelDeferred)?,
+            single_level: one(SINGLE_LEVEL)?,
+            two_level: one(TWO_LEVEL)?,
+            deferred: one(TWO_LEVEL_DEFERRED)?,
         })
     }
 

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Values, percent},
-    objects::{Measured, Method},
+    objects::Measured,
+    recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
     store::Result,
 };
 
@@ -51,13 +52,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 }
 
 fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
-    use Method::{SingleLevel, TwoLevel, TwoLevelDeferred};
     let at = |method| sweep.at_stated(method);
     let most = |ratios: [Vec<f64>; 2]| ratios.concat().into_iter().fold(f64::NAN, f64::max);
-    let throughput = most([TwoLevel, TwoLevelDeferred].map(|method| sweep.throughput(method, SingleLevel)));
-    let response = most([TwoLevel, TwoLevelDeferred].map(|method| sweep.response(method, SingleLevel)));
-    let single = at(SingleLevel);
-    let (two, deferred) = (at(TwoLevel), at(TwoLevelDeferred));
+    let throughput =
+        most([TWO_LEVEL, TWO_LEVEL_DEFERRED].map(|method| sweep.throughput(method, SINGLE_LEVEL)));
+    let response = most([TWO_LEVEL, TWO_LEVEL_DEFERRED].map(|method| sweep.response(method, SINGLE_LEVEL)));
+    let single = at(SINGLE_LEVEL);
+    let (two, deferred) = (at(TWO_LEVEL), at(TWO_LEVEL_DEFERRED));
     let share = |point: Option<&Measured>| point.map(|point| point.wait_ms() / point.response.mean_ms);
     let shares = [share(two), share(deferred)];
     let ratio = |a: Option<&Measured>, b: Option<&Measured>, figure: fn(&Measured) -> f64| {
@@ -67,8 +68,8 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
     let forces = ratio(deferred, single, |point| point.page_log.per_transaction);
     let more = ratio(two, deferred, |point| point.page_log.per_second + point.operation_log.per_second);
     let pages = [deferred, single].map(|point| point.map(|point| point.pages_per_force));
-    let spheres: Vec<f64> = sweep.of(TwoLevelDeferred).map(|point| point.sphere_pages).collect();
-    let fastest = sweep.of(TwoLevelDeferred).max_by(|a, b| a.tps.total_cmp(&b.tps));
+    let spheres: Vec<f64> = sweep.of(TWO_LEVEL_DEFERRED).map(|point| point.sphere_pages).collect();
+    let fastest = sweep.of(TWO_LEVEL_DEFERRED).max_by(|a, b| a.tps.total_cmp(&b.tps));
     let share_text =
         |number: Option<f64>| number.map_or_else(|| "other settings".into(), |share| percent(share, 1));
     let claim = |index: usize, figure, measured, holds| Claim {

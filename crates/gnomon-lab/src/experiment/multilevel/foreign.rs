@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values},
-    objects::{Measured, Method, Objects},
+    objects::{Measured, Objects},
+    recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
     store::Result,
 };
 
@@ -51,7 +52,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let sweep = Sweep::measure(settings, &mut bench)?;
     let own = Objects { own: foreign, foreign: 0, ..bench.base.clone() };
     let dmp = settings.number(READING_DMP.name, 1, 1024)?;
-    let disjoint = bench.measure(Method::SingleLevel, dmp, &own, bench.measured)?;
+    let disjoint = bench.measure(SINGLE_LEVEL, dmp, &own, bench.measured)?;
     let data = Data { sweep, disjoint };
     Ok(Outcome {
         claims: claims(&data, bench.is_as_stated(0, 10)),
@@ -67,22 +68,21 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 }
 
 fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
-    use Method::{SingleLevel, TwoLevel, TwoLevelDeferred};
     let Data { sweep, disjoint } = data;
-    let stated = sweep.at_stated(TwoLevelDeferred).zip(sweep.at_stated(SingleLevel));
+    let stated = sweep.at_stated(TWO_LEVEL_DEFERRED).zip(sweep.at_stated(SINGLE_LEVEL));
     let throughput = stated.map(|(deferred, single)| deferred.tps / single.tps);
     let response = stated.map(|(deferred, single)| single.response.mean_ms / deferred.response.mean_ms);
     let disjoint = disjoint.measured.restarts();
-    let foreign = sweep.at_stated(SingleLevel).map(Measured::restarts);
-    let spheres: Vec<f64> = sweep.of(TwoLevelDeferred).map(|point| point.sphere_pages).collect();
+    let foreign = sweep.at_stated(SINGLE_LEVEL).map(Measured::restarts);
+    let spheres: Vec<f64> = sweep.of(TWO_LEVEL_DEFERRED).map(|point| point.sphere_pages).collect();
     let (smallest, largest) =
         spheres.iter().fold((f64::INFINITY, 0.0), |(min, max), pages| (pages.min(min), pages.max(max)));
     let maxima: Vec<(usize, u64)> = sweep
-        .of(TwoLevelDeferred)
+        .of(TWO_LEVEL_DEFERRED)
         .map(|point| (point.clients, point.sphere_pages_max.unwrap_or_default()))
         .collect();
     let at_stated = maxima.iter().find(|point| point.0 == STATED_DMP).map(|point| point.1);
-    let over_two = sweep.throughput(TwoLevelDeferred, TwoLevel);
+    let over_two = sweep.throughput(TWO_LEVEL_DEFERRED, TWO_LEVEL);
     let claim = |index: usize, figure, measured, holds| Claim {
         figure,
         stated: STATED[index],

@@ -8,7 +8,8 @@ use crate::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    objects::{Measured, Method, Objects},
+    objects::{Measured, Objects},
+    recovery::STRATEGIES,
     store::Result,
 };
 
@@ -48,7 +49,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         ("operations c", settings.list(VARY_OPERATIONS.name, 1, 1_000)?, |to, value| to.operations = value),
     ];
     let values: usize = parameters.iter().map(|(_, values, _)| values.len()).sum();
-    let mut bench = Bench::new(settings, lab, own, 0, values * Method::STRATEGIES.len())?;
+    let mut bench = Bench::new(settings, lab, own, 0, values * STRATEGIES.len())?;
     let mut all = Vec::new();
     for (parameter, values, change) in parameters {
         let mut varied = Varied { parameter, values: Vec::new() };

@@ -6,7 +6,8 @@ use crate::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    objects::{Method, Objects},
+    objects::Objects,
+    recovery::STRATEGIES,
     store::{Result, StoreError},
 };
 
@@ -33,7 +34,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     if foreign.iter().any(|foreign| *foreign > accesses) {
         return Err(StoreError::unexpected(format!("{} is more than {}", FOREIGN.name, ACCESSES.name)));
     }
-    let mut bench = Bench::new(settings, lab, accesses, 0, foreign.len() * Method::STRATEGIES.len())?;
+    let mut bench = Bench::new(settings, lab, accesses, 0, foreign.len() * STRATEGIES.len())?;
     let mut points = Vec::new();
     for foreign in foreign {
         let settings = Objects { own: accesses - foreign, foreign, ..bench.base.clone() };

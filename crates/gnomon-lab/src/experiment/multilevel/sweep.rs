@@ -11,7 +11,8 @@ use crate::{
         ResultTable, Setting, Values, percent,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    objects::{Measured, Method, Objects},
+    objects::{Measured, Objects},
+    recovery::{Recovery, SINGLE_LEVEL, STRATEGIES, TWO_LEVEL_DEFERRED, paper_name},
     store::Result,
 };
 
@@ -66,9 +67,9 @@ impl Reading {
 /// How many points a sweep has.
 pub(super) fn count(settings: &Values) -> Result<usize> {
     let (levels, dmp) = (levels(settings)?, settings.number(READING_DMP.name, 1, 1024)?);
-    let methods = Method::ALL.len() - if levels.contains(&dmp) { Method::STRATEGIES.len() } else { 0 };
+    let methods = Recovery::ALL.len() - if levels.contains(&dmp) { STRATEGIES.len() } else { 0 };
     let readings = ORDERS.len() * RETRIES.len() * SKEWS.len();
-    Ok(levels.len() * Method::STRATEGIES.len() + 4 * readings + methods)
+    Ok(levels.len() * STRATEGIES.len() + 4 * readings + methods)
 }
 
 fn levels(settings: &Values) -> Result<Vec<usize>> {
@@ -83,12 +84,12 @@ impl Sweep {
         let base = bench.base.clone();
         let mut points = Vec::new();
         for level in levels(settings)? {
-            for method in Method::STRATEGIES {
+            for method in STRATEGIES {
                 points.push(bench.measure(method, level, &base, bench.measured)?);
             }
         }
         let mut methods = Vec::new();
-        for method in Method::ALL {
+        for method in STRATEGIES.into_iter().chain([Recovery::Shadow]) {
             let known = points
                 .iter()
                 .find(|point: &&Point| (point.measured.method, point.measured.clients) == (method, dmp));
@@ -103,22 +104,22 @@ impl Sweep {
     }
 
     /// A strategy at the DMP for which most is stated.
-    pub fn at_stated(&self, method: Method) -> Option<&Measured> {
+    pub fn at_stated(&self, method: Recovery) -> Option<&Measured> {
         at(&self.points, method, STATED_DMP)
     }
 
     /// The points of a method, by DMP.
-    pub fn of(&self, method: Method) -> impl Iterator<Item = &Measured> {
+    pub fn of(&self, method: Recovery) -> impl Iterator<Item = &Measured> {
         self.points.iter().map(|point| &point.measured).filter(move |point| point.method == method)
     }
 
     /// For every DMP, how many times as fast a method is as the other.
-    pub fn throughput(&self, method: Method, other: Method) -> Vec<f64> {
+    pub fn throughput(&self, method: Recovery, other: Recovery) -> Vec<f64> {
         self.of(method).zip(self.of(other)).map(|(a, b)| a.tps / b.tps).collect()
     }
 
     /// For every DMP, how many times shorter a method's response time is than the other's.
-    pub fn response(&self, method: Method, other: Method) -> Vec<f64> {
+    pub fn response(&self, method: Recovery, other: Recovery) -> Vec<f64> {
         let pairs = self.of(method).zip(self.of(other));
         pairs.map(|(a, b)| b.response.mean_ms / a.response.mean_ms).collect()
     }
@@ -144,10 +145,10 @@ impl Sweep {
         let panel = |y: &'static str, figure: fn(&Measured) -> f64| Panel {
             x: Axis { label: "degree of multiprogramming", scale: Scale::Linear },
             y: Axis { label: y, scale: Scale::Linear },
-            curves: Method::STRATEGIES
+            curves: STRATEGIES
                 .into_iter()
                 .map(|method| Curve {
-                    label: method.name().into(),
+                    label: paper_name(method).into(),
                     points: self.of(method).map(|point| (point.clients as f64, figure(point))).collect(),
                 })
                 .collect(),
@@ -181,8 +182,8 @@ fn readings_of(
             for (_, retry) in RETRIES {
                 let settings = Objects { order, retry, skew, ..base.clone() };
                 readings.push(Reading {
-                    single_level: bench.measure(Method::SingleLevel, dmp, &settings, measured)?,
-                    deferred: bench.measure(Method::TwoLevelDeferred, dmp, &settings, measured)?,
+                    single_level: bench.measure(SINGLE_LEVEL, dmp, &settings, measured)?,
+                    deferred: bench.measure(TWO_LEVEL_DEFERRED, dmp, &settings, measured)?,
                 });
             }
         }
@@ -194,7 +195,7 @@ fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
     let rate = |rate: Option<f64>| rate.map_or_else(|| "-".into(), |rate| percent(rate, 2));
     let rows = points.iter().map(|point| {
         vec![
-            point.method.name().to_owned(),
+            paper_name(point.method).to_owned(),
             point.clients.to_string(),
             point.committed.to_string(),
             figure(point.tps),
@@ -238,7 +239,7 @@ fn speed_table(title: String, points: &[&Measured]) -> ResultTable {
 fn log_table(title: String, points: &[&Measured]) -> ResultTable {
     let rows = points.iter().map(|point| {
         vec![
-            point.method.name().to_owned(),
+            paper_name(point.method).to_owned(),
             point.clients.to_string(),
             figure(point.page_log.per_second),
             figure(point.page_log.per_transaction),

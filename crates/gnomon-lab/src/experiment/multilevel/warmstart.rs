@@ -19,7 +19,8 @@ use crate::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    objects::{Loaded, Method, Objects, Place, Tally, measure, object_options},
+    objects::{Loaded, Objects, Place, Tally, measure, object_options},
+    recovery::TWO_LEVEL_DEFERRED,
     store::{Result, StoreError},
 };
 
@@ -132,7 +133,7 @@ impl Plan {
             ..object_options(&self.settings)
         };
         let (path, seed) = (lab.new_path(), lab.seed);
-        let method = Method::TwoLevelDeferred;
+        let method = TWO_LEVEL_DEFERRED;
         let loaded = Loaded::make(method, &self.settings, options.clone(), path, seed, &lab.cancel)?;
         let place = loaded.open(&self.settings, options.clone())?;
         let (mut tally, mut points, mut slices) = (Tally::default(), Vec::new(), 0);

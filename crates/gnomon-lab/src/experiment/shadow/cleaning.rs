@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use gnomon::{
-    Options,
+    Options, Recovery,
     disk::{Disk, FileDisk},
     env::Rng,
     sync::Arc,
@@ -203,9 +203,15 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     Ok(outcome(&series, seconds))
 }
 
+impl Runs {
+    fn options(&self) -> Options {
+        Options { pool_bytes: self.pool_bytes, recovery: Some(Recovery::Shadow), ..Options::default() }
+    }
+}
+
 fn run_tpcb(runs: &Runs, bank: &Bank, cleaner: bool, lab: &mut Lab) -> Result<Series> {
     let path = lab.new_path();
-    let options = Options { pool_bytes: runs.pool_bytes, cleaner, ..Options::default() };
+    let options = Options { cleaner, ..runs.options() };
     let fill_max = options.fill_max;
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
     bank.load(&store, &mut lab.progress, &lab.cancel)?;
@@ -240,7 +246,7 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
     if let Some(pages) = disk_pages {
         disk = Arc::new(LimitedDisk { disk, bytes_max: pages * PAGE_BYTES });
     }
-    let options = Options { pool_bytes: runs.pool_bytes, fill_max, cleaner, ..Options::default() };
+    let options = Options { fill_max, cleaner, ..runs.options() };
     let store = GnomonStore::create_on(disk, 1, options)?;
     let rows = fill(&store, update, lab)?;
     let counted = Counted::new(&store);

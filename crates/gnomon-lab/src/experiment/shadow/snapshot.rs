@@ -9,7 +9,7 @@
 use std::{io::Write, time::Duration};
 
 use gnomon::{
-    Database, Direction, Error, Isolation, KeyRange, Options, TxnOptions,
+    Database, Direction, Error, Isolation, KeyRange, Options, Recovery, TxnOptions,
     disk::FileDisk,
     env::{Clock, SystemClock},
     sync::{
@@ -137,7 +137,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         Bank::new(settings.number("branches", 1, 100_000)?, settings.number("accounts", 1, 100_000_000)?);
     let pool_bytes = settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20;
     let limit = settings.number::<usize>("limit-kib", 1, 1 << 30)? << 10;
-    let options = Options { pool_bytes, ..Options::default() };
+    let options = Options { pool_bytes, recovery: Some(Recovery::Shadow), ..Options::default() };
     let whole = measure(&load, part, interval, &bank, options.clone(), lab)?;
     lab.progress.set(1, 2);
     let limited = Options { version_bytes_max: limit, ..options };
