@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use gnomon::{
-    Csn, Database,
+    Database,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -156,8 +156,8 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
+    let is_new = !["pages", "logged-pages"].iter().any(|file| arguments.directory.join(file).exists());
     let engine = arguments.storage.open(&arguments.directory, arguments.pool_mib)?;
-    let is_new = engine.durable_csn() == Csn(0);
     let reports = Reports::begin(engine.clone());
     let database =
         SqlDatabase::open(engine).map_err(|error| Failure::new(arguments.directory.display(), error))?;

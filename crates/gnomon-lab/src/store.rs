@@ -187,25 +187,22 @@ impl GnomonStore {
         let recovery = Some(recovery);
         let options = Options { pool_bytes, recovery, operations: vec![row::family()], ..Options::default() };
         let database = Database::open(directory, options)?;
-        check_is_new(database.durable_csn(), directory)?;
-        GnomonStore::fill(database, tables)
+        GnomonStore::fill(database, tables, || holds_one(directory.display()))
     }
 
     /// Makes a database with so many tables on a disk that holds none.
     pub fn create_on(disk: Arc<dyn Disk>, tables: usize, options: Options) -> Result<GnomonStore> {
         let options = Options { operations: vec![row::family()], ..options };
         let database = Database::open_on(disk, options)?;
-        if database.durable_csn().0 != 0 {
-            return Err(StoreError::unexpected("the disk holds a database already"));
-        }
-        GnomonStore::fill(database, tables)
+        GnomonStore::fill(database, tables, || holds_one("the disk"))
     }
 
-    fn fill(database: Database, tables: usize) -> Result<GnomonStore> {
+    /// Makes the tables. The first tree of a database is number 1; otherwise it is not new.
+    fn fill(database: Database, tables: usize, not_new: impl Fn() -> StoreError) -> Result<GnomonStore> {
         let mut txn = database.begin(TxnOptions::default())?;
         for table in 0..tables {
             if txn.create_tree()? != tree(table) {
-                return Err(StoreError::unexpected("a new database does not number its trees from 1"));
+                return Err(not_new());
             }
         }
         txn.commit()?;
@@ -235,11 +232,12 @@ impl GnomonStore {
 pub(crate) fn check_is_new(durable: Csn, directory: &Path) -> Result<()> {
     match durable.0 {
         0 => Ok(()),
-        _ => Err(StoreError::unexpected(format!(
-            "{} holds a database already: give another directory",
-            directory.display()
-        ))),
+        _ => Err(holds_one(directory.display())),
     }
+}
+
+fn holds_one(place: impl fmt::Display) -> StoreError {
+    StoreError::unexpected(format!("{place} holds a database already: give another directory"))
 }
 
 /// The tree of a table in [`GnomonStore`]: the first tree of a database is number 1.
