@@ -36,17 +36,13 @@ python3 tools/audit.py
 step "tests"
 cargo test --locked --workspace
 
-for recovery in single-level two-level two-level-deferred; do
-  step "tests of SQL, recovery $recovery"
-  GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon-sql --test '*'
-done
-
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" cargo test --locked -p gnomon --lib --target-dir target/shuttle shuttle_
 
 for recovery in single-level two-level two-level-deferred; do
-  step "tests of transactions and seeded schedules with recovery by $recovery"
+  step "tests of transactions, SQL and seeded schedules, recovery $recovery"
   GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon --lib -- txn:: --skip crash_sweep --skip stress
+  GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon-sql --test '*'
   GNOMON_RECOVERY=$recovery RUSTFLAGS="--cfg shuttle" \
     cargo test --locked -p gnomon --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
 done

@@ -285,7 +285,7 @@ impl Session {
             }
             _ => plan.run_dml(shared, ctx, &mut ToSink(sink)),
         });
-        self.end_engine_statement();
+        self.end_engine_statement()?;
         result
     }
 
@@ -340,10 +340,8 @@ impl Session {
     }
 
     /// Lets the engine forget what only the statement needed.
-    pub(super) fn end_engine_statement(&mut self) {
-        if let Some(engine) = &mut self.current.engine {
-            engine.end_statement();
-        }
+    pub(super) fn end_engine_statement(&mut self) -> Result<()> {
+        Ok(self.current.engine.as_mut().map_or(Ok(()), |engine| engine.end_statement())?)
     }
 }
 

@@ -473,7 +473,7 @@ impl Session {
                 Some(Running::Rows(_, tag)) => tag,
                 _ => None,
             };
-            self.end_engine_statement();
+            self.end_engine_statement()?;
             Ok((sent, Some(tag)))
         })
     }

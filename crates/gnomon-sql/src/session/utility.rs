@@ -338,7 +338,7 @@ impl Session {
             lines.push(format!("Rows: {rows}"));
             lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
         }
-        self.end_engine_statement();
+        self.end_engine_statement()?;
         send_lines("QUERY PLAN", lines, sink)?;
         tag("EXPLAIN")
     }

@@ -289,8 +289,8 @@ impl Transaction {
         }
         let value = operation.operation.apply(args, &there)?;
         self.check_write(&value)?;
-        self.change_at_once(used, key, Some(&value))?;
         self.writes.put(used.id, key, Some(&value));
+        self.change_soon(used, key, Some(&value))?;
         Ok(Applied::Done)
     }
 

@@ -337,6 +337,7 @@ impl Database {
     /// Opens the database in the directory `path`, or of several disks in any of its directories, recovering it if need
     /// be. No other process, and no other handle that is not a clone of this one, can have it open ([`Error::InUse`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        recovery::check_disks(path.as_ref(), &options)?;
         let disks = DiskSet::open(&path, &options.disks, options.mirrored, options.create)?;
         Database::open_on(disks, options).map_err(|error| with_path(error, path.as_ref()))
     }

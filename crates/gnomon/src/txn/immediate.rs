@@ -1,8 +1,9 @@
 //! Immediate updates: how transactions change trees in a database that recovers by a log of pages (Hasse and Weikum: A
 //! Performance Evaluation of Multi-Level Transaction Management, 1991, section 2).
 //!
-//! With two levels, a key is changed in its tree at once, by a subtransaction of the store that is over when the
-//! operation returns. Until the transaction ends, the lock on the key keeps others from changing it, and its version
+//! With two levels, keys are changed in their trees when an operation ends, by a subtransaction of the store. An operation
+//! is a statement, or a part of it if that is long ([`CHANGED_TOGETHER`]); whoever makes no statements has all of his
+//! transaction be one. Within it nobody could tell, since a transaction sees its write set. Until the transaction ends, the lock on the key keeps others from changing it, and its version
 //! ([`versions`](super::versions)) shows readers what is committed. What a subtransaction did is taken back by one that
 //! does the reverse, whatever others have made of the same pages since: when the transaction is undone, when it goes
 //! back to a savepoint, and for all that were running when the database stopped.
@@ -45,10 +46,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Entries of a new tree that one subtransaction puts there, in bytes, about.
 const FILLED_AT_ONCE_BYTES: usize = 1 << 20;
 
+/// So many keys are changed by one subtransaction: it has the leaves of all of them locked.
+const CHANGED_TOGETHER: usize = 256;
+/// Of so many bytes, about.
+const CHANGED_TOGETHER_BYTES: usize = 256 << 10;
+
 /// What a transaction has changed in trees.
 #[derive(Default)]
 pub(super) struct Immediate {
     page_locks: Option<LockOwner>,
+    /// Keys that the operation under way has changed, whose trees do not have that yet.
+    waiting: BTreeMap<(TreeId, Box<[u8]>), Arc<TreeState>>,
+    /// What was put under these keys, in bytes.
+    waiting_bytes: usize,
     /// The subtransactions that have ended, in their order.
     done: Vec<Done>,
     /// What takes them back, in bytes.
@@ -121,7 +131,8 @@ impl Immediate {
 
     /// What it takes in memory, in bytes, about.
     pub fn bytes(&self) -> usize {
-        self.undo_bytes + self.changed.bytes
+        const WAITING_BYTES: usize = 64;
+        self.undo_bytes + self.changed.bytes + self.waiting.len() * WAITING_BYTES
     }
 
     /// Runs `body` as a subtransaction with an undo record of the steps that it returns.
@@ -168,6 +179,7 @@ impl Immediate {
     /// Takes everything back that a transaction has done, as [`Immediate::undo_to`] does.
     pub fn undo_all(&mut self, inner: &Inner, txn: TxnId) -> Result<()> {
         let Some(logged) = inner.store.logged() else { return Ok(()) };
+        self.waiting.clear();
         if !self.changed.keys.is_empty() {
             self.undo_to(inner, logged, txn, 0)?;
             let changed = std::mem::take(&mut self.changed);
@@ -305,49 +317,95 @@ impl Inner {
 }
 
 impl Transaction {
-    /// Changes a key that it has locked, if changes are made at once: before its write set says so.
-    pub(super) fn change_at_once(&mut self, used: &Used, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let inner = self.inner().clone();
-        let (Some(logged), Some(state)) = (inner.changes_at_once(), &used.state) else { return Ok(()) };
+    /// Has a key that it has locked, and that its write set puts or deletes, be changed in its tree soon.
+    pub(super) fn change_soon(&mut self, used: &Used, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        let (Some(state), true) = (&used.state, self.inner().changes_at_once().is_some()) else {
+            return Ok(());
+        };
         // A key that is no longer in the tree exists until the deletion is committed.
         if value.is_none() && !state.is_pending(key) {
             state.add_pending(key);
             self.pending.push((state.clone(), key.into()));
         }
+        self.immediate.waiting.insert((used.id, key.into()), state.clone());
+        self.immediate.waiting_bytes += key.len() + value.map_or(0, <[u8]>::len);
+        let is_long = self.immediate.waiting.len() >= CHANGED_TOGETHER
+            || self.immediate.waiting_bytes >= CHANGED_TOGETHER_BYTES;
+        if is_long { self.change_now() } else { Ok(()) }
+    }
+
+    /// Changes the keys in their trees that wait for that. After an error they still do.
+    pub(super) fn change_now(&mut self) -> Result<()> {
+        if self.immediate.waiting.is_empty() {
+            return Ok(());
+        }
+        let (inner, id) = (self.inner().clone(), self.id());
+        let Some(logged) = inner.changes_at_once() else { return Ok(()) };
+        let waiting = std::mem::take(&mut self.immediate.waiting);
+        let writes = &self.writes;
+        let changed = self.immediate.run(&inner, logged, id, |pages, changed| {
+            let keys = changes(&waiting, writes);
+            keys.map(|(tree, state, key, value)| put_key(pages, changed, tree, state, key, value)).collect()
+        });
+        match changed {
+            Ok(()) => self.immediate.waiting_bytes = 0,
+            Err(_) => self.immediate.waiting = waiting,
+        }
+        changed
+    }
+
+    /// Goes back to when there were so many subtransactions, and the write set said what `go_back` has it say. The
+    /// locks on the keys are still held.
+    pub(super) fn go_back_to(&mut self, mark: usize, go_back: impl FnOnce(&mut WriteSet)) -> Result<()> {
+        let inner = self.inner().clone();
+        let Some(logged) = inner.changes_at_once() else {
+            go_back(&mut self.writes);
+            return Ok(());
+        };
+        // What the write set still says of a key that is taken back was not in its tree before, perhaps.
+        let waiting = std::mem::take(&mut self.immediate.waiting);
+        let mut touched: BTreeSet<(TreeId, Box<[u8]>)> = waiting.into_keys().collect();
+        let undone = self.immediate.done.iter().skip(mark).flat_map(|done| &done.undo);
+        touched.extend(undone.map(|step| (step.tree, step.key.clone())));
         let id = self.id();
-        self.immediate.run(&inner, logged, id, |pages, changed| {
-            put_key(pages, changed, used.id, state, key, value).map(|step| vec![step])
-        })
+        self.immediate.undo_to(&inner, logged, id, mark)?;
+        go_back(&mut self.writes);
+        for (tree, key) in touched {
+            if self.is_changed(tree, &key) {
+                self.immediate.waiting.insert((tree, key), inner.tree(tree)?);
+            }
+        }
+        let mut undone = Changed::default();
+        let mut keys = std::mem::take(&mut self.immediate.changed.keys);
+        undone.keys = keys.extract_if(.., |(tree, _, key)| !self.is_changed(*tree, key)).collect();
+        self.immediate.changed.keys = keys;
+        if undone.keys.is_empty() {
+            return Ok(());
+        }
+        undone.settle(&inner, || logged.commit(inner.new_txn_id()), |_, _| true).map(drop)
+    }
+
+    /// Whether its write set puts or deletes a key.
+    fn is_changed(&self, tree: TreeId, key: &[u8]) -> bool {
+        matches!(self.writes.get(tree, key), Some(Write::Put(_) | Write::Delete))
     }
 
     #[cfg(all(test, not(shuttle)))]
     pub(super) fn has_changed_at_once(&self) -> bool {
         !self.immediate.changed.keys.is_empty()
     }
+}
 
-    /// Takes back what it has changed since there were so many subtransactions, and says so to the versions of keys
-    /// that `writes` does not have any more. The locks on the keys are still held.
-    pub(super) fn undo_changes(&mut self, mark: usize) -> Result<()> {
-        let inner = self.inner().clone();
-        let (Some(logged), id) = (inner.changes_at_once(), self.id()) else { return Ok(()) };
-        self.immediate.undo_to(&inner, logged, id, mark)
-    }
-
-    /// Gives the versions of keys their CSN that the write set does not have any more.
-    pub(super) fn settle_undone(&mut self) -> Result<()> {
-        let inner = self.inner().clone();
-        let Some(logged) = inner.changes_at_once() else { return Ok(()) };
-        let mut undone = Changed::default();
-        let is_written = |tree: TreeId, key: &[u8]| {
-            matches!(self.writes.get(tree, key), Some(Write::Put(_) | Write::Delete))
-        };
-        undone.keys =
-            self.immediate.changed.keys.extract_if(.., |(tree, _, key)| !is_written(*tree, key)).collect();
-        if undone.keys.is_empty() {
-            return Ok(());
-        }
-        undone.settle(&inner, || logged.commit(inner.new_txn_id()), |_, _| true).map(drop)
-    }
+/// What a write set makes of keys that it puts and deletes.
+fn changes<'a>(
+    keys: &'a BTreeMap<(TreeId, Box<[u8]>), Arc<TreeState>>,
+    writes: &'a WriteSet,
+) -> impl Iterator<Item = (TreeId, &'a Arc<TreeState>, &'a [u8], Option<&'a [u8]>)> {
+    keys.iter().filter_map(|((tree, key), state)| match writes.get(*tree, key)? {
+        Write::Put(value) => Some((*tree, state, &**key, Some(&**value))),
+        Write::Delete => Some((*tree, state, &**key, None)),
+        Write::Apply(_) => None,
+    })
 }
 
 /// Puts a key or deletes it. Returns what takes that back.
@@ -386,7 +444,10 @@ pub(super) fn commit(
     keys: Keys,
     entry: Vec<EntryPart<'_>>,
 ) -> Result<(Csn, Grown)> {
-    let pieces = pieces(inner, writes, keys, entry)?;
+    let waiting = std::mem::take(&mut immediate.waiting);
+    let mut pieces = pieces(inner, writes, keys, entry)?;
+    let late = changes(&waiting, writes);
+    pieces.extend(late.map(|(tree, state, key, value)| Piece::Key(tree, state.clone(), key, value)));
     // Keys that go exist for others until the transaction has its CSN.
     let mut hidden = Vec::new();
     for piece in &pieces {
@@ -503,12 +564,21 @@ fn lock_appliers<'a>(inner: &'a Inner, pieces: &[Piece<'_>]) -> Vec<MutexGuard<'
 }
 
 impl Commit<'_> {
-    /// Does the pieces: with two levels, each by a subtransaction of its own; with one level, by one, which is returned.
+    /// Does the pieces: with two levels by subtransactions, with one level by one, which is returned.
     fn run(&mut self, immediate: &mut Immediate, pieces: &[Piece<'_>]) -> Result<Option<Subtxn>> {
         let (inner, logged, txn) = (self.inner, self.logged, self.txn);
         if inner.changes_at_once().is_some() {
-            for piece in pieces {
-                immediate.run(inner, logged, txn, |pages, changed| self.run_piece(pages, changed, piece))?;
+            let is_key =
+                |piece: &&Piece<'_>| matches!(piece, Piece::Key(..) | Piece::Calls(..) | Piece::Entry(_));
+            let (keys, others): (Vec<_>, Vec<_>) = pieces.iter().partition(is_key);
+            for pieces in keys.chunks(CHANGED_TOGETHER).chain(others.chunks(1)) {
+                immediate.run(inner, logged, txn, |pages, changed| {
+                    let mut undo = Vec::new();
+                    for piece in pieces {
+                        undo.extend(self.run_piece(pages, changed, piece)?);
+                    }
+                    Ok(undo)
+                })?;
             }
             return Ok(None);
         }
@@ -634,8 +704,10 @@ mod tests {
             txn.commit().unwrap();
             let mut first = db.begin(TxnOptions::default()).unwrap();
             first.put(tree, b"first", b"never").unwrap();
+            first.end_statement().unwrap();
             let savepoint = first.savepoint();
             first.put(tree, b"both", b"never").unwrap();
+            first.end_statement().unwrap();
             first.rollback_to(savepoint).unwrap();
             let mut second = db.begin(TxnOptions::default()).unwrap();
             second.put(tree, b"both", b"second").unwrap();

@@ -132,14 +132,6 @@ impl Transaction {
 
     fn relieve_now(&mut self) -> Result<()> {
         let limit = self.inner().escalate_bytes;
-        if self.inner().store.logged().is_some() {
-            self.relieve_at = self.inner().write_bytes_max;
-            return if self.memory_bytes() < self.relieve_at {
-                Ok(())
-            } else {
-                Err(Error::TransactionTooLarge)
-            };
-        }
         let wait = self.memory_bytes() >= limit.saturating_mul(2);
         let mut costs: BTreeMap<TreeId, Cost> = BTreeMap::new();
         for (tree, writes) in self.writes.trees().filter(|(_, writes)| !writes.dropped) {

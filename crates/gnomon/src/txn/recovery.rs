@@ -17,6 +17,7 @@ use crate::{
     },
     sync::Arc,
 };
+use std::path::Path;
 
 /// How a database recovers. That is decided when it is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +79,23 @@ pub(super) struct Opened {
     pub losers: Vec<Loser>,
 }
 
+fn one_disk() -> Error {
+    Error::BadOption("a database that recovers by a log of pages has one disk".into())
+}
+
+/// Refuses a database that is to be made on more disks than it can have, before anything is written to them.
+pub(super) fn check_disks(path: &Path, options: &Options) -> Result<()> {
+    let wants_disks = !options.disks.is_empty() || options.mirrored || !options.spares.is_empty();
+    if wants_disks
+        && options.create
+        && !path.join(shadow::FILE).exists()
+        && options.recovery.map_or_else(Recovery::of_environment, Ok)? != Recovery::Shadow
+    {
+        return Err(one_disk());
+    }
+    Ok(())
+}
+
 /// Opens the store that is on the disks, or makes one.
 pub(super) fn open(
     disks: &mut DiskSet,
@@ -100,11 +118,13 @@ pub(super) fn open(
     for disk in &members {
         is_logged |= LoggedStore::is_on(&**disk)?;
     }
-    let recovery = options.recovery.map_or_else(Recovery::of_environment, Ok)?;
-    let makes_log = create.is_some() && recovery != Recovery::Shadow && !ShadowStore::is_on(&*members[0])?;
-    if is_logged || makes_log {
+    let recovery = match create.is_some() && !is_logged && !ShadowStore::is_on(&*members[0])? {
+        true => options.recovery.map_or_else(Recovery::of_environment, Ok)?,
+        false => Recovery::default(),
+    };
+    if is_logged || recovery != Recovery::Shadow {
         let [disk] = &*members else {
-            return Err(Error::BadOption("a database that recovers by a log of pages has one disk".into()));
+            return Err(one_disk());
         };
         let strategy = match recovery {
             Recovery::PageLog(strategy) => strategy,

@@ -58,9 +58,8 @@ impl Transaction {
             return Err(Error::Deadlock);
         }
         self.savepoints.truncate(at + 1);
-        self.undo_changes(self.savepoints[at].changes)?;
-        self.writes.go_back(self.savepoints[at].writes);
-        self.settle_undone()?;
+        let (changes, writes) = (self.savepoints[at].changes, self.savepoints[at].writes);
+        self.go_back_to(changes, |of| of.go_back(writes))?;
         let state = &self.savepoints[at];
         if let Some(large) = &mut self.large {
             large.go_back(state.number);

@@ -256,7 +256,7 @@ impl Transaction {
     /// made, or at [`Transaction::fix_snapshot`]. Writes of this transaction are seen at once, by the statement that
     /// makes them too. Cursors of earlier statements end.
     pub fn start_statement(&mut self) -> Result<()> {
-        self.end_statement();
+        self.end_statement()?;
         self.check()?;
         // Under READ COMMITTED what only locks and writes needs none.
         if self.options.isolation == Isolation::Snapshot {
@@ -274,14 +274,18 @@ impl Transaction {
     }
 
     /// Ends the statement: a transaction that waits for its client keeps no old versions alive, unless it is under
-    /// SNAPSHOT.
-    pub fn end_statement(&mut self) {
+    /// SNAPSHOT. Where a log of pages recovers, pages are changed now, if not before.
+    ///
+    /// # Errors
+    /// Of changing pages, [`Error::DiskFull`] among them.
+    pub fn end_statement(&mut self) -> Result<()> {
         if self.options.isolation != Isolation::Snapshot {
             self.release_snapshot();
         }
         if let Some(large) = &mut self.large {
             large.end_statement();
         }
+        self.change_now()
     }
 
     /// The snapshot of the statement under way, or of the transaction.
@@ -649,8 +653,8 @@ impl Transaction {
         }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
-            self.change_at_once(&used, key, value)?;
             self.writes.put(tree, key, value);
+            self.change_soon(&used, key, value)?;
         }
         Ok(present)
     }

@@ -139,7 +139,7 @@ impl Session {
                 count += 1;
             }
         })?;
-        self.end_engine_statement();
+        self.end_engine_statement()?;
         Ok(count)
     }
 
@@ -148,7 +148,7 @@ impl Session {
             CopyRelation::Query(query) => self.copy_query(query, options, sink)?,
             CopyRelation::Table(name, columns) => self.copy_table(name, columns, options, sink)?,
         };
-        self.end_engine_statement();
+        self.end_engine_statement()?;
         Ok(count)
     }
 

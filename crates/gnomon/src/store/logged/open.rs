@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TxnId,
-    disk::{Disk, File},
+    disk::{Disk, File, LIST_FILES},
     env::Clock,
     id::{Lsn, SubtxnId},
     lock::{TableId, WaitCounter},
@@ -183,6 +183,17 @@ impl LoggedStore {
         if how.logs.segment_bytes == 0 || !how.logs.segment_bytes.is_multiple_of(4096) {
             let bytes = how.logs.segment_bytes;
             return Err(Error::BadOption(format!("segments of {bytes} bytes: give a multiple of 4096")));
+        }
+        let is_own = |name: &str| {
+            let logs = [OPS_NAME, "redo-"];
+            name == UNFINISHED_FILE
+                || LIST_FILES.contains(&name)
+                || logs.iter().any(|log| name.starts_with(log))
+        };
+        if let Some(other) = disk.list()?.into_iter().find(|name| !is_own(name)) {
+            let detail =
+                format!("it has other files, such as '{other}'; name an empty directory or a new one");
+            return Err(Error::NotADatabase { path: String::new(), detail });
         }
         let root = Root {
             number: 1,

@@ -11,13 +11,13 @@ use crate::{
     store::shadow::{DiskInfo, Repair, ScrubReport},
 };
 
-const SEVERAL_DISKS: &str = "several disks, and copies on them";
+const COPIES: &str = "copies of its pages on other disks";
 
 impl Inner {
     fn add_disk(&self, path: &Path, mirror: bool) -> Result<usize> {
         // One at a time.
         let mut set = self.disks.lock();
-        let store = self.store.shadow_for(SEVERAL_DISKS)?;
+        let store = self.store.shadow_for(COPIES)?;
         store.check_room_for_disk()?;
         let mirrored = mirror || store.is_mirrored();
         let given = set.add(path, mirrored, |given| store.uses_disk(given))?;
@@ -77,7 +77,7 @@ impl Database {
     /// Without it the same happens in the background. `progress` is called with pages used on the disk that has fewest,
     /// and on the one that has most.
     pub fn make_copies(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
-        let store = self.0.inner.store.shadow_for(SEVERAL_DISKS)?;
+        let store = self.0.inner.store.shadow_for(COPIES)?;
         self.0.inner.check_open()?;
         loop {
             let repair = store.repair_some()?;
@@ -97,7 +97,7 @@ impl Database {
     /// `progress` is called with the copies read and, about, the copies in all.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
         self.0.inner.check_open()?;
-        let report = self.0.inner.store.shadow_for(SEVERAL_DISKS)?.scrub(progress);
+        let report = self.0.inner.store.shadow_for(COPIES)?.scrub(progress);
         self.0.background.tidy();
         report
     }
