@@ -53,7 +53,12 @@ fn large_statements_do_what_small_ones_do() {
     assert_eq!(row(&mut s, sums), ["12000", "5994000", "7"]);
     assert_eq!(state(&mut s, "INSERT INTO t VALUES (77, 0, '')"), SqlState::UNIQUE_VIOLATION);
     ok(&mut s, "ROLLBACK TO a");
-    assert_eq!(state(&mut s, "PREPARE TRANSACTION 'large'"), SqlState::FEATURE_NOT_SUPPORTED);
+    // Pages of its own cannot be prepared; with a log of pages there are none.
+    if std::env::var("GNOMON_RECOVERY").is_ok_and(|name| name != "shadow") {
+        ok(&mut s, "PREPARE TRANSACTION 'large'; ROLLBACK PREPARED 'large'");
+    } else {
+        assert_eq!(state(&mut s, "PREPARE TRANSACTION 'large'"), SqlState::FEATURE_NOT_SUPPORTED);
+    }
     assert_eq!(row(&mut s, sums), ["0", "NULL", "0"]);
     ok(&mut s, filled);
     assert_eq!(row(&mut other, sums), ["12000", "5994000", "7"]);

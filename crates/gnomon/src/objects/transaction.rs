@@ -446,7 +446,7 @@ fn compensate(
         };
         match undone {
             Ok(()) => {
-                inner.store.end(subtxn, Undo::Compensates(undoes))?;
+                inner.store.end(subtxn, Undo::Compensates(&[undoes]))?;
                 page_locks.release_all();
                 return Ok(());
             }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    epoch::NO_END,
     range::{Direction, KeyRange},
     transaction::{ReadAt, Transaction},
     tree::TreeState,
@@ -197,11 +198,12 @@ impl Cursor {
             return self.read_locked(txn, &state, &unread);
         }
         let state = self.state.as_deref();
+        let snapshot = txn.snapshot_of(at);
         let read = txn.read_stored(self.tree, state, at, |tree, pages, end| {
             let view = tree.leaf(pages, self.seek(&unread))?;
             let part = Part::of(&view, &unread, self.direction);
             // Looked up after the leaf was read: see the version store.
-            let mut changed = match (txn.snapshot_of(at), state) {
+            let mut changed = match (snapshot, state) {
                 (Some(snapshot), Some(state)) => {
                     state.versions.changed(part.range.as_bounds(), snapshot, end)
                 }
@@ -255,7 +257,9 @@ impl Cursor {
                 return Ok(());
             }
             // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
-            // pending after it is in the tree.
+            // pending after it is in the tree, and one that leaves the tree before it is committed is hidden first.
+            let hidden = state.hidden();
+            let snapshot = txn.snapshot_of(ReadAt::Newest);
             let pending = state.pending(part.range.as_bounds());
             let again = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
             #[cfg(all(test, shuttle))]
@@ -270,7 +274,8 @@ impl Cursor {
             if self.direction == Direction::Backward {
                 now.reverse();
             }
-            if now == keys && Part::of(&again, unread, self.direction).covers(&part) {
+            let same = now == keys && state.hidden() == hidden;
+            if same && Part::of(&again, unread, self.direction).covers(&part) {
                 self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
                 #[cfg(all(test, shuttle))]
                 if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
@@ -278,7 +283,10 @@ impl Cursor {
                     return Ok(());
                 }
                 txn.newest();
-                self.take(&again, part, BTreeMap::new());
+                // What is not committed there is the transaction's own, and may be taken back.
+                let changed =
+                    snapshot.map(|snapshot| state.versions.changed(part.range.as_bounds(), snapshot, NO_END));
+                self.take(&again, part, changed.unwrap_or_default());
                 return Ok(());
             }
         }

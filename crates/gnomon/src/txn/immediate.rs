@@ -77,8 +77,17 @@ struct Done {
 /// The keys that have a pending version.
 #[derive(Default)]
 struct Changed {
-    keys: Vec<(TreeId, Arc<TreeState>, Box<[u8]>)>,
+    keys: Vec<Pending>,
     /// What the versions take, in bytes.
+    bytes: usize,
+}
+
+/// A key that has a pending version.
+struct Pending {
+    tree: TreeId,
+    state: Arc<TreeState>,
+    key: Box<[u8]>,
+    /// What the version takes.
     bytes: usize,
 }
 
@@ -164,34 +173,39 @@ impl Immediate {
     /// Takes subtransactions back, the newest first, until so many are left. A failure stops the database, which undoes
     /// the rest when it is opened again.
     fn undo_to(&mut self, inner: &Inner, logged: &LoggedStore, txn: TxnId, count: usize) -> Result<()> {
-        while self.done.len() > count
-            && let Some(done) = self.done.last()
-        {
+        while self.done.len() > count {
             let locks = Immediate::locks(&mut self.page_locks, inner);
-            compensate(inner, logged, txn, locks, done.subtxn, &done.undo)
+            // Together, as far as they were made: that takes less of the log.
+            let mut steps = 0;
+            let few = self.done[count..].iter().rev().take_while(|done| {
+                steps += done.undo.len();
+                steps <= CHANGED_TOGETHER
+            });
+            let from = self.done.len() - few.count().max(1);
+            compensate(inner, logged, txn, locks, &self.done[from..])
                 .map_err(|error| undo_failed(inner, error))?;
-            self.undo_bytes -= done.undo.iter().map(Step::bytes).sum::<usize>();
-            self.done.pop();
+            let undone = self.done.drain(from..).flat_map(|done| done.undo);
+            self.undo_bytes -= undone.map(|step| step.bytes()).sum::<usize>();
         }
         Ok(())
     }
 
-    /// Takes everything back that a transaction has done, as [`Immediate::undo_to`] does.
-    pub fn undo_all(&mut self, inner: &Inner, txn: TxnId) -> Result<()> {
-        let Some(logged) = inner.store.logged() else { return Ok(()) };
+    /// Takes everything back that a transaction has done, as [`Immediate::undo_to`] does. Returns the CSN of that, if
+    /// it had changed anything.
+    pub fn undo_all(&mut self, inner: &Inner, txn: TxnId) -> Result<Option<Csn>> {
+        let Some(logged) = inner.store.logged() else { return Ok(None) };
         self.waiting.clear();
         if !self.changed.keys.is_empty() {
             self.undo_to(inner, logged, txn, 0)?;
-            let changed = std::mem::take(&mut self.changed);
-            changed
-                .settle(inner, || logged.commit(txn), |_, _| true)
-                .map_err(|error| undo_failed(inner, error))?;
-        } else if self.has_run {
+            self.has_run = false;
+            let settled = self.changed.settle(inner, || logged.commit(txn), true);
+            return settled.map(Some).map_err(|error| undo_failed(inner, error));
+        }
+        if std::mem::take(&mut self.has_run) {
             self.undo_to(inner, logged, txn, 0)?;
             logged.end_undone(txn);
         }
-        self.has_run = false;
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -207,24 +221,29 @@ impl Changed {
     ) {
         if let Some(bytes) = state.versions.publish_pending(key, before, calls) {
             self.bytes += bytes;
-            self.keys.push((tree, state.clone(), key.into()));
+            self.keys.push(Pending { tree, state: state.clone(), key: key.into(), bytes });
         }
     }
 
-    /// Gives the versions the CSN that `take` takes. `undone` tells of which keys the change was taken back.
-    fn settle(
-        self,
-        inner: &Inner,
-        take: impl FnOnce() -> Result<Csn>,
-        undone: impl Fn(TreeId, &[u8]) -> bool,
-    ) -> Result<Csn> {
+    /// Takes the keys out of which `which` says so.
+    fn take(&mut self, which: impl Fn(TreeId, &[u8]) -> bool) -> Changed {
+        let keys: Vec<Pending> =
+            self.keys.extract_if(.., |pending| which(pending.tree, &pending.key)).collect();
+        let bytes = keys.iter().map(|pending| pending.bytes).sum();
+        self.bytes -= bytes;
+        Changed { keys, bytes }
+    }
+
+    /// Gives the versions the CSN that `take` takes; `undone` if the changes were taken back. If there is none, they
+    /// stay pending.
+    fn settle(&mut self, inner: &Inner, take: impl FnOnce() -> Result<Csn>, undone: bool) -> Result<Csn> {
         let unpatched = Unpatched(inner);
         let csn = take()?;
-        for (tree, state, key) in &self.keys {
-            state.versions.stamp(key, csn, undone(*tree, key));
+        for pending in &self.keys {
+            pending.state.versions.stamp(&pending.key, csn, undone);
         }
-        let keys: Vec<ChangedKey> = self.keys.into_iter().map(|(_, state, key)| (state, key)).collect();
-        inner.timeline.patched(csn, keys, self.bytes);
+        let keys: Vec<ChangedKey> = self.keys.drain(..).map(|pending| (pending.state, pending.key)).collect();
+        inner.timeline.patched(csn, keys, std::mem::take(&mut self.bytes));
         std::mem::forget(unpatched);
         Ok(csn)
     }
@@ -238,23 +257,25 @@ fn undo_failed(inner: &Inner, error: Error) -> Error {
     }
 }
 
-/// Takes a subtransaction back by one of its own. The keys are locked by whoever made it, or nobody else is there.
+/// Takes subtransactions back, which followed each other, by one of its own. The keys are locked by whoever made them,
+/// or nobody else is there.
 fn compensate(
     inner: &Inner,
     logged: &LoggedStore,
     txn: TxnId,
     page_locks: &mut LockOwner,
-    undoes: SubtxnId,
-    undo: &[Step],
+    done: &[Done],
 ) -> Result<()> {
-    let (subtxn, ()) = logged.change_trees(txn, page_locks, |pages| {
-        undo.iter().rev().try_for_each(|step| step.apply(inner, pages))
+    let (subtxn, ()) = logged.change_trees_back(txn, page_locks, |pages| {
+        let steps = done.iter().rev().flat_map(|done| done.undo.iter().rev());
+        steps.into_iter().try_for_each(|step| step.apply(inner, pages))
     })?;
+    let undoes: Vec<SubtxnId> = done.iter().map(|done| done.subtxn).collect();
     #[cfg(test)]
     let unrecorded = logged.planted == Some(PlantedBug::CompensationUnrecorded);
     #[cfg(not(test))]
     let unrecorded = false;
-    let ended = logged.end(subtxn, if unrecorded { Undo::Nothing } else { Undo::Compensates(undoes) });
+    let ended = logged.end(subtxn, if unrecorded { Undo::Nothing } else { Undo::Compensates(&undoes) });
     page_locks.release_all();
     ended
 }
@@ -266,7 +287,7 @@ pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
         let mut page_locks = inner.locks.owner(loser.txn);
         for (index, (subtxn, _)) in loser.undo.iter().enumerate() {
             let undo = undo::decode(&logged.undo_record(loser, index)?)?;
-            compensate(inner, logged, loser.txn, &mut page_locks, *subtxn, &undo)?;
+            compensate(inner, logged, loser.txn, &mut page_locks, &[Done { subtxn: *subtxn, undo }])?;
         }
         logged.end_undone(loser.txn);
     }
@@ -287,7 +308,8 @@ pub(super) fn reclaim(inner: &Arc<Inner>, logged: &LoggedStore, pages_max: usize
     let is_running = |tree| matches!(inner.unfinished.lock().get(&tree), Some(None));
     let Some((id, tree)) = inner.directory.dropped(&inner.store, is_running)? else { return Ok(false) };
     // What is given back must not be in the log before the commit that drops the tree.
-    if let Some(Some(csn)) = inner.unfinished.lock().get(&id).copied() {
+    let dropped_by = inner.unfinished.lock().get(&id).copied().flatten();
+    if let Some(csn) = dropped_by {
         inner.store.wait_durable(csn)?;
     }
     let mut page_locks = inner.locks.owner(inner.new_txn_id());
@@ -299,7 +321,7 @@ pub(super) fn reclaim(inner: &Arc<Inner>, logged: &LoggedStore, pages_max: usize
         }
         Ok(all)
     })?;
-    Changed::default().settle(inner, || logged.commit_whole(subtxn), |_, _| false)?;
+    Changed::default().settle(inner, || logged.commit_whole(subtxn), false)?;
     if all {
         inner.unfinished.lock().remove(&id);
     }
@@ -324,7 +346,7 @@ impl Transaction {
         };
         // A key that is no longer in the tree exists until the deletion is committed.
         if value.is_none() && !state.is_pending(key) {
-            state.add_pending(key);
+            state.hide(key);
             self.pending.push((state.clone(), key.into()));
         }
         self.immediate.waiting.insert((used.id, key.into()), state.clone());
@@ -364,30 +386,41 @@ impl Transaction {
         };
         // What the write set still says of a key that is taken back was not in its tree before, perhaps.
         let waiting = std::mem::take(&mut self.immediate.waiting);
-        let mut touched: BTreeSet<(TreeId, Box<[u8]>)> = waiting.into_keys().collect();
-        let undone = self.immediate.done.iter().skip(mark).flat_map(|done| &done.undo);
-        touched.extend(undone.map(|step| (step.tree, step.key.clone())));
+        let keys_of = |done: &[Done]| -> BTreeSet<(TreeId, Box<[u8]>)> {
+            done.iter().flat_map(|done| &done.undo).map(|step| (step.tree, step.key.clone())).collect()
+        };
+        let taken_back = keys_of(self.immediate.done.get(mark..).unwrap_or_default());
         let id = self.id();
         self.immediate.undo_to(&inner, logged, id, mark)?;
         go_back(&mut self.writes);
-        for (tree, key) in touched {
-            if self.is_changed(tree, &key) {
+        for (tree, key) in waiting.into_keys().chain(taken_back.iter().cloned()) {
+            if matches!(self.writes.get(tree, &key), Some(Write::Put(_) | Write::Delete)) {
                 self.immediate.waiting.insert((tree, key), inner.tree(tree)?);
             }
         }
-        let mut undone = Changed::default();
-        let mut keys = std::mem::take(&mut self.immediate.changed.keys);
-        undone.keys = keys.extract_if(.., |(tree, _, key)| !self.is_changed(*tree, key)).collect();
-        self.immediate.changed.keys = keys;
+        if taken_back.is_empty() {
+            return Ok(());
+        }
+        let Immediate { done, waiting, changed, .. } = &mut self.immediate;
+        let left = keys_of(done);
+        let mut undone = changed.take(|tree, key| {
+            let key = (tree, Box::from(key));
+            taken_back.contains(&key) && !left.contains(&key) && !waiting.contains_key(&key)
+        });
         if undone.keys.is_empty() {
             return Ok(());
         }
-        undone.settle(&inner, || logged.commit(inner.new_txn_id()), |_, _| true).map(drop)
+        let csn = undone.settle(&inner, || logged.order_undone(id), true)?;
+        self.have_pruned(csn);
+        Ok(())
     }
 
-    /// Whether its write set puts or deletes a key.
-    fn is_changed(&self, tree: TreeId, key: &[u8]) -> bool {
-        matches!(self.writes.get(tree, key), Some(Write::Put(_) | Write::Delete))
+    /// Has the versions be looked at that were needed until a CSN that nobody waits for, if they take much memory.
+    pub(super) fn have_pruned(&self, csn: Csn) {
+        const MUCH_BYTES: usize = 1 << 20;
+        if self.inner().timeline.version_bytes() > MUCH_BYTES {
+            self.handle.background.make_durable(csn);
+        }
     }
 
     #[cfg(all(test, not(shuttle)))]
@@ -454,7 +487,7 @@ pub(super) fn commit(
         if let Piece::Key(_, state, key, None) = piece
             && !state.is_pending(key)
         {
-            state.add_pending(key);
+            state.hide(key);
             hidden.push((state.clone(), *key));
         }
     }
@@ -465,13 +498,12 @@ pub(super) fn commit(
         unfinished.insert(tree, None);
     });
     let committed = commit.run(immediate, &pieces).and_then(|whole| {
-        let changed = std::mem::take(&mut immediate.changed);
         let take = || match whole {
             Some(whole) => logged.commit_whole(whole),
             None => logged.commit(txn),
         };
         // With their keys locked, and those of a new tree unknown.
-        let csn = changed.settle(inner, take, |_, _| false)?;
+        let csn = immediate.changed.settle(inner, take, false)?;
         (immediate.done, immediate.has_run) = (Vec::new(), false);
         Ok(csn)
     });
@@ -511,7 +543,7 @@ fn pieces<'a>(
     entry: Vec<EntryPart<'a>>,
 ) -> Result<Vec<Piece<'a>>> {
     let all = keys == Keys::ToChange || inner.changes_at_once().is_none();
-    let mut pieces: Vec<Piece<'a>> = entry.into_iter().map(Piece::Entry).collect();
+    let mut pieces = Vec::new();
     for (id, tree) in writes.trees() {
         match (tree.created, tree.dropped) {
             (true, true) => {}
@@ -549,6 +581,8 @@ fn pieces<'a>(
             }
         }
     }
+    // Last: to take back that it was removed needs most space.
+    pieces.extend(entry.into_iter().map(Piece::Entry));
     Ok(pieces)
 }
 
@@ -568,8 +602,7 @@ impl Commit<'_> {
     fn run(&mut self, immediate: &mut Immediate, pieces: &[Piece<'_>]) -> Result<Option<Subtxn>> {
         let (inner, logged, txn) = (self.inner, self.logged, self.txn);
         if inner.changes_at_once().is_some() {
-            let is_key =
-                |piece: &&Piece<'_>| matches!(piece, Piece::Key(..) | Piece::Calls(..) | Piece::Entry(_));
+            let is_key = |piece: &&Piece<'_>| matches!(piece, Piece::Key(..) | Piece::Calls(..));
             let (keys, others): (Vec<_>, Vec<_>) = pieces.iter().partition(is_key);
             for pieces in keys.chunks(CHANGED_TOGETHER).chain(others.chunks(1)) {
                 immediate.run(inner, logged, txn, |pages, changed| {
@@ -678,49 +711,4 @@ fn apply(
 }
 
 #[cfg(all(test, not(shuttle)))]
-mod tests {
-    use super::*;
-    use crate::{
-        Database, Options, Recovery, TxnOptions, disk::SimDisk, store::Store, txn::database::Access,
-    };
-
-    fn open(disk: &SimDisk, strategy: Strategy, planted: Option<PlantedBug>) -> Database {
-        let recovery = Some(Recovery::PageLog(strategy));
-        let options = Options { recovery, pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
-        let plant = |store: &mut Store| store.logged_mut().plant(planted);
-        Database::open_store(disk.into(), options, Access::Write, plant).unwrap()
-    }
-
-    /// A transaction goes back to a savepoint, another one changes the same key and commits, and the machine stops
-    /// before the first has ended.
-    #[test]
-    fn what_was_taken_back_is_not_taken_back_again() {
-        let found = |strategy, planted| {
-            let disk = SimDisk::new(1);
-            let db = open(&disk, strategy, planted);
-            let mut txn = db.begin(TxnOptions::default()).unwrap();
-            let tree = txn.create_tree().unwrap();
-            txn.put(tree, b"both", b"before").unwrap();
-            txn.commit().unwrap();
-            let mut first = db.begin(TxnOptions::default()).unwrap();
-            first.put(tree, b"first", b"never").unwrap();
-            first.end_statement().unwrap();
-            let savepoint = first.savepoint();
-            first.put(tree, b"both", b"never").unwrap();
-            first.end_statement().unwrap();
-            first.rollback_to(savepoint).unwrap();
-            let mut second = db.begin(TxnOptions::default()).unwrap();
-            second.put(tree, b"both", b"second").unwrap();
-            second.commit().unwrap();
-            let image = disk.crash_image_synced();
-            let db = open(&image, strategy, None);
-            let mut txn = db.begin(TxnOptions::default()).unwrap();
-            (txn.get(tree, b"first").unwrap(), txn.get(tree, b"both").unwrap().unwrap())
-        };
-        for strategy in Strategy::ALL {
-            assert_eq!(found(strategy, None), (None, b"second".to_vec()), "{}", strategy.name());
-        }
-        let planted = Some(PlantedBug::CompensationUnrecorded);
-        assert_ne!(found(Strategy::TwoLevel, planted), (None, b"second".to_vec()), "it was not caught");
-    }
-}
+mod tests;

@@ -186,7 +186,7 @@ pub(super) fn directory(store: &Store, locks: &Arc<LockManager>) -> Result<Direc
         return Ok(Directory::open(store.first_page()));
     }
     let directory = match store {
-        Store::Shadow(store) if store.is_read_only() => {
+        store if store.is_read_only() => {
             let detail = "nothing was ever committed to it".into();
             return Err(Error::NotADatabase { path: String::new(), detail });
         }

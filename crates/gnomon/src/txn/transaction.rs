@@ -17,7 +17,6 @@ use super::{
     range::{Direction, KeyRange},
     savepoint::SavepointState,
     tree::TreeState,
-    versions::COMMITTED,
     writes::{Write, WriteSet},
 };
 use crate::{
@@ -25,6 +24,7 @@ use crate::{
     access::{self, Seek, Tree},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
+    store::GroupCommit,
     sync::Arc,
 };
 
@@ -500,11 +500,12 @@ impl Transaction {
         ReadAt::Newest
     }
 
-    /// The snapshot that a read stands at, where the newest values in trees need not be committed.
+    /// The snapshot that a read stands at, where the newest values in trees need not be committed. To be asked before
+    /// the tree is read: of what is undone meanwhile, the versions are newer.
     pub(super) fn snapshot_of(&self, at: ReadAt) -> Option<Csn> {
         match at {
             ReadAt::Snapshot(snapshot) => Some(snapshot),
-            ReadAt::Newest => self.inner().store.logged().map(|_| COMMITTED),
+            ReadAt::Newest => self.inner().store.logged().map(|store| store.last_csn()),
         }
     }
 
@@ -537,9 +538,10 @@ impl Transaction {
         key: &[u8],
         at: ReadAt,
     ) -> Result<Option<Vec<u8>>> {
+        let snapshot_read = self.snapshot_of(at);
         let stored = self.read_stored(id, state, at, |tree, pages, end| {
             let newest = tree.get(pages, key)?;
-            let (Some(snapshot), Some(state)) = (self.snapshot_of(at), state) else { return Ok(newest) };
+            let (Some(snapshot), Some(state)) = (snapshot_read, state) else { return Ok(newest) };
             let before = state.versions.before(key, snapshot, end).filter(|_| !self.is_own(id, key));
             Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
         });
@@ -756,7 +758,9 @@ impl Transaction {
         if !committed {
             // An error has stopped the database, or it is closed.
             let (inner, id) = (self.inner().clone(), self.id);
-            let _ = self.immediate.undo_all(&inner, id);
+            if let Ok(Some(csn)) = self.immediate.undo_all(&inner, id) {
+                self.have_pruned(csn);
+            }
         }
         for (tree, key) in self.pending.drain(..) {
             tree.remove_pending(&key);

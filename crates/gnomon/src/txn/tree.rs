@@ -10,7 +10,7 @@ use crate::{
     store::{PageRead, PageWrite, Store, shadow::ShadowStore},
     sync::{
         Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -21,8 +21,11 @@ pub(super) struct TreeState {
     pub epochs: Epochs,
     /// The commit that made it; zero if that was before the database was opened.
     pub created: Csn,
-    /// Keys that running transactions are about to insert and that are not in the tree.
+    /// Keys that running transactions are about to insert and that are not in the tree, and such as they have deleted
+    /// there before they are committed.
     pending: Mutex<BTreeSet<Box<[u8]>>>,
+    /// How many keys were to leave the tree so.
+    hidden: AtomicU64,
     /// How many operations are still to be done alone.
     alone: AtomicU32,
     /// How many of those that were done alone were needed so.
@@ -43,6 +46,7 @@ impl TreeState {
             epochs: Epochs::default(),
             created,
             pending: Mutex::default(),
+            hidden: AtomicU64::new(0),
             alone: AtomicU32::new(0),
             needed: AtomicU32::new(0),
         }
@@ -79,6 +83,18 @@ impl TreeState {
         self.pending.lock().insert(key.into());
     }
 
+    /// Makes a key pending that is about to leave the tree.
+    pub fn hide(&self, key: &[u8]) {
+        self.add_pending(key);
+        self.hidden.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many keys were hidden so far. Who looks at what is pending, and then at the tree, looks again if there are
+    /// more then: one may have left the tree in between.
+    pub fn hidden(&self) -> u64 {
+        self.hidden.load(Ordering::Acquire)
+    }
+
     pub fn remove_pending(&self, key: &[u8]) {
         self.pending.lock().remove(key);
     }
@@ -99,13 +115,18 @@ impl TreeState {
 
     /// The first existing key (in the tree or pending) after `bound`, which is included or excluded.
     pub fn next_key(&self, store: &Store, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
-        // The tree last: a key becomes pending before, and stops to be pending after, it is in the tree.
-        let pending = self.pending.lock().range::<[u8], _>((bound, Bound::Unbounded)).next().cloned();
-        let stored = first_key(&self.tree, store, bound)?;
-        Ok(match (pending, stored) {
-            (Some(pending), Some(stored)) => Some(pending.min(stored)),
-            (pending, stored) => pending.or(stored),
-        })
+        loop {
+            let hidden = self.hidden();
+            // The tree last: a key becomes pending before, and stops to be pending after, it is in the tree.
+            let pending = self.pending.lock().range::<[u8], _>((bound, Bound::Unbounded)).next().cloned();
+            let stored = first_key(&self.tree, store, bound)?;
+            if self.hidden() == hidden {
+                return Ok(match (pending, stored) {
+                    (Some(pending), Some(stored)) => Some(pending.min(stored)),
+                    (pending, stored) => pending.or(stored),
+                });
+            }
+        }
     }
 }
 

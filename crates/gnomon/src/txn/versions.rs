@@ -42,8 +42,6 @@ type ByKey = BTreeMap<Box<[u8]>, Vec<Version>>;
 
 /// The CSN of a version whose transaction has none yet.
 pub(super) const PENDING: Csn = Csn(u64::MAX - 1);
-/// A snapshot that holds everything that is committed, and nothing that is pending.
-pub(super) const COMMITTED: Csn = Csn(u64::MAX - 2);
 
 /// What a commit changed of a key.
 struct Version {

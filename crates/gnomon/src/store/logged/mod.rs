@@ -168,8 +168,8 @@ pub enum Undo<'a> {
     Nothing,
     /// An operation that level 1 makes of these bytes.
     Operation(&'a [u8]),
-    /// It is itself what takes another subtransaction back.
-    Compensates(SubtxnId),
+    /// It is itself what takes other subtransactions back.
+    Compensates(&'a [SubtxnId]),
 }
 
 /// Bugs that the tests must catch.
@@ -294,10 +294,28 @@ struct State {
     /// The newest commit that is in a log, durable or not.
     logged_csn: Csn,
     /// Commits that are in no unit yet, in their order.
-    committed: Vec<(TxnId, Csn)>,
+    committed: Vec<Ordered>,
     txns: HashMap<TxnId, TxnState>,
     space: Space,
 }
+
+/// A commit, or the CSN of what a transaction has taken back.
+#[derive(Clone, Copy)]
+struct Ordered {
+    txn: TxnId,
+    csn: Csn,
+    commits: bool,
+}
+
+impl Ordered {
+    /// As the log has it.
+    fn logged(self) -> (TxnId, Csn) {
+        (if self.commits { self.txn } else { NOBODY }, self.csn)
+    }
+}
+
+/// No transaction has this number.
+const NOBODY: TxnId = TxnId(0);
 
 struct Logged {
     unit: u64,
@@ -420,6 +438,13 @@ impl LoggedStore {
         Ok(self.commit_in(&mut self.state.lock(), txn))
     }
 
+    /// Takes a CSN for what a transaction that goes on has taken back. It is in the log when a later commit is, so that
+    /// nobody builds on the keys before.
+    pub fn order_undone(&self, txn: TxnId) -> Result<Csn> {
+        let _open = self.stay_open()?;
+        Ok(self.order_in(&mut self.state.lock(), txn, false))
+    }
+
     /// Keeps the store from being closed for a moment.
     fn stay_open(&self) -> Result<RwLockReadGuard<'_, bool>> {
         self.check()?;
@@ -428,18 +453,26 @@ impl LoggedStore {
     }
 
     fn commit_in(&self, state: &mut State, txn: TxnId) -> Csn {
-        let csn = Csn(self.last_csn.fetch_add(1, Ordering::AcqRel) + 1);
+        let csn = self.order_in(state, txn, true);
         if let Some(known) = state.txns.get_mut(&txn) {
             known.ended = Some(Some(csn));
         }
         if self.writes_at_eos() {
-            // All that it did is in the log: this is what commits it.
-            let ops = self.ops();
-            record::Record::End { txn, committed: Some(csn) }.encode(|pieces| ops.append(pieces));
             state.txns.remove(&txn);
+        }
+        csn
+    }
+
+    fn order_in(&self, state: &mut State, txn: TxnId, commits: bool) -> Csn {
+        let csn = Csn(self.last_csn.fetch_add(1, Ordering::AcqRel) + 1);
+        let ordered = Ordered { txn, csn, commits };
+        if self.writes_at_eos() {
+            // All that it did is in the log: this is what commits it.
+            let (ops, (txn, csn)) = (self.ops(), ordered.logged());
+            record::Record::End { txn, committed: Some(csn) }.encode(|pieces| ops.append(pieces));
             state.logged_csn = csn;
         }
-        state.committed.push((txn, csn));
+        state.committed.push(ordered);
         csn
     }
 

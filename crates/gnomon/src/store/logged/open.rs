@@ -109,6 +109,7 @@ impl Operations {
                 self.compensations.push((undoes, subtxn));
             }
             Record::End { txn, committed } => {
+                self.id_max = self.id_max.max(txn.0);
                 self.ended.insert(txn);
                 self.committed = self.committed.max(committed.unwrap_or_default());
             }
@@ -320,6 +321,7 @@ impl LoggedStore {
         }
         // As far as the log knows pages, the file has to reach.
         file.allocate(PAGES_AT + space.end() * root.unit.bytes() as u64)?;
+        root.next_id = done.committed.keys().fold(root.next_id, |next, txn| next.max(txn.0 + 1));
         let done = Redo { csn: done.csn.max(operations.committed), ..done };
         let newest = done.newest.clone();
         let (losers, txns) = losers(&operations, &done);

@@ -8,10 +8,11 @@ use super::{
     LoggedStore, PAGES_AT, State, UnitStart,
     record::Record,
     root::Root,
+    space::MAP_SIZE,
     sphere::{After, Taken},
 };
 use crate::{
-    Result,
+    Error, Result,
     id::Lsn,
     page::{Page, pool::PoolKey},
     store::GroupCommit,
@@ -40,10 +41,19 @@ impl LoggedStore {
                 (false, None) => break,
             }
         }
-        // What is in memory must find room in the log.
-        let bytes = self.state.lock().spheres.bytes() as u64;
-        self.redo.iter().try_for_each(|log| log.ensure(bytes / self.redo.len() as u64 + LOG_SPARE_BYTES))?;
-        self.ops.as_ref().map_or(Ok(()), |ops| ops.ensure(LOG_SPARE_BYTES))
+        self.ensure_log(0, 0)
+    }
+
+    /// Sees to it that the log has room for what is in memory, and for so many bytes more of pages and of undo records.
+    ///
+    /// # Errors
+    /// [`DiskFull`](crate::Error::DiskFull).
+    pub(super) fn ensure_log(&self, more: u64, more_undo: u64) -> Result<()> {
+        let bytes = self.state.lock().spheres.bytes() as u64 + more;
+        let shared = if self.ops.is_none() { more_undo } else { 0 };
+        let each = bytes / self.redo.len() as u64 + shared + LOG_SPARE_BYTES;
+        self.redo.iter().try_for_each(|log| log.ensure(each))?;
+        self.ops.as_ref().map_or(Ok(()), |ops| ops.ensure(more_undo + LOG_SPARE_BYTES))
     }
 
     /// Writes some pages to their places that are in units before `before`, the oldest first.
@@ -154,7 +164,11 @@ impl LoggedStore {
         if !undone.is_empty() {
             self.write_spheres(undone)?;
         }
-        let mapped = self.log_maps().map_err(|error| self.poison(&error))?;
+        let mapped = match self.log_maps() {
+            // Nothing was written: the log stays as long as it is.
+            Err(Error::DiskFull) => return Err(Error::DiskFull),
+            mapped => mapped.map_err(|error| self.poison(&error))?,
+        };
         // What is being written stays, and what no map knows of.
         let before = before.min(self.state.lock().forced_unit).min(mapped);
         while self.state.lock().by_age.first().is_some_and(|(unit, _)| *unit < before) {
@@ -166,6 +180,8 @@ impl LoggedStore {
     /// Has the log know the map of pages in use, which it tells of in pieces otherwise. Returns the first unit that it
     /// does not know of.
     fn log_maps(&self) -> Result<u64> {
+        let bytes = self.state.lock().space.changed_count() as u64 * MAP_SIZE.bytes() as u64;
+        self.ensure_log(bytes, 0)?;
         let (unit, ends) = {
             let mut state = self.state.lock();
             let maps = state.space.take_changed();
@@ -277,5 +293,6 @@ impl State {
     }
 }
 
-/// So much room the logs have beyond what is known to be written to them.
-const LOG_SPARE_BYTES: u64 = 256 << 10;
+/// So much room the logs have beyond what is known to be written to them: for small subtransactions, and for those that
+/// compensate others.
+pub(super) const LOG_SPARE_BYTES: u64 = 256 << 10;

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The version of the format of files and logs.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"gnomonpl";
 /// Each copy of the root has so many bytes to itself; pages begin behind them.
 const SLOT_BYTES: u64 = 4096;
@@ -75,6 +75,9 @@ impl Root {
         }
         if half(8) > FORMAT_VERSION {
             return Err(Error::TooNew { found: half(8), known: FORMAT_VERSION });
+        }
+        if half(8) < FORMAT_VERSION {
+            return Err(Error::TooOld { found: half(8), oldest: FORMAT_VERSION });
         }
         let contents =
             [Contents::Trees, Contents::Objects].into_iter().find(|known| *known as u8 == bytes[36]);

@@ -93,6 +93,11 @@ impl Space {
         self.in_use
     }
 
+    /// How many maps have changed since they were logged.
+    pub fn changed_count(&self) -> usize {
+        self.changed.len()
+    }
+
     /// The units in use but for those of maps.
     pub fn all_in_use(&self) -> impl Iterator<Item = u64> {
         let map_units = self.units_of(MAP_SIZE);

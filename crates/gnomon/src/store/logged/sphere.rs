@@ -30,7 +30,8 @@ pub(super) enum After {
 }
 
 impl After {
-    fn bytes(&self) -> usize {
+    /// What of it is in the log, in bytes, about.
+    pub fn bytes(&self) -> usize {
         match self {
             After::Image(page) => page.size().bytes(),
             After::Freed(_) => 0,

@@ -11,6 +11,7 @@ use std::{
 
 use super::{
     LoggedStore, Strategy, Undo,
+    place::LOG_SPARE_BYTES,
     record::Record,
     sphere::{After, Ended, SphereId},
 };
@@ -97,7 +98,42 @@ impl LoggedStore {
             }
             made => made?,
         }
-        Ok(Subtxn { id: SubtxnId(self.new_id()), txn, pages: RefCell::default() })
+        Ok(self.new_subtxn(txn))
+    }
+
+    /// Begins a subtransaction that takes another one back, whatever room there is.
+    pub fn begin_compensation(&self, txn: TxnId) -> Result<Subtxn> {
+        drop(self.stay_open()?);
+        match self.make_room() {
+            Err(Error::DiskFull) => {}
+            made => made?,
+        }
+        Ok(self.new_subtxn(txn))
+    }
+
+    fn new_subtxn(&self, txn: TxnId) -> Subtxn {
+        Subtxn { id: SubtxnId(self.new_id()), txn, pages: RefCell::default() }
+    }
+
+    /// Sees to it that the log has room for a subtransaction that is larger than what is kept for small ones; takes it
+    /// back if there is none.
+    fn ensure_for(&self, subtxn: Subtxn, after: &[(u64, After)], undo: Undo<'_>) -> Result<Subtxn> {
+        let bytes: usize = after.iter().map(|(_, after)| after.bytes()).sum();
+        let undo_bytes = match undo {
+            Undo::Operation(undo) => undo.len(),
+            Undo::Nothing => 0,
+            Undo::Compensates(_) => return Ok(subtxn),
+        };
+        if (bytes + undo_bytes) as u64 <= LOG_SPARE_BYTES / 4 {
+            return Ok(subtxn);
+        }
+        match self.ensure_log(bytes as u64, undo_bytes as u64) {
+            Ok(()) => Ok(subtxn),
+            Err(error) => {
+                self.abort(subtxn)?;
+                Err(error)
+            }
+        }
     }
 
     /// Access to pages for a subtransaction.
@@ -117,8 +153,9 @@ impl LoggedStore {
         if !subtxn.has_changed() {
             return Ok(());
         }
-        let open = self.stay_open()?;
         let after = self.after(&subtxn)?;
+        let subtxn = self.ensure_for(subtxn, &after, undo)?;
+        let open = self.stay_open()?;
         let mut state = self.state.lock();
         let sphere = self.end_in(&mut state, subtxn, after, undo);
         drop(state);
@@ -134,8 +171,9 @@ impl LoggedStore {
             self.end(subtxn, Undo::Nothing)?;
             return self.commit(txn);
         }
-        let _open = self.stay_open()?;
         let after = self.after(&subtxn)?;
+        let subtxn = self.ensure_for(subtxn, &after, Undo::Nothing)?;
+        let _open = self.stay_open()?;
         let mut state = self.state.lock();
         if subtxn.has_changed() {
             self.end_in(&mut state, subtxn, after, Undo::Nothing);
@@ -187,13 +225,15 @@ impl LoggedStore {
 
     /// Writes what takes a subtransaction back to the log of operations, in memory. Returns where it ends there.
     fn log_undo(&self, state: &mut super::State, txn: TxnId, subtxn: SubtxnId, undo: Undo<'_>) -> Lsn {
-        let record = match undo {
-            Undo::Nothing => None,
-            Undo::Operation(undo) => Some(Record::Undo { txn, subtxn, undo }),
-            Undo::Compensates(undoes) => Some(Record::Compensation { txn, subtxn, undoes }),
-        };
         let ops = self.ops();
-        let at = record.map(|record| record.encode(|pieces| ops.append(pieces)));
+        let append = |record: Record<'_>| record.encode(|pieces| ops.append(pieces));
+        let at = match undo {
+            Undo::Nothing => None,
+            Undo::Operation(undo) => Some(append(Record::Undo { txn, subtxn, undo })),
+            Undo::Compensates(all) => {
+                all.iter().map(|undoes| append(Record::Compensation { txn, subtxn, undoes: *undoes })).min()
+            }
+        };
         state.txns.entry(txn).or_default().note_end(at);
         ops.end()
     }

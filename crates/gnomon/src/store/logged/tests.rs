@@ -293,7 +293,7 @@ impl World {
         }
         let undo = match self.store.planted {
             Some(PlantedBug::CompensationUnrecorded) => Undo::Nothing,
-            _ => Undo::Compensates(id),
+            _ => Undo::Compensates(&[id]),
         };
         self.store.end(subtxn, undo)?;
         owner.release_since(mark);

@@ -54,11 +54,30 @@ impl LoggedStore {
         &self,
         txn: TxnId,
         owner: &mut LockOwner,
+        body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
+    ) -> Result<(Subtxn, R)> {
+        self.attempt(|| self.begin_subtxn(txn), owner, body).inspect_err(|_| owner.release_all())
+    }
+
+    /// The same, to take another subtransaction back.
+    pub fn change_trees_back<R>(
+        &self,
+        txn: TxnId,
+        owner: &mut LockOwner,
+        body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
+    ) -> Result<(Subtxn, R)> {
+        self.attempt(|| self.begin_compensation(txn), owner, body).inspect_err(|_| owner.release_all())
+    }
+
+    fn attempt<R>(
+        &self,
+        begin: impl Fn() -> Result<Subtxn>,
+        owner: &mut LockOwner,
         mut body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
     ) -> Result<(Subtxn, R)> {
         let panicked = StopOnPanic(self);
         let changed = loop {
-            let subtxn = self.begin_subtxn(txn)?;
+            let subtxn = begin()?;
             let (result, wanted) = {
                 let owner = RefCell::new(&mut *owner);
                 let access = TreeAccess { store: self, subtxn: &subtxn, owner, wanted: Cell::new(None) };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 #[cfg(test)]
 use super::PlantedBug;
 use super::{
-    Logged, LoggedStore, State, Strategy, UnitStart,
+    Logged, LoggedStore, Ordered, State, Strategy, UnitStart,
     record::{PageImage, Record, UnitPart},
     sphere::{After, SphereId, Taken},
 };
@@ -27,7 +27,7 @@ impl LoggedStore {
                 state.committed.clear();
                 (last, self.ops().end())
             };
-            let Some((_, csn)) = last else { return Ok(self.durable_csn()) };
+            let Some(Ordered { csn, .. }) = last else { return Ok(self.durable_csn()) };
             self.ops().force(end)?;
             return Ok(csn);
         }
@@ -65,7 +65,7 @@ impl LoggedStore {
             let mut state = self.state.lock();
             let mut spheres = choose(&state);
             let committed = if self.writes_at_eos() { Vec::new() } else { state.committed.clone() };
-            spheres.extend(committed.iter().flat_map(|(txn, _)| state.spheres.of_txn(*txn)));
+            spheres.extend(committed.iter().flat_map(|ordered| state.spheres.of_txn(ordered.txn)));
             if spheres.is_empty() && committed.is_empty() {
                 // Somebody else may be writing it at this moment.
                 let ends: Vec<Lsn> = self.redo.iter().map(|log| log.end()).collect();
@@ -75,7 +75,8 @@ impl LoggedStore {
             }
             if let Some(ops) = &self.ops {
                 // What of it belongs to others must be theirs to undo. What commits with it needs no undo.
-                let commits = committed.iter().map(|(txn, _)| *txn).collect();
+                let commits = committed.iter().filter(|ordered| ordered.commits).map(|ordered| ordered.txn);
+                let commits = commits.collect();
                 let needed = state.spheres.undo_end(&spheres, &commits);
                 #[cfg(test)]
                 let needed = if self.has_planted(PlantedBug::UndoNotForced) { Lsn(0) } else { needed };
@@ -91,6 +92,7 @@ impl LoggedStore {
                 }
             }
             state.committed.drain(..committed.len());
+            let committed: Vec<(TxnId, Csn)> = committed.into_iter().map(Ordered::logged).collect();
             let taken = state.spheres.take(&spheres);
             #[cfg(test)]
             if self.has_planted(PlantedBug::EosEarly) && taken.pages.len() > 1 {
@@ -231,7 +233,7 @@ impl LoggedStore {
             .filter(|(_, txn)| txn.unwritten == 0 && (txn.last_unit < forced || txn.last_unit == 0))
             .filter_map(|(id, txn)| txn.ended.map(|committed| (*id, committed)))
             .filter(|(id, committed)| {
-                committed.is_none() || !state.committed.iter().any(|(txn, _)| txn == id)
+                committed.is_none() || !state.committed.iter().any(|ordered| ordered.txn == *id)
             })
             .collect();
         for (txn, committed) in ended {
