@@ -9,7 +9,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 
 use super::*;
 use crate::{
-    Csn, Error, Result, TreeId,
+    Csn, Error, LogShape, Result, TreeId,
     disk::SimDisk,
     store::{Store, shadow::PlantedRace},
     sync::{
@@ -35,8 +35,11 @@ fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
     open_with(disk, options, race)
 }
 
+/// Segments that are filled with zeros in few steps.
+const LOGS: LogShape = LogShape { redo_files: 1, shared: true, segment_bytes: 64 << 10 };
+
 fn open_with(disk: &SimDisk, options: Options, race: Option<PlantedRace>) -> Database {
-    Database::open_store(disk.into(), options, database::Access::Write, |store| {
+    Database::open_store(disk.into(), Options { logs: LOGS, ..options }, database::Access::Write, |store| {
         if let Store::Shadow(_) = store {
             let store = store.shadow_mut();
             store.dirty_bytes_max = 4096;

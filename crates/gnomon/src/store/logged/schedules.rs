@@ -167,7 +167,7 @@ impl World {
             if gives_up {
                 for (id, pages) in done.iter().rev() {
                     let ids: Vec<PageId> = pages.iter().map(|page| self.ids[*page]).collect();
-                    operate(&self.store, txn, &mut owner, &ids, number, -1, Undo::Compensates(*id))?;
+                    operate(&self.store, txn, &mut owner, &ids, number, -1, Undo::Compensates(&[*id]))?;
                 }
                 self.store.end_undone(txn);
                 return Ok(());
@@ -202,7 +202,8 @@ impl World {
                 let undo = store.undo_record(loser, index).unwrap();
                 let (number, pages) = undo.split_last().unwrap();
                 let ids: Vec<PageId> = pages.iter().map(|page| self.ids[usize::from(*page)]).collect();
-                let compensates = Undo::Compensates(*id);
+                let undoes = [*id];
+                let compensates = Undo::Compensates(&undoes);
                 operate(&store, loser.txn, &mut owner, &ids, usize::from(*number), -1, compensates).unwrap();
             }
             store.end_undone(loser.txn);

@@ -24,7 +24,7 @@ use crate::{
         pool::{PoolKey, ReadLatch, WriteLatch},
     },
     store::{GroupCommit, PageGuard, PageRead, PageWrite},
-    sync::{Arc, atomic::Ordering, thread},
+    sync::{Arc, atomic::Ordering},
 };
 
 /// A subtransaction that has not ended: what it has changed and read. It must come to its end by
@@ -320,8 +320,9 @@ impl LoggedStore {
                 match pin.try_write() {
                     Some(latch) => latches.push((latch, before)),
                     None => {
+                        // Until it is free, without any in hand.
                         drop(latches);
-                        thread::yield_now();
+                        drop(self.pool.get(PoolKey { level: 0, index: page }).and_then(|pin| pin.write()));
                         continue 'again;
                     }
                 }

@@ -21,13 +21,11 @@ impl LoggedStore {
     /// Makes the commits durable that are not, as one unit. Returns the newest durable one.
     pub(super) fn write_commits(&self) -> Result<Csn> {
         if self.strategy == Strategy::TwoLevel {
-            let (last, end) = {
+            let (csn, end) = {
                 let mut state = self.state.lock();
-                let last = state.committed.last().copied();
                 state.committed.clear();
-                (last, self.ops().end())
+                (state.logged_csn, self.ops().end())
             };
-            let Some(Ordered { csn, .. }) = last else { return Ok(self.durable_csn()) };
             self.ops().force(end)?;
             return Ok(csn);
         }
