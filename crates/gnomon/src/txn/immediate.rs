@@ -1,12 +1,13 @@
 //! Immediate updates: how transactions change trees in a database that recovers by a log of pages (Hasse and Weikum: A
 //! Performance Evaluation of Multi-Level Transaction Management, 1991, section 2).
 //!
-//! With two levels, keys are changed in their trees when an operation ends, by a subtransaction of the store. An operation
-//! is a statement, or a part of it if that is long ([`CHANGED_TOGETHER`]); whoever makes no statements has all of his
-//! transaction be one. Within it nobody could tell, since a transaction sees its write set. Until the transaction ends, the lock on the key keeps others from changing it, and its version
-//! ([`versions`](super::versions)) shows readers what is committed. What a subtransaction did is taken back by one that
-//! does the reverse, whatever others have made of the same pages since: when the transaction is undone, when it goes
-//! back to a savepoint, and for all that were running when the database stopped.
+//! With two levels, keys are changed in their trees when an operation ends, by a subtransaction of the store. An
+//! operation is a statement, or a part of it if that is long ([`CHANGED_TOGETHER`]); whoever makes no statements has
+//! all of his transaction be one. Within it nobody could tell, since a transaction sees its write set. Until the
+//! transaction ends, the lock on the key keeps others from changing it, and its version ([`versions`](super::versions))
+//! shows readers what is committed. What a subtransaction did is taken back by one that does the reverse, whatever
+//! others have made of the same pages since: when the transaction is undone, when it goes back to a savepoint, and for
+//! all that were running when the database stopped.
 //!
 //! What waits for the commit:
 //!

@@ -16,7 +16,8 @@
 //! If locks are what takes the memory and nothing is written, the tree is locked shared, and that is all.
 //!
 //! Where a log of pages recovers, there are no private pages: the tree is locked as a whole, and what the transaction
-//! has changed is bounded by [`Options::write_bytes_max`](crate::Options::write_bytes_max).
+//! has changed is bounded by [`Options::write_bytes_max`](crate::Options::write_bytes_max), since undo records and
+//! versions of it are in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 

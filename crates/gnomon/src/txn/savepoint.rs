@@ -2,7 +2,7 @@
 //!
 //! Promises: after going back, the transaction reads and writes as if it had done nothing since; the claims and locks
 //! taken since are given back, so that others need not wait for what was undone. What it saw under SERIALIZABLE stays
-//! as it saw it. A savepoint costs nothing but its marks.
+//! as it saw it. A savepoint costs nothing but its marks; going back takes back what has reached the trees.
 
 use super::{
     database::{KEYS, TREES},

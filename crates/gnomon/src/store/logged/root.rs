@@ -3,9 +3,10 @@
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the root (8), database
 //! (8), code of the smallest page's size (1), strategy (1), files of the log of pages (1), whether both levels share a
-//! log (1), what level 1 keeps in the store (1), 3 bytes of zeros, bytes of a segment (8), first unit that is needed (8), next number of a transaction or
-//! subtransaction (8), last commit before that unit (8), beginning of the log of operations (8), beginnings of the files
-//! of the log of pages (8 each, 16 of them); the checksum (crc32c) of all that in the last 4 bytes.
+//! log (1), what level 1 keeps in the store (1), 3 bytes of zeros, bytes of a segment (8), first unit that is needed
+//! (8), next number of a transaction or subtransaction (8), last commit before that unit (8), beginning of the log of
+//! operations (8), beginnings of the files of the log of pages (8 each, 16 of them); the checksum (crc32c) of all that
+//! in the last 4 bytes.
 
 use super::{Contents, LogShape, Strategy};
 use crate::{
