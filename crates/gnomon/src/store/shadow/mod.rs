@@ -490,7 +490,8 @@ impl ShadowStore {
                 member.file.write_at(from * unit, &vec![0; bytes as usize])?;
                 self.counters.zeroed_pages.add(to - from);
             }
-            Ok(())
+            // The roots on the other disks tell of it, too, and may be durable before this one is synced.
+            if self.disks.present().len() > 1 { member.file.sync() } else { Ok(()) }
         };
         match grow() {
             Ok(()) => {}
