@@ -199,13 +199,7 @@ impl ObjectDatabase {
         options: ObjectOptions,
         prepare: impl FnOnce(&mut LoggedStore),
     ) -> Result<ObjectDatabase> {
-        let unit = PageSize::from_bytes(options.page_bytes_min).filter(|unit| *unit <= PageSize::DEFAULT);
-        let Some(unit) = unit else {
-            let bytes = options.page_bytes_min;
-            return Err(Error::BadOption(format!(
-                "page_bytes_min is {bytes}: give it 512, 1024, 2048 or 4096"
-            )));
-        };
+        let unit = PageSize::smallest(options.page_bytes_min)?;
         let Some(disk) = disks.disks().next().cloned() else {
             return Err(Error::BadOption("a database of objects has one disk".into()));
         };

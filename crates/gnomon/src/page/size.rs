@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{HEADER_BYTES, SUM_BYTES};
-use crate::disk::SECTOR_BYTES;
+use crate::{Error, Result, disk::SECTOR_BYTES};
 
 /// The size of a page: a power of two from 512 bytes to 1 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,14 @@ impl PageSize {
             Some(bytes) => PageSize::from_bytes(bytes),
             None => None,
         }
+    }
+
+    /// The size of the smallest page of a database, as an option gives it in bytes: at most the default one, which a
+    /// store keeps its own in.
+    pub(crate) fn smallest(bytes: usize) -> Result<PageSize> {
+        PageSize::from_bytes(bytes).filter(|size| *size <= PageSize::DEFAULT).ok_or_else(|| {
+            Error::BadOption(format!("page_bytes_min is {bytes}: give it 512, 1024, 2048 or 4096"))
+        })
     }
 
     /// All sizes, from the smallest on.

@@ -385,28 +385,29 @@ impl Transaction {
             go_back(&mut self.writes);
             return Ok(());
         };
-        // What the write set still says of a key that is taken back was not in its tree before, perhaps.
-        let waiting = std::mem::take(&mut self.immediate.waiting);
         let keys_of = |done: &[Done]| -> BTreeSet<(TreeId, Box<[u8]>)> {
             done.iter().flat_map(|done| &done.undo).map(|step| (step.tree, step.key.clone())).collect()
         };
-        let taken_back = keys_of(self.immediate.done.get(mark..).unwrap_or_default());
+        let mut touched = keys_of(self.immediate.done.get(mark..).unwrap_or_default());
+        // Those that could not be changed have a version, perhaps.
+        touched.extend(std::mem::take(&mut self.immediate.waiting).into_keys());
         let id = self.id();
         self.immediate.undo_to(&inner, logged, id, mark)?;
         go_back(&mut self.writes);
-        for (tree, key) in waiting.into_keys().chain(taken_back.iter().cloned()) {
-            if matches!(self.writes.get(tree, &key), Some(Write::Put(_) | Write::Delete)) {
-                self.immediate.waiting.insert((tree, key), inner.tree(tree)?);
+        // What the write set still says of such a key was not in its tree before, perhaps.
+        for (tree, key) in &touched {
+            if matches!(self.writes.get(*tree, key), Some(Write::Put(_) | Write::Delete)) {
+                self.immediate.waiting.insert((*tree, key.clone()), inner.tree(*tree)?);
             }
         }
-        if taken_back.is_empty() {
+        if touched.is_empty() {
             return Ok(());
         }
         let Immediate { done, waiting, changed, .. } = &mut self.immediate;
         let left = keys_of(done);
         let mut undone = changed.take(|tree, key| {
             let key = (tree, Box::from(key));
-            taken_back.contains(&key) && !left.contains(&key) && !waiting.contains_key(&key)
+            touched.contains(&key) && !left.contains(&key) && !waiting.contains_key(&key)
         });
         if undone.keys.is_empty() {
             return Ok(());

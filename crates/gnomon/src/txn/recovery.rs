@@ -105,11 +105,7 @@ pub(super) fn open(
     clock: &Arc<dyn Clock>,
     prepare: impl FnOnce(&mut Store),
 ) -> Result<Opened> {
-    let unit = PageSize::from_bytes(options.page_bytes_min).filter(|unit| *unit <= PageSize::DEFAULT);
-    let Some(unit) = unit else {
-        let detail = format!("page_bytes_min is {}: give it 512, 1024, 2048 or 4096", options.page_bytes_min);
-        return Err(Error::BadOption(detail));
-    };
+    let unit = PageSize::smallest(options.page_bytes_min)?;
     let read_only = access == Access::Read;
     // Not on some of its disks only.
     let create = (options.create && !read_only && disks.missing().is_empty()).then(identity);

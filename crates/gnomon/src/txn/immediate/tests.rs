@@ -253,6 +253,29 @@ fn a_full_disk_fails_one_transaction_and_nothing_is_lost() {
     }
 }
 
+/// Its transaction has met a full disk, gone back to its savepoint, and goes on.
+#[test]
+fn others_change_a_key_after_a_full_disk() {
+    for strategy in TWO_LEVELS {
+        let disk = SimDisk::new(1);
+        let (db, [tree, _]) = world(&disk, strategy, None);
+        disk.full_after(Some(1 << 20));
+        let mut txn = begin(&db);
+        let savepoint = txn.savepoint();
+        txn.put(tree, b"both", b"vain").unwrap();
+        let full = txn.put(tree, b"large", &vec![1; 6 << 20]);
+        assert!(matches!(full, Err(Error::DiskFull)), "{}: {full:?}", strategy.name());
+        txn.rollback_to(savepoint).unwrap();
+        disk.full_after(None);
+        let mut other = begin(&db);
+        put(&mut other, tree, b"both", b"after");
+        other.commit().unwrap();
+        assert_eq!(get(&db, tree, b"both").unwrap(), b"after", "{}", strategy.name());
+        txn.commit().unwrap();
+        assert_eq!(get(&db, tree, b"both").unwrap(), b"after", "{}", strategy.name());
+    }
+}
+
 #[test]
 fn a_full_disk_fails_a_large_value() {
     for strategy in Strategy::ALL {
