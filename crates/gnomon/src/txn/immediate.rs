@@ -39,7 +39,7 @@ use crate::{
     access::{Change, Tree},
     id::SubtxnId,
     lock::LockOwner,
-    store::logged::{LoggedStore, Loser, Strategy, Subtxn, TreeAccess, Undo},
+    store::logged::{LoggedStore, Loser, Strategy, TreeAccess, TreeSubtxn, Undo},
     sync::{Arc, MutexGuard},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,8 +159,8 @@ impl Immediate {
         let id = subtxn.id();
         self.has_run = true;
         let ended = match undo.is_empty() {
-            true => logged.end(subtxn, Undo::Nothing),
-            false => logged.end(subtxn, Undo::Operation(&undo::encode(&undo))),
+            true => logged.end_trees(subtxn, Undo::Nothing),
+            false => logged.end_trees(subtxn, Undo::Operation(&undo::encode(&undo))),
         };
         locks.release_all();
         ended?;
@@ -276,7 +276,7 @@ fn compensate(
     let unrecorded = logged.planted == Some(PlantedBug::CompensationUnrecorded);
     #[cfg(not(test))]
     let unrecorded = false;
-    let ended = logged.end(subtxn, if unrecorded { Undo::Nothing } else { Undo::Compensates(&undoes) });
+    let ended = logged.end_trees(subtxn, if unrecorded { Undo::Nothing } else { Undo::Compensates(&undoes) });
     page_locks.release_all();
     ended
 }
@@ -299,7 +299,7 @@ pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
 pub(super) fn create_directory(logged: &LoggedStore, page_locks: &mut LockOwner) -> Result<Directory> {
     let txn = page_locks.txn();
     let (subtxn, directory) = logged.change_trees(txn, page_locks, |pages| Directory::create(pages))?;
-    logged.commit_whole(subtxn)?;
+    logged.commit_trees(subtxn)?;
     page_locks.release_all();
     Ok(directory)
 }
@@ -322,7 +322,7 @@ pub(super) fn reclaim(inner: &Arc<Inner>, logged: &LoggedStore, pages_max: usize
         }
         Ok(all)
     })?;
-    Changed::default().settle(inner, || logged.commit_whole(subtxn), false)?;
+    Changed::default().settle(inner, || logged.commit_trees(subtxn), false)?;
     if all {
         inner.unfinished.lock().remove(&id);
     }
@@ -501,7 +501,7 @@ pub(super) fn commit(
     });
     let committed = commit.run(immediate, &pieces).and_then(|whole| {
         let take = || match whole {
-            Some(whole) => logged.commit_whole(whole),
+            Some(whole) => logged.commit_trees(whole),
             None => logged.commit(txn),
         };
         // With their keys locked, and those of a new tree unknown.
@@ -601,7 +601,7 @@ fn lock_appliers<'a>(inner: &'a Inner, pieces: &[Piece<'_>]) -> Vec<MutexGuard<'
 
 impl Commit<'_> {
     /// Does the pieces: with two levels by subtransactions, with one level by one, which is returned.
-    fn run(&mut self, immediate: &mut Immediate, pieces: &[Piece<'_>]) -> Result<Option<Subtxn>> {
+    fn run(&mut self, immediate: &mut Immediate, pieces: &[Piece<'_>]) -> Result<Option<TreeSubtxn>> {
         let (inner, logged, txn) = (self.inner, self.logged, self.txn);
         if inner.changes_at_once().is_some() {
             let is_key = |piece: &&Piece<'_>| matches!(piece, Piece::Key(..) | Piece::Calls(..));

@@ -95,7 +95,7 @@ pub use root::LOG_FILES_MAX;
 pub use subtxn::{PageAccess, Subtxn};
 #[cfg(all(test, not(shuttle)))]
 pub(crate) use tests::{LogEntry, log_entries};
-pub use trees::TreeAccess;
+pub use trees::{TreeAccess, TreeSubtxn};
 
 /// The file of pages.
 pub const FILE: &str = "logged-pages";
@@ -188,6 +188,8 @@ pub(crate) enum PlantedBug {
     Stolen,
     /// The beginning of the log is given up before the pages that it has are in their places for certain.
     PlacesUnsynced,
+    /// A page is changed under its latch alone that an incomplete subtransaction has changed.
+    LightUnchecked,
 }
 
 /// A store of pages that are written in place behind a log.

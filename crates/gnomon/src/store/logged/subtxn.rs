@@ -14,6 +14,7 @@ use super::{
     place::LOG_SPARE_BYTES,
     record::Record,
     sphere::{After, Ended, SphereId},
+    trees::Light,
 };
 use crate::{
     Csn, Error, PageId, Result, TxnId,
@@ -195,7 +196,7 @@ impl LoggedStore {
         Ok(after)
     }
 
-    fn end_in(
+    pub(super) fn end_in(
         &self,
         state: &mut super::State,
         subtxn: Subtxn,
@@ -251,7 +252,7 @@ impl LoggedStore {
     pub(super) fn latch_for<'a>(&'a self, subtxn: &'a Subtxn, id: PageId) -> Result<ChangedPage<'a>> {
         loop {
             if let Some(latch) = self.data(id)?.write() {
-                return Ok(ChangedPage { store: self, subtxn, latch });
+                return Ok(ChangedPage { store: self, subtxn, latch: Some(latch), keeper: None });
             }
         }
     }
@@ -273,15 +274,27 @@ impl LoggedStore {
         let pin = self.pool.put(PoolKey { level: 0, index: page }, Arc::new(Page::sized(kind, size)));
         let latch = pin.write().expect("it has just got an image");
         subtxn.note_change(self, &latch, true);
-        Ok(ChangedPage { store: self, subtxn, latch })
+        Ok(ChangedPage { store: self, subtxn, latch: Some(latch), keeper: None })
     }
 
     /// Gives back a page that a subtransaction has latched.
     pub(super) fn free_for(&self, subtxn: &Subtxn, guard: ChangedPage<'_>) {
-        subtxn.note_change(self, &guard.latch, false);
-        let page = guard.latch.frame().key.index;
+        subtxn.note_change(self, guard.latch(), false);
+        let page = guard.id().0;
         if let Some(changed) = subtxn.pages.borrow_mut().changed.get_mut(&page) {
             changed.freed = true;
+        }
+    }
+
+    /// Takes back what a subtransaction has done to its only page, which nobody has seen since it is latched.
+    pub(super) fn abort_latched(&self, subtxn: Subtxn, latch: &mut WriteLatch) {
+        for (page, changed) in subtxn.pages.into_inner().changed {
+            if let Some(before) = changed.before {
+                latch.restore(before);
+            }
+            let mut state = self.state.lock();
+            state.active.remove(&page);
+            self.settle_frame(&state, page);
         }
     }
 
@@ -374,25 +387,42 @@ impl<'a> PageWrite for PageAccess<'a> {
 pub struct ChangedPage<'a> {
     store: &'a LoggedStore,
     subtxn: &'a Subtxn,
-    latch: WriteLatch,
+    /// None when it is dropped.
+    latch: Option<WriteLatch>,
+    /// Gets the latch then, and the page is not locked.
+    pub(super) keeper: Option<&'a RefCell<Light>>,
+}
+
+impl ChangedPage<'_> {
+    fn latch(&self) -> &WriteLatch {
+        self.latch.as_ref().expect("it has one until it is dropped")
+    }
+}
+
+impl Drop for ChangedPage<'_> {
+    fn drop(&mut self) {
+        if let (Some(keeper), Some(latch)) = (self.keeper, self.latch.take()) {
+            keeper.borrow_mut().keep(latch);
+        }
+    }
 }
 
 impl std::ops::Deref for ChangedPage<'_> {
     type Target = Page;
     fn deref(&self) -> &Page {
-        self.latch.page()
+        self.latch().page()
     }
 }
 
 impl std::ops::DerefMut for ChangedPage<'_> {
     fn deref_mut(&mut self) -> &mut Page {
-        self.subtxn.note_change(self.store, &self.latch, false);
-        self.latch.page_mut()
+        self.subtxn.note_change(self.store, self.latch(), false);
+        self.latch.as_mut().expect("it has one until it is dropped").page_mut()
     }
 }
 
 impl PageGuard for ChangedPage<'_> {
     fn id(&self) -> PageId {
-        PageId(self.latch.frame().key.index)
+        PageId(self.latch().frame().key.index)
     }
 }

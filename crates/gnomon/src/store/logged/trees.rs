@@ -6,6 +6,10 @@
 //! are released, the page is waited for with nothing in hand, and the subtransaction begins again from the root of its
 //! tree.
 //!
+//! A subtransaction of which a single page is all, as when a key is changed and its leaf has room, is light: it keeps
+//! the latch of that page until it has ended, so nobody ever finds it incomplete and no lock is needed. When it turns
+//! to another page, it locks the first one as well and lets go of the latch.
+//!
 //! Going down a tree takes no locks and merges no spheres, though it may pass pages that an incomplete subtransaction
 //! has changed: whatever becomes of that, keys move only between pages that it has locked, so a page that is not locked
 //! covers the same keys before and after it. Nor does it matter to the log: a page that is reached through a new parent
@@ -14,18 +18,70 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::{LoggedStore, Subtxn, subtxn::ChangedPage};
-use crate::{
-    Error, PageId, Result, TxnId,
-    lock::{LockName, LockOwner, WaitOptions, key_mode},
-    page::{PageKind, PageSize, pool::ReadLatch},
-    store::{PageRead, PageWrite},
+#[cfg(test)]
+use super::PlantedBug;
+use super::{
+    LoggedStore, Strategy, Subtxn, Undo, place::LOG_SPARE_BYTES, sphere::After, subtxn::ChangedPage,
 };
+use crate::{
+    Csn, Error, PageId, Result, TxnId,
+    id::SubtxnId,
+    lock::{LockName, LockOwner, WaitOptions, key_mode},
+    page::{
+        PageKind, PageSize,
+        pool::{ReadLatch, WriteLatch},
+    },
+    store::{GroupCommit, PageRead, PageWrite},
+    sync::Arc,
+};
+
+/// A single page that is not larger can be changed under its latch alone: the log has room for it.
+const LIGHT_PAGE_BYTES_MAX: usize = 16 << 10;
+const _: () = assert!(2 * LIGHT_PAGE_BYTES_MAX as u64 <= LOG_SPARE_BYTES / 4);
+
+/// A subtransaction on trees that has not ended. It must come to its end by [`LoggedStore::end_trees`] or
+/// [`LoggedStore::commit_trees`].
+#[must_use]
+pub struct TreeSubtxn {
+    subtxn: Subtxn,
+    light: RefCell<Light>,
+}
+
+/// How far a subtransaction gets with the latch of a single page in the place of page locks.
+#[derive(Default)]
+pub(super) enum Light {
+    /// It has used no page.
+    Fresh,
+    /// It has this page latched and not locked.
+    Used(PageId),
+    /// The same, and nobody uses it at the moment.
+    Kept(WriteLatch),
+    /// Its pages are locked.
+    #[default]
+    Over,
+}
+
+impl TreeSubtxn {
+    /// Its number.
+    pub fn id(&self) -> SubtxnId {
+        self.subtxn.id()
+    }
+}
+
+impl Light {
+    /// Keeps the latch of a page that is not used any more, unless the page was locked meanwhile.
+    pub fn keep(&mut self, latch: WriteLatch) {
+        if let Light::Used(_) = self {
+            *self = Light::Kept(latch);
+        }
+    }
+}
 
 /// Reads and changes the pages of trees for a subtransaction.
 pub struct TreeAccess<'a> {
     store: &'a LoggedStore,
     subtxn: &'a Subtxn,
+    light: &'a RefCell<Light>,
     owner: RefCell<&'a mut LockOwner>,
     /// The page whose lock was not free.
     wanted: Cell<Option<PageId>>,
@@ -36,7 +92,6 @@ struct StopOnPanic<'a>(&'a LoggedStore);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        use crate::store::GroupCommit as _;
         if std::thread::panicking() {
             self.0.poison(&Error::Poisoned("a panic in a subtransaction".into()));
         }
@@ -55,7 +110,7 @@ impl LoggedStore {
         txn: TxnId,
         owner: &mut LockOwner,
         body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
-    ) -> Result<(Subtxn, R)> {
+    ) -> Result<(TreeSubtxn, R)> {
         self.attempt(|| self.begin_subtxn(txn), owner, body).inspect_err(|_| owner.release_all())
     }
 
@@ -65,7 +120,7 @@ impl LoggedStore {
         txn: TxnId,
         owner: &mut LockOwner,
         body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
-    ) -> Result<(Subtxn, R)> {
+    ) -> Result<(TreeSubtxn, R)> {
         self.attempt(|| self.begin_compensation(txn), owner, body).inspect_err(|_| owner.release_all())
     }
 
@@ -74,20 +129,23 @@ impl LoggedStore {
         begin: impl Fn() -> Result<Subtxn>,
         owner: &mut LockOwner,
         mut body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
-    ) -> Result<(Subtxn, R)> {
+    ) -> Result<(TreeSubtxn, R)> {
         let panicked = StopOnPanic(self);
+        // With one level it may be long until it ends.
+        let mut light = if self.strategy == Strategy::SingleLevel { Light::Over } else { Light::Fresh };
         let changed = loop {
-            let subtxn = begin()?;
+            let trees = TreeSubtxn { subtxn: begin()?, light: RefCell::new(std::mem::take(&mut light)) };
             let (result, wanted) = {
+                let (subtxn, light) = (&trees.subtxn, &trees.light);
                 let owner = RefCell::new(&mut *owner);
-                let access = TreeAccess { store: self, subtxn: &subtxn, owner, wanted: Cell::new(None) };
+                let access = TreeAccess { store: self, subtxn, light, owner, wanted: Cell::new(None) };
                 let result = body(&access);
                 (result, access.wanted.get())
             };
             match (result, wanted) {
-                (Ok(result), None) => break Ok((subtxn, result)),
+                (Ok(result), None) => break Ok((trees, result)),
                 (result, wanted) => {
-                    self.abort(subtxn)?;
+                    self.abort_trees(trees)?;
                     owner.release_all();
                     match (wanted, result) {
                         (Some(page), _) => self.wait_for_page(owner, page)?,
@@ -99,6 +157,73 @@ impl LoggedStore {
         };
         drop(panicked);
         changed
+    }
+
+    /// Ends a subtransaction (EOS), as [`LoggedStore::end`] does.
+    pub fn end_trees(&self, trees: TreeSubtxn, undo: Undo<'_>) -> Result<()> {
+        match trees.light.into_inner() {
+            Light::Kept(latch) if trees.subtxn.has_changed() => self.end_light(trees.subtxn, latch, undo),
+            _ => self.end(trees.subtxn, undo),
+        }
+    }
+
+    /// Ends the subtransaction that is a transaction, as [`LoggedStore::commit_whole`] does.
+    pub fn commit_trees(&self, trees: TreeSubtxn) -> Result<Csn> {
+        if self.strategy == Strategy::SingleLevel {
+            return self.commit_whole(trees.subtxn);
+        }
+        let txn = trees.subtxn.txn;
+        self.end_trees(trees, Undo::Nothing)?;
+        self.commit(txn)
+    }
+
+    fn abort_trees(&self, trees: TreeSubtxn) -> Result<()> {
+        match trees.light.into_inner() {
+            Light::Kept(mut latch) => self.abort_latched(trees.subtxn, &mut latch),
+            _ => self.abort(trees.subtxn)?,
+        }
+        Ok(())
+    }
+
+    /// Ends a subtransaction of which the only page is latched. Larger pages than the log has room for anyway are locked
+    /// before they come here.
+    fn end_light(&self, subtxn: Subtxn, mut latch: WriteLatch, undo: Undo<'_>) -> Result<()> {
+        // Who closes the store may need the latch.
+        let open = match self.closed.try_read() {
+            Some(closed) if !*closed => closed,
+            _ => {
+                self.abort_latched(subtxn, &mut latch);
+                return Err(Error::Closed);
+            }
+        };
+        let page = latch.frame().key.index;
+        let after = vec![(page, After::Image(Arc::clone(latch.page())))];
+        let mut state = self.state.lock();
+        let sphere = self.end_in(&mut state, subtxn, after, undo);
+        drop(state);
+        drop((latch, open));
+        if self.writes_at_eos() { self.write_spheres([sphere].into()) } else { Ok(()) }
+    }
+
+    /// Latches the first page of a subtransaction, without a lock; none if another one has changed it and has not
+    /// ended.
+    fn latch_light<'a>(
+        &'a self,
+        subtxn: &'a Subtxn,
+        light: &'a RefCell<Light>,
+        id: PageId,
+    ) -> Result<Option<ChangedPage<'a>>> {
+        let mut page = self.latch_for(subtxn, id)?;
+        // Who is about to change it needs the latch.
+        let is_changed = self.state.lock().active.contains_key(&id.0);
+        #[cfg(test)]
+        let is_changed = is_changed && !self.has_planted(PlantedBug::LightUnchecked);
+        if is_changed || page.size().bytes() > LIGHT_PAGE_BYTES_MAX {
+            return Ok(None);
+        }
+        light.replace(Light::Used(id));
+        page.keeper = Some(light);
+        Ok(Some(page))
     }
 
     /// Waits for the lock of a page. Whoever waits so holds nothing that others wait for but locks of level 1, and
@@ -120,10 +245,27 @@ impl TreeAccess<'_> {
     }
 }
 
+impl TreeAccess<'_> {
+    /// Locks pages from here on, with the one that was not.
+    fn lock_first(&self) -> Result<()> {
+        let light = self.light.take();
+        let locked = match &light {
+            Light::Fresh | Light::Over => return Ok(()),
+            Light::Used(page) => self.lock(*page),
+            Light::Kept(latch) => self.lock(PageId(latch.frame().key.index)),
+        };
+        // It is latched still, so that it can be taken back without a lock.
+        locked.inspect_err(|_| drop(self.light.replace(light)))
+    }
+}
+
 impl PageRead for TreeAccess<'_> {
     type ReadGuard = ReadLatch;
 
     fn read(&self, id: PageId) -> Result<ReadLatch> {
+        if !matches!(*self.light.borrow(), Light::Fresh) {
+            self.lock_first()?;
+        }
         self.store.read(id)
     }
 }
@@ -132,15 +274,23 @@ impl<'a> PageWrite for TreeAccess<'a> {
     type WriteGuard = ChangedPage<'a>;
 
     fn write(&self, id: PageId) -> Result<ChangedPage<'a>> {
+        if matches!(*self.light.borrow(), Light::Fresh)
+            && let Some(page) = self.store.latch_light(self.subtxn, self.light, id)?
+        {
+            return Ok(page);
+        }
+        self.lock_first()?;
         self.lock(id)?;
         self.store.latch_for(self.subtxn, id)
     }
 
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<ChangedPage<'a>> {
+        self.lock_first()?;
         self.store.allocate_for(self.subtxn, kind, size, |page| self.lock(page))
     }
 
     fn free(&self, guard: ChangedPage<'a>) -> Result<()> {
+        self.lock_first()?;
         self.store.free_for(self.subtxn, guard);
         Ok(())
     }

@@ -71,6 +71,72 @@ fn what_was_taken_back_is_not_taken_back_again() {
     assert_ne!(found(Strategy::TwoLevel, planted), (None, b"second".to_vec()), "it was not caught");
 }
 
+#[test]
+fn a_change_of_one_leaf_locks_no_page() {
+    for strategy in TWO_LEVELS {
+        let disk = SimDisk::new(1);
+        let (db, [tree, other]) = world(&disk, strategy, None);
+        let requests = || db.0.inner.store.logged().unwrap().page_waits().requests;
+        let before = requests();
+        let mut txn = begin(&db);
+        put(&mut txn, tree, b"one", b"1");
+        put(&mut txn, tree, b"both", b"after");
+        txn.delete(tree, b"one").unwrap();
+        txn.end_statement().unwrap();
+        assert_eq!(requests(), before, "{}", strategy.name());
+        txn.rollback();
+        assert_eq!(get(&db, tree, b"both").unwrap(), b"before");
+        let before = requests();
+        let mut txn = begin(&db);
+        txn.put(tree, b"one", b"1").unwrap();
+        put(&mut txn, other, b"two", b"2");
+        txn.commit().unwrap();
+        assert_eq!(requests(), before + 2, "{}", strategy.name());
+    }
+}
+
+/// A subtransaction on two leaves has changed both, and fails when another one wants to change one of them.
+#[test]
+fn a_light_subtransaction_waits_for_one_that_has_not_ended() {
+    let found = |strategy, planted| {
+        let disk = SimDisk::new(1);
+        let (db, [tree, other]) = world(&disk, strategy, planted);
+        let inner = &db.0.inner;
+        let logged = inner.store.logged().unwrap();
+        let mut page_locks = inner.locks.owner(inner.new_txn_id());
+        let txn = page_locks.txn();
+        let requests = || logged.page_waits().requests;
+        let before = requests();
+        crate::sync::thread::scope(|scope| {
+            let mut second = None;
+            let failed = logged.change_trees(txn, &mut page_locks, |pages| {
+                for tree in [tree, other] {
+                    inner.tree(tree)?.tree.update(pages, b"first", &mut |_| change(Some(b"never")))?;
+                }
+                let second = second.get_or_insert_with(|| {
+                    scope.spawn(|| {
+                        let mut txn = begin(&db);
+                        put(&mut txn, tree, b"both", b"second");
+                        txn.commit().unwrap();
+                    })
+                });
+                while requests() < before + 3 && !second.is_finished() {
+                    crate::sync::thread::yield_now();
+                }
+                Err::<(), _>(Error::Closed)
+            });
+            assert!(matches!(failed, Err(Error::Closed)));
+        });
+        assert_eq!(get(&db, tree, b"first"), None);
+        get(&db, tree, b"both").unwrap()
+    };
+    for strategy in TWO_LEVELS {
+        assert_eq!(found(strategy, None), b"second", "{}", strategy.name());
+    }
+    let planted = Some(PlantedBug::LightUnchecked);
+    assert_ne!(found(Strategy::TwoLevelDeferred, planted), b"second", "it was not caught");
+}
+
 /// Nobody finds the tree any more when what was taken back in it would be taken back again.
 #[test]
 fn a_tree_is_dropped_after_what_others_have_taken_back_in_it() {
