@@ -47,6 +47,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     multilevel::sensitivity::EXPERIMENT,
     multilevel::foreign::EXPERIMENT,
     multilevel::sharing::EXPERIMENT,
+    multilevel::logs::EXPERIMENT,
+    multilevel::parallel::EXPERIMENT,
     multilevel::warmstart::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];

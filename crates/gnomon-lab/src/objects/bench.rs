@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Loaded, Objects, measure, object_options};
+use super::{Enough, Loaded, Objects, measure, object_options};
 use crate::{
     drive::{self, Load},
     recovery::{self, Recovery},
@@ -36,7 +36,7 @@ pub fn bench(settings: &Objects, recovery: Recovery, load: &Load, dir: Option<&P
     let options = object_options(settings);
     let loaded = Loaded::make(recovery, settings, options.clone(), path, load.seed, &load.cancel)?;
     let place = loaded.open(settings, options.clone())?;
-    let (measured, tally) = measure(&place, settings, load)?;
+    let (measured, tally) = measure(&place, settings, load, Enough::TIME)?;
     let mut invariant = tally.invariant(&place, settings)?;
     place.close()?;
     if invariant.holds {

@@ -13,8 +13,8 @@
 //! The invariant: each change adds one to a counter in the subobject. After the run each subobject has what committed
 //! transactions have added to it, no more and no less.
 //!
-//! What the paper leaves open is a setting: the order of a transaction's objects, what follows a deadlock, and what its
-//! linear transformation of a normal distribution is.
+//! What the paper leaves open is a setting: the order of a transaction's objects, who is the victim of a deadlock, what
+//! follows that, and what its linear transformation of a normal distribution is.
 
 mod bench;
 mod choose;
@@ -31,7 +31,7 @@ use crate::{
 
 pub use bench::bench;
 pub use place::{Loaded, Place, object_options};
-pub use run::{Level, Measured, Response, Tally, measure};
+pub use run::{Enough, Level, Measured, Response, Tally, measure};
 
 /// The benchmark, with its settings.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -76,6 +76,11 @@ pub struct Objects {
     /// Where all have the same order, few deadlocks are left.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     pub order: Order,
+    /// Which transaction of a deadlock is rolled back.
+    ///
+    /// On shadow pages it is always the one with the least to lose.
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
+    pub victim: Victim,
     /// What follows a deadlock.
     ///
     /// The attempt counts as aborted, and the latency runs from the first one.
@@ -101,6 +106,21 @@ pub struct Objects {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "KIB", default_value_t = 2048, value_parser = value_parser!(u32).range(256..))]
     pub pool_kib: u32,
+    /// Operations of a transaction that run at once.
+    ///
+    /// With one level, and on shadow pages, they run one after another.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000))]
+    pub parallel: u32,
+    /// Files that the log of pages is spread over.
+    ///
+    /// They are written and synced side by side.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=16))]
+    pub log_files: u32,
+    /// One log for pages and operations.
+    ///
+    /// Without it each level has its own, as in the paper.
+    #[arg(long)]
+    pub shared_log: bool,
 }
 
 /// The order of a transaction's objects.
@@ -112,6 +132,19 @@ pub enum Order {
     Ascending,
     /// As they are chosen.
     Random,
+}
+
+/// Which transaction of a deadlock is rolled back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Victim {
+    /// The one whose request completes the deadlock.
+    #[default]
+    Requester,
+    /// The youngest.
+    Youngest,
+    /// The one with the fewest locks.
+    LeastLost,
 }
 
 /// What follows a deadlock.
@@ -144,6 +177,25 @@ impl Order {
         match self {
             Order::Ascending => "ascending",
             Order::Random => "random",
+        }
+    }
+}
+
+impl Victim {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Victim::Requester => "requester",
+            Victim::Youngest => "youngest",
+            Victim::LeastLost => "least-lost",
+        }
+    }
+
+    fn rule(self) -> gnomon::objects::Victim {
+        match self {
+            Victim::Requester => gnomon::objects::Victim::Requester,
+            Victim::Youngest => gnomon::objects::Victim::Youngest,
+            Victim::LeastLost => gnomon::objects::Victim::LeastLost,
         }
     }
 }
@@ -203,11 +255,15 @@ impl Objects {
             foreign: 2,
             updates: 50,
             order: Order::Random,
+            victim: Victim::LeastLost,
             retry: Retry::Same,
             skew: Skew::Normal,
             service_ms: 0.1,
             processors: 4,
             pool_kib: 512,
+            parallel: 1,
+            log_files: 1,
+            shared_log: false,
         }
     }
 }

@@ -56,6 +56,8 @@ pub struct Loaded {
 pub struct Place {
     kind: Kind,
     method: Recovery,
+    /// Operations of a transaction that run at once.
+    parallel: usize,
 }
 
 enum Kind {
@@ -63,13 +65,18 @@ enum Kind {
     Trees(Database),
 }
 
-/// How a database of objects is opened. The paper has a log of operations and a log of pages.
+/// How a database of objects is opened.
 pub fn object_options(settings: &Objects) -> ObjectOptions {
     ObjectOptions {
         create: false,
-        logs: LogShape { shared: false, ..LogShape::default() },
+        logs: LogShape {
+            redo_files: settings.log_files as usize,
+            shared: settings.shared_log,
+            ..LogShape::default()
+        },
         page_bytes_min: PAGE_BYTES,
         pool_bytes: pool_bytes(settings),
+        victim: settings.victim.rule(),
         ..ObjectOptions::default()
     }
 }
@@ -141,7 +148,7 @@ impl Loaded {
             }
             Recovery::Shadow => Kind::Trees(Database::open(&self.path, tree_options(settings))?),
         };
-        Ok(Place { kind, method: self.method })
+        Ok(Place { kind, method: self.method, parallel: settings.parallel as usize })
     }
 }
 
@@ -297,12 +304,12 @@ impl Place {
         match &self.kind {
             Kind::Objects { database, ids, numbers } => {
                 let mut visitor = ObjectVisitor { txn: database.begin()?, ids, numbers };
-                visit_all(&mut visitor, plan, service, stopped, changed)?;
+                visit_all(&mut visitor, plan, self.parallel, service, stopped, changed)?;
                 visitor.txn.commit()?;
             }
             Kind::Trees(database) => {
                 let mut txn = database.begin(TxnOptions::default())?;
-                visit_all(&mut txn, plan, service, stopped, changed)?;
+                visit_all(&mut txn, plan, 1, service, stopped, changed)?;
                 txn.commit()?;
             }
         }
@@ -371,29 +378,41 @@ impl Place {
 trait Visitor {
     /// Where the references of an object lead to.
     fn references(&mut self, object: u32) -> Result<Vec<At>>;
-    /// An operation: takes the locks, then accesses subobjects, and each access is served.
-    fn operate(&mut self, locks: &Accesses, accesses: &Accesses, service: &Service) -> Result<()>;
+    /// Operations, at once if there are several: each takes its locks, then accesses subobjects, and each access is
+    /// served.
+    fn operate(&mut self, operations: &[Access], service: &Service) -> Result<()>;
+}
+
+/// What an operation does.
+struct Access {
+    locks: Accesses,
+    accesses: Accesses,
 }
 
 fn visit_all(
     visitor: &mut impl Visitor,
     plan: &Plan,
+    parallel: usize,
     service: &Service,
     stopped: impl Fn() -> bool,
     changed: &mut Vec<At>,
 ) -> Result<()> {
-    for visit in &plan.visits {
+    for visits in plan.visits.chunks(parallel) {
         if stopped() {
             return Err(StoreError::Retry);
         }
-        // Known before, so that the operation can lock them before it has pages.
-        let references = match visit.foreign.is_empty() {
-            true => Vec::new(),
-            false => visitor.references(visit.object)?,
-        };
-        let accesses = accesses_of(visit, &references);
-        changed.extend(accesses.iter().filter(|(_, updates)| *updates).map(|(at, _)| *at));
-        visitor.operate(&locks_of(&accesses), &accesses, service)?;
+        let mut operations = Vec::with_capacity(visits.len());
+        for visit in visits {
+            // Known before, so that the operation can lock them before it has pages.
+            let references = match visit.foreign.is_empty() {
+                true => Vec::new(),
+                false => visitor.references(visit.object)?,
+            };
+            let accesses = accesses_of(visit, &references);
+            changed.extend(accesses.iter().filter(|(_, updates)| *updates).map(|(at, _)| *at));
+            operations.push(Access { locks: locks_of(&accesses), accesses });
+        }
+        visitor.operate(&operations, service)?;
     }
     Ok(())
 }
@@ -415,20 +434,26 @@ impl Visitor for ObjectVisitor<'_> {
         all.ok_or_else(|| StoreError::unexpected(format!("a reference of object {object} leads nowhere")))
     }
 
-    fn operate(&mut self, locks: &Accesses, accesses: &Accesses, service: &Service) -> Result<()> {
+    fn operate(&mut self, operations: &[Access], service: &Service) -> Result<()> {
         let ids = self.ids;
         let reference = |&((object, slot), updates): &(At, bool)| {
             (Reference { object: ids[object as usize], slot }, updates)
         };
-        let locks: Vec<(Reference, bool)> = locks.iter().map(reference).collect();
-        self.txn.operate(|operation| {
-            operation.lock(&locks)?;
-            accesses.iter().map(reference).try_for_each(|(at, updates)| {
-                access(operation, at, updates)?;
-                service.serve();
-                Ok(())
-            })
-        })?;
+        let mut bodies = operations.iter().map(|Access { locks, accesses }| {
+            let locks: Vec<(Reference, bool)> = locks.iter().map(reference).collect();
+            move |operation: &mut Operation<'_>| {
+                operation.lock(&locks)?;
+                accesses.iter().map(reference).try_for_each(|(at, updates)| {
+                    access(operation, at, updates)?;
+                    service.serve();
+                    Ok(())
+                })
+            }
+        });
+        match operations.len() {
+            1 => bodies.try_for_each(|body| self.txn.operate(body))?,
+            _ => drop(self.txn.operate_in_parallel(bodies)?),
+        }
         Ok(())
     }
 }
@@ -451,18 +476,20 @@ impl Visitor for Transaction {
         Ok(references_of(&row.unwrap_or_default()))
     }
 
-    fn operate(&mut self, locks: &Accesses, accesses: &Accesses, service: &Service) -> Result<()> {
-        self.start_statement()?;
-        for (at, exclusively) in locks {
-            lock_row(self, *at, *exclusively)?;
-        }
-        for (at, updates) in accesses {
-            let value = lock_row(self, *at, *updates)?;
-            if *updates {
-                let value = value.and_then(counted).unwrap_or_default();
-                self.put(tree(SUBOBJECTS), &key(*at), &value)?;
+    fn operate(&mut self, operations: &[Access], service: &Service) -> Result<()> {
+        for Access { locks, accesses } in operations {
+            self.start_statement()?;
+            for (at, exclusively) in locks {
+                lock_row(self, *at, *exclusively)?;
             }
-            service.serve();
+            for (at, updates) in accesses {
+                let value = lock_row(self, *at, *updates)?;
+                if *updates {
+                    let value = value.and_then(counted).unwrap_or_default();
+                    self.put(tree(SUBOBJECTS), &key(*at), &value)?;
+                }
+                service.serve();
+            }
         }
         Ok(())
     }

@@ -68,6 +68,20 @@ impl Service {
     }
 }
 
+/// What is enough to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Enough {
+    /// Committed transactions, and half of them while warming up.
+    pub transactions: u64,
+    /// It takes so many times as long as it was to, at most.
+    pub times_max: u32,
+}
+
+impl Enough {
+    /// The time.
+    pub const TIME: Enough = Enough { transactions: 0, times_max: 1 };
+}
+
 /// What committed transactions have added to each subobject; the others have nothing.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -139,6 +153,8 @@ pub struct Measured {
     pub pages_per_force: f64,
     /// Pages written for a committed transaction, to logs, to their places and elsewhere.
     pub pages_written: f64,
+    /// Of these, to the log of pages; on shadow pages, data pages in batches.
+    pub pages_logged: f64,
     /// Response times of the committed transactions, in microseconds.
     #[serde(skip)]
     pub response_us: Histogram<u64>,
@@ -147,7 +163,7 @@ pub struct Measured {
 /// Response times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Response {
-    /// The mean.
+    /// The mean; not a number if there are none.
     pub mean_ms: f64,
     /// The median.
     pub p50_ms: f64,
@@ -230,12 +246,12 @@ struct Done {
     response_us: Histogram<u64>,
 }
 
-/// Runs clients on a database. Returns also what they have committed, to be compared with what the database has, best
+/// Runs clients on a database, for the time that the load says, and longer until it is enough. Returns also what they have committed, to be compared with what the database has, best
 /// when it was opened again ([`Tally::check`]): figures count for nothing before that.
 ///
 /// # Errors
 /// The first failure of a client, and that the run was canceled.
-pub fn measure(place: &Place, settings: &Objects, load: &Load) -> Result<(Measured, Tally)> {
+pub fn measure(place: &Place, settings: &Objects, load: &Load, enough: Enough) -> Result<(Measured, Tally)> {
     settings.check()?;
     let run = Run {
         place,
@@ -255,11 +271,16 @@ pub fn measure(place: &Place, settings: &Objects, load: &Load) -> Result<(Measur
                 scope.spawn(move || run.client(rng))
             })
             .collect();
-        run.wait(load.warm_up, &load.cancel);
+        run.wait(
+            load.warm_up,
+            load.measured,
+            Enough { transactions: enough.transactions / 2, ..enough },
+            load,
+        );
         let before = run.counts();
         // Unless a client has failed meanwhile.
         let _ = run.phase.compare_exchange(WARMING_UP, MEASURING, Ordering::AcqRel, Ordering::Acquire);
-        run.wait(load.measured, &load.cancel);
+        run.wait(load.measured, load.measured, enough, load);
         run.phase.store(STOPPED, Ordering::Release);
         let after = run.counts();
         let done: Vec<Result<Done>> = clients
@@ -326,8 +347,21 @@ impl Run<'_> {
         self.phase.load(Ordering::Acquire) == STOPPED
     }
 
+    /// Sleeps for a time, and longer until it is enough, measured by another time.
+    fn wait(&self, least: Duration, measured: Duration, enough: Enough, load: &Load) {
+        let (begin, committed) = (self.clock.now(), self.committed.load(Ordering::Relaxed));
+        self.sleep(least, &load.cancel);
+        let is_enough = || {
+            self.committed.load(Ordering::Relaxed) - committed >= enough.transactions
+                || self.clock.now() - begin >= measured * enough.times_max
+        };
+        while !is_enough() && !self.is_stopped() && !load.cancel.load(Ordering::Acquire) {
+            self.sleep(STEP, &load.cancel);
+        }
+    }
+
     /// Sleeps, in steps, so that what ends the run early is seen soon.
-    fn wait(&self, duration: Duration, cancel: &AtomicBool) {
+    fn sleep(&self, duration: Duration, cancel: &AtomicBool) {
         let until = self.clock.now() + duration;
         while !self.is_stopped() && !cancel.load(Ordering::Acquire) {
             let left = until.saturating_sub(self.clock.now());
@@ -366,7 +400,7 @@ impl Run<'_> {
                     Retry::Same => {}
                     Retry::Delayed => {
                         let taken = self.clock.now().saturating_sub(attempted);
-                        self.wait(taken.mul_f64(rng.unit()), &never);
+                        self.sleep(taken.mul_f64(rng.unit()), &never);
                     }
                     Retry::New => plan = Plan::choose(self.settings, &mut rng),
                 }
@@ -453,7 +487,7 @@ fn measured(
         tps: committed as f64 / seconds,
         restarted: of(|counts| counts.restarted),
         response: Response {
-            mean_ms: response_us.mean() / 1e3,
+            mean_ms: if response_us.is_empty() { f64::NAN } else { response_us.mean() / 1e3 },
             p50_ms: ms(response_us.value_at_quantile(0.5)),
             p99_ms: ms(response_us.value_at_quantile(0.99)),
         },
@@ -467,6 +501,7 @@ fn measured(
         sphere_pages_max: has_levels.then_some(after.unit_pages_max),
         pages_per_force: ratio(of(|counts| counts.unit_pages), of(|counts| counts.page_forces)),
         pages_written: per_transaction(of(|counts| counts.pages_written) as f64),
+        pages_logged: per_transaction(of(|counts| counts.unit_pages) as f64),
         response_us,
     }
 }
@@ -498,7 +533,7 @@ mod tests {
             let loaded =
                 Loaded::make(method, &settings, options.clone(), path, 3, &AtomicBool::new(false)).unwrap();
             let place = loaded.open(&settings, options.clone()).unwrap();
-            let (measured, mut tally) = measure(&place, &settings, &load(4)).unwrap();
+            let (measured, mut tally) = measure(&place, &settings, &load(4), Enough::TIME).unwrap();
             assert!(measured.committed > 0 && measured.seconds >= 0.2, "{measured:?}");
             assert!(measured.pages_written > 0.0 && measured.page_log.per_second > 0.0, "{measured:?}");
             // Served one after the other at the least.

@@ -41,13 +41,28 @@ impl WaitCounter {
         wait: &WaitOptions<'_>,
         clock: &dyn Clock,
     ) -> Result<()> {
+        match self.try_lock(owner, name, mode) {
+            true => Ok(()),
+            false if wait.nowait => Err(Error::LockTimeout),
+            false => self.wait(owner, name, mode, wait, clock),
+        }
+    }
+
+    /// Locks without waiting; false if it would have to.
+    pub fn try_lock(&self, owner: &mut LockOwner, name: LockName<'_>, mode: Mode) -> bool {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if owner.try_lock(name, mode) {
-            return Ok(());
-        }
-        if wait.nowait {
-            return Err(Error::LockTimeout);
-        }
+        owner.try_lock(name, mode)
+    }
+
+    /// Locks what could not be locked without waiting.
+    pub fn wait(
+        &self,
+        owner: &mut LockOwner,
+        name: LockName<'_>,
+        mode: Mode,
+        wait: &WaitOptions<'_>,
+        clock: &dyn Clock,
+    ) -> Result<()> {
         let begin = clock.now();
         let locked = owner.lock(name, mode, wait);
         let waited = clock.now().saturating_sub(begin);

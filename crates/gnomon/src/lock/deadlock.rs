@@ -23,6 +23,18 @@ pub(super) struct Place {
     pub(super) weight: u64,
 }
 
+/// Which owner of a deadlock is its victim. The rule of the request that completes the deadlock counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Victim {
+    /// The one with the least to lose (locks held, plus its own weight); among equals the youngest.
+    #[default]
+    LeastLost,
+    /// The youngest.
+    Youngest,
+    /// The one that asks. Those that run again at once may be victims for ever.
+    Requester,
+}
+
 /// The owners that have waited since they last released everything.
 #[derive(Debug, Default)]
 pub(super) struct Detector {
@@ -32,7 +44,7 @@ pub(super) struct Detector {
 impl LockManager {
     /// Registers that `txn` waits at `place`, where its request is in the queue already, and breaks every
     /// deadlock that this completes. True if `txn` is itself a victim: it is out of the queue then.
-    pub(super) fn break_deadlocks(&self, txn: TxnId, place: Place) -> bool {
+    pub(super) fn break_deadlocks(&self, txn: TxnId, place: Place, rule: Victim) -> bool {
         let mut woken = Vec::new();
         let mut places = self.detector().places.lock();
         places.insert(txn, place);
@@ -40,7 +52,7 @@ impl LockManager {
             if !self.waits_for_itself(&places, txn) {
                 break false;
             }
-            let Some(victim) = self.find_cycle(&places, txn).and_then(|cycle| choose_victim(&cycle, &places))
+            let Some(victim) = self.find_cycle(&places, txn).and_then(|cycle| rule.choose(&cycle, &places))
             else {
                 break false;
             };
@@ -83,7 +95,7 @@ impl LockManager {
         false
     }
 
-    /// The owners of one cycle through `start`, by depth-first search over direct edges.
+    /// The owners of one cycle through `start`, which is the first, by depth-first search over direct edges.
     fn find_cycle(&self, places: &HashMap<TxnId, Place>, start: TxnId) -> Option<Vec<TxnId>> {
         let blockers = |txn: TxnId| match places.get(&txn) {
             Some(place) => {
@@ -107,9 +119,16 @@ impl LockManager {
     }
 }
 
-/// The one with the least to lose (locks held, plus its own weight); among equals the youngest.
-fn choose_victim(cycle: &[TxnId], places: &HashMap<TxnId, Place>) -> Option<TxnId> {
-    cycle.iter().copied().min_by_key(|txn| (places[txn].weight, Reverse(*txn)))
+impl Victim {
+    /// Chooses from a cycle, of which the first is the one that asks.
+    fn choose(self, cycle: &[TxnId], places: &HashMap<TxnId, Place>) -> Option<TxnId> {
+        let mut owners = cycle.iter().copied();
+        match self {
+            Victim::LeastLost => owners.min_by_key(|txn| (places[txn].weight, Reverse(*txn))),
+            Victim::Youngest => owners.max(),
+            Victim::Requester => owners.next(),
+        }
+    }
 }
 
 /// Wakes sleepers, with no mutex held.

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, time::Duration};
 
 use super::{
     Interrupt, LockName, Mode, Modes, TableId,
-    deadlock::{Detector, Place, wake},
+    deadlock::{Detector, Place, Victim, wake},
     escrow::{Claim, Hold, Pending, Replaced},
     park::{Outcome, Parking, Wakeup},
     shard::{Answer, Claimed, Claims, Fate, Shard, Waiter, Wake},
@@ -133,6 +133,7 @@ impl LockManager {
             held_count: 0,
             mark_max: 0,
             weight: 0,
+            victim: Victim::default(),
             parking: None,
             wait_count: 0,
         }
@@ -232,6 +233,7 @@ pub struct LockOwner {
     /// No mark that is still of use is beyond this place of the log.
     mark_max: usize,
     weight: u64,
+    victim: Victim,
     /// Made when the owner first blocks.
     parking: Option<Arc<Parking>>,
     wait_count: u64,
@@ -304,7 +306,12 @@ impl LockOwner {
         self.held_count
     }
 
-    /// Makes the owner dearer when a deadlock's victim is chosen: the owner with the fewest locks plus weight is.
+    /// Which owner is the victim of a deadlock that a request of this one completes.
+    pub fn set_victim(&mut self, victim: Victim) {
+        self.victim = victim;
+    }
+
+    /// Makes the owner dearer when the victim is the one with the least to lose.
     pub fn set_weight(&mut self, weight: u64) {
         self.weight = weight;
     }
@@ -663,7 +670,7 @@ impl LockOwner {
         if self.manager.planted == Some(Planted::IgnoresDeadlocks) {
             return Ok(Requested::Waiting(Wait { place, kind }));
         }
-        if self.manager.break_deadlocks(self.txn, place) {
+        if self.manager.break_deadlocks(self.txn, place, self.victim) {
             return Err(Error::Deadlock);
         }
         Ok(Requested::Waiting(Wait { place, kind }))

@@ -41,6 +41,8 @@
 //! [`ObjectId`], which others keep, in references or elsewhere.
 
 mod background;
+mod locks;
+mod operation;
 mod transaction;
 mod undo;
 
@@ -50,9 +52,10 @@ mod tests;
 use std::{collections::HashMap, path::Path, time::Duration};
 
 pub use crate::access::objects::{Header, ObjectShape, Reference};
-pub use crate::lock::LevelWaits;
+pub use crate::lock::{LevelWaits, Victim};
 pub use crate::store::logged::{LogShape, LoggedActivity, Strategy};
-pub use transaction::{ObjectSavepoint, ObjectTransaction, Operation};
+pub use operation::Operation;
+pub use transaction::{ObjectSavepoint, ObjectTransaction};
 
 use self::background::Background;
 use crate::{
@@ -99,6 +102,9 @@ pub struct ObjectOptions {
     pub sphere_pages_max: usize,
     /// How long a lock is waited for; none waits for ever, zero fails instead of waiting.
     pub lock_timeout: Option<Duration>,
+    /// Which transaction of a deadlock is rolled back. With two levels, of a deadlock over pages it is always the
+    /// operation with the least to lose, which runs again.
+    pub victim: Victim,
     /// Where random numbers begin; none takes a seed that no other run has.
     pub seed: Option<u64>,
 }
@@ -114,6 +120,7 @@ impl Default for ObjectOptions {
             log_bytes_max: 64 << 20,
             sphere_pages_max: 1024,
             lock_timeout: None,
+            victim: Victim::default(),
             seed: None,
         }
     }
@@ -138,6 +145,7 @@ struct Inner {
     locks: Arc<LockManager>,
     clock: Arc<dyn Clock>,
     lock_timeout: Option<Duration>,
+    victim: Victim,
     object_waits: WaitCounter,
     repeated_operations: AtomicU64,
     /// What the headers of objects must have room for, so that running transactions can be undone.
@@ -236,6 +244,7 @@ impl ObjectDatabase {
             locks,
             clock,
             lock_timeout: options.lock_timeout,
+            victim: options.victim,
             object_waits: WaitCounter::default(),
             repeated_operations: AtomicU64::new(0),
             owed: Mutex::default(),

@@ -1,6 +1,9 @@
 //! Transactions on objects: the paper's examples, crashes, and threads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Barrier,
+};
 
 use super::*;
 use crate::{
@@ -484,14 +487,59 @@ fn every_crash_leaves_whole_transactions() {
     }
 }
 
-/// Threads that move amounts between subobjects of few objects, with deadlocks at both levels: nothing is lost.
+/// Two operations of a transaction, of which each waits until both are running.
+#[test]
+fn operations_of_a_transaction_run_at_once_and_are_undone_together() {
+    for strategy in Strategy::ALL {
+        let disk = SimDisk::new(1);
+        let options = ObjectOptions { sphere_pages_max: 0, ..options(strategy, LogShape::default()) };
+        let db = open(&disk, options.clone(), None).unwrap();
+        let document = document(&db, 8, 200);
+        let barrier = Barrier::new(2);
+        let change = |slot: u32, fails: bool| {
+            let barrier = &barrier;
+            move |operation: &mut Operation<'_>| {
+                operation.update(Reference { object: document, slot }, Some(b"x"))?;
+                if strategy != Strategy::SingleLevel {
+                    barrier.wait();
+                }
+                if fails { Err(Error::Operation("it gives up".into())) } else { Ok(slot) }
+            }
+        };
+        let mut txn = db.begin().unwrap();
+        assert_eq!(txn.operate_in_parallel([change(0, false), change(4, false)]).unwrap(), [0, 4]);
+        let failed = txn.operate_in_parallel([change(2, false), change(6, true)]);
+        assert!(matches!(failed, Err(Error::Operation(_))), "{failed:?}");
+        assert_eq!(txn.operate_in_parallel([change(2, false)].into_iter().take(0)).unwrap(), []);
+        txn.commit().unwrap();
+        assert_eq!(first_bytes(&db, document, 8), "x...x...", "{strategy:?}");
+        let mut txn = db.begin().unwrap();
+        txn.operate_in_parallel([change(2, false), change(6, false)]).unwrap();
+        // What is running when the machine stops.
+        db.0.store.write_large_spheres().unwrap();
+        let image = disk.crash_image_synced();
+        let db = open(&image, options, None).unwrap();
+        assert_eq!(first_bytes(&db, document, 8), "x...x...", "{strategy:?}");
+        drop(txn);
+    }
+}
+
+/// Threads that move amounts between subobjects of few objects, with deadlocks at both levels: nothing is lost. Some
+/// have all operations of a transaction run at once.
 #[test]
 fn transfers_of_many_threads_keep_the_sum() {
     const THREADS: u64 = 4;
     const OBJECTS: usize = 3;
     const SLOTS: u32 = 12;
-    for strategy in Strategy::ALL {
-        let options = ObjectOptions { lock_timeout: None, ..options(strategy, LogShape::default()) };
+    use Strategy::{SingleLevel, TwoLevel, TwoLevelDeferred};
+    for (strategy, victim) in [
+        (SingleLevel, Victim::LeastLost),
+        (TwoLevel, Victim::LeastLost),
+        (TwoLevelDeferred, Victim::LeastLost),
+        (TwoLevelDeferred, Victim::Youngest),
+        (TwoLevelDeferred, Victim::Requester),
+    ] {
+        let options = ObjectOptions { lock_timeout: None, victim, ..options(strategy, LogShape::default()) };
         let disk = SimDisk::new(1);
         let db = open(&disk, options.clone(), None).unwrap();
         let objects: Vec<ObjectId> = (0..OBJECTS).map(|_| document(&db, SLOTS as usize, 60)).collect();
@@ -511,16 +559,20 @@ fn transfers_of_many_threads_keep_the_sum() {
                         let gives_up = rng.chance(1, 5);
                         loop {
                             let mut txn = db.begin().unwrap();
-                            let moved = steps.iter().try_for_each(|(from, to)| {
-                                txn.operate(|operation| {
+                            let operations = steps.iter().map(|(from, to)| {
+                                move |operation: &mut Operation<'_>| {
                                     for (at, by) in [(from, -1), (to, 1)] {
                                         let mut value = operation.read(*at)?.unwrap();
                                         value[0] = (i64::from(value[0]) + by) as u8;
                                         operation.update(*at, Some(&value))?;
                                     }
                                     Ok(())
-                                })
+                                }
                             });
+                            let moved = match number % 2 {
+                                0 => operations.into_iter().try_for_each(|operation| txn.operate(operation)),
+                                _ => txn.operate_in_parallel(operations).map(drop),
+                            };
                             match moved {
                                 Ok(()) if gives_up => txn.rollback().unwrap(),
                                 Ok(()) => drop(txn.commit().unwrap()),
@@ -533,7 +585,7 @@ fn transfers_of_many_threads_keep_the_sum() {
                 });
             }
         });
-        println!("{strategy:?}: {:?}", db.activity());
+        println!("{strategy:?} {victim:?}: {:?}", db.activity());
         assert_eq!(db.locks(), []);
         db.close().unwrap();
         drop(db);

@@ -1,40 +1,38 @@
-//! Transactions on objects, and the operations that they are made of.
+//! Transactions on objects: how operations run, end and are undone.
 
-use std::{cmp::Ordering, collections::hash_map::Entry};
+use std::collections::BTreeMap;
 
 use super::{
-    Inner, OBJECTS, ObjectId, ObjectShape, Reference, SUBOBJECTS,
+    Inner, ObjectId, ObjectShape, Reference,
+    locks::{Locks, Target},
+    operation::{Failure, Operation, Owed, settle},
     undo::{self, Step},
 };
 use crate::{
     Csn, Error, Result, TxnId,
-    access::objects::{self, Header},
     id::SubtxnId,
-    lock::{LockName, LockOwner, Mode, WaitOptions, key_mode, tree_mode},
+    lock::{LockOwner, Mode, WaitOptions},
     store::{
         GroupCommit,
-        logged::{Loser, PageAccess, Strategy, Subtxn, Undo},
+        logged::{Loser, Strategy, Subtxn, Undo},
     },
-    sync::{Arc, atomic},
+    sync::{Arc, Mutex, atomic, thread},
 };
+
+/// What an operation that ran in vain is dearer by as the victim of a deadlock over pages: more than one that ran in
+/// vain less often can hold. So none runs for ever.
+const IN_VAIN_WEIGHT: u64 = 1 << 32;
 
 /// A transaction on objects. Dropped without commit, it is rolled back.
 ///
 /// After [`Error::Deadlock`], and errors of the disk, only rolling back makes sense. After others it can go on: the
 /// operation that failed has done nothing.
 pub struct ObjectTransaction {
-    inner: Arc<Inner>,
-    id: TxnId,
-    /// Locks on objects and subobjects.
-    locks: LockOwner,
+    shared: Shared,
     /// Locks on pages.
     page_locks: LockOwner,
     /// With one level, the subtransaction that is the transaction.
     whole: Option<Subtxn>,
-    /// What takes its operations back, in their order.
-    done: Vec<Done>,
-    /// What headers must have room for, so that it can be undone.
-    owed: Vec<Owed>,
     /// How many savepoints were set, and those that can be gone back to.
     savepoint_count: u64,
     savepoints: Vec<ObjectSavepoint>,
@@ -42,23 +40,21 @@ pub struct ObjectTransaction {
     is_over: bool,
 }
 
-/// Room in the header of an object, for so many pages or references.
-type Owed = (ObjectId, usize);
+/// What operations share that run at once.
+struct Shared {
+    inner: Arc<Inner>,
+    id: TxnId,
+    locks: Locks,
+    ended: Mutex<Ended>,
+}
 
-/// Gives up room that is not needed any more.
-fn settle(inner: &Inner, owed: &mut Vec<Owed>) {
-    if owed.is_empty() {
-        return;
-    }
-    let mut all = inner.owed.lock();
-    for (object, room) in owed.drain(..) {
-        if let Entry::Occupied(mut entry) = all.entry(object) {
-            *entry.get_mut() -= room;
-            if *entry.get() == 0 {
-                entry.remove();
-            }
-        }
-    }
+/// What operations leave that have ended.
+#[derive(Default)]
+struct Ended {
+    /// What takes them back, in their order.
+    done: Vec<Done>,
+    /// What headers must have room for, so that they can be undone.
+    owed: Vec<Owed>,
 }
 
 /// An operation that has ended.
@@ -76,62 +72,17 @@ pub struct ObjectSavepoint {
     done: usize,
 }
 
-/// An operation under way: what its code reads and changes objects by. All of it happens, or nothing.
-pub struct Operation<'a> {
-    inner: &'a Inner,
-    locks: &'a mut LockOwner,
-    pages: PageAccess<'a>,
-    wait: WaitOptions<'a>,
-    /// Whether there are two levels.
-    locks_objects: bool,
-    /// Whether it has used pages.
-    has_pages: bool,
-    undo: Vec<Step>,
-    owed: Vec<Owed>,
-    /// The lock of level 1 that it has to wait for without pages.
-    wanted: Option<(Target, Mode)>,
-    /// How a use of pages failed, after which there is none.
-    failed: Option<Failure>,
-}
-
-/// Why an operation can use no more pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failure {
-    /// It is the victim of a deadlock over pages.
-    Deadlock,
-    Timeout,
-}
-
-/// What of level 1 is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Object(ObjectId),
-    Subobject(Reference),
-}
-
-/// Locks at level 1, and counts what that costs.
-fn lock(
-    inner: &Inner,
-    locks: &mut LockOwner,
-    target: Target,
-    mode: Mode,
-    wait: &WaitOptions<'_>,
-) -> Result<()> {
-    let key;
-    let name = match target {
-        Target::Object(object) => LockName::whole(OBJECTS, object.0),
-        Target::Subobject(at) => {
-            key = at.slot.to_be_bytes();
-            LockName::key(SUBOBJECTS, at.object.0, &key)
-        }
-    };
-    inner.object_waits.lock(locks, name, mode, wait, &*inner.clock)
-}
-
 /// A subtransaction whose code may panic: it is taken back then.
 struct Guarded<'a> {
     inner: &'a Inner,
     subtxn: Option<Subtxn>,
+}
+
+impl Guarded<'_> {
+    fn run<R>(&self, run: impl FnOnce(&Subtxn) -> R) -> R {
+        let Some(subtxn) = &self.subtxn else { unreachable!("it was put there") };
+        run(subtxn)
+    }
 }
 
 impl Drop for Guarded<'_> {
@@ -151,19 +102,165 @@ enum Outcome<R> {
     Failed(Error),
 }
 
+/// What running an operation's code came to.
+struct Ran<R> {
+    result: Result<R>,
+    undo: Vec<Step>,
+    wanted: Option<(Target, Mode)>,
+    failed: Option<Failure>,
+}
+
+impl Shared {
+    fn has_two_levels(&self) -> bool {
+        self.inner.store.strategy() != Strategy::SingleLevel
+    }
+
+    /// Whoever has locks on pages. Nobody waits for subobjects while it has some, so no deadlock is about both.
+    fn page_locks(&self) -> LockOwner {
+        self.inner.locks.owner(TxnId(self.inner.store.new_id()))
+    }
+
+    /// Runs the code of an operation within a subtransaction.
+    fn run<R>(
+        &self,
+        subtxn: &Subtxn,
+        page_locks: &mut LockOwner,
+        body: &mut impl FnMut(&mut Operation<'_>) -> Result<R>,
+    ) -> Ran<R> {
+        let wait = self.inner.wait_options();
+        let mut operation = Operation {
+            inner: &self.inner,
+            locks: &self.locks,
+            pages: self.inner.store.access(subtxn, page_locks, wait),
+            wait,
+            locks_objects: self.has_two_levels(),
+            has_pages: false,
+            undo: Vec::new(),
+            owed: Vec::new(),
+            wanted: None,
+            failed: None,
+        };
+        let result = body(&mut operation);
+        let Operation { undo, owed, wanted, failed, .. } = operation;
+        // Until the transaction ends, also if this operation has failed: that is not worth telling apart.
+        self.ended.lock().owed.extend(owed);
+        let result = match failed {
+            // Whatever its code made of that.
+            Some(Failure::Deadlock) => Err(Error::Deadlock),
+            Some(Failure::Timeout) => result.and(Err(Error::LockTimeout)),
+            None => result,
+        };
+        Ran { result, undo, wanted, failed }
+    }
+
+    /// Runs an operation as a subtransaction, again and again until it has ended or failed.
+    fn operate<R>(
+        &self,
+        page_locks: &mut LockOwner,
+        body: &mut impl FnMut(&mut Operation<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut in_vain = 0;
+        loop {
+            self.inner.check_open()?;
+            page_locks.set_weight(in_vain * IN_VAIN_WEIGHT);
+            let wanted = match self.attempt(page_locks, body)? {
+                Outcome::Done(result) => return Ok(result),
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Again(wanted) => wanted,
+            };
+            self.inner.repeated_operations.fetch_add(1, atomic::Ordering::Relaxed);
+            match wanted {
+                Some((target, mode)) => {
+                    self.locks.wait(&self.inner, target, mode, &self.inner.wait_options())?;
+                }
+                None => in_vain += 1,
+            }
+        }
+    }
+
+    /// Runs operations at the same time: on this thread, and on another one for each of the others, or as many as there
+    /// are.
+    fn operate_in_parallel<R, B>(&self, bodies: Vec<B>) -> Vec<Result<R>>
+    where
+        R: Send,
+        B: FnMut(&mut Operation<'_>) -> Result<R> + Send,
+    {
+        let count = bodies.len();
+        let todo = Mutex::new(bodies.into_iter().enumerate());
+        let results: Mutex<BTreeMap<usize, Result<R>>> = Mutex::default();
+        let work = || {
+            let mut page_locks = self.page_locks();
+            loop {
+                let Some((index, mut body)) = todo.lock().next() else { break };
+                let result = self.operate(&mut page_locks, &mut body);
+                results.lock().insert(index, result);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..count {
+                if thread::spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            work();
+        });
+        results.into_inner().into_values().collect()
+    }
+
+    /// Runs an operation once, as a subtransaction. An error is one of the store, which ends the transaction.
+    fn attempt<R>(
+        &self,
+        page_locks: &mut LockOwner,
+        body: &mut impl FnMut(&mut Operation<'_>) -> Result<R>,
+    ) -> Result<Outcome<R>> {
+        let store = &self.inner.store;
+        let mut guarded = Guarded { inner: &self.inner, subtxn: Some(store.begin_subtxn(self.id)?) };
+        let ran = guarded.run(|subtxn| self.run(subtxn, page_locks, body));
+        let Some(subtxn) = guarded.subtxn.take() else { unreachable!("it was put there") };
+        match (ran.result, ran.wanted) {
+            (Ok(result), None) => {
+                let id = subtxn.id();
+                let changed = subtxn.has_changed();
+                store.end(subtxn, Undo::Operation(&undo::encode(&ran.undo)))?;
+                if changed {
+                    // Before others can build on it: what they do is taken back first.
+                    self.ended.lock().done.push(Done { subtxn: id, undo: ran.undo });
+                }
+                page_locks.release_all();
+                if store.has_large_sphere() {
+                    self.inner.background.wake();
+                }
+                Ok(Outcome::Done(result))
+            }
+            (result, wanted) => {
+                store.abort(subtxn)?;
+                page_locks.release_all();
+                Ok(match (result, wanted) {
+                    (_, Some(wanted)) => Outcome::Again(Some(wanted)),
+                    // Somebody else goes on with the pages, and this one begins again. Over objects, it would be the
+                    // victim for ever.
+                    (Err(_), None) if ran.failed == Some(Failure::Deadlock) => Outcome::Again(None),
+                    (Err(error), None) => Outcome::Failed(error),
+                    (Ok(_), None) => unreachable!("it would have ended"),
+                })
+            }
+        }
+    }
+}
+
 impl ObjectTransaction {
     pub(super) fn new(inner: Arc<Inner>, id: TxnId) -> ObjectTransaction {
-        let locks = inner.locks.owner(id);
-        // Nobody waits for subobjects while it holds pages, so no deadlock is about both.
-        let page_locks = inner.locks.owner(TxnId(inner.store.new_id()));
+        let mut locks = inner.locks.owner(id);
+        locks.set_victim(inner.victim);
+        let shared = Shared { id, locks: Locks::new(locks), ended: Mutex::default(), inner };
+        let mut page_locks = shared.page_locks();
+        if !shared.has_two_levels() {
+            page_locks.set_victim(shared.inner.victim);
+        }
         ObjectTransaction {
-            inner,
-            id,
-            locks,
+            shared,
             page_locks,
             whole: None,
-            done: Vec::new(),
-            owed: Vec::new(),
             savepoint_count: 0,
             savepoints: Vec::new(),
             is_over: false,
@@ -172,11 +269,7 @@ impl ObjectTransaction {
 
     /// The transaction's number, which no other has had before.
     pub fn id(&self) -> TxnId {
-        self.id
-    }
-
-    fn has_two_levels(&self) -> bool {
-        self.inner.store.strategy() != Strategy::SingleLevel
+        self.shared.id
     }
 
     /// Runs an operation: `body` reads and changes any number of subobjects, and all of that is one subtransaction. It
@@ -186,117 +279,75 @@ impl ObjectTransaction {
     /// # Errors
     /// Of `body`; those of locks; [`Error::DiskFull`].
     pub fn operate<R>(&mut self, mut body: impl FnMut(&mut Operation<'_>) -> Result<R>) -> Result<R> {
-        loop {
-            self.check()?;
-            match self.attempt(&mut body)? {
-                Outcome::Done(result) => return Ok(result),
-                Outcome::Failed(error) => return Err(error),
-                Outcome::Again(wanted) => {
-                    self.inner.repeated_operations.fetch_add(1, atomic::Ordering::Relaxed);
-                    if let Some((target, mode)) = wanted {
-                        let inner = self.inner.clone();
-                        let wait = inner.wait_options();
-                        lock(&inner, &mut self.locks, target, mode, &wait)?;
-                    }
-                }
-            }
+        self.check()?;
+        match self.shared.has_two_levels() {
+            true => self.shared.operate(&mut self.page_locks, &mut body),
+            false => self.operate_within(&mut body),
         }
     }
 
-    /// Runs an operation once. An error is one of the store, which ends the transaction.
-    fn attempt<R>(&mut self, body: &mut impl FnMut(&mut Operation<'_>) -> Result<R>) -> Result<Outcome<R>> {
-        let inner = self.inner.clone();
-        let two_levels = self.has_two_levels();
-        let subtxn = match self.whole.take() {
+    /// Runs operations at the same time, on as many threads as the system gives. They share what they lock of objects, and their
+    /// pages keep them apart: it is as if they ran one after another, in some order. Results are in the order of
+    /// `bodies`. If one fails, all are taken back, and the first error is returned. With one level they really run one
+    /// after another.
+    ///
+    /// # Errors
+    /// As [`ObjectTransaction::operate`].
+    pub fn operate_in_parallel<R, B>(&mut self, bodies: impl IntoIterator<Item = B>) -> Result<Vec<R>>
+    where
+        R: Send,
+        B: FnMut(&mut Operation<'_>) -> Result<R> + Send,
+    {
+        self.check()?;
+        let before = self.done_count();
+        let results: Result<Vec<R>> = match self.shared.has_two_levels() {
+            true => self.shared.operate_in_parallel(bodies.into_iter().collect()).into_iter().collect(),
+            false => bodies.into_iter().map(|body| self.operate(body)).collect(),
+        };
+        if results.is_err() {
+            self.check()?;
+            self.undo_to(before)?;
+        }
+        results
+    }
+
+    /// With one level: runs an operation as a part of the subtransaction that is the transaction.
+    fn operate_within<R>(&mut self, body: &mut impl FnMut(&mut Operation<'_>) -> Result<R>) -> Result<R> {
+        let whole = match self.whole.take() {
             Some(whole) => whole,
-            None => inner.store.begin_subtxn(self.id)?,
+            None => self.shared.inner.store.begin_subtxn(self.shared.id)?,
         };
-        let mut guarded = Guarded { inner: &inner, subtxn: Some(subtxn) };
-        // With one level a panic takes the whole of it back.
-        self.is_over = !two_levels;
-        let (result, undo, wanted, failed) = {
-            let Some(subtxn) = &guarded.subtxn else { unreachable!("it was put there") };
-            let wait = inner.wait_options();
-            let mut operation = Operation {
-                inner: &inner,
-                locks: &mut self.locks,
-                pages: inner.store.access(subtxn, &mut self.page_locks, wait),
-                wait,
-                locks_objects: two_levels,
-                has_pages: false,
-                undo: Vec::new(),
-                owed: Vec::new(),
-                wanted: None,
-                failed: None,
-            };
-            let result = body(&mut operation);
-            let Operation { undo, owed, wanted, failed, .. } = operation;
-            // Until the transaction ends, also if this operation has failed: that is not worth telling apart.
-            self.owed.extend(owed);
-            let result = match failed {
-                // Whatever its code made of that.
-                Some(Failure::Deadlock) => Err(Error::Deadlock),
-                Some(Failure::Timeout) => result.and(Err(Error::LockTimeout)),
-                None => result,
-            };
-            (result, undo, wanted, failed)
-        };
-        self.is_over = false;
-        let Some(subtxn) = guarded.subtxn.take() else { unreachable!("it was put there") };
+        let mut guarded = Guarded { inner: &self.shared.inner, subtxn: Some(whole) };
+        // A panic takes the whole of it back.
+        self.is_over = true;
+        let Ran { result, undo, .. } =
+            guarded.run(|whole| self.shared.run(whole, &mut self.page_locks, body));
+        let Some(whole) = guarded.subtxn.take() else { unreachable!("it was put there") };
         drop(guarded);
-        if !two_levels {
-            return Ok(self.end_within(subtxn, result, undo));
-        }
-        match (result, wanted) {
-            (Ok(result), None) => {
-                let id = subtxn.id();
-                let changed = subtxn.has_changed();
-                inner.store.end(subtxn, Undo::Operation(&undo::encode(&undo)))?;
-                self.page_locks.release_all();
-                if changed {
-                    self.done.push(Done { subtxn: id, undo });
-                }
-                if inner.store.has_large_sphere() {
-                    inner.background.wake();
-                }
-                Ok(Outcome::Done(result))
-            }
-            (result, wanted) => {
-                inner.store.abort(subtxn)?;
-                self.page_locks.release_all();
-                Ok(match (result, wanted) {
-                    (_, Some(wanted)) => Outcome::Again(Some(wanted)),
-                    // Somebody else goes on with the pages, and this one begins again. Over objects, it would be the
-                    // victim for ever.
-                    (Err(_), None) if failed == Some(Failure::Deadlock) => Outcome::Again(None),
-                    (Err(error), None) => Outcome::Failed(error),
-                    (Ok(_), None) => unreachable!("it would have ended"),
-                })
-            }
-        }
+        self.is_over = false;
+        self.end_within(whole, result, undo)
     }
 
     /// With one level: what an operation did stays part of the transaction, or is taken back within it.
-    fn end_within<R>(&mut self, subtxn: Subtxn, result: Result<R>, undo: Vec<Step>) -> Outcome<R> {
+    fn end_within<R>(&mut self, subtxn: Subtxn, result: Result<R>, undo: Vec<Step>) -> Result<R> {
         match result {
             Ok(result) => {
                 if !undo.is_empty() {
-                    self.done.push(Done { subtxn: subtxn.id(), undo });
+                    self.shared.ended.lock().done.push(Done { subtxn: subtxn.id(), undo });
                 }
                 self.whole = Some(subtxn);
-                Outcome::Done(result)
+                Ok(result)
             }
             // Its pages are locked already.
             Err(error) => {
                 let undone = self.undo_within(&subtxn, &undo);
-                Outcome::Failed(self.keep_whole(subtxn, undone).err().unwrap_or(error))
+                Err(self.keep_whole(subtxn, undone).err().unwrap_or(error))
             }
         }
     }
 
     fn undo_within(&mut self, subtxn: &Subtxn, undo: &[Step]) -> Result<()> {
-        let inner = self.inner.clone();
-        let pages = inner.store.access(subtxn, &mut self.page_locks, WaitOptions::default());
+        let pages = self.shared.inner.store.access(subtxn, &mut self.page_locks, WaitOptions::default());
         undo.iter().rev().try_for_each(|step| step.apply(&pages))
     }
 
@@ -311,7 +362,8 @@ impl ObjectTransaction {
     /// Sets a savepoint.
     pub fn savepoint(&mut self) -> ObjectSavepoint {
         self.savepoint_count += 1;
-        let savepoint = ObjectSavepoint { txn: self.id, number: self.savepoint_count, done: self.done.len() };
+        let savepoint =
+            ObjectSavepoint { txn: self.id(), number: self.savepoint_count, done: self.done_count() };
         self.savepoints.push(savepoint);
         savepoint
     }
@@ -329,19 +381,26 @@ impl ObjectTransaction {
         self.undo_to(savepoint.done)
     }
 
+    fn done_count(&self) -> usize {
+        self.shared.ended.lock().done.len()
+    }
+
     /// Undoes operations, the newest first, down to so many.
     fn undo_to(&mut self, count: usize) -> Result<()> {
-        while self.done.len() > count {
-            let Some(done) = self.done.last() else { break };
+        while self.done_count() > count {
+            let Some(done) = self.shared.ended.lock().done.pop() else { break };
             match self.whole.take() {
                 Some(whole) => {
-                    let undo = done.undo.clone();
-                    let undone = self.undo_within(&whole, &undo);
+                    let undone = self.undo_within(&whole, &done.undo);
                     self.keep_whole(whole, undone)?;
                 }
-                None => compensate(&self.inner, self.id, &mut self.page_locks, done.subtxn, &done.undo)?,
+                None => {
+                    let (inner, id) = (&self.shared.inner, self.shared.id);
+                    let undone = compensate(inner, id, &mut self.page_locks, done.subtxn, &done.undo);
+                    // Who tries again goes on here.
+                    undone.inspect_err(|_| self.shared.ended.lock().done.push(done))?;
+                }
             }
-            self.done.pop();
         }
         Ok(())
     }
@@ -352,7 +411,7 @@ impl ObjectTransaction {
             Ok(()) => self.whole = Some(whole),
             Err(_) => {
                 self.is_over = true;
-                self.inner.store.abort(whole)?;
+                self.shared.inner.store.abort(whole)?;
             }
         }
         done
@@ -360,7 +419,7 @@ impl ObjectTransaction {
 
     /// Fails if the transaction cannot go on.
     fn check(&self) -> Result<()> {
-        self.inner.check_open()?;
+        self.shared.inner.check_open()?;
         match self.is_over {
             true => {
                 Err(Error::Operation("the transaction was rolled back after an error: begin another".into()))
@@ -374,7 +433,7 @@ impl ObjectTransaction {
     /// # Errors
     /// Those of the store; then it is not known whether it committed.
     pub fn commit(self) -> Result<Csn> {
-        let inner = self.inner.clone();
+        let inner = self.shared.inner.clone();
         let csn = self.finish()?;
         inner.store.wait_durable(csn)?;
         Ok(csn)
@@ -382,21 +441,21 @@ impl ObjectTransaction {
 
     /// Orders the transaction and releases its locks.
     pub(super) fn finish(mut self) -> Result<Csn> {
-        let inner = self.inner.clone();
         self.check()?;
         self.is_over = true;
-        let csn = match (self.whole.take(), self.done.is_empty()) {
-            (Some(whole), false) => inner.store.commit_whole(whole)?,
-            (None, false) => inner.store.commit(self.id)?,
-            (whole, true) => {
+        let Shared { inner, id, .. } = &self.shared;
+        let csn = match (self.whole.take(), self.done_count()) {
+            (whole, 0) => {
                 whole.map_or(Ok(()), |whole| inner.store.abort(whole))?;
-                inner.store.end_undone(self.id);
+                inner.store.end_undone(*id);
                 // What it has read may be of a commit that is not durable yet: it is no answer before that.
                 inner.store.last_csn()
             }
+            (Some(whole), _) => inner.store.commit_whole(whole)?,
+            (None, _) => inner.store.commit(*id)?,
         };
-        settle(&inner, &mut self.owed);
-        self.locks.release_committed();
+        settle(inner, &mut self.shared.ended.lock().owed);
+        self.shared.locks.release_committed();
         self.page_locks.release_all();
         Ok(csn)
     }
@@ -412,12 +471,13 @@ impl ObjectTransaction {
         }
         let undone = match self.whole.take() {
             // Pages of its own have their images from before.
-            Some(whole) => self.inner.store.abort(whole),
+            Some(whole) => self.shared.inner.store.abort(whole),
             None => self.undo_to(0),
         };
         // What is left of it can be undone when the store is opened again, and by nobody before.
-        undone.map_err(|error| self.inner.store.poison(&error))?;
-        self.inner.store.end_undone(self.id);
+        let store = &self.shared.inner.store;
+        undone.map_err(|error| store.poison(&error))?;
+        store.end_undone(self.shared.id);
         Ok(())
     }
 }
@@ -426,7 +486,7 @@ impl Drop for ObjectTransaction {
     fn drop(&mut self) {
         // Whoever wants to know of errors calls `rollback`.
         let _ = self.undo_all();
-        settle(&self.inner, &mut self.owed);
+        settle(&self.shared.inner, &mut self.shared.ended.lock().owed);
     }
 }
 
@@ -438,7 +498,9 @@ fn compensate(
     undoes: SubtxnId,
     steps: &[Step],
 ) -> Result<()> {
+    let mut in_vain = 0;
     loop {
+        page_locks.set_weight(in_vain * IN_VAIN_WEIGHT);
         let subtxn = inner.store.begin_subtxn(txn)?;
         let undone = {
             let pages = inner.store.access(&subtxn, page_locks, WaitOptions::default());
@@ -457,6 +519,7 @@ fn compensate(
                 if !matches!(error, Error::Deadlock) {
                     return Err(error);
                 }
+                in_vain += 1;
             }
         }
     }
@@ -473,180 +536,4 @@ pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
         inner.store.end_undone(loser.txn);
     }
     Ok(())
-}
-
-impl Operation<'_> {
-    /// Locks subobjects, shared or exclusively, before any page is used: who knows what an operation will need says so
-    /// first, and it is not taken back in order to wait for locks.
-    ///
-    /// # Errors
-    /// [`Error::Deadlock`], [`Error::LockTimeout`].
-    pub fn lock(&mut self, subobjects: &[(Reference, bool)]) -> Result<()> {
-        for (at, exclusively) in subobjects {
-            self.lock_subobject(*at, *exclusively)?;
-        }
-        Ok(())
-    }
-
-    /// Locks an object as a whole until the transaction ends: no subobject of it needs to be locked then.
-    ///
-    /// # Errors
-    /// As [`Operation::lock`].
-    pub fn lock_object(&mut self, object: ObjectId, exclusively: bool) -> Result<()> {
-        self.lock_target(Target::Object(object), if exclusively { tree_mode::X } else { tree_mode::S })
-    }
-
-    fn lock_subobject(&mut self, at: Reference, exclusively: bool) -> Result<()> {
-        if !self.locks_objects {
-            return Ok(());
-        }
-        let (intention, mode) = match exclusively {
-            true => (tree_mode::IX, key_mode::X),
-            false => (tree_mode::IS, key_mode::S),
-        };
-        self.lock_target(Target::Object(at.object), intention)?;
-        let held = self.locks.held_mode(LockName::whole(OBJECTS, at.object.0));
-        let covered = match exclusively {
-            true => held == Some(tree_mode::X),
-            false => matches!(held, Some(tree_mode::X | tree_mode::S | tree_mode::SIX | tree_mode::U)),
-        };
-        if covered { Ok(()) } else { self.lock_target(Target::Subobject(at), mode) }
-    }
-
-    fn lock_target(&mut self, target: Target, mode: Mode) -> Result<()> {
-        if !self.locks_objects {
-            return Ok(());
-        }
-        let wait = WaitOptions { nowait: self.has_pages || self.wait.nowait, ..self.wait };
-        lock(self.inner, self.locks, target, mode, &wait).inspect_err(|error| {
-            if self.has_pages && matches!(error, Error::LockTimeout) {
-                self.wanted = Some((target, mode));
-            }
-        })
-    }
-
-    /// Runs something that uses pages. An error of it may have left a part done, so nothing comes after it.
-    fn with_pages<R>(&mut self, run: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
-        if self.failed.is_some() || self.wanted.is_some() {
-            return Err(Error::Operation("it failed before: its code must return the error".into()));
-        }
-        self.has_pages = true;
-        run(self).inspect_err(|error| {
-            self.failed = match error {
-                Error::Deadlock => Some(Failure::Deadlock),
-                Error::LockTimeout => Some(Failure::Timeout),
-                _ => None,
-            };
-        })
-    }
-
-    /// Has the header of an object keep room for so much more than it has to already, so that what was changed can be
-    /// taken back whatever others do. Fails if it has none.
-    fn owe(&mut self, object: ObjectId, more: usize) -> Result<()> {
-        let owed = {
-            let mut all = self.inner.owed.lock();
-            if more > 0 {
-                *all.entry(object).or_default() += more;
-                self.owed.push((object, more));
-            }
-            all.get(&object).copied().unwrap_or_default()
-        };
-        // After it was noted: of two who do so, the later one sees the other's, or what that has left of the room.
-        let room = objects::header(&self.pages, object)?.room();
-        if room < owed { Err(Error::ObjectFull) } else { Ok(()) }
-    }
-
-    /// An object's header: its references to foreign subobjects, and how many own ones it has. Its references are what
-    /// they are until the operation ends.
-    ///
-    /// # Errors
-    /// Those of locks, and of reading; [`Error::Corrupt`] also if there is no such object.
-    pub fn header(&mut self, object: ObjectId) -> Result<Header> {
-        self.lock_target(Target::Object(object), tree_mode::IS)?;
-        self.with_pages(|operation| objects::header(&operation.pages, object))
-    }
-
-    /// Verifies the structure of an object, which nobody changes until the transaction ends. Returns how many pages it
-    /// has.
-    ///
-    /// # Errors
-    /// As [`Operation::header`]; [`Error::Corrupt`] tells what is wrong.
-    pub fn verify(&mut self, object: ObjectId) -> Result<usize> {
-        self.lock_object(object, false)?;
-        self.with_pages(|operation| objects::check(&operation.pages, object).map(|pages| pages.len()))
-    }
-
-    /// What a subobject is; none if it was removed or never made.
-    ///
-    /// # Errors
-    /// As [`Operation::header`].
-    pub fn read(&mut self, at: Reference) -> Result<Option<Vec<u8>>> {
-        self.lock_subobject(at, false)?;
-        self.with_pages(|operation| {
-            let header = objects::header(&operation.pages, at.object)?;
-            objects::read(&operation.pages, &header, at.slot)
-        })
-    }
-
-    /// Changes a subobject, or removes it. Returns what it was.
-    ///
-    /// # Errors
-    /// As [`Operation::header`]; [`Error::SubobjectTooLong`], [`Error::ObjectFull`], [`Error::DiskFull`];
-    /// [`Error::Operation`] if the slot was never made.
-    pub fn update(&mut self, at: Reference, value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
-        self.lock_subobject(at, true)?;
-        self.with_pages(|operation| {
-            let before = objects::update(&operation.pages, at.object, at.slot, value)?;
-            operation.undo.push(Step::Set(at, before.clone()));
-            let bytes = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
-            match bytes(value).cmp(&bytes(before.as_deref())) {
-                Ordering::Equal => {}
-                Ordering::Less => operation.owe(at.object, objects::SPLIT_PAGES)?,
-                Ordering::Greater => operation.owe(at.object, 0)?,
-            }
-            Ok(before)
-        })
-    }
-
-    /// Makes another subobject of an object. Locks the object as a whole: its slot is an answer that others must not
-    /// come between.
-    ///
-    /// # Errors
-    /// As [`Operation::update`].
-    pub fn append(&mut self, object: ObjectId, value: &[u8]) -> Result<Reference> {
-        self.lock_object(object, true)?;
-        self.with_pages(|operation| {
-            let slot = objects::append(&operation.pages, object, value)?;
-            let at = Reference { object, slot };
-            operation.undo.push(Step::Set(at, None));
-            operation.owe(object, 0)?;
-            Ok(at)
-        })
-    }
-
-    /// Changes an object's references to foreign subobjects, all at once. Locks the object as a whole.
-    ///
-    /// # Errors
-    /// As [`Operation::update`].
-    pub fn set_foreign(&mut self, object: ObjectId, foreign: &[Reference]) -> Result<()> {
-        self.lock_object(object, true)?;
-        self.with_pages(|operation| {
-            let before = objects::set_foreign(&operation.pages, object, foreign)?;
-            let fewer = before.len().saturating_sub(foreign.len());
-            operation.undo.push(Step::Foreign(object, before));
-            operation.owe(object, fewer)
-        })
-    }
-
-    /// Makes an object of these subobjects and references.
-    ///
-    /// # Errors
-    /// [`Error::SubobjectTooLong`], [`Error::ObjectFull`], [`Error::DiskFull`].
-    pub fn create(&mut self, shape: ObjectShape, own: &[&[u8]], foreign: &[Reference]) -> Result<ObjectId> {
-        let object = self.with_pages(|operation| objects::create(&operation.pages, shape, own, foreign))?;
-        self.undo.push(Step::Free(object));
-        // Nobody else can know it.
-        self.lock_object(object, true)?;
-        Ok(object)
-    }
 }

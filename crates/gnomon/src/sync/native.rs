@@ -47,6 +47,14 @@ pub mod thread {
         std::thread::Builder::new().name(name.into()).stack_size(stack_bytes).spawn(f)
     }
 
+    /// Starts a thread of a scope. Fails when the system has no thread left to give.
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        std::thread::Builder::new().spawn_scoped(scope, f)
+    }
+
     /// Sleeps for a duration.
     #[expect(clippy::disallowed_methods, reason = "this is where the engine sleeps")]
     pub fn sleep(duration: Duration) {

@@ -493,6 +493,14 @@ pub mod thread {
         shuttle::thread::Builder::new().name(name.into()).spawn(f)
     }
 
+    /// Starts a thread of a scope.
+    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> io::Result<ScopedJoinHandle<'scope, T>> {
+        Ok(scope.spawn(f))
+    }
+
     /// Starts a thread with a name and a stack of `stack_bytes`.
     pub fn spawn_sized<T: Send + 'static>(
         name: impl Into<String>,

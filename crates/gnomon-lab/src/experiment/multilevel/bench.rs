@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     drive::Load,
     experiment::{Lab, Setting, Values, Verdict},
-    objects::{Loaded, Measured, Objects, Order, Retry, Skew, measure, object_options},
+    objects::{Enough, Loaded, Measured, Objects, Order, Retry, Skew, Victim, measure, object_options},
     recovery::{Recovery, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
     store::Result,
 };
@@ -18,6 +18,12 @@ const SECONDS: Setting = Setting {
     help: "measured at each point; 6 are 300 transactions if 12 processors are always busy",
     full: "6",
     quick: "0.2",
+};
+const TRANSACTIONS: Setting = Setting {
+    name: "transactions",
+    help: "at least so many are measured at each point, unless that takes ten times as long",
+    full: "50",
+    quick: "0",
 };
 const WARM_UP: Setting = Setting { name: "warm-up", help: "seconds before that", full: "0.5", quick: "0.05" };
 const OBJECTS: Setting = Setting { name: "objects", help: "of the database", full: "1000", quick: "40" };
@@ -41,6 +47,12 @@ const ORDER: Setting = Setting {
     full: "ascending",
     quick: "ascending",
 };
+const VICTIM: Setting = Setting {
+    name: "victim",
+    help: "of a deadlock between transactions: requester, youngest, least-lost (the one with the fewest locks)",
+    full: "requester",
+    quick: "requester",
+};
 const RETRY: Setting = Setting {
     name: "retry",
     help: "after a deadlock: same, delayed (the same, by up to the time that it has taken), new",
@@ -62,9 +74,12 @@ const POOL: Setting =
 /// What [`objects`] reads.
 pub(super) const OBJECT_SETTINGS: &[Setting] = &[OBJECTS, SUBOBJECTS, REFERENCES, OPERATIONS, UPDATES, POOL];
 /// What [`Bench::new`] reads beside these.
-pub(super) const BENCH_SETTINGS: &[Setting] = &[SECONDS, WARM_UP, ORDER, RETRY, SKEW, SERVICE, PROCESSORS];
+pub(super) const BENCH_SETTINGS: &[Setting] =
+    &[SECONDS, TRANSACTIONS, WARM_UP, ORDER, VICTIM, RETRY, SKEW, SERVICE, PROCESSORS];
 
 pub(super) const ORDERS: [(&str, Order); 2] = [("ascending", Order::Ascending), ("random", Order::Random)];
+pub(super) const VICTIMS: [(&str, Victim); 3] =
+    [("requester", Victim::Requester), ("youngest", Victim::Youngest), ("least-lost", Victim::LeastLost)];
 pub(super) const RETRIES: [(&str, Retry); 3] =
     [("same", Retry::Same), ("delayed", Retry::Delayed), ("new", Retry::New)];
 pub(super) const SKEWS: [(&str, Skew); 2] = [("normal", Skew::Normal), ("two-part", Skew::TwoPart)];
@@ -91,22 +106,37 @@ pub(super) fn objects(settings: &Values, own: u32, foreign: u32) -> Result<Objec
         foreign,
         updates: settings.number(UPDATES.name, 0, 100)?,
         order: Order::default(),
+        victim: Victim::default(),
         retry: Retry::default(),
         skew: Skew::default(),
         service_ms: 0.0,
         processors: 1,
         pool_kib: settings.number(POOL.name, 256, u32::MAX)?,
+        parallel: 1,
+        log_files: 1,
+        shared_log: false,
     })
 }
+
+/// How long a point is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Length {
+    pub least: Duration,
+    /// Transactions that are enough.
+    pub transactions: u64,
+}
+
+/// What a database is made by: its method, the skew of references, and its logs.
+type Made = (Recovery, Skew, u32, bool);
 
 /// Measures points. Each has a copy of a database that was made once.
 pub(super) struct Bench<'a> {
     pub lab: &'a mut Lab,
     /// The settings of the experiment; points may have others.
     pub base: Objects,
-    pub measured: Duration,
+    pub length: Length,
     warm_up: Duration,
-    loaded: Vec<(Recovery, Skew, Loaded)>,
+    loaded: Vec<(Made, Loaded)>,
     done: u64,
     total: u64,
 }
@@ -122,6 +152,7 @@ impl<'a> Bench<'a> {
     ) -> Result<Bench<'a>> {
         let base = Objects {
             order: settings.words(ORDER.name, &ORDERS)?[0],
+            victim: settings.words(VICTIM.name, &VICTIMS)?[0],
             retry: settings.words(RETRY.name, &RETRIES)?[0],
             skew: settings.words(SKEW.name, &SKEWS)?[0],
             service_ms: settings.number(SERVICE.name, 0.0, 86_400.0)?,
@@ -131,7 +162,10 @@ impl<'a> Bench<'a> {
         Ok(Bench {
             lab,
             base,
-            measured: Duration::from_secs_f64(settings.number(SECONDS.name, 0.01, 86_400.0)?),
+            length: Length {
+                least: Duration::from_secs_f64(settings.number(SECONDS.name, 0.01, 86_400.0)?),
+                transactions: settings.number(TRANSACTIONS.name, 0, 1_000_000)?,
+            },
             warm_up: Duration::from_secs_f64(settings.number(WARM_UP.name, 0.0, 86_400.0)?),
             loaded: Vec::new(),
             done: 0,
@@ -139,35 +173,37 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Measures so many clients for a time, and checks what is stored when the database is opened again.
+    /// Measures so many clients, and checks what is stored when the database is opened again.
     pub fn measure(
         &mut self,
         method: Recovery,
         clients: usize,
         settings: &Objects,
-        measured: Duration,
+        length: Length,
     ) -> Result<Point> {
         let options = object_options(settings);
         let original = self.loaded(method, settings, &options)?;
         let loaded = original.copied_to(self.lab.copy(&original.path)?);
         let load = Load {
             clients,
-            warm_up: self.warm_up.min(measured),
-            measured,
+            warm_up: self.warm_up.min(length.least),
+            measured: length.least,
             seed: self.lab.seed,
             cancel: self.lab.cancel.clone(),
         };
         let place = loaded.open(settings, options.clone())?;
-        let (measured, tally) = measure(&place, settings, &load)?;
+        let enough = Enough { transactions: length.transactions, times_max: 10 };
+        let (measured, tally) = measure(&place, settings, &load, enough)?;
         place.close()?;
         let place = loaded.open(settings, options)?;
         tally.check(&place, settings)?;
         place.close()?;
         self.lab.remove(&loaded.path)?;
         self.lab.progress.note(&format!(
-            "{}, DMP {clients}, {} {} {}, {} ms: {:.1} transactions/s, {:.0} ms each",
+            "{}, DMP {clients}, {} {} {} {}, {} ms: {:.1} transactions/s, {:.0} ms each",
             paper_name(method),
             settings.order.name(),
+            settings.victim.name(),
             settings.retry.name(),
             settings.skew.name(),
             settings.service_ms,
@@ -179,16 +215,16 @@ impl<'a> Bench<'a> {
         Ok(Point { settings: settings.clone(), measured })
     }
 
-    /// The database that copies are made of. It depends on the method, and the skew of references.
+    /// The database that copies are made of.
     fn loaded(&mut self, method: Recovery, settings: &Objects, options: &ObjectOptions) -> Result<Loaded> {
         self.lab.check_canceled()?;
-        let known = self.loaded.iter().find(|known| (known.0, known.1) == (method, settings.skew));
-        if let Some((_, _, loaded)) = known {
+        let made = (method, settings.skew, settings.log_files, settings.shared_log);
+        if let Some((_, loaded)) = self.loaded.iter().find(|known| known.0 == made) {
             return Ok(loaded.clone());
         }
         let (path, seed) = (self.lab.new_path(), self.lab.seed);
         let loaded = Loaded::make(method, settings, options.clone(), path, seed, &self.lab.cancel)?;
-        self.loaded.push((method, settings.skew, loaded.clone()));
+        self.loaded.push((made, loaded.clone()));
         Ok(loaded)
     }
 
@@ -206,7 +242,7 @@ impl<'a> Bench<'a> {
     pub fn differences(&self) -> Vec<String> {
         let Objects { service_ms, processors, .. } = self.base;
         let accesses_ms = service_ms * f64::from(self.base.accesses());
-        let most = self.measured.as_secs_f64() * 1e3 * f64::from(processors) / accesses_ms;
+        let most = self.length.least.as_secs_f64() * 1e3 * f64::from(processors) / accesses_ms;
         vec![
             format!(
                 "an access is served for {} ms, slept while its operation has its pages, by at most {} at a time: that \
@@ -214,15 +250,18 @@ impl<'a> Bench<'a> {
                 service_ms, processors
             ),
             format!(
-                "{} s a point: {} transactions if the processors are always busy",
-                self.measured.as_secs_f64(),
-                figure(most)
+                "{} s a point, {} transactions if the processors are always busy, and longer until {} are measured",
+                self.length.least.as_secs_f64(),
+                figure(most),
+                self.length.transactions
             ),
             "a transaction that has not ended when the time is over has no response time: where transactions take a good \
              part of the time, the mean is too short, and what is right is DMP / tps"
                 .into(),
-            "the paper does not state the order of a transaction's objects, what follows a deadlock, and its linear \
-             transformation of a normal distribution: they are settings. The normal distribution reaches beyond the \
+            "the paper does not state the order of a transaction's objects, which transaction of a deadlock is its \
+             victim, what follows that, and its linear transformation of a normal distribution: they are settings. With \
+             two levels, of a deadlock over pages it is always the operation with the fewest locks, since with any other \
+             rule operations that run again at once can be in each other's way for ever. The normal distribution reaches beyond the \
              range; what lies outside is chosen again, so the 50-50 rule gives the middle half 61 %"
                 .into(),
             "a lock is counted as requested at each access to a page, also when the transaction has it already".into(),
@@ -267,7 +306,7 @@ pub(super) struct Trio {
 impl Trio {
     /// Measures each.
     pub fn measure(bench: &mut Bench<'_>, clients: usize, settings: &Objects) -> Result<Trio> {
-        let mut one = |method| bench.measure(method, clients, settings, bench.measured);
+        let mut one = |method| bench.measure(method, clients, settings, bench.length);
         Ok(Trio {
             single_level: one(SINGLE_LEVEL)?,
             two_level: one(TWO_LEVEL)?,

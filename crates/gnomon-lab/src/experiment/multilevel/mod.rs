@@ -8,6 +8,8 @@
 mod bench;
 pub mod disjoint;
 pub mod foreign;
+pub mod logs;
+pub mod parallel;
 pub mod sensitivity;
 pub mod sharing;
 mod sweep;

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::bench::{Bench, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, at, figure};
+use super::bench::{
+    Bench, Length, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, VICTIMS, at, figure, stated_figure, verdict,
+};
 use crate::{
     experiment::{
-        ResultTable, Setting, Values, percent,
+        Claim, ResultTable, Setting, Values, percent,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     objects::{Measured, Objects},
@@ -68,7 +70,7 @@ impl Reading {
 pub(super) fn count(settings: &Values) -> Result<usize> {
     let (levels, dmp) = (levels(settings)?, settings.number(READING_DMP.name, 1, 1024)?);
     let methods = Recovery::ALL.len() - if levels.contains(&dmp) { STRATEGIES.len() } else { 0 };
-    let readings = ORDERS.len() * RETRIES.len() * SKEWS.len();
+    let readings = ORDERS.len() * VICTIMS.len() * RETRIES.len() + SKEWS.len() - 1;
     Ok(levels.len() * STRATEGIES.len() + 4 * readings + methods)
 }
 
@@ -80,12 +82,13 @@ impl Sweep {
     /// Measures all of it.
     pub fn measure(settings: &Values, bench: &mut Bench<'_>) -> Result<Sweep> {
         let dmp: usize = settings.number(READING_DMP.name, 1, 1024)?;
-        let reading = Duration::from_secs_f64(settings.number(READING_SECONDS.name, 0.01, 86_400.0)?);
+        let least = Duration::from_secs_f64(settings.number(READING_SECONDS.name, 0.01, 86_400.0)?);
+        let reading = Length { least, transactions: bench.length.transactions / 2 };
         let base = bench.base.clone();
         let mut points = Vec::new();
         for level in levels(settings)? {
             for method in STRATEGIES {
-                points.push(bench.measure(method, level, &base, bench.measured)?);
+                points.push(bench.measure(method, level, &base, bench.length)?);
             }
         }
         let mut methods = Vec::new();
@@ -95,11 +98,16 @@ impl Sweep {
                 .find(|point: &&Point| (point.measured.method, point.measured.clients) == (method, dmp));
             methods.push(match known {
                 Some(point) => point.clone(),
-                None => bench.measure(method, dmp, &base, bench.measured)?,
+                None => bench.measure(method, dmp, &base, bench.length)?,
             });
         }
         let readings = readings_of(bench, dmp, &base, reading)?;
-        let unserved = readings_of(bench, dmp, &Objects { service_ms: 0.0, ..base }, reading / 3)?;
+        let unserved = readings_of(
+            bench,
+            dmp,
+            &Objects { service_ms: 0.0, ..base },
+            Length { least: least / 3, ..reading },
+        )?;
         Ok(Sweep { points, readings, unserved, methods })
     }
 
@@ -116,6 +124,12 @@ impl Sweep {
     /// For every DMP, how many times as fast a method is as the other.
     pub fn throughput(&self, method: Recovery, other: Recovery) -> Vec<f64> {
         self.of(method).zip(self.of(other)).map(|(a, b)| a.tps / b.tps).collect()
+    }
+
+    /// The same over all of them: of one point alone, chance decides about a few percent.
+    pub fn throughput_overall(&self, method: Recovery, other: Recovery) -> f64 {
+        let sum = |method| self.of(method).map(|point| point.tps).sum::<f64>();
+        sum(method) / sum(other)
     }
 
     /// For every DMP, how many times shorter a method's response time is than the other's.
@@ -170,23 +184,34 @@ impl Sweep {
     }
 }
 
-fn readings_of(
-    bench: &mut Bench<'_>,
-    dmp: usize,
-    base: &Objects,
-    measured: Duration,
-) -> Result<Vec<Reading>> {
+pub(super) const PAGES_STATED: &str =
+    "(this project) S2/PS at DMP 12: within 10 % of S1 in pages written for a transaction";
+
+/// What is found of it.
+pub(super) fn pages_claim(sweep: &Sweep, comparable: bool) -> Claim {
+    let points = sweep.at_stated(TWO_LEVEL_DEFERRED).zip(sweep.at_stated(SINGLE_LEVEL));
+    let ratio = points.map(|(deferred, single)| deferred.pages_written / single.pages_written);
+    Claim {
+        figure: "pages written",
+        stated: PAGES_STATED,
+        measured: format!("{} times", stated_figure(ratio)),
+        verdict: verdict(comparable, ratio.map(|times| (0.9..=1.1).contains(&times))),
+    }
+}
+
+fn readings_of(bench: &mut Bench<'_>, dmp: usize, base: &Objects, length: Length) -> Result<Vec<Reading>> {
+    let reading = |(order, victim, retry)| Objects { order, victim, retry, ..base.clone() };
+    let all = ORDERS.into_iter().flat_map(|(_, order)| {
+        VICTIMS.into_iter().flat_map(move |(_, victim)| RETRIES.map(|(_, retry)| (order, victim, retry)))
+    });
+    let skews = SKEWS.into_iter().map(|(_, skew)| Objects { skew, ..base.clone() });
+    let other_skews = skews.filter(|settings| settings.skew != base.skew);
     let mut readings = Vec::new();
-    for (_, skew) in SKEWS {
-        for (_, order) in ORDERS {
-            for (_, retry) in RETRIES {
-                let settings = Objects { order, retry, skew, ..base.clone() };
-                readings.push(Reading {
-                    single_level: bench.measure(SINGLE_LEVEL, dmp, &settings, measured)?,
-                    deferred: bench.measure(TWO_LEVEL_DEFERRED, dmp, &settings, measured)?,
-                });
-            }
-        }
+    for settings in all.map(reading).chain(other_skews) {
+        readings.push(Reading {
+            single_level: bench.measure(SINGLE_LEVEL, dmp, &settings, length)?,
+            deferred: bench.measure(TWO_LEVEL_DEFERRED, dmp, &settings, length)?,
+        });
     }
     Ok(readings)
 }
@@ -249,6 +274,7 @@ fn log_table(title: String, points: &[&Measured]) -> ResultTable {
             figure(point.pages_per_force),
             figure(point.sphere_pages),
             point.sphere_pages_max.map_or_else(|| "-".into(), |pages| pages.to_string()),
+            figure(point.pages_logged),
             figure(point.pages_written),
         ]
     });
@@ -265,6 +291,7 @@ fn log_table(title: String, points: &[&Measured]) -> ResultTable {
             "pages/L0",
             "sphere",
             "largest",
+            "logged/txn",
             "written/txn",
         ],
         rows: rows.collect(),
@@ -277,6 +304,7 @@ fn reading_table(title: String, readings: &[Reading]) -> ResultTable {
         let deferred = &reading.deferred.measured;
         vec![
             settings.order.name().to_owned(),
+            settings.victim.name().to_owned(),
             settings.retry.name().to_owned(),
             settings.skew.name().to_owned(),
             figure(single.tps),
@@ -293,6 +321,7 @@ fn reading_table(title: String, readings: &[Reading]) -> ResultTable {
         title,
         headings: vec![
             "order",
+            "victim",
             "retry",
             "skew",
             "S1 tps",

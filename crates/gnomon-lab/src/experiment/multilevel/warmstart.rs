@@ -19,7 +19,7 @@ use crate::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    objects::{Loaded, Objects, Place, Tally, measure, object_options},
+    objects::{Enough, Loaded, Objects, Place, Tally, measure, object_options},
     recovery::TWO_LEVEL_DEFERRED,
     store::{Result, StoreError},
 };
@@ -148,7 +148,7 @@ impl Plan {
                     seed: seed.wrapping_add(slices),
                     cancel: lab.cancel.clone(),
                 };
-                tally.merge(measure(&place, &self.settings, &load)?.1);
+                tally.merge(measure(&place, &self.settings, &load, Enough::TIME)?.1);
             }
             let log_bytes = place.objects().map_or(0, |database| database.log_bytes());
             let mut times = Vec::new();

@@ -248,6 +248,27 @@ fn the_dearest_owner_is_spared() {
 }
 
 #[test]
+fn the_rule_of_the_one_that_asks_names_the_victim() {
+    for (rule, older_is_victim) in
+        [(Victim::LeastLost, false), (Victim::Youngest, false), (Victim::Requester, true)]
+    {
+        let manager = manager();
+        let (mut older, mut younger) = (Actor::new(&manager, 1), Actor::new(&manager, 2));
+        older.owner.set_victim(rule);
+        assert!(older.ask(key(b"a"), key_mode::X).unwrap());
+        assert!(younger.ask(key(b"b"), key_mode::X).unwrap());
+        assert!(!younger.ask(key(b"a"), key_mode::X).unwrap());
+        let asked = older.ask(key(b"b"), key_mode::X);
+        assert_eq!(matches!(asked, Err(Error::Deadlock)), older_is_victim, "{rule:?}");
+        let (victim, other) =
+            if older_is_victim { (&mut older, &mut younger) } else { (&mut younger, &mut older) };
+        assert!(older_is_victim || matches!(victim.poll(), Some(Err(Error::Deadlock))), "{rule:?}");
+        victim.owner.release_all();
+        assert!(matches!(other.poll(), Some(Ok(()))), "{rule:?}");
+    }
+}
+
+#[test]
 fn one_request_may_need_two_victims() {
     let manager = manager();
     let mut t: Vec<_> = (0..4).map(|txn| Actor::new(&manager, txn)).collect();

@@ -1,0 +1,238 @@
+//! Operations on objects: what they lock, do to pages, and note to be taken back by.
+
+use std::{cmp::Ordering, collections::hash_map::Entry};
+
+use super::{
+    Inner, ObjectId, ObjectShape, Reference,
+    locks::{Locks, Target},
+    undo::Step,
+};
+use crate::{
+    Error, Result,
+    access::objects::{self, Header},
+    lock::{Mode, WaitOptions, key_mode, tree_mode},
+    store::logged::PageAccess,
+};
+
+/// Room in the header of an object, for so many pages or references.
+pub(super) type Owed = (ObjectId, usize);
+
+/// Gives up room that is not needed any more.
+pub(super) fn settle(inner: &Inner, owed: &mut Vec<Owed>) {
+    if owed.is_empty() {
+        return;
+    }
+    let mut all = inner.owed.lock();
+    for (object, room) in owed.drain(..) {
+        if let Entry::Occupied(mut entry) = all.entry(object) {
+            *entry.get_mut() -= room;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
+}
+
+/// An operation under way: what its code reads and changes objects by. All of it happens, or nothing.
+pub struct Operation<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) locks: &'a Locks,
+    pub(super) pages: PageAccess<'a>,
+    pub(super) wait: WaitOptions<'a>,
+    /// Whether there are two levels.
+    pub(super) locks_objects: bool,
+    /// Whether it has used pages.
+    pub(super) has_pages: bool,
+    pub(super) undo: Vec<Step>,
+    pub(super) owed: Vec<Owed>,
+    /// The lock of level 1 that it has to wait for without pages.
+    pub(super) wanted: Option<(Target, Mode)>,
+    /// How a use of pages failed, after which there is none.
+    pub(super) failed: Option<Failure>,
+}
+
+/// Why an operation can use no more pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It is the victim of a deadlock over pages.
+    Deadlock,
+    Timeout,
+}
+
+impl Operation<'_> {
+    /// Locks subobjects, shared or exclusively, before any page is used: who knows what an operation will need says so
+    /// first, and it is not taken back in order to wait for locks.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`], [`Error::LockTimeout`].
+    pub fn lock(&mut self, subobjects: &[(Reference, bool)]) -> Result<()> {
+        for (at, exclusively) in subobjects {
+            self.lock_subobject(*at, *exclusively)?;
+        }
+        Ok(())
+    }
+
+    /// Locks an object as a whole until the transaction ends: no subobject of it needs to be locked then.
+    ///
+    /// # Errors
+    /// As [`Operation::lock`].
+    pub fn lock_object(&mut self, object: ObjectId, exclusively: bool) -> Result<()> {
+        self.lock_target(Target::Object(object), if exclusively { tree_mode::X } else { tree_mode::S })
+    }
+
+    fn lock_subobject(&mut self, at: Reference, exclusively: bool) -> Result<()> {
+        if !self.locks_objects {
+            return Ok(());
+        }
+        let (intention, mode) = match exclusively {
+            true => (tree_mode::IX, key_mode::X),
+            false => (tree_mode::IS, key_mode::S),
+        };
+        self.lock_target(Target::Object(at.object), intention)?;
+        let held = self.locks.held(Target::Object(at.object));
+        let covered = match exclusively {
+            true => held == Some(tree_mode::X),
+            false => matches!(held, Some(tree_mode::X | tree_mode::S | tree_mode::SIX | tree_mode::U)),
+        };
+        if covered { Ok(()) } else { self.lock_target(Target::Subobject(at), mode) }
+    }
+
+    fn lock_target(&mut self, target: Target, mode: Mode) -> Result<()> {
+        if !self.locks_objects {
+            return Ok(());
+        }
+        if self.locks.try_lock(self.inner, target, mode) {
+            return Ok(());
+        }
+        if self.has_pages {
+            self.wanted = Some((target, mode));
+            return Err(Error::LockTimeout);
+        }
+        self.locks.wait(self.inner, target, mode, &self.wait)
+    }
+
+    /// Runs something that uses pages. An error of it may have left a part done, so nothing comes after it.
+    fn with_pages<R>(&mut self, run: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        if self.failed.is_some() || self.wanted.is_some() {
+            return Err(Error::Operation("it failed before: its code must return the error".into()));
+        }
+        self.has_pages = true;
+        run(self).inspect_err(|error| {
+            self.failed = match error {
+                Error::Deadlock => Some(Failure::Deadlock),
+                Error::LockTimeout => Some(Failure::Timeout),
+                _ => None,
+            };
+        })
+    }
+
+    /// Has the header of an object keep room for so much more than it has to already, so that what was changed can be
+    /// taken back whatever others do. Fails if it has none.
+    fn owe(&mut self, object: ObjectId, more: usize) -> Result<()> {
+        let owed = {
+            let mut all = self.inner.owed.lock();
+            if more > 0 {
+                *all.entry(object).or_default() += more;
+                self.owed.push((object, more));
+            }
+            all.get(&object).copied().unwrap_or_default()
+        };
+        // After it was noted: of two who do so, the later one sees the other's, or what that has left of the room.
+        let room = objects::header(&self.pages, object)?.room();
+        if room < owed { Err(Error::ObjectFull) } else { Ok(()) }
+    }
+
+    /// An object's header: its references to foreign subobjects, and how many own ones it has. Its references are what
+    /// they are until the operation ends.
+    ///
+    /// # Errors
+    /// Those of locks, and of reading; [`Error::Corrupt`] also if there is no such object.
+    pub fn header(&mut self, object: ObjectId) -> Result<Header> {
+        self.lock_target(Target::Object(object), tree_mode::IS)?;
+        self.with_pages(|operation| objects::header(&operation.pages, object))
+    }
+
+    /// Verifies the structure of an object, which nobody changes until the transaction ends. Returns how many pages it
+    /// has.
+    ///
+    /// # Errors
+    /// As [`Operation::header`]; [`Error::Corrupt`] tells what is wrong.
+    pub fn verify(&mut self, object: ObjectId) -> Result<usize> {
+        self.lock_object(object, false)?;
+        self.with_pages(|operation| objects::check(&operation.pages, object).map(|pages| pages.len()))
+    }
+
+    /// What a subobject is; none if it was removed or never made.
+    ///
+    /// # Errors
+    /// As [`Operation::header`].
+    pub fn read(&mut self, at: Reference) -> Result<Option<Vec<u8>>> {
+        self.lock_subobject(at, false)?;
+        self.with_pages(|operation| {
+            let header = objects::header(&operation.pages, at.object)?;
+            objects::read(&operation.pages, &header, at.slot)
+        })
+    }
+
+    /// Changes a subobject, or removes it. Returns what it was.
+    ///
+    /// # Errors
+    /// As [`Operation::header`]; [`Error::SubobjectTooLong`], [`Error::ObjectFull`], [`Error::DiskFull`];
+    /// [`Error::Operation`] if the slot was never made.
+    pub fn update(&mut self, at: Reference, value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        self.lock_subobject(at, true)?;
+        self.with_pages(|operation| {
+            let before = objects::update(&operation.pages, at.object, at.slot, value)?;
+            operation.undo.push(Step::Set(at, before.clone()));
+            let bytes = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
+            match bytes(value).cmp(&bytes(before.as_deref())) {
+                Ordering::Equal => {}
+                Ordering::Less => operation.owe(at.object, objects::SPLIT_PAGES)?,
+                Ordering::Greater => operation.owe(at.object, 0)?,
+            }
+            Ok(before)
+        })
+    }
+
+    /// Makes another subobject of an object. Locks the object as a whole: its slot is an answer that others must not
+    /// come between.
+    ///
+    /// # Errors
+    /// As [`Operation::update`].
+    pub fn append(&mut self, object: ObjectId, value: &[u8]) -> Result<Reference> {
+        self.lock_object(object, true)?;
+        self.with_pages(|operation| {
+            let slot = objects::append(&operation.pages, object, value)?;
+            let at = Reference { object, slot };
+            operation.undo.push(Step::Set(at, None));
+            operation.owe(object, 0)?;
+            Ok(at)
+        })
+    }
+
+    /// Changes an object's references to foreign subobjects, all at once. Locks the object as a whole.
+    ///
+    /// # Errors
+    /// As [`Operation::update`].
+    pub fn set_foreign(&mut self, object: ObjectId, foreign: &[Reference]) -> Result<()> {
+        self.lock_object(object, true)?;
+        self.with_pages(|operation| {
+            let before = objects::set_foreign(&operation.pages, object, foreign)?;
+            let fewer = before.len().saturating_sub(foreign.len());
+            operation.undo.push(Step::Foreign(object, before));
+            operation.owe(object, fewer)
+        })
+    }
+
+    /// Makes an object of these subobjects and references.
+    ///
+    /// # Errors
+    /// [`Error::SubobjectTooLong`], [`Error::ObjectFull`], [`Error::DiskFull`].
+    pub fn create(&mut self, shape: ObjectShape, own: &[&[u8]], foreign: &[Reference]) -> Result<ObjectId> {
+        let object = self.with_pages(|operation| objects::create(&operation.pages, shape, own, foreign))?;
+        self.undo.push(Step::Free(object));
+        // Nobody else can know it.
+        self.lock_object(object, true)?;
+        Ok(object)
+    }
+}
