@@ -19,7 +19,9 @@
 //!   after another in the order of their commits.
 //! - An operation that fails has done nothing, and the transaction goes on unless the error asks for a retry.
 //! - A deadlock over pages costs, with two levels, the operation that is run again, and nobody notices; one over
-//!   subobjects costs a transaction ([`Error::Deadlock`]).
+//!   subobjects costs a transaction ([`Error::Deadlock`]), which one is [`ObjectOptions::victim`]'s.
+//! - Operations of one transaction that run at once ([`ObjectTransaction::operate_in_parallel`]) do as if they ran one
+//!   after another.
 //!
 //! # How a transaction is undone
 //!

@@ -19,9 +19,15 @@ use crate::{
     sync::{Arc, Mutex, atomic, thread},
 };
 
-/// What an operation that ran in vain is dearer by as the victim of a deadlock over pages: more than one that ran in
-/// vain less often can hold. So none runs for ever.
-const IN_VAIN_WEIGHT: u64 = 1 << 32;
+/// An operation that ran in vain so often is not to be the victim of the next deadlock over pages. Before that, the one
+/// that has got farthest goes on: to spare others costs more than it gives.
+const IN_VAIN_MAX: u64 = 16;
+
+/// What such an operation is dearer by, more than others can hold; and dearer still the longer it goes on. So none runs
+/// in vain for ever.
+fn weight(in_vain: u64) -> u64 {
+    if in_vain < IN_VAIN_MAX { 0 } else { in_vain << 32 }
+}
 
 /// A transaction on objects. Dropped without commit, it is rolled back.
 ///
@@ -162,7 +168,7 @@ impl Shared {
         let mut in_vain = 0;
         loop {
             self.inner.check_open()?;
-            page_locks.set_weight(in_vain * IN_VAIN_WEIGHT);
+            page_locks.set_weight(weight(in_vain));
             let wanted = match self.attempt(page_locks, body)? {
                 Outcome::Done(result) => return Ok(result),
                 Outcome::Failed(error) => return Err(error),
@@ -500,7 +506,7 @@ fn compensate(
 ) -> Result<()> {
     let mut in_vain = 0;
     loop {
-        page_locks.set_weight(in_vain * IN_VAIN_WEIGHT);
+        page_locks.set_weight(weight(in_vain));
         let subtxn = inner.store.begin_subtxn(txn)?;
         let undone = {
             let pages = inner.store.access(&subtxn, page_locks, WaitOptions::default());
