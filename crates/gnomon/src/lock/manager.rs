@@ -139,6 +139,12 @@ impl LockManager {
         }
     }
 
+    /// The mode in which an owner, by its number, holds a lock.
+    pub fn held_mode(&self, txn: TxnId, name: LockName<'_>) -> Option<Mode> {
+        let hash = name.hash();
+        self.shard(shard_index(hash)).lock().held(&name, hash, txn).map(|(_, mode)| mode)
+    }
+
     /// The modes of a table.
     pub fn modes(&self, table: TableId) -> &Modes {
         &self.tables[table.index()].modes
@@ -392,9 +398,7 @@ impl LockOwner {
 
     /// The mode in which the owner holds a lock.
     pub fn held_mode(&self, name: LockName<'_>) -> Option<Mode> {
-        let hash = name.hash();
-        let held = self.manager.shard(shard_index(hash)).lock().held(&name, hash, self.txn);
-        held.map(|(_, mode)| mode)
+        self.manager.held_mode(self.txn, name)
     }
 
     /// Calls `visit` with every lock that it holds, in the order in which they were first taken. `visit` must not use

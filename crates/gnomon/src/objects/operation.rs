@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::hash_map::Entry};
 
 use super::{
     Inner, ObjectId, ObjectShape, Reference,
-    locks::{Locks, Target},
+    locks::{Locks, Target, Wanted},
     undo::Step,
 };
 use crate::{
@@ -45,8 +45,8 @@ pub struct Operation<'a> {
     pub(super) has_pages: bool,
     pub(super) undo: Vec<Step>,
     pub(super) owed: Vec<Owed>,
-    /// The lock of level 1 that it has to wait for without pages.
-    pub(super) wanted: Option<(Target, Mode)>,
+    /// What of level 1 it has to wait for without pages.
+    pub(super) wanted: Option<Wanted>,
     /// How a use of pages failed, after which there is none.
     pub(super) failed: Option<Failure>,
 }
@@ -61,7 +61,7 @@ pub(super) enum Failure {
 
 impl Operation<'_> {
     /// Locks subobjects, shared or exclusively, before any page is used: who knows what an operation will need says so
-    /// first, and it is not taken back in order to wait for locks.
+    /// first, and it is not taken back in order to wait for them.
     ///
     /// # Errors
     /// [`Error::Deadlock`], [`Error::LockTimeout`].
@@ -89,26 +89,26 @@ impl Operation<'_> {
             false => (tree_mode::IS, key_mode::S),
         };
         self.lock_target(Target::Object(at.object), intention)?;
-        let held = self.locks.held(Target::Object(at.object));
-        let covered = match exclusively {
-            true => held == Some(tree_mode::X),
-            false => matches!(held, Some(tree_mode::X | tree_mode::S | tree_mode::SIX | tree_mode::U)),
-        };
-        if covered { Ok(()) } else { self.lock_target(Target::Subobject(at), mode) }
+        match self.locks.covers(self.inner, at.object, exclusively) {
+            true => Ok(()),
+            false => self.lock_target(Target::Subobject(at), mode),
+        }
     }
 
     fn lock_target(&mut self, target: Target, mode: Mode) -> Result<()> {
         if !self.locks_objects {
             return Ok(());
         }
-        if self.locks.try_lock(self.inner, target, mode) {
-            return Ok(());
+        loop {
+            match self.locks.try_lock(self.inner, target, mode) {
+                Ok(()) => return Ok(()),
+                Err(wanted) if self.has_pages => {
+                    self.wanted = Some(wanted);
+                    return Err(Error::LockTimeout);
+                }
+                Err(wanted) => self.locks.wait(self.inner, wanted, &self.wait)?,
+            }
         }
-        if self.has_pages {
-            self.wanted = Some((target, mode));
-            return Err(Error::LockTimeout);
-        }
-        self.locks.wait(self.inner, target, mode, &self.wait)
     }
 
     /// Runs something that uses pages. An error of it may have left a part done, so nothing comes after it.

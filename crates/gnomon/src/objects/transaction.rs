@@ -1,17 +1,20 @@
 //! Transactions on objects: how operations run, end and are undone.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+};
 
 use super::{
     Inner, ObjectId, ObjectShape, Reference,
-    locks::{Locks, Target},
+    locks::{Locks, Wanted},
     operation::{Failure, Operation, Owed, settle},
     undo::{self, Step},
 };
 use crate::{
     Csn, Error, Result, TxnId,
     id::SubtxnId,
-    lock::{LockOwner, Mode, WaitOptions},
+    lock::{LockOwner, WaitOptions},
     store::{
         GroupCommit,
         logged::{Loser, Strategy, Subtxn, Undo},
@@ -103,8 +106,8 @@ impl Drop for Guarded<'_> {
 /// How an operation ended.
 enum Outcome<R> {
     Done(R),
-    /// To be run again, when this is locked.
-    Again(Option<(Target, Mode)>),
+    /// To be run again, when it has this.
+    Again(Option<Wanted>),
     Failed(Error),
 }
 
@@ -112,7 +115,8 @@ enum Outcome<R> {
 struct Ran<R> {
     result: Result<R>,
     undo: Vec<Step>,
-    wanted: Option<(Target, Mode)>,
+    owed: Vec<Owed>,
+    wanted: Option<Wanted>,
     failed: Option<Failure>,
 }
 
@@ -148,15 +152,13 @@ impl Shared {
         };
         let result = body(&mut operation);
         let Operation { undo, owed, wanted, failed, .. } = operation;
-        // Until the transaction ends, also if this operation has failed: that is not worth telling apart.
-        self.ended.lock().owed.extend(owed);
         let result = match failed {
             // Whatever its code made of that.
             Some(Failure::Deadlock) => Err(Error::Deadlock),
             Some(Failure::Timeout) => result.and(Err(Error::LockTimeout)),
             None => result,
         };
-        Ran { result, undo, wanted, failed }
+        Ran { result, undo, owed, wanted, failed }
     }
 
     /// Runs an operation as a subtransaction, again and again until it has ended or failed.
@@ -176,30 +178,31 @@ impl Shared {
             };
             self.inner.repeated_operations.fetch_add(1, atomic::Ordering::Relaxed);
             match wanted {
-                Some((target, mode)) => {
-                    self.locks.wait(&self.inner, target, mode, &self.inner.wait_options())?;
-                }
+                Some(wanted) => self.locks.wait(&self.inner, wanted, &self.inner.wait_options())?,
                 None => in_vain += 1,
             }
         }
     }
 
     /// Runs operations at the same time: on this thread, and on another one for each of the others, or as many as there
-    /// are.
-    fn operate_in_parallel<R, B>(&self, bodies: Vec<B>) -> Vec<Result<R>>
+    /// are. Gives what has become of them, by their places; after one has failed, those that have not begun do not.
+    fn operate_in_parallel<R, B>(&self, bodies: Vec<B>) -> BTreeMap<usize, thread::Result<Result<R>>>
     where
         R: Send,
         B: FnMut(&mut Operation<'_>) -> Result<R> + Send,
     {
         let count = bodies.len();
         let todo = Mutex::new(bodies.into_iter().enumerate());
-        let results: Mutex<BTreeMap<usize, Result<R>>> = Mutex::default();
+        let results = Mutex::new(BTreeMap::new());
         let work = || {
-            let mut page_locks = self.page_locks();
-            loop {
-                let Some((index, mut body)) = todo.lock().next() else { break };
-                let result = self.operate(&mut page_locks, &mut body);
-                results.lock().insert(index, result);
+            let mut has_failed = false;
+            while !has_failed && let Some((index, mut body)) = { todo.lock().next() } {
+                let mut page_locks = self.page_locks();
+                let run = || self.operate(&mut page_locks, &mut body);
+                let result = catch_unwind(AssertUnwindSafe(run));
+                let mut results = results.lock();
+                results.insert(index, result);
+                has_failed = results.values().any(|result| !matches!(result, Ok(Ok(_))));
             }
         };
         thread::scope(|scope| {
@@ -210,7 +213,7 @@ impl Shared {
             }
             work();
         });
-        results.into_inner().into_values().collect()
+        results.into_inner()
     }
 
     /// Runs an operation once, as a subtransaction. An error is one of the store, which ends the transaction.
@@ -227,20 +230,30 @@ impl Shared {
             (Ok(result), None) => {
                 let id = subtxn.id();
                 let changed = subtxn.has_changed();
-                store.end(subtxn, Undo::Operation(&undo::encode(&ran.undo)))?;
-                if changed {
+                let ended = store.end(subtxn, Undo::Operation(&undo::encode(&ran.undo)));
+                let mut owed = ran.owed;
+                match ended {
                     // Before others can build on it: what they do is taken back first.
-                    self.ended.lock().done.push(Done { subtxn: id, undo: ran.undo });
+                    Ok(()) if changed => {
+                        let mut all = self.ended.lock();
+                        all.done.push(Done { subtxn: id, undo: ran.undo });
+                        all.owed.append(&mut owed);
+                    }
+                    _ => settle(&self.inner, &mut owed),
                 }
                 page_locks.release_all();
+                ended?;
                 if store.has_large_sphere() {
                     self.inner.background.wake();
                 }
                 Ok(Outcome::Done(result))
             }
             (result, wanted) => {
-                store.abort(subtxn)?;
+                let mut owed = ran.owed;
+                let aborted = store.abort(subtxn);
+                settle(&self.inner, &mut owed);
                 page_locks.release_all();
+                aborted?;
                 Ok(match (result, wanted) {
                     (_, Some(wanted)) => Outcome::Again(Some(wanted)),
                     // Somebody else goes on with the pages, and this one begins again. Over objects, it would be the
@@ -292,13 +305,13 @@ impl ObjectTransaction {
         }
     }
 
-    /// Runs operations at the same time, on as many threads as the system gives. They share what they lock of objects, and their
-    /// pages keep them apart: it is as if they ran one after another, in some order. Results are in the order of
-    /// `bodies`. If one fails, all are taken back, and the first error is returned. With one level they really run one
-    /// after another.
+    /// Runs operations at the same time, each on a thread, or on as many as the system gives. They share what they lock
+    /// of objects, and their pages keep them apart: it is as if they ran one after another, in some order. Results are in
+    /// the order of `bodies`. If one fails or panics, all are taken back. With one level they really run one after
+    /// another.
     ///
     /// # Errors
-    /// As [`ObjectTransaction::operate`].
+    /// As [`ObjectTransaction::operate`]: [`Error::Deadlock`] if one of them failed by that, or that of the first.
     pub fn operate_in_parallel<R, B>(&mut self, bodies: impl IntoIterator<Item = B>) -> Result<Vec<R>>
     where
         R: Send,
@@ -306,15 +319,37 @@ impl ObjectTransaction {
     {
         self.check()?;
         let before = self.done_count();
-        let results: Result<Vec<R>> = match self.shared.has_two_levels() {
-            true => self.shared.operate_in_parallel(bodies.into_iter().collect()).into_iter().collect(),
-            false => bodies.into_iter().map(|body| self.operate(body)).collect(),
-        };
-        if results.is_err() {
-            self.check()?;
-            self.undo_to(before)?;
+        if !self.shared.has_two_levels() {
+            let results: Result<Vec<R>> = bodies.into_iter().map(|body| self.operate(body)).collect();
+            return results.or_else(|error| self.undo_failed(before, error));
         }
-        results
+        let (mut results, mut failed, mut panicked) = (Vec::new(), None, None);
+        for result in self.shared.operate_in_parallel(bodies.into_iter().collect()).into_values() {
+            match result {
+                Ok(Ok(result)) => results.push(result),
+                Ok(Err(Error::Deadlock)) => failed = Some(Error::Deadlock),
+                Ok(Err(error)) => failed = failed.or(Some(error)),
+                Err(panic) => panicked = Some(panic),
+            }
+        }
+        if let Some(panic) = panicked {
+            // An error of it has stopped the store, or ended the transaction.
+            let _ = self.undo_failed::<()>(before, Error::Closed);
+            resume_unwind(panic);
+        }
+        match failed {
+            None => Ok(results),
+            Some(error) => self.undo_failed(before, error),
+        }
+    }
+
+    /// Undoes the operations after the first so many, or everything if that fails. Returns the error that it is for.
+    fn undo_failed<R>(&mut self, count: usize, error: Error) -> Result<R> {
+        self.check()?;
+        if self.undo_to(count).is_err() {
+            self.undo_all()?;
+        }
+        Err(error)
     }
 
     /// With one level: runs an operation as a part of the subtransaction that is the transaction.
@@ -326,11 +361,13 @@ impl ObjectTransaction {
         let mut guarded = Guarded { inner: &self.shared.inner, subtxn: Some(whole) };
         // A panic takes the whole of it back.
         self.is_over = true;
-        let Ran { result, undo, .. } =
+        let Ran { result, undo, owed, .. } =
             guarded.run(|whole| self.shared.run(whole, &mut self.page_locks, body));
         let Some(whole) = guarded.subtxn.take() else { unreachable!("it was put there") };
         drop(guarded);
         self.is_over = false;
+        // Until the transaction ends, also if this operation has failed: that is not worth telling apart.
+        self.shared.ended.lock().owed.extend(owed);
         self.end_within(whole, result, undo)
     }
 
@@ -507,7 +544,7 @@ fn compensate(
     let mut in_vain = 0;
     loop {
         page_locks.set_weight(weight(in_vain));
-        let subtxn = inner.store.begin_subtxn(txn)?;
+        let subtxn = inner.store.begin_compensation(txn)?;
         let undone = {
             let pages = inner.store.access(&subtxn, page_locks, WaitOptions::default());
             steps.iter().rev().try_for_each(|step| step.apply(&pages))

@@ -391,14 +391,19 @@ impl Transaction {
         let mut touched = keys_of(self.immediate.done.get(mark..).unwrap_or_default());
         // Those that could not be changed have a version, perhaps.
         touched.extend(std::mem::take(&mut self.immediate.waiting).into_keys());
+        self.immediate.waiting_bytes = 0;
         let id = self.id();
         self.immediate.undo_to(&inner, logged, id, mark)?;
         go_back(&mut self.writes);
         // What the write set still says of such a key was not in its tree before, perhaps.
         for (tree, key) in &touched {
-            if matches!(self.writes.get(*tree, key), Some(Write::Put(_) | Write::Delete)) {
-                self.immediate.waiting.insert((*tree, key.clone()), inner.tree(*tree)?);
-            }
+            let value_len = match self.writes.get(*tree, key) {
+                Some(Write::Put(value)) => value.len(),
+                Some(Write::Delete) => 0,
+                Some(Write::Apply(_)) | None => continue,
+            };
+            self.immediate.waiting.insert((*tree, key.clone()), inner.tree(*tree)?);
+            self.immediate.waiting_bytes += key.len() + value_len;
         }
         if touched.is_empty() {
             return Ok(());

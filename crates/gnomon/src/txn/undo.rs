@@ -29,6 +29,8 @@ impl Step {
 
     /// Does it.
     pub fn apply(&self, inner: &Inner, pages: &TreeAccess<'_>) -> Result<()> {
+        // The tree may have to be looked up.
+        pages.lock_first()?;
         let tree = match self.tree {
             DIRECTORY => *inner.directory.tree(),
             tree => inner.tree(tree)?.tree,

@@ -25,7 +25,12 @@ const TRANSACTIONS: Setting = Setting {
     full: "50",
     quick: "0",
 };
-const WARM_UP: Setting = Setting { name: "warm-up", help: "seconds before that", full: "0.5", quick: "0.05" };
+const WARM_UP: Setting = Setting {
+    name: "warm-up",
+    help: "seconds before that, and longer until half as many transactions",
+    full: "0.5",
+    quick: "0.05",
+};
 const OBJECTS: Setting = Setting { name: "objects", help: "of the database", full: "1000", quick: "40" };
 const SUBOBJECTS: Setting =
     Setting { name: "subobjects", help: "own ones of each object", full: "1000", quick: "150" };
@@ -255,13 +260,16 @@ impl<'a> Bench<'a> {
                 figure(most),
                 self.length.transactions
             ),
+            "where a point was measured until there were enough transactions, it ends with one: that makes it up to one \
+             transaction too fast"
+                .into(),
             "a transaction that has not ended when the time is over has no response time: where transactions take a good \
              part of the time, the mean is too short, and what is right is DMP / tps"
                 .into(),
             "the paper does not state the order of a transaction's objects, which transaction of a deadlock is its \
              victim, what follows that, and its linear transformation of a normal distribution: they are settings. With \
-             two levels, of a deadlock over pages it is always the operation with the fewest locks, since with any other \
-             rule operations that run again at once can be in each other's way for ever. The normal distribution reaches beyond the \
+             two levels, of a deadlock over pages it is the operation with the fewest locks (until it was that 16 times), \
+             since with other rules operations that run again at once can be in each other's way for long. The normal distribution reaches beyond the \
              range; what lies outside is chosen again, so the 50-50 rule gives the middle half 61 %"
                 .into(),
             "a lock is counted as requested at each access to a page, also when the transaction has it already".into(),

@@ -87,7 +87,9 @@ fn table(points: &[Point]) -> ResultTable {
             .collect()
     };
     ResultTable {
-        title: "A transaction's operations at once (response times in ms)".into(),
+        title: "A transaction's operations at once (ms; their waits for locks add up, and those for each other's waits are \
+                not counted)"
+            .into(),
         headings: vec![
             "DMP",
             "parallel",

@@ -48,7 +48,8 @@
 //!
 //! # Order of mutexes
 //!
-//! Page locks are waited for without any latch or mutex. `closed` (shared, but to close); frame latches; `placing`,
+//! Page locks are waited for without any latch or mutex. `closed` (shared, but to close; tried after a latch by light
+//! subtransactions); frame latches, of which these keep one between changes of trees; `placing`,
 //! `growing`, `root` (over I/O); `state`; pool shards and logs are leaves.
 
 mod open;

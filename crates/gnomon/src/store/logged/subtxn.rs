@@ -248,7 +248,7 @@ impl LoggedStore {
         }
     }
 
-    /// Latches a page exclusively that a subtransaction has locked.
+    /// Latches a page exclusively for a subtransaction that has locked it, or is light.
     pub(super) fn latch_for<'a>(&'a self, subtxn: &'a Subtxn, id: PageId) -> Result<ChangedPage<'a>> {
         loop {
             if let Some(latch) = self.data(id)?.write() {
@@ -383,7 +383,7 @@ impl<'a> PageWrite for PageAccess<'a> {
     }
 }
 
-/// A page that is locked and latched exclusively by a subtransaction.
+/// A page that a subtransaction has latched exclusively, and locked unless it is light (`trees.rs`).
 pub struct ChangedPage<'a> {
     store: &'a LoggedStore,
     subtxn: &'a Subtxn,

@@ -6,9 +6,9 @@
 //! are released, the page is waited for with nothing in hand, and the subtransaction begins again from the root of its
 //! tree.
 //!
-//! A subtransaction of which a single page is all, as when a key is changed and its leaf has room, is light: it keeps
-//! the latch of that page until it has ended, so nobody ever finds it incomplete and no lock is needed. When it turns
-//! to another page, it locks the first one as well and lets go of the latch.
+//! A subtransaction that is a single change of a leaf which has room for it is light, where spheres are written later:
+//! it keeps the latch of that page until it has ended, so nobody ever finds it incomplete and no lock is needed. When it
+//! uses another page, or the same once more, it locks that page first and lets go of the latch.
 //!
 //! Going down a tree takes no locks and merges no spheres, though it may pass pages that an incomplete subtransaction
 //! has changed: whatever becomes of that, keys move only between pages that it has locked, so a page that is not locked
@@ -35,7 +35,8 @@ use crate::{
     sync::Arc,
 };
 
-/// A single page that is not larger can be changed under its latch alone: the log has room for it.
+/// A single page that is not larger can be changed under its latch alone: the log has room for its image, and for what
+/// takes a single change of it back.
 const LIGHT_PAGE_BYTES_MAX: usize = 16 << 10;
 const _: () = assert!(2 * LIGHT_PAGE_BYTES_MAX as u64 <= LOG_SPARE_BYTES / 4);
 
@@ -48,7 +49,6 @@ pub struct TreeSubtxn {
 }
 
 /// How far a subtransaction gets with the latch of a single page in the place of page locks.
-#[derive(Default)]
 pub(super) enum Light {
     /// It has used no page.
     Fresh,
@@ -57,8 +57,7 @@ pub(super) enum Light {
     /// The same, and nobody uses it at the moment.
     Kept(WriteLatch),
     /// Its pages are locked.
-    #[default]
-    Over,
+    Locked,
 }
 
 impl TreeSubtxn {
@@ -130,11 +129,18 @@ impl LoggedStore {
         owner: &mut LockOwner,
         mut body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
     ) -> Result<(TreeSubtxn, R)> {
-        let panicked = StopOnPanic(self);
-        // With one level it may be long until it ends.
-        let mut light = if self.strategy == Strategy::SingleLevel { Light::Over } else { Light::Fresh };
-        let changed = loop {
-            let trees = TreeSubtxn { subtxn: begin()?, light: RefCell::new(std::mem::take(&mut light)) };
+        // With one level it may be long until it ends; where its sphere is written then, its pages stay locked as long.
+        let mut light = match self.strategy {
+            Strategy::TwoLevelDeferred => Light::Fresh,
+            Strategy::SingleLevel | Strategy::TwoLevel => Light::Locked,
+        };
+        loop {
+            let trees = TreeSubtxn {
+                subtxn: begin()?,
+                light: RefCell::new(std::mem::replace(&mut light, Light::Locked)),
+            };
+            // Before the latch of its page goes.
+            let _panicked = StopOnPanic(self);
             let (result, wanted) = {
                 let (subtxn, light) = (&trees.subtxn, &trees.light);
                 let owner = RefCell::new(&mut *owner);
@@ -154,9 +160,7 @@ impl LoggedStore {
                     }
                 }
             }
-        };
-        drop(panicked);
-        changed
+        }
     }
 
     /// Ends a subtransaction (EOS), as [`LoggedStore::end`] does.
@@ -188,21 +192,21 @@ impl LoggedStore {
     /// Ends a subtransaction of which the only page is latched. Larger pages than the log has room for anyway are locked
     /// before they come here.
     fn end_light(&self, subtxn: Subtxn, mut latch: WriteLatch, undo: Undo<'_>) -> Result<()> {
-        // Who closes the store may need the latch.
-        let open = match self.closed.try_read() {
-            Some(closed) if !*closed => closed,
-            _ => {
+        // Tried, since it comes before latches.
+        let open = self.closed.try_read().filter(|closed| !**closed).ok_or(Error::Closed);
+        let open = match self.check().and(open) {
+            Ok(open) => open,
+            Err(error) => {
                 self.abort_latched(subtxn, &mut latch);
-                return Err(Error::Closed);
+                return Err(error);
             }
         };
         let page = latch.frame().key.index;
         let after = vec![(page, After::Image(Arc::clone(latch.page())))];
         let mut state = self.state.lock();
-        let sphere = self.end_in(&mut state, subtxn, after, undo);
-        drop(state);
-        drop((latch, open));
-        if self.writes_at_eos() { self.write_spheres([sphere].into()) } else { Ok(()) }
+        self.end_in(&mut state, subtxn, after, undo);
+        drop((state, latch, open));
+        Ok(())
     }
 
     /// Latches the first page of a subtransaction, without a lock; none if another one has changed it and has not
@@ -246,11 +250,11 @@ impl TreeAccess<'_> {
 }
 
 impl TreeAccess<'_> {
-    /// Locks pages from here on, with the one that was not.
-    fn lock_first(&self) -> Result<()> {
-        let light = self.light.take();
+    /// Locks pages from here on, with the one that was not: before anything else is latched or waited for.
+    pub fn lock_first(&self) -> Result<()> {
+        let light = self.light.replace(Light::Locked);
         let locked = match &light {
-            Light::Fresh | Light::Over => return Ok(()),
+            Light::Fresh | Light::Locked => return Ok(()),
             Light::Used(page) => self.lock(*page),
             Light::Kept(latch) => self.lock(PageId(latch.frame().key.index)),
         };
