@@ -246,8 +246,9 @@ struct Done {
     response_us: Histogram<u64>,
 }
 
-/// Runs clients on a database, for the time that the load says, and longer until it is enough. Returns also what they have committed, to be compared with what the database has, best
-/// when it was opened again ([`Tally::check`]): figures count for nothing before that.
+/// Runs clients on a database, for the time that the load says, and longer until it is enough. Returns also what they
+/// have committed, to be compared with what the database has, best when it was opened again ([`Tally::check`]): figures
+/// count for nothing before that.
 ///
 /// # Errors
 /// The first failure of a client, and that the run was canceled.

@@ -104,8 +104,8 @@ pub struct ObjectOptions {
     pub sphere_pages_max: usize,
     /// How long a lock is waited for; none waits for ever, zero fails instead of waiting.
     pub lock_timeout: Option<Duration>,
-    /// Which transaction of a deadlock is rolled back. With two levels, of a deadlock over pages it is an operation, the
-    /// one with the least to lose (until it was that 16 times), and runs again.
+    /// Which transaction of a deadlock is rolled back. With two levels, of a deadlock over pages it is an operation,
+    /// the one with the least to lose (until it was that 16 times), and runs again.
     pub victim: Victim,
     /// Where random numbers begin; none takes a seed that no other run has.
     pub seed: Option<u64>,

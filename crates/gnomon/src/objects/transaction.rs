@@ -306,8 +306,8 @@ impl ObjectTransaction {
     }
 
     /// Runs operations at the same time, each on a thread, or on as many as the system gives. They share what they lock
-    /// of objects, and their pages keep them apart: it is as if they ran one after another, in some order. Results are in
-    /// the order of `bodies`. If one fails or panics, all are taken back. With one level they really run one after
+    /// of objects, and their pages keep them apart: it is as if they ran one after another, in some order. Results are
+    /// in the order of `bodies`. If one fails or panics, all are taken back. With one level they really run one after
     /// another.
     ///
     /// # Errors

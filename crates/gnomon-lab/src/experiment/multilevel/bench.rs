@@ -268,9 +268,10 @@ impl<'a> Bench<'a> {
                 .into(),
             "the paper does not state the order of a transaction's objects, which transaction of a deadlock is its \
              victim, what follows that, and its linear transformation of a normal distribution: they are settings. With \
-             two levels, of a deadlock over pages it is the operation with the fewest locks (until it was that 16 times), \
-             since with other rules operations that run again at once can be in each other's way for long. The normal distribution reaches beyond the \
-             range; what lies outside is chosen again, so the 50-50 rule gives the middle half 61 %"
+             two levels, of a deadlock over pages it is the operation with the fewest locks (until it was that 16 \
+             times), since with other rules operations that run again at once can be in each other's way for long. The \
+             normal distribution reaches beyond the range; what lies outside is chosen again, so the 50-50 rule gives \
+             the middle half 61 %"
                 .into(),
             "a lock is counted as requested at each access to a page, also when the transaction has it already".into(),
             "commits are grouped, and what overlaps a committing transaction's sphere by reading is written with it"

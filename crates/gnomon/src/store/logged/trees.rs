@@ -7,8 +7,8 @@
 //! tree.
 //!
 //! A subtransaction that is a single change of a leaf which has room for it is light, where spheres are written later:
-//! it keeps the latch of that page until it has ended, so nobody ever finds it incomplete and no lock is needed. When it
-//! uses another page, or the same once more, it locks that page first and lets go of the latch.
+//! it keeps the latch of that page until it has ended, so nobody ever finds it incomplete and no lock is needed. When
+//! it uses another page, or the same once more, it locks that page first and lets go of the latch.
 //!
 //! Going down a tree takes no locks and merges no spheres, though it may pass pages that an incomplete subtransaction
 //! has changed: whatever becomes of that, keys move only between pages that it has locked, so a page that is not locked
@@ -189,8 +189,8 @@ impl LoggedStore {
         Ok(())
     }
 
-    /// Ends a subtransaction of which the only page is latched. Larger pages than the log has room for anyway are locked
-    /// before they come here.
+    /// Ends a subtransaction of which the only page is latched. Larger pages than the log has room for anyway are
+    /// locked before they come here.
     fn end_light(&self, subtxn: Subtxn, mut latch: WriteLatch, undo: Undo<'_>) -> Result<()> {
         // Tried, since it comes before latches.
         let open = self.closed.try_read().filter(|closed| !**closed).ok_or(Error::Closed);
