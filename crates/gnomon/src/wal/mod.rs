@@ -20,8 +20,11 @@
 //! be in nothing but the system's cache, or not even be about to leave that after a failed sync. It is written once
 //! more before anybody sees its records.
 //!
-//! Not done: damage before the end is told from the end only if it is before the tail that the owner gives
-//! ([`Error::Corrupt`]); otherwise the log ends there. Nothing bounds the memory that records take until they are
+//! For the same reason a whole block behind one that is not whole, and of no older epoch than the one before it, shows
+//! that the log was damaged there ([`Error::Corrupt`]).
+//!
+//! Not done: damage of the last block, and of the header of the last segment, is not told from the end of the log,
+//! unless it is before the tail that the owner gives. Nothing bounds the memory that records take until they are
 //! forced. There is one writer of blocks at a time, which waits for its sync.
 
 mod block;
@@ -90,6 +93,8 @@ pub(crate) enum PlantedBug {
     LastBlockTrusted,
     /// Nobody is woken to write the next block.
     LeaderNotWoken,
+    /// A damaged block is taken for the end of the log, whatever is behind it.
+    DamageUnseen,
 }
 
 /// A log. See the [module](self).
@@ -192,6 +197,14 @@ impl Log {
         }
         if end < tail.0 {
             return Err(lost(end));
+        }
+        if planted != Some(PlantedBug::DamageUnseen) && planted != Some(PlantedBug::EpochUnchecked) {
+            let newest = last.as_ref().map_or(0, |last| last.header.epoch);
+            if let Some(behind) = segments.block_behind(end, newest)? {
+                let detail =
+                    format!("position {end} of the log is damaged: a whole block is behind it, at {behind}");
+                return Err(segments.damaged_at(end, detail));
+            }
         }
         if let Some(block) = last {
             if planted == Some(PlantedBug::LastBlockTrusted) {

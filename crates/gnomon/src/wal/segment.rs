@@ -279,6 +279,36 @@ impl Segments {
         Ok(Some(Block { header, bytes }).filter(Block::is_whole))
     }
 
+    /// Where a whole block begins behind a position, of this epoch or a newer one, if there is one.
+    pub fn block_behind(&self, at: u64, epoch: u32) -> Result<Option<u64>> {
+        const READ_BYTES: usize = 1 << 20;
+        let files: Vec<(u64, Arc<dyn File>)> = {
+            let state = self.state.lock();
+            let behind = state.live.range(at / self.capacity()..);
+            behind.map(|(number, segment)| (*number, segment.file.clone())).collect()
+        };
+        let mut buffer = vec![0; READ_BYTES.min(self.file_bytes as usize)];
+        for (number, file) in files {
+            let (begin, end) = (number * self.capacity(), file.len()?.min(self.file_bytes));
+            let mut offset = SECTOR + (at + SECTOR).saturating_sub(begin);
+            while offset < end {
+                let part = &mut buffer[..READ_BYTES.min((end - offset) as usize)];
+                file.read_at(offset, part)?;
+                let first = begin + offset - SECTOR;
+                for (sector, start) in part.chunks_exact(SECTOR_BYTES).zip((first..).step_by(SECTOR_BYTES)) {
+                    let is_here = Header::parse(sector).is_some_and(|it| {
+                        it.start == start && it.database == self.database && it.epoch >= epoch
+                    });
+                    if is_here && self.read(start)?.is_some() {
+                        return Ok(Some(start));
+                    }
+                }
+                offset += part.len() as u64;
+            }
+        }
+        Ok(None)
+    }
+
     /// Notes a durable block that was found.
     pub fn found(&self, start: u64) {
         self.state.lock().blocks.push_back(start);
