@@ -23,8 +23,9 @@
 //! For the same reason a whole block behind one that is not whole, and of no older epoch than the one before it, shows
 //! that the log was damaged there ([`Error::Corrupt`]).
 //!
-//! Not done: damage of the last block, and of the header of the last segment, is not told from the end of the log,
-//! unless it is before the tail that the owner gives. Nothing bounds the memory that records take until they are
+//! Not done: damage of the last block, or of the headers of segments in which no later block begins, is not told from
+//! the end of the log, unless it is before the tail that the owner gives; nor are files at the end that are not there
+//! or were emptied. Nothing bounds the memory that records take until they are
 //! forced. There is one writer of blocks at a time, which waits for its sync.
 
 mod block;

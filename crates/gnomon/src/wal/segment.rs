@@ -36,7 +36,8 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    ops::Range,
+    io::ErrorKind,
+    ops::{ControlFlow, Range},
 };
 
 const MAGIC: [u8; 4] = *b"GnLs";
@@ -45,6 +46,8 @@ const FORMAT_VERSION: u32 = 1;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 /// New files are filled with zeros in writes of so many bytes.
 const FILL_BYTES: usize = 1 << 20;
+/// Files are looked through in reads of so many bytes.
+const SCAN_BYTES: usize = 1 << 20;
 /// In the unit of [`Error::Corrupt`].
 const PAGE_BYTES: u64 = 4096;
 
@@ -227,7 +230,7 @@ impl Segments {
         let Block { header, bytes } = block;
         self.enter(header.start, header.start + bytes.len() as u64)?;
         let mut written = bytes.len() as u64;
-        let pieces = self.pieces(header.start, bytes.len(), header.epoch).expect("entered");
+        let pieces = self.live_pieces(header.start, bytes.len(), header.epoch).expect("entered");
         for piece in &pieces {
             if let Some(entry) = piece.entry
                 && !self.keeps_header(piece)
@@ -250,7 +253,7 @@ impl Segments {
 
     /// The block that begins at a position, if one does that is whole and was written there.
     pub fn read(&self, start: u64) -> Result<Option<Block>> {
-        let Some(pieces) = self.pieces(start, SECTOR_BYTES, 0) else { return Ok(None) };
+        let Some(pieces) = self.live_pieces(start, SECTOR_BYTES, 0) else { return Ok(None) };
         let mut sector = [0; SECTOR_BYTES];
         pieces[0].file.read_at(pieces[0].offset, &mut sector)?;
         let header = Header::parse(&sector).filter(|it| it.start == start && it.database == self.database);
@@ -258,7 +261,8 @@ impl Segments {
             return Ok(None);
         };
         // Its length may be damaged: memory is taken only for what there are segments for.
-        let Some(pieces) = self.pieces(start, (end - start) as usize, header.epoch) else { return Ok(None) };
+        let length = (end - start) as usize;
+        let Some(pieces) = self.live_pieces(start, length, header.epoch) else { return Ok(None) };
         let state = self.state.lock();
         let told = |piece: &Piece| state.live.get(&piece.number).and_then(|segment| segment.entry);
         let fits = |piece: &Piece| match (piece.entry, told(piece)) {
@@ -272,38 +276,90 @@ impl Segments {
             return Ok(None);
         }
         drop(state);
-        let mut bytes = vec![0; (end - start) as usize];
-        for piece in pieces {
-            piece.file.read_at(piece.offset, &mut bytes[piece.part])?;
+        self.read_pieces(header, pieces)
+    }
+
+    /// The block of a header, if it is whole in these files.
+    fn read_from(
+        &self,
+        file_of: &dyn Fn(u64) -> Option<Arc<dyn File>>,
+        header: Header,
+    ) -> Result<Option<Block>> {
+        let bytes = header.end().map(|end| (end - header.start) as usize);
+        let pieces = bytes.and_then(|bytes| self.pieces(file_of, header.start, bytes, header.epoch));
+        pieces.map_or(Ok(None), |pieces| self.read_pieces(header, pieces))
+    }
+
+    fn read_pieces(&self, header: Header, pieces: Vec<Piece>) -> Result<Option<Block>> {
+        let mut bytes = vec![0; pieces.last().map_or(0, |piece| piece.part.end)];
+        for Piece { file, offset, part, .. } in pieces {
+            match file.read_at(offset, &mut bytes[part]) {
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+                read => read?,
+            }
         }
         Ok(Some(Block { header, bytes }).filter(Block::is_whole))
     }
 
-    /// Where a whole block begins behind a position, of this epoch or a newer one, if there is one.
+    /// Where a whole block begins behind a position, of this epoch or a newer one, if there is one: in a segment, or in a
+    /// file that is taken for spare since its header is damaged or its end is cut off.
     pub fn block_behind(&self, at: u64, epoch: u32) -> Result<Option<u64>> {
-        const READ_BYTES: usize = 1 << 20;
-        let files: Vec<(u64, Arc<dyn File>)> = {
-            let state = self.state.lock();
-            let behind = state.live.range(at / self.capacity()..);
-            behind.map(|(number, segment)| (*number, segment.file.clone())).collect()
-        };
-        let mut buffer = vec![0; READ_BYTES.min(self.file_bytes as usize)];
-        for (number, file) in files {
-            let (begin, end) = (number * self.capacity(), file.len()?.min(self.file_bytes));
-            let mut offset = SECTOR + (at + SECTOR).saturating_sub(begin);
-            while offset < end {
-                let part = &mut buffer[..READ_BYTES.min((end - offset) as usize)];
-                file.read_at(offset, part)?;
-                let first = begin + offset - SECTOR;
-                for (sector, start) in part.chunks_exact(SECTOR_BYTES).zip((first..).step_by(SECTOR_BYTES)) {
-                    let is_here = Header::parse(sector).is_some_and(|it| {
-                        it.start == start && it.database == self.database && it.epoch >= epoch
-                    });
-                    if is_here && self.read(start)?.is_some() {
-                        return Ok(Some(start));
-                    }
+        let is_behind = |header: &Header| header.start > at && header.epoch >= epoch;
+        let state = self.state.lock();
+        let behind = state.live.range(at / self.capacity()..);
+        let mut files: BTreeMap<u64, Arc<dyn File>> =
+            behind.map(|(number, segment)| (*number, segment.file.clone())).collect();
+        let spare: Vec<Arc<dyn File>> = state.spare.iter().map(|segment| segment.file.clone()).collect();
+        drop(state);
+        for file in spare {
+            let number = self.scan(&*file, SECTOR, &mut |header| {
+                Ok(match header.start < at {
+                    // What is left of an earlier use of the file begins here.
+                    true => ControlFlow::Break(None),
+                    false if is_behind(&header) => ControlFlow::Break(Some(header.start / self.capacity())),
+                    false => ControlFlow::Continue(()),
+                })
+            })?;
+            if let Some(number) = number.flatten() {
+                files.entry(number).or_insert(file);
+            }
+        }
+        for (number, file) in &files {
+            let offset = SECTOR + (at + SECTOR).saturating_sub(number * self.capacity());
+            let found = self.scan(&**file, offset, &mut |header| {
+                let is_whole = header.start / self.capacity() == *number
+                    && is_behind(&header)
+                    && self.read_from(&|number| files.get(&number).cloned(), header)?.is_some();
+                Ok(if is_whole { ControlFlow::Break(header.start) } else { ControlFlow::Continue(()) })
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Visits what looks like the header of a block of this log that was written there, from an offset in a file on.
+    fn scan<B>(
+        &self,
+        file: &dyn File,
+        mut offset: u64,
+        visit: &mut dyn FnMut(Header) -> Result<ControlFlow<B>>,
+    ) -> Result<Option<B>> {
+        let end = file.len()?.min(self.file_bytes) / SECTOR * SECTOR;
+        let mut buffer = vec![0; SCAN_BYTES.min(self.file_bytes as usize)];
+        while offset < end {
+            let bytes = buffer.len().min((end - offset) as usize);
+            file.read_at(offset, &mut buffer[..bytes])?;
+            for sector in buffer[..bytes].chunks_exact(SECTOR_BYTES) {
+                if let Some(header) = Header::parse(sector)
+                    && header.database == self.database
+                    && header.start % self.capacity() == offset - SECTOR
+                    && let ControlFlow::Break(found) = visit(header)?
+                {
+                    return Ok(Some(found));
                 }
-                offset += part.len() as u64;
+                offset += SECTOR;
             }
         }
         Ok(None)
@@ -407,9 +463,21 @@ impl Segments {
         Ok(file.sync()?)
     }
 
-    /// Where the bytes of a block are; none if a segment is missing.
-    fn pieces(&self, start: u64, bytes: usize, epoch: u32) -> Option<Vec<Piece>> {
+    /// Where the bytes of a block are in the log's segments; none if one is missing.
+    fn live_pieces(&self, start: u64, bytes: usize, epoch: u32) -> Option<Vec<Piece>> {
         let state = self.state.lock();
+        let file_of = |number| state.live.get(&number).map(|segment| segment.file.clone());
+        self.pieces(&file_of, start, bytes, epoch)
+    }
+
+    /// The same in the files that are given for segments.
+    fn pieces(
+        &self,
+        file_of: &dyn Fn(u64) -> Option<Arc<dyn File>>,
+        start: u64,
+        bytes: usize,
+        epoch: u32,
+    ) -> Option<Vec<Piece>> {
         let capacity = self.capacity();
         let mut pieces = Vec::with_capacity(1);
         let mut done = 0;
@@ -419,7 +487,7 @@ impl Segments {
             let end = bytes.min(done + (capacity - within) as usize);
             let first = if done == 0 { start } else { start + bytes as u64 };
             let entry = (within == 0).then_some(Entry { first, epoch });
-            let file = state.live.get(&number)?.file.clone();
+            let file = file_of(number)?;
             pieces.push(Piece { number, file, offset: SECTOR + within, part: done..end, entry });
             done = end;
         }

@@ -7,7 +7,10 @@
 //!
 //! Nothing is given up by it: whoever crashes before the log has gone on reads the same again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+};
 
 use super::{
     Contents, Counters, FILE, LOG_FILES_MAX, Limits, LogShape, LoggedStore, PAGES_AT, State, Strategy,
@@ -534,12 +537,14 @@ fn losers(operations: &Operations, done: &Redo) -> (Vec<Loser>, HashMap<TxnId, T
             continue;
         }
         let committed = done.committed.get(txn);
+        // Where its undo record is tells when a subtransaction ended; others of its transaction may have begun after it
+        // and ended before.
         let mut left: Vec<(SubtxnId, Lsn)> = undo
             .iter()
             .filter(|(subtxn, _)| committed.is_none() && is_written(subtxn) && !compensated.contains(subtxn))
             .copied()
             .collect();
-        left.sort_unstable_by(|a, b| b.cmp(a));
+        left.sort_unstable_by_key(|(_, lsn)| Reverse(*lsn));
         let written = done.subtxns.get(txn).cloned().unwrap_or_default();
         let state = TxnState {
             first_undo: undo.iter().map(|(_, lsn)| *lsn).min(),
@@ -555,6 +560,6 @@ fn losers(operations: &Operations, done: &Redo) -> (Vec<Loser>, HashMap<TxnId, T
         }
     }
     // As one pass backward over the log would.
-    losers.sort_unstable_by(|a, b| b.undo[0].cmp(&a.undo[0]));
+    losers.sort_unstable_by_key(|loser| Reverse(loser.undo[0].1));
     (losers, txns)
 }

@@ -553,6 +553,32 @@ fn settings() -> Vec<Setting> {
     Strategy::ALL.into_iter().flat_map(of).collect()
 }
 
+/// Subtransactions of one transaction that run at the same time end in another order than they begin.
+#[test]
+fn what_ended_last_is_undone_first() {
+    for setting in settings() {
+        if setting.strategy == Strategy::SingleLevel {
+            continue;
+        }
+        let disk = SimDisk::new(1);
+        let world = open(&disk, setting).unwrap();
+        let txn = TxnId(world.store.new_id());
+        let [first, second] = [(); 2].map(|()| world.store.begin_subtxn(txn).unwrap());
+        let ids = [first.id(), second.id()];
+        for subtxn in [second, first] {
+            let mut owner = world.locks.owner(txn);
+            let add = Operation::Add { number: 0, by: 1, to: vec![world.pages[1].0] };
+            let undo = world.change(&subtxn, &mut owner, &add).unwrap().unwrap();
+            world.store.end(subtxn, Undo::Operation(&undo.encode())).unwrap();
+        }
+        let spheres = world.store.state.lock().spheres.all();
+        world.store.write_spheres(spheres).unwrap();
+        let world = open(&disk.crash_image_synced(), setting).unwrap();
+        let undone = world.losers.iter().flat_map(|loser| loser.undo.iter().map(|(subtxn, _)| *subtxn));
+        assert_eq!(undone.collect::<Vec<_>>(), ids, "{setting:?}");
+    }
+}
+
 #[test]
 fn every_crash_leaves_whole_transactions() {
     for setting in settings() {
