@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{Database, Error, Options, TreeId, VerifyReport, disk::DiskSet};
+use gnomon::{Database, Error, Options, Recovery, TreeId, VerifyReport, disk::DiskSet};
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{
     SqlState,
@@ -110,6 +110,8 @@ fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) 
         "path": path,
         "format_version": stats.format_version,
         "identity": format!("{:016x}", stats.identity),
+        "recovery": stats.recovery.name(),
+        "log_bytes": stats.log_bytes,
         "csn": report.csn.0,
         "batches": stats.batches,
         "page_bytes_min": stats.page_size_min.bytes(),
@@ -128,22 +130,32 @@ fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) 
 
 fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) {
     let stats = &report.stats;
-    println!("{path}: format {}, identity {:016x}", stats.format_version, stats.identity);
-    println!("commits: newest {}, in {} batches", report.csn, stats.batches);
     println!(
-        "pages of {}: {} in the file, {} used, {} free; page table of {} pages, {} levels",
-        stats.page_size_min,
-        stats.file_pages,
-        stats.used_pages,
-        report.free_pages,
-        report.table_pages,
-        stats.table_depth
+        "{path}: format {}, identity {:016x}, recovers by {}",
+        stats.format_version,
+        stats.identity,
+        stats.recovery.name()
     );
-    let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
-    println!(
-        "segments of {segment_kib} KiB: {}, of which {} are empty",
-        stats.segments, report.segments_empty
+    let pages = format!(
+        "pages of {}: {} in the file, {} used, {} free",
+        stats.page_size_min, stats.file_pages, stats.used_pages, report.free_pages
     );
+    match stats.recovery {
+        Recovery::Shadow => {
+            println!("commits: newest {}, in {} batches", report.csn, stats.batches);
+            println!("{pages}; page table of {} pages, {} levels", report.table_pages, stats.table_depth);
+            let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
+            println!(
+                "segments of {segment_kib} KiB: {}, of which {} are empty",
+                stats.segments, report.segments_empty
+            );
+        }
+        Recovery::PageLog(_) => {
+            println!("commits: newest {}", report.csn);
+            println!("{pages}");
+            println!("log of pages that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
+        }
+    }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["tree", "holds", "entries", "pages", "of", "height", "leaf fill"]);

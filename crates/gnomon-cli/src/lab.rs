@@ -1,6 +1,9 @@
 //! `gnomon lab`: experiments of the papers, in this process.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Subcommand};
 use gnomon::{
@@ -12,7 +15,7 @@ use gnomon::{
 };
 use gnomon_lab::{
     argument::parse_measured,
-    experiment::{self, EXPERIMENTS, Request},
+    experiment::{self, EXPERIMENTS, Experiment, Request},
     progress::Progress,
 };
 
@@ -49,8 +52,8 @@ struct Run {
     /// The experiment's name; `gnomon lab list` has them all.
     ///
     /// It begins with its paper's.
-    #[arg(value_name = "EXPERIMENT")]
-    experiment: String,
+    #[arg(value_name = "EXPERIMENT", value_parser = parse_experiment)]
+    experiment: &'static Experiment,
     /// Small and short, to see that it works.
     ///
     /// Settings have other values then, which `gnomon lab list` shows. The figures tell nothing.
@@ -89,6 +92,13 @@ struct Run {
     out: Option<PathBuf>,
 }
 
+fn parse_experiment(name: &str) -> Result<&'static Experiment, String> {
+    experiment::find(name).ok_or_else(|| {
+        let names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
@@ -103,11 +113,7 @@ pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
 }
 
 fn run_experiment(arguments: &Run) -> Result<(), Failure> {
-    let name = &arguments.experiment;
-    let experiment = experiment::find(name).ok_or_else(|| {
-        let names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        Failure(format!("there is no experiment '{name}': there are {}", names.join(", ")))
-    })?;
+    let experiment = arguments.experiment;
     let mut set = arguments.set.clone();
     set.extend(arguments.seconds.map(|seconds| ("seconds".to_owned(), seconds.to_string())));
     let request = Request {
@@ -117,24 +123,48 @@ fn run_experiment(arguments: &Run) -> Result<(), Failure> {
         set,
         dir: arguments.dir.clone(),
     };
-    // Before a long run whose report would have no place.
-    if let Some(directory) = &arguments.out {
-        std::fs::create_dir_all(directory).map_err(|error| Failure::new(directory.display(), error))?;
-    }
+    let out = match &arguments.out {
+        Some(directory) => Some(Out::make(directory)?),
+        None => None,
+    };
     let cancel = Arc::new(AtomicBool::new(false));
     let canceled = cancel.clone();
     signals::on_stop(move || canceled.store(true, Ordering::Release))
         .map_err(|error| Failure::new("cannot listen to signals", error))?;
     let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
-        .map_err(|error| Failure::new(format!("lab run {name}"), error))?;
+        .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
     if arguments.json {
         println!("{}", report.to_json());
     } else {
         println!("{report}");
     }
-    if let Some(directory) = &arguments.out {
+    if let Some(Out { directory, .. }) = out {
         let files = report.write_to(directory).map_err(|error| Failure::new(directory.display(), error))?;
         eprintln!("{}: {}", directory.display(), files.join(", "));
     }
     Ok(())
+}
+
+/// The directory of a report, made before a long run whose report would have no place. If nothing came of the run and
+/// it was not there before, it goes again.
+struct Out<'a> {
+    directory: &'a Path,
+    is_new: bool,
+}
+
+impl<'a> Out<'a> {
+    fn make(directory: &'a Path) -> Result<Out<'a>, Failure> {
+        let is_new = !directory.exists();
+        std::fs::create_dir_all(directory).map_err(|error| Failure::new(directory.display(), error))?;
+        Ok(Out { directory, is_new })
+    }
+}
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Fails if there is a report in it.
+            _ = std::fs::remove_dir(self.directory);
+        }
+    }
 }

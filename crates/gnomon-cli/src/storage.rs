@@ -69,6 +69,15 @@ impl Storage {
         };
         let database =
             Database::open(directory, options).map_err(|error| Failure::of_engine(directory, &error))?;
+        let has = database.stats().recovery;
+        if let Some(wanted) = self.recovery.filter(|wanted| *wanted != has) {
+            eprintln!(
+                "warning: {} exists and recovers by {}, as it was made: --recovery {} makes no difference",
+                directory.display(),
+                has.name(),
+                wanted.name()
+            );
+        }
         let lost = database.disks().iter().filter(|(info, _)| info.given.is_none()).count();
         if lost > 0 {
             eprintln!(

@@ -65,6 +65,8 @@ pub struct Experiment {
     pub stated: &'static [&'static str],
     /// What can be set: its own, and what it has in common with others.
     pub settings: &'static [&'static [Setting]],
+    /// What its tables' headings are short for.
+    pub terms: &'static [&'static str],
     run: fn(&Values, &mut Lab) -> Result<Outcome>,
 }
 
@@ -295,6 +297,8 @@ pub struct Report {
     #[serde(skip)]
     tables: Vec<ResultTable>,
     #[serde(skip)]
+    terms: &'static [&'static str],
+    #[serde(skip)]
     figures: Vec<Figure>,
 }
 
@@ -351,6 +355,12 @@ impl fmt::Display for Report {
             claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
         }
         write!(f, "{claims}")?;
+        if !self.terms.is_empty() {
+            write!(f, "\n\nIn the tables:")?;
+        }
+        for term in self.terms {
+            write!(f, "\n- {term}")?;
+        }
         if !self.differences.is_empty() {
             write!(f, "\n\nWhat differs from the paper:")?;
         }
@@ -415,6 +425,7 @@ pub fn run(
         differences: outcome.differences,
         data: outcome.data,
         tables: outcome.tables,
+        terms: experiment.terms,
         figures: outcome.figures,
     })
 }

@@ -22,7 +22,7 @@ use crate::{
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
     op::{Family, Registry},
     page::PageSize,
-    store::{Store, StoreStats, logged::LogShape, shadow::Activity},
+    store::{Store, logged::LogShape, shadow::Activity},
     sync::{
         Arc, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -140,7 +140,11 @@ pub struct Stats {
     pub format_version: u32,
     /// The database's identity: random, given when it was created.
     pub identity: u64,
-    /// Commit batches since the database was created.
+    /// How it recovers.
+    pub recovery: Recovery,
+    /// Bytes of its log of pages that a restart would read; none with shadow paging.
+    pub log_bytes: u64,
+    /// Commit batches since the database was created, with shadow paging.
     pub batches: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,
@@ -178,10 +182,13 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn new(stats: StoreStats, version_bytes: usize, lock_waits: LockWaits) -> Stats {
+    pub(super) fn new(store: &Store, version_bytes: usize, lock_waits: LockWaits) -> Stats {
+        let stats = store.stats();
         Stats {
             format_version: stats.format_version,
             identity: stats.identity,
+            recovery: Recovery::of(store),
+            log_bytes: store.logged().map_or(0, |logged| logged.log_bytes()),
             batches: stats.batch,
             durable_csn: stats.durable_csn,
             page_size_min: stats.unit,
@@ -453,7 +460,7 @@ impl Database {
     /// How much of the database is in use.
     pub fn stats(&self) -> Stats {
         let inner = &self.0.inner;
-        Stats::new(inner.store.stats(), inner.timeline.version_bytes(), inner.locks.waits())
+        Stats::new(&inner.store, inner.timeline.version_bytes(), inner.locks.waits())
     }
 
     /// Every lock that is held or awaited.

@@ -65,6 +65,11 @@ impl Recovery {
         })
     }
 
+    /// That of an open store.
+    pub(super) fn of(store: &Store) -> Recovery {
+        store.logged().map_or(Recovery::Shadow, |logged| Recovery::PageLog(logged.strategy()))
+    }
+
     fn of_environment() -> Result<Recovery> {
         match std::env::var("GNOMON_RECOVERY") {
             Ok(name) => Recovery::from_name(&name),

@@ -140,7 +140,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
     }
     Ok(VerifyReport {
         csn: store.last_csn(),
-        stats: Stats::new(store.stats(), 0, LockWaits::default()),
+        stats: Stats::new(&opened, 0, LockWaits::default()),
         pages_read: found.pages_read,
         free_pages: found.free_pages,
         segments_empty: found.segments_empty,
@@ -175,7 +175,7 @@ fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<V
             check.find(*page, "a tree has it, but it is free", None);
         }
     }
-    let stats = Stats::new(store.stats(), 0, LockWaits::default());
+    let stats = Stats::new(store, 0, LockWaits::default());
     Ok(VerifyReport {
         csn: store.last_csn(),
         pages_read,

@@ -23,7 +23,7 @@ const TRANSACTIONS: Setting = Setting {
     name: "transactions",
     help: "at least so many are measured at each point, unless that takes ten times as long",
     full: "50",
-    quick: "0",
+    quick: "1",
 };
 const WARM_UP: Setting = Setting {
     name: "warm-up",
@@ -62,7 +62,7 @@ const RETRY: Setting = Setting {
     name: "retry",
     help: "after a deadlock: same, delayed (the same, by up to the time that it has taken), new",
     full: "delayed",
-    quick: "same",
+    quick: "delayed",
 };
 const SKEW: Setting = Setting {
     name: "skew",
@@ -75,6 +75,17 @@ const PROCESSORS: Setting =
     Setting { name: "processors", help: "that serve accesses", full: "12", quick: "12" };
 const POOL: Setting =
     Setting { name: "pool-kib", help: "the buffer pool, in KiB", full: "2048", quick: "512" };
+
+/// What the tables' headings are short for.
+pub(super) const TERMS: &[&str] = &[
+    "S1, S2, S2/PS: the recovery methods single-level, two-level and two-level-deferred",
+    "DMP: degree of multiprogramming, transactions at once; tps: transactions a second",
+    "L0, L1: forces of the log of pages and of the log of operations, by the second or by the transaction",
+    "unit: what one entry of the log of pages makes durable together; sphere: the pages of such a unit, the average and \
+     the largest (a persistence sphere with S2/PS)",
+    "logged, written: pages written to the log of pages, and to their places",
+    "restarts: transactions that were victims of a deadlock and begun again",
+];
 
 /// What [`objects`] reads.
 pub(super) const OBJECT_SETTINGS: &[Setting] = &[OBJECTS, SUBOBJECTS, REFERENCES, OPERATIONS, UPDATES, POOL];
@@ -205,15 +216,11 @@ impl<'a> Bench<'a> {
         place.close()?;
         self.lab.remove(&loaded.path)?;
         self.lab.progress.note(&format!(
-            "{}, DMP {clients}, {} {} {} {}, {} ms: {:.1} transactions/s, {:.0} ms each",
+            "{}, DMP {clients}{}: {} transactions/s, {} ms each",
             paper_name(method),
-            settings.order.name(),
-            settings.victim.name(),
-            settings.retry.name(),
-            settings.skew.name(),
-            settings.service_ms,
-            measured.tps,
-            measured.response.mean_ms
+            unlike(settings, &self.base),
+            figure(measured.tps),
+            figure(measured.response.mean_ms)
         ));
         self.done += 1;
         self.lab.progress.set(self.done, self.total);
@@ -248,6 +255,10 @@ impl<'a> Bench<'a> {
         let Objects { service_ms, processors, .. } = self.base;
         let accesses_ms = service_ms * f64::from(self.base.accesses());
         let most = self.length.least.as_secs_f64() * 1e3 * f64::from(processors) / accesses_ms;
+        let busy = match most.is_finite() {
+            true => format!(", {} transactions if the processors are always busy", figure(most)),
+            false => String::new(),
+        };
         vec![
             format!(
                 "an access is served for {} ms, slept while its operation has its pages, by at most {} at a time: that \
@@ -255,9 +266,8 @@ impl<'a> Bench<'a> {
                 service_ms, processors
             ),
             format!(
-                "{} s a point, {} transactions if the processors are always busy, and longer until {} are measured",
+                "{} s a point{busy}, and longer until {} are measured",
                 self.length.least.as_secs_f64(),
-                figure(most),
                 self.length.transactions
             ),
             "where a point was measured until there were enough transactions, it ends with one: that makes it up to one \
@@ -276,9 +286,31 @@ impl<'a> Bench<'a> {
             "a lock is counted as requested at each access to a page, also when the transaction has it already".into(),
             "commits are grouped, and what overlaps a committing transaction's sphere by reading is written with it"
                 .into(),
-            "files may be in the system's cache; the logs are two files of one disk".into(),
+            "files may be in the system's cache; all of them, of the logs too, are on one disk".into(),
         ]
     }
+}
+
+/// What a point's settings have unlike the experiment's, as far as points differ.
+fn unlike(settings: &Objects, base: &Objects) -> String {
+    let of = |settings: &Objects| {
+        [
+            format!("{} own", settings.own),
+            format!("{} foreign", settings.foreign),
+            format!("{} operations", settings.operations),
+            format!("{} % updates", settings.updates),
+            format!("order {}", settings.order.name()),
+            format!("victim {}", settings.victim.name()),
+            format!("retry {}", settings.retry.name()),
+            format!("skew {}", settings.skew.name()),
+            format!("{} ms served", settings.service_ms),
+            format!("{} at once", settings.parallel),
+            format!("{} log files", settings.log_files),
+            format!("{} log", if settings.shared_log { "one" } else { "two" }),
+        ]
+    };
+    let pairs = of(settings).into_iter().zip(of(base));
+    pairs.filter(|(one, usual)| one != usual).map(|(one, _)| format!(", {one}")).collect()
 }
 
 /// The point of a method and a DMP.
@@ -381,9 +413,9 @@ pub(super) fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
     numbers.into_iter().map(figure).collect::<Vec<_>>().join(", ")
 }
 
-/// A figure at the DMP for which it is stated, if that was measured.
-pub(super) fn stated_figure(number: Option<f64>) -> String {
-    number.map_or_else(|| "other settings".into(), figure)
+/// A figure at the DMP for which it is stated, if that was measured, and its unit.
+pub(super) fn stated_figure(number: Option<f64>, unit: &str) -> String {
+    number.map_or_else(|| "other settings".into(), |number| figure(number) + unit)
 }
 
 #[cfg(test)]

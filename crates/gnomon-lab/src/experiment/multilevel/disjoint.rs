@@ -2,8 +2,8 @@
 
 use super::{
     bench::{
-        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, STATED_DMP, figure, figures, is_near, stated_figure,
-        verdict,
+        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, STATED_DMP, TERMS, figure, figures, is_near,
+        stated_figure, verdict,
     },
     sweep::{self, PAGES_STATED, SWEEP_SETTINGS, Sweep, pages_claim},
 };
@@ -36,6 +36,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "transactions on disjoint objects by DMP, for S1, S2 and S2/PS: throughput, response, lock waits, log I/Os",
     stated: &STATED,
     settings: &[SWEEP_SETTINGS, &[OWN], OBJECT_SETTINGS, BENCH_SETTINGS],
+    terms: TERMS,
     run,
 };
 
@@ -129,14 +130,14 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
         claim(
             7,
             "log I/Os of S2/PS over S1",
-            format!("{} times a transaction", stated_figure(forces)),
+            stated_figure(forces, " times a transaction"),
             forces.map(|forces| is_near(forces, 1.08)),
         ),
-        claim(8, "log I/Os of S2 over S2/PS", stated_figure(more), more.map(|more| more >= 3.0)),
+        claim(8, "log I/Os of S2 over S2/PS", stated_figure(more, " times"), more.map(|more| more >= 3.0)),
         claim(
             9,
             "pages in a log I/O",
-            format!("{} (S2/PS), {} (S1)", stated_figure(pages[0]), stated_figure(pages[1])),
+            format!("{}, {}", stated_figure(pages[0], " (S2/PS)"), stated_figure(pages[1], " (S1)")),
             pages[0].zip(pages[1]).map(|(deferred, single)| {
                 is_near(deferred, 19.9) && is_near(single, 22.3) && deferred < single
             }),

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::{
     bench::{
-        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, Point, STATED_DMP, figure, figures, is_near, stated_figure,
-        verdict,
+        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, Point, STATED_DMP, TERMS, figure, figures, is_near,
+        stated_figure, verdict,
     },
     sweep::{self, PAGES_STATED, READING_DMP, SWEEP_SETTINGS, Sweep, pages_claim},
 };
@@ -35,6 +35,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "transactions on referentially shared subobjects by DMP, for S1, S2 and S2/PS: the same as disjoint",
     stated: &STATED,
     settings: &[SWEEP_SETTINGS, &[FOREIGN], OBJECT_SETTINGS, BENCH_SETTINGS],
+    terms: TERMS,
     run,
 };
 
@@ -95,21 +96,21 @@ fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
         claim(
             0,
             "throughput",
-            format!("{} times", stated_figure(throughput)),
+            stated_figure(throughput, " times"),
             throughput.map(|times| is_near(times, 16.0)),
         ),
         claim(
             1,
             "response time",
-            format!("{} times", stated_figure(response)),
+            stated_figure(response, " times"),
             response.map(|times| is_near(times, 10.0)),
         ),
         claim(
             2,
             "deadlocks of S1",
             format!(
-                "{} restarts a transaction, {} with disjoint objects",
-                stated_figure(foreign),
+                "{}, {} with disjoint objects",
+                stated_figure(foreign, " restarts a transaction"),
                 figure(disjoint)
             ),
             foreign.map(|foreign| foreign >= 2.0 * disjoint),

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Point, figure, verdict};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Point, TERMS, figure, verdict};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values},
     objects::Objects,
@@ -27,6 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "one log or two, of one or several files, for S2 and S2/PS, with and without served time",
     stated: &STATED,
     settings: &[&[FILES, DMP, OWN], OBJECT_SETTINGS, BENCH_SETTINGS],
+    terms: TERMS,
     run,
 };
 

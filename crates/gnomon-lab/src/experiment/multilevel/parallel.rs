@@ -3,7 +3,9 @@
 
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, figure, figures, verdict};
+use super::bench::{
+    BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, TERMS, figure, stated_figure, verdict,
+};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
@@ -28,6 +30,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "transactions whose operations run at once, by DMP, for S2/PS: throughput, response times, repeated operations",
     stated: &STATED,
     settings: &[&[DMP, PARALLEL, OWN], OBJECT_SETTINGS, BENCH_SETTINGS],
+    terms: TERMS,
     run,
 };
 
@@ -58,7 +61,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         claims: vec![Claim {
             figure: "response time",
             stated: STATED[0],
-            measured: figures(faster) + " times as fast",
+            measured: stated_figure(faster, " times as fast"),
             verdict: verdict(bench.is_as_stated(10, 0), faster.map(|times| times >= 2.0)),
         }],
         differences: bench.differences(),

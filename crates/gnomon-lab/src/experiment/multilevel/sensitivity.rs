@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Trio, figures, verdict};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, TERMS, Trio, figures, verdict};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
@@ -27,6 +27,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "transactions on disjoint objects by updates, accesses and operations, for S1, S2 and S2/PS",
     stated: &STATED,
     settings: &[&[VARY_UPDATES, VARY_OWN, VARY_OPERATIONS, DMP, OWN], OBJECT_SETTINGS, BENCH_SETTINGS],
+    terms: TERMS,
     run,
 };
 

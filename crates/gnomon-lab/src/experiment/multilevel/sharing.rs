@@ -1,6 +1,6 @@
 //! `multilevel/sharing`: more and more foreign accesses among the same number of accesses (the paper's Figure 10).
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, Trio, figures, verdict};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, TERMS, Trio, figures, verdict};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
@@ -24,6 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "transactions on own and foreign subobjects by the share of these, for S1, S2 and S2/PS",
     stated: &STATED,
     settings: &[&[FOREIGN, ACCESSES, DMP], OBJECT_SETTINGS, BENCH_SETTINGS],
+    terms: TERMS,
     run,
 };
 

@@ -194,7 +194,7 @@ pub(super) fn pages_claim(sweep: &Sweep, comparable: bool) -> Claim {
     Claim {
         figure: "pages written",
         stated: PAGES_STATED,
-        measured: format!("{} times", stated_figure(ratio)),
+        measured: stated_figure(ratio, " times"),
         verdict: verdict(comparable, ratio.map(|times| (0.9..=1.1).contains(&times))),
     }
 }

@@ -52,6 +52,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "how long a warmstart takes by the length of the log, for one and several files of it, and with a bound",
     stated: &STATED,
     settings: &[&[LENGTHS, FILES, BOUND, RUNS, CLIENTS, SEGMENT, OWN], OBJECT_SETTINGS],
+    terms: &[],
     run,
 };
 

@@ -79,6 +79,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             quick: "none",
         },
     ]],
+    terms: &[],
     run,
 };
 

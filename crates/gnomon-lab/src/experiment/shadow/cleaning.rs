@@ -96,6 +96,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         Setting { name: "updates", help: "of each transaction", full: "4", quick: "2" },
         Setting { name: "pool-mib", help: "the buffer pool, in MiB", full: "30", quick: "4" },
     ]],
+    terms: &[],
     run,
 };
 

@@ -65,6 +65,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         },
         Setting { name: "pool-mib", help: "the buffer pool, in MiB", full: "30", quick: "4" },
     ]],
+    terms: &[],
     run,
 };
 

@@ -62,6 +62,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             quick: "4",
         },
     ]],
+    terms: &[],
     run,
 };
 

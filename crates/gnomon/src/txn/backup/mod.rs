@@ -44,7 +44,7 @@ impl Database {
     ) -> Result<Backup> {
         let inner = &self.0.inner;
         inner.check_open()?;
-        let store = inner.store.shadow_for("backups while it is open: close it, and copy its directory")?;
+        let store = inner.store.shadow_for("backups: copy its directory while nothing has it open")?;
         store.check()?;
         if !store.is_read_only() {
             // What others have committed and not waited for belongs to it.
