@@ -188,15 +188,19 @@ impl LoggedStore {
             let bytes = how.logs.segment_bytes;
             return Err(Error::BadOption(format!("segments of {bytes} bytes: give a multiple of 4096")));
         }
-        let is_own = |name: &str| {
-            let logs = [OPS_NAME, "redo-"];
-            name == UNFINISHED_FILE
-                || LIST_FILES.contains(&name)
-                || logs.iter().any(|log| name.starts_with(log))
+        let names = disk.list()?;
+        let is_log = |name: &str| [OPS_NAME, "redo-"].iter().any(|log| name.starts_with(log));
+        let is_own = |name: &str| name == UNFINISHED_FILE || LIST_FILES.contains(&name) || is_log(name);
+        let detail = if let Some(other) = names.iter().find(|name| !is_own(name)) {
+            format!("it has other files, such as '{other}'; name an empty directory or a new one")
+        } else if let Some(log) =
+            names.iter().find(|name| is_log(name) && !names.contains(&UNFINISHED_FILE.into()))
+        {
+            format!("it has a log, '{log}', without its '{FILE}'; put that back, or name an empty directory")
+        } else {
+            String::new()
         };
-        if let Some(other) = disk.list()?.into_iter().find(|name| !is_own(name)) {
-            let detail =
-                format!("it has other files, such as '{other}'; name an empty directory or a new one");
+        if !detail.is_empty() {
             return Err(Error::NotADatabase { path: String::new(), detail });
         }
         let root = Root {
@@ -213,10 +217,11 @@ impl LoggedStore {
             ops_tail: Lsn(0),
             tails: vec![Lsn(0); how.logs.redo_files],
         };
+        // First of all: logs beside it are none of a database that was there.
+        let file = disk.open(UNFINISHED_FILE, true)?;
         let log = |name| Log::create(disk, log_options(&root, name));
         let redo = (0..how.logs.redo_files).map(|file| log(redo_name(file))).collect::<Result<_>>()?;
         let ops = if how.logs.shared { None } else { Some(log(OPS_NAME.into())?) };
-        let file = disk.open(UNFINISHED_FILE, true)?;
         file.truncate(0)?;
         file.allocate(PAGES_AT)?;
         root.write(&*file)?;

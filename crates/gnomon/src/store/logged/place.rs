@@ -41,7 +41,14 @@ impl LoggedStore {
                 (false, None) => break,
             }
         }
-        self.ensure_log(0, 0)
+        match self.ensure_log(0, 0) {
+            // What the log has may take the room that is missing.
+            Err(Error::DiskFull) if self.log_bytes() > LOG_SPARE_BYTES => {
+                self.give_up_log(u64::MAX)?;
+                self.ensure_log(0, 0)
+            }
+            ensured => ensured,
+        }
     }
 
     /// Sees to it that the log has room for what is in memory, and for so many bytes more of pages and of undo records.
@@ -49,11 +56,16 @@ impl LoggedStore {
     /// # Errors
     /// [`DiskFull`](crate::Error::DiskFull).
     pub(super) fn ensure_log(&self, more: u64, more_undo: u64) -> Result<()> {
+        self.ensure_log_beside(LOG_SPARE_BYTES, more, more_undo)
+    }
+
+    /// The same, with so much room beyond it.
+    fn ensure_log_beside(&self, spare: u64, more: u64, more_undo: u64) -> Result<()> {
         let bytes = self.state.lock().spheres.bytes() as u64 + more;
         let shared = if self.ops.is_none() { more_undo } else { 0 };
-        let each = bytes / self.redo.len() as u64 + shared + LOG_SPARE_BYTES;
+        let each = bytes / self.redo.len() as u64 + shared + spare;
         self.redo.iter().try_for_each(|log| log.ensure(each))?;
-        self.ops.as_ref().map_or(Ok(()), |ops| ops.ensure(more_undo + LOG_SPARE_BYTES))
+        self.ops.as_ref().map_or(Ok(()), |ops| ops.ensure(more_undo + spare))
     }
 
     /// Writes some pages to their places that are in units before `before`, the oldest first.
@@ -181,7 +193,8 @@ impl LoggedStore {
     /// does not know of.
     fn log_maps(&self) -> Result<u64> {
         let bytes = self.state.lock().space.changed_count() as u64 * MAP_SIZE.bytes() as u64;
-        self.ensure_log(bytes, 0)?;
+        // From what is spare, if there is no more room: the log becomes shorter by that.
+        self.ensure_log_beside(LOG_SPARE_BYTES / 2, bytes, 0)?;
         let (unit, ends) = {
             let mut state = self.state.lock();
             let maps = state.space.take_changed();

@@ -553,6 +553,22 @@ fn settings() -> Vec<Setting> {
     Strategy::ALL.into_iter().flat_map(of).collect()
 }
 
+#[test]
+fn a_log_without_its_pages_is_left_alone() {
+    for setting in settings() {
+        let disk = SimDisk::new(1);
+        drop(open(&disk, setting).unwrap());
+        let left = {
+            let disk = disk.open_exclusive().unwrap();
+            disk.remove(super::FILE).unwrap();
+            disk.list().unwrap()
+        };
+        let opened = open(&disk, setting).map(drop);
+        assert!(matches!(&opened, Err(Error::NotADatabase { .. })), "{opened:?}");
+        assert_eq!(disk.open_exclusive().unwrap().list().unwrap(), left, "{setting:?}");
+    }
+}
+
 /// Subtransactions of one transaction that run at the same time end in another order than they begin.
 #[test]
 fn what_ended_last_is_undone_first() {

@@ -77,7 +77,7 @@ use self::{
     extents::{Extents, Grow},
     place::{DISKS_MAX, Place, is_bitmap},
     root::Root,
-    space::{Life, Search},
+    space::{Life, SEGMENT_PAGES, Search},
     spaces::{Growth, Spaces},
     table::{BLOCK, PageEntry},
     translate::Translations,
@@ -474,10 +474,10 @@ impl ShadowStore {
         }
     }
 
-    /// Grows the file of a disk; false if the disk is full.
-    fn grow_file(&self, Growth { disk, from, to }: Growth) -> Result<bool> {
+    /// Grows the file of a disk; false if the disk has no room for all of that, but it may have grown by a part.
+    fn grow_file(&self, Growth { disk, from, to: wanted }: Growth) -> Result<bool> {
         let Some(member) = self.disks.member(disk) else { return Ok(true) };
-        let grow = || -> std::io::Result<()> {
+        let grow = |to: u64| -> std::io::Result<()> {
             if to <= from {
                 return Ok(());
             }
@@ -493,15 +493,24 @@ impl ShadowStore {
             // The roots on the other disks tell of it, too, and may be durable before this one is synced.
             if self.disks.present().len() > 1 { member.file.sync() } else { Ok(()) }
         };
-        match grow() {
-            Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => return Ok(false),
-            Err(error) => return self.lose(disk, error).map(|()| true),
+        let mut to = wanted;
+        loop {
+            match grow(to) {
+                Ok(()) => break,
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                    // It asks for more than it needs at once.
+                    to = from.midpoint(to) / SEGMENT_PAGES * SEGMENT_PAGES;
+                    if to <= from {
+                        return Ok(false);
+                    }
+                }
+                Err(error) => return self.lose(disk, error).map(|()| true),
+            }
         }
         if let Some(space) = self.space.lock().disk_mut(disk) {
             space.grown(to);
         }
-        Ok(true)
+        Ok(to == wanted)
     }
 
     /// Fails if the store is poisoned.

@@ -118,6 +118,33 @@ fn a_full_disk_fails_one_transaction() {
     assert_eq!(txn.get(tree, &[1]).unwrap(), None);
 }
 
+/// A file that would grow by more than there is room for grows by what there is.
+#[test]
+fn room_that_is_less_than_wanted_is_used() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk, SHADOW, 0).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let tree = txn.create_tree().unwrap();
+    txn.commit().unwrap();
+    let mut number = 0_u32;
+    let mut fill = |room: u64| {
+        disk.full_after(Some(room));
+        let from = number;
+        loop {
+            let mut txn = db.begin(TxnOptions::default())?;
+            let put = txn.put(tree, &number.to_be_bytes(), &[7; 3000]).and_then(|()| txn.commit());
+            match put {
+                Ok(_) => number += 1,
+                Err(Error::DiskFull) => return Ok::<u64, Error>(u64::from(number - from) * 3000),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    fill(12 << 20).unwrap();
+    let used = fill(4 << 20).unwrap();
+    assert!(used > 2 << 20, "{used} bytes");
+}
+
 /// On a full disk what frees space goes on: deletes, drops, and the giving back of dropped trees' pages.
 #[test]
 fn a_full_disk_can_be_emptied() {
