@@ -41,14 +41,7 @@ impl LoggedStore {
                 (false, None) => break,
             }
         }
-        match self.ensure_log(0, 0) {
-            // What the log has may take the room that is missing.
-            Err(Error::DiskFull) if self.log_bytes() > LOG_SPARE_BYTES => {
-                self.give_up_log(u64::MAX)?;
-                self.ensure_log(0, 0)
-            }
-            ensured => ensured,
-        }
+        self.ensure_log(0, 0)
     }
 
     /// Sees to it that the log has room for what is in memory, and for so many bytes more of pages and of undo records.

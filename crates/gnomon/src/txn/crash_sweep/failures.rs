@@ -183,3 +183,46 @@ fn a_full_disk_can_be_emptied() {
     txn.put(kept, b"large", &vec![1; 1 << 20]).unwrap();
     txn.commit().unwrap();
 }
+
+/// On a full disk a log of pages is given up as far as that goes, so that what frees space goes on.
+#[test]
+fn a_log_of_pages_makes_room_on_a_full_disk() {
+    for strategy in Strategy::ALL {
+        let disk = SimDisk::new(1);
+        let options = Options {
+            recovery: Some(Recovery::PageLog(strategy)),
+            logs: LogShape { segment_bytes: 256 << 10, ..LogShape::default() },
+            ..Options::default()
+        };
+        let set = (&disk.open_exclusive().unwrap()).into();
+        let db = Database::open_store(set, options, database::Access::Write, |_| ()).unwrap();
+        let begin = || db.begin(TxnOptions::default()).unwrap();
+        let mut txn = begin();
+        let tree = txn.create_tree().unwrap();
+        txn.commit().unwrap();
+        let mut txn = begin();
+        txn.put(tree, b"prepared", b"1").unwrap();
+        txn.prepare("kept", b"").unwrap();
+        let put = |number: u32, value: u8| {
+            let mut txn = begin();
+            txn.put(tree, &number.to_be_bytes(), &[value; 3000]).and_then(|()| txn.commit())
+        };
+        for number in 0..100 {
+            put(number, 0).unwrap();
+        }
+        // Much less than the log would become.
+        disk.full_after(Some(2 << 20));
+        for number in 0..6000 {
+            put(number % 100, number as u8).unwrap();
+        }
+        let full = (100..).find_map(|number| put(number, 1).err()).unwrap();
+        assert!(matches!(full, Error::DiskFull), "{strategy:?}: {full}");
+        db.commit_prepared("kept").unwrap();
+        for number in 0..100_u32 {
+            let mut txn = begin();
+            txn.delete(tree, &number.to_be_bytes()).unwrap();
+            txn.commit().unwrap();
+        }
+        db.close().unwrap();
+    }
+}
