@@ -188,6 +188,33 @@ fn inspecting_changes_nothing_and_shows_what_is_left_of_a_damaged_database() {
 }
 
 #[test]
+fn how_a_database_recovers_is_shown_and_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let sql = |recovery| {
+        run(&["sql", text(&database), "--recovery", recovery, "-c", "CREATE TABLE IF NOT EXISTS t (a int)"])
+    };
+    let made = sql("two-level");
+    assert!(made.code == Some(0) && made.stderr.is_empty(), "{made:?}");
+    let other = sql("single-level");
+    assert_eq!(other.code, Some(0), "{other:?}");
+    assert!(
+        other.stderr.contains("recovers by two-level, as it was made: --recovery single-level"),
+        "{other:?}"
+    );
+    let ran = run(&["inspect", text(&database)]);
+    assert!(
+        ran.stdout.contains(", recovers by two-level\n") && ran.stdout.contains("\nlog of pages"),
+        "{ran:?}"
+    );
+    let ran = run(&["backup", text(&database), "--to", text(&directory.path().join("backups"))]);
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("copy its directory while nothing has it open"),
+        "{ran:?}"
+    );
+}
+
+#[test]
 fn a_closed_pipe_ends_a_program_silently() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("db");
@@ -222,12 +249,14 @@ fn an_experiment_prints_one_json_object_and_an_unknown_one_names_those_there_are
     assert_eq!(std::fs::read_to_string(out.join("result.json")).unwrap(), ran.stdout);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "its databases are removed");
     let ran = run(&["lab", "run", "shadow/nonsense"]);
-    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.code, Some(2));
     assert!(
-        ran.stderr.contains("there is no experiment 'shadow/nonsense': there are shadow/tpcb"),
-        "{}",
-        ran.stderr
+        ran.stderr.contains("'shadow/nonsense'") && ran.stderr.contains("there are shadow/tpcb"),
+        "{ran:?}"
     );
+    let out = directory.path().join("none");
+    let ran = run(&["lab", "run", "shadow/tpcb", "--quick", "--set", "levels=x", "--out", text(&out)]);
+    assert!(ran.code == Some(1) && !out.exists(), "nothing is left of a run that failed: {ran:?}");
     assert!(run(&["lab", "list"]).stdout.starts_with("shadow/tpcb: "));
 }
 

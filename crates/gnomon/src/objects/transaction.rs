@@ -310,6 +310,28 @@ impl ObjectTransaction {
     /// in the order of `bodies`. If one fails or panics, all are taken back. With one level they really run one after
     /// another.
     ///
+    /// Operations of different code are given as boxes:
+    ///
+    /// ```
+    /// use gnomon::{
+    ///     PageSize,
+    ///     objects::{ObjectDatabase, ObjectOptions, Operation, Reference},
+    /// };
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// let db = ObjectDatabase::open(directory.path().join("db"), ObjectOptions::default())?;
+    /// let mut txn = db.begin()?;
+    /// let object = txn.create(PageSize::DEFAULT.into(), &[b"one", b"two"], &[])?;
+    /// let at = |slot| Reference { object, slot };
+    /// type Body<'a> = Box<dyn FnMut(&mut Operation<'_>) -> gnomon::Result<usize> + Send + 'a>;
+    /// let bytes = |value: Option<Vec<u8>>| value.map_or(0, |value| value.len());
+    /// let change: Body = Box::new(|operation| operation.update(at(0), Some(b"1")).map(bytes));
+    /// let read: Body = Box::new(|operation| operation.read(at(1)).map(bytes));
+    /// assert_eq!(txn.operate_in_parallel([change, read])?, [3, 3]);
+    /// txn.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`ObjectTransaction::operate`]: [`Error::Deadlock`] if one of them failed by that, or that of the first.
     pub fn operate_in_parallel<R, B>(&mut self, bodies: impl IntoIterator<Item = B>) -> Result<Vec<R>>

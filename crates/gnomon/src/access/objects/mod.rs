@@ -43,6 +43,8 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use crate::{
     Error, PageId, Result,
     page::{Page, PageKind, PageSize},
@@ -88,6 +90,14 @@ pub struct Header {
     object: PageId,
     /// Parsed once, so that it can be parsed.
     page: Arc<Page>,
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Header");
+        fields.field("object", &self.object).field("shape", &self.shape()).field("own", &self.own());
+        fields.finish_non_exhaustive()
+    }
 }
 
 impl Header {
