@@ -166,12 +166,14 @@ impl Segments {
         for slot in segments.slots()? {
             let file = disk.open(&segments.file_name(slot), false)?;
             let mut segment = Segment { slot, file, entry: None };
-            // One that is too short was about to be made.
-            let header = match segment.file.len()? < segments.file_bytes {
-                true => None,
-                false => segments.read_header(&segment)?,
-            };
+            let bytes = segment.file.len()?;
+            let header = if bytes < SECTOR { None } else { segments.read_header(&segment)? };
             match header {
+                // One that was about to be made has nothing in it.
+                Some((number, _)) if bytes < segments.file_bytes => {
+                    let detail = format!("segment {number} has {bytes} bytes of {}", segments.file_bytes);
+                    return Err(segments.damaged(slot, bytes, detail));
+                }
                 None => state.spare.push(segment),
                 Some((number, entry)) => {
                     segment.entry = Some(entry);

@@ -397,6 +397,26 @@ fn every_flipped_bit_ends_the_log_before_it_or_is_reported() {
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["ends", "outside", "reported"]);
 }
 
+#[test]
+fn files_that_were_cut_are_reported() {
+    let disk = SimDisk::new(1);
+    let (log, model, _) = small_log(&disk);
+    drop(log);
+    for (segment, bytes) in (0..3).flat_map(|segment| (0..SEGMENT_BYTES).map(move |bytes| (segment, bytes))) {
+        let image = disk.crash_image_synced();
+        image.open(&format!("wal.{segment}"), false).unwrap().truncate(bytes).unwrap();
+        match open(&image, 2, model.tail, None) {
+            Err(Error::Corrupt { .. }) => {}
+            // As if the machine had stopped before there was anything in it.
+            Ok((_, found)) => {
+                assert!(segment == 2 && bytes < SECTOR_BYTES as u64, "segment {segment}, {bytes} bytes");
+                assert!(model.records.starts_with(&found));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Damages each block in turn, writes another of the same size in its place, and looks whether those after it are taken
 /// for a part of the log again.
 fn stale_blocks(planted: Option<PlantedBug>) -> Result<(), String> {
