@@ -18,7 +18,7 @@ pub struct StoreStats {
     pub format_version: u32,
     /// The database's identity.
     pub identity: u64,
-    /// Commit batches since the database was created.
+    /// Commit batches since the database was created; with a log of pages, units written to it since it was opened.
     pub batch: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,

@@ -144,7 +144,7 @@ pub struct Stats {
     pub recovery: Recovery,
     /// Bytes of its log of pages that a restart would read; none with shadow paging.
     pub log_bytes: u64,
-    /// Commit batches since the database was created, with shadow paging.
+    /// Commit batches since the database was created; with a log of pages, units written to it since it was opened.
     pub batches: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,

@@ -189,9 +189,10 @@ impl Segments {
         Ok(segments)
     }
 
-    /// Where to begin to read for everything from a position on; none if the segment that tells is not there.
-    pub fn begin(&self, tail: u64) -> Option<u64> {
-        self.state.lock().begin(tail).map(|(_, entry)| entry.first)
+    /// Where to begin to read for everything from a position on, and the epoch from which on blocks count there; none
+    /// if the segment that tells is not there.
+    pub fn begin(&self, tail: u64) -> Option<(u64, u32)> {
+        self.state.lock().begin(tail).map(|(_, entry)| (entry.first, entry.epoch))
     }
 
     /// Ends the opening of a log whose blocks were read from the tail to the end. What else its files hold is
@@ -281,17 +282,7 @@ impl Segments {
         self.read_pieces(header, pieces)
     }
 
-    /// The block of a header, if it is whole in these files.
-    fn read_from(
-        &self,
-        file_of: &dyn Fn(u64) -> Option<Arc<dyn File>>,
-        header: Header,
-    ) -> Result<Option<Block>> {
-        let bytes = header.end().map(|end| (end - header.start) as usize);
-        let pieces = bytes.and_then(|bytes| self.pieces(file_of, header.start, bytes, header.epoch));
-        pieces.map_or(Ok(None), |pieces| self.read_pieces(header, pieces))
-    }
-
+    /// The block of a header, if it is whole. It may have lost its end with that of a file.
     fn read_pieces(&self, header: Header, pieces: Vec<Piece>) -> Result<Option<Block>> {
         let mut bytes = vec![0; pieces.last().map_or(0, |piece| piece.part.end)];
         for Piece { file, offset, part, .. } in pieces {
@@ -303,20 +294,23 @@ impl Segments {
         Ok(Some(Block { header, bytes }).filter(Block::is_whole))
     }
 
-    /// Where a whole block begins behind a position, of this epoch or a newer one, if there is one: in a segment, or in a
-    /// file that is taken for spare since its header is damaged or its end is cut off.
+    /// Where a whole block begins behind a position, of this epoch or a newer one, if there is one. A file whose header
+    /// is damaged is taken for spare, one whose header was not written in time for an older segment: they are looked
+    /// through too, as far as what they have is not older. If one of them cannot be read, it may be such a segment.
     pub fn block_behind(&self, at: u64, epoch: u32) -> Result<Option<u64>> {
         let is_behind = |header: &Header| header.start > at && header.epoch >= epoch;
-        let state = self.state.lock();
-        let behind = state.live.range(at / self.capacity()..);
-        let mut files: BTreeMap<u64, Arc<dyn File>> =
-            behind.map(|(number, segment)| (*number, segment.file.clone())).collect();
-        let spare: Vec<Arc<dyn File>> = state.spare.iter().map(|segment| segment.file.clone()).collect();
-        drop(state);
-        for file in spare {
+        let (mut files, others) = {
+            let state = self.state.lock();
+            let of_segment = |(number, segment): (&u64, &Segment)| (*number, segment.file.clone());
+            let first = at / self.capacity();
+            let files: BTreeMap<u64, Arc<dyn File>> = state.live.range(first..).map(of_segment).collect();
+            let older = state.live.range(..first).map(|(_, segment)| segment);
+            let others: Vec<_> = older.chain(&state.spare).map(|segment| segment.file.clone()).collect();
+            (files, others)
+        };
+        for file in others {
             let number = self.scan(&*file, SECTOR, &mut |header| {
                 Ok(match header.start < at {
-                    // What is left of an earlier use of the file begins here.
                     true => ControlFlow::Break(None),
                     false if is_behind(&header) => ControlFlow::Break(Some(header.start / self.capacity())),
                     false => ControlFlow::Continue(()),
@@ -326,13 +320,20 @@ impl Segments {
                 files.entry(number).or_insert(file);
             }
         }
+        let file_of = |number| files.get(&number).cloned();
         for (number, file) in &files {
             let offset = SECTOR + (at + SECTOR).saturating_sub(number * self.capacity());
             let found = self.scan(&**file, offset, &mut |header| {
-                let is_whole = header.start / self.capacity() == *number
-                    && is_behind(&header)
-                    && self.read_from(&|number| files.get(&number).cloned(), header)?.is_some();
-                Ok(if is_whole { ControlFlow::Break(header.start) } else { ControlFlow::Continue(()) })
+                if header.start / self.capacity() != *number || !is_behind(&header) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let bytes = header.end().map(|end| (end - header.start) as usize);
+                let pieces = bytes.and_then(|it| self.pieces(&file_of, header.start, it, header.epoch));
+                let (start, block) = (header.start, pieces.map(|pieces| self.read_pieces(header, pieces)));
+                Ok(match block.transpose()?.flatten() {
+                    Some(_) => ControlFlow::Break(start),
+                    None => ControlFlow::Continue(()),
+                })
             })?;
             if found.is_some() {
                 return Ok(found);
@@ -524,7 +525,8 @@ impl Segments {
             return Err(Error::TooNew { found: word(8), known: FORMAT_VERSION });
         }
         let (number, entry) = (long(24), Entry { first: long(32), epoch: word(48) });
-        if header != self.header(number, entry) || !entry.first.is_multiple_of(SECTOR) {
+        let has_end = number.checked_add(1).and_then(|next| next.checked_mul(self.capacity())).is_some();
+        if header != self.header(number, entry) || !entry.first.is_multiple_of(SECTOR) || !has_end {
             return Err(self.damaged(segment.slot, 0, "it is of another log".into()));
         }
         Ok(Some((number, entry)))

@@ -420,7 +420,7 @@ fn files_that_were_cut_are_reported() {
 /// Damages each block in turn, writes another of the same size in its place, and looks whether those after it are taken
 /// for a part of the log again.
 fn stale_blocks(planted: Option<PlantedBug>) -> Result<(), String> {
-    // Otherwise there would be none.
+    // The damage would be reported, and no log would have older blocks behind newer ones.
     let planted = planted.or(Some(PlantedBug::DamageUnseen));
     let disk = SimDisk::new(1);
     let log = create(&disk).unwrap();
@@ -443,8 +443,30 @@ fn stale_blocks(planted: Option<PlantedBug>) -> Result<(), String> {
         for image in image.crash_images(2) {
             model.clone().reopen(&image, planted)?;
         }
+        // Who looks for damage does not take them for a sign of it.
+        model.clone().reopen(&image.crash_image_synced(), None)?;
     }
     Ok(())
+}
+
+/// Damages a block with others behind it.
+fn damage_in_the_middle(planted: Option<PlantedBug>) -> Result<(), String> {
+    let disk = SimDisk::new(1);
+    let (log, mut model, blocks) = small_log(&disk);
+    drop(log);
+    let at = blocks[blocks.len() - 3];
+    disk.flip_bit(&format!("wal.{}", at / CAPACITY), SECTOR_BYTES as u64 + at % CAPACITY + 100, 3);
+    match model.reopen(&disk.crash_image_synced(), planted) {
+        Err(wrong) if wrong.contains("a whole block is behind it") => Ok(()),
+        opened => Err(format!("{:?}", opened.map(drop))),
+    }
+}
+
+#[test]
+fn damage_in_the_middle_is_reported() {
+    damage_in_the_middle(None).unwrap();
+    let wrong = damage_in_the_middle(Some(PlantedBug::DamageUnseen));
+    println!("{}", wrong.expect_err("a planted bug is caught"));
 }
 
 #[test]

@@ -708,7 +708,10 @@ impl GroupCommit for LoggedStore {
     fn write_batch(&self) -> Result<Csn> {
         self.check()?;
         let durable = self.write_commits().map_err(|error| self.poison(&error))?;
-        self.shorten_log()?;
-        Ok(durable)
+        match self.shorten_log() {
+            // The commits are durable; the log stays as long as it is.
+            Ok(()) | Err(Error::DiskFull) => Ok(durable),
+            Err(error) => Err(error),
+        }
     }
 }

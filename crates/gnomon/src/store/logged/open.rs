@@ -63,7 +63,7 @@ pub struct Opening {
 pub struct Loser {
     /// Its number.
     pub txn: TxnId,
-    /// The subtransactions to be compensated, the newest first.
+    /// The subtransactions to be compensated, the one that ended last first.
     pub undo: Vec<(SubtxnId, Lsn)>,
 }
 
@@ -191,17 +191,17 @@ impl LoggedStore {
         let names = disk.list()?;
         let is_log = |name: &str| [OPS_NAME, "redo-"].iter().any(|log| name.starts_with(log));
         let is_own = |name: &str| name == UNFINISHED_FILE || LIST_FILES.contains(&name) || is_log(name);
-        let detail = if let Some(other) = names.iter().find(|name| !is_own(name)) {
-            format!("it has other files, such as '{other}'; name an empty directory or a new one")
-        } else if let Some(log) =
-            names.iter().find(|name| is_log(name) && !names.contains(&UNFINISHED_FILE.into()))
-        {
-            format!("it has a log, '{log}', without its '{FILE}'; put that back, or name an empty directory")
-        } else {
-            String::new()
-        };
-        if !detail.is_empty() {
-            return Err(Error::NotADatabase { path: String::new(), detail });
+        let refuse = |detail| Err(Error::NotADatabase { path: String::new(), detail });
+        if let Some(other) = names.iter().find(|name| !is_own(name)) {
+            return refuse(format!(
+                "it has other files, such as '{other}'; name an empty directory or a new one"
+            ));
+        }
+        let is_unfinished = names.iter().any(|name| name == UNFINISHED_FILE);
+        if let (false, Some(log)) = (is_unfinished, names.iter().find(|name| is_log(name))) {
+            return refuse(format!(
+                "it has a log, '{log}', without its '{FILE}'; put that back, or name an empty directory or a new one"
+            ));
         }
         let root = Root {
             number: 1,
@@ -542,17 +542,17 @@ fn losers(operations: &Operations, done: &Redo) -> (Vec<Loser>, HashMap<TxnId, T
             continue;
         }
         let committed = done.committed.get(txn);
-        // Where its undo record is tells when a subtransaction ended; others of its transaction may have begun after it
-        // and ended before.
-        let mut left: Vec<(SubtxnId, Lsn)> = undo
+        // The order of undo records is that in which subtransactions ended; those of one transaction may have begun in
+        // another.
+        let left: Vec<(SubtxnId, Lsn)> = undo
             .iter()
+            .rev()
             .filter(|(subtxn, _)| committed.is_none() && is_written(subtxn) && !compensated.contains(subtxn))
             .copied()
             .collect();
-        left.sort_unstable_by_key(|(_, lsn)| Reverse(*lsn));
         let written = done.subtxns.get(txn).cloned().unwrap_or_default();
         let state = TxnState {
-            first_undo: undo.iter().map(|(_, lsn)| *lsn).min(),
+            first_undo: undo.first().map(|(_, lsn)| *lsn),
             last_unit: written.iter().map(|(unit, _)| *unit).max().unwrap_or_default(),
             written,
             // Of those that need nothing, only that has to be noted, before the log that tells it is given up.

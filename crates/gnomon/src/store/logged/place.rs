@@ -186,8 +186,8 @@ impl LoggedStore {
     /// does not know of.
     fn log_maps(&self) -> Result<u64> {
         let bytes = self.state.lock().space.changed_count() as u64 * MAP_SIZE.bytes() as u64;
-        // From what is spare, if there is no more room: the log becomes shorter by that.
-        self.ensure_log_beside(LOG_SPARE_BYTES / 2, bytes, 0)?;
+        // From what is spare, if there is no more room: that is how a full disk gets some back.
+        self.ensure_log_beside(LOG_KEPT_FOR_UNDO_BYTES, bytes, 0)?;
         let (unit, ends) = {
             let mut state = self.state.lock();
             let maps = state.space.take_changed();
@@ -302,3 +302,5 @@ impl State {
 /// So much room the logs have beyond what is known to be written to them: for small subtransactions, and for those that
 /// compensate others.
 pub(super) const LOG_SPARE_BYTES: u64 = 256 << 10;
+/// What of it maps leave to compensations.
+const LOG_KEPT_FOR_UNDO_BYTES: u64 = LOG_SPARE_BYTES / 2;

@@ -490,15 +490,14 @@ impl ShadowStore {
                 member.file.write_at(from * unit, &vec![0; bytes as usize])?;
                 self.counters.zeroed_pages.add(to - from);
             }
-            // The roots on the other disks tell of it, too, and may be durable before this one is synced.
-            if self.disks.present().len() > 1 { member.file.sync() } else { Ok(()) }
+            Ok(())
         };
         let mut to = wanted;
         loop {
             match grow(to) {
                 Ok(()) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                    // It asks for more than it needs at once.
+                    // More is asked for than is needed at once. A full disk is asked in vain each time.
                     to = from.midpoint(to) / SEGMENT_PAGES * SEGMENT_PAGES;
                     if to <= from {
                         return Ok(false);
@@ -506,6 +505,12 @@ impl ShadowStore {
                 }
                 Err(error) => return self.lose(disk, error).map(|()| true),
             }
+        }
+        // The roots on the other disks tell of it, too, and may be durable before this one is synced.
+        if self.disks.present().len() > 1
+            && let Err(error) = member.file.sync()
+        {
+            return self.lose(disk, error).map(|()| true);
         }
         if let Some(space) = self.space.lock().disk_mut(disk) {
             space.grown(to);
