@@ -22,7 +22,7 @@ const SECONDS: Setting = Setting {
 const TRANSACTIONS: Setting = Setting {
     name: "transactions",
     help: "at least so many are measured at each point, unless that takes ten times as long",
-    full: "50",
+    full: "150",
     quick: "1",
 };
 const WARM_UP: Setting = Setting {

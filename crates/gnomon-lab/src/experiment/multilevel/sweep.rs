@@ -83,7 +83,7 @@ impl Sweep {
     pub fn measure(settings: &Values, bench: &mut Bench<'_>) -> Result<Sweep> {
         let dmp: usize = settings.number(READING_DMP.name, 1, 1024)?;
         let least = Duration::from_secs_f64(settings.number(READING_SECONDS.name, 0.01, 86_400.0)?);
-        let reading = Length { least, transactions: bench.length.transactions / 2 };
+        let reading = Length { least, transactions: bench.length.transactions / 6 };
         let base = bench.base.clone();
         let mut points = Vec::new();
         for level in levels(settings)? {
