@@ -155,9 +155,10 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
 fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     let options = Options { pool_bytes: POOL_BYTES, ..Options::default() };
     let db = Database::open_store(disks, options, Access::Read, |_| ())?;
-    // What was given back is free then.
-    db.close()?;
     let store = &db.0.inner.store;
+    let log_bytes = Stats::new(store, 0, LockWaits::default()).log_bytes;
+    // What was given back is free then, and the log in memory is empty.
+    db.close()?;
     let mut check = Check::new(store, Vec::new());
     let whole = check.all()?;
     let pages_read = check.owned.len() as u64;
@@ -175,7 +176,7 @@ fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<V
             check.find(*page, "a tree has it, but it is free", None);
         }
     }
-    let stats = Stats::new(store, 0, LockWaits::default());
+    let stats = Stats { log_bytes, ..Stats::new(store, 0, LockWaits::default()) };
     Ok(VerifyReport {
         csn: store.last_csn(),
         pages_read,

@@ -102,6 +102,23 @@ fn every_crash_with_spheres_leaves_a_state_that_is_allowed() {
 }
 
 #[test]
+fn verification_tells_the_length_of_the_log_that_a_restart_reads() {
+    let disk = SimDisk::new(1);
+    let how = How { recovery: Recovery::PageLog(Strategy::TwoLevel), ..SHADOW };
+    let db = open(&disk, how, 0).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let tree = txn.create_tree().unwrap();
+    txn.put(tree, b"key", b"value").unwrap();
+    txn.commit().unwrap();
+    let log_bytes =
+        |image: SimDisk| verify(&image.open_exclusive().unwrap(), &mut |_, _| ()).unwrap().stats.log_bytes;
+    assert!(db.stats().log_bytes > 0);
+    assert_eq!(log_bytes(disk.crash_image_synced()), db.stats().log_bytes);
+    db.close().unwrap();
+    assert_eq!((log_bytes(disk.crash_image_synced()), db.stats().log_bytes), (0, 0));
+}
+
+#[test]
 fn bugs_planted_in_the_log_of_pages_are_caught() {
     use Strategy::{TwoLevel, TwoLevelDeferred};
     use logged::PlantedBug::*;
