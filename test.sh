@@ -8,6 +8,9 @@ cd "$(dirname "$0")"
 
 step() { printf '\n== %s\n' "$*"; }
 
+# A test that hangs fails its step, and cargo has named it by then.
+run_tests() { timeout --kill-after=10 40m cargo test --locked "$@"; }
+
 install() { # install COMMAND PACKAGE
   command -v "$1" >/dev/null && return
   step "installing $2"
@@ -35,17 +38,17 @@ step "dependency audit"
 python3 tools/audit.py
 
 step "tests"
-cargo test --locked --workspace
+run_tests --workspace
 
 step "seeded schedules"
-RUSTFLAGS="--cfg shuttle" cargo test --locked -p gnomon --lib --target-dir target/shuttle shuttle_
+RUSTFLAGS="--cfg shuttle" run_tests -p gnomon --lib --target-dir target/shuttle shuttle_
 
 for recovery in single-level two-level two-level-deferred; do
   step "tests of transactions, SQL and seeded schedules, recovery $recovery"
-  GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon --lib -- txn:: --skip crash_sweep --skip stress
-  GNOMON_RECOVERY=$recovery cargo test --locked -p gnomon-sql --test '*'
+  GNOMON_RECOVERY=$recovery run_tests -p gnomon --lib -- txn:: --skip crash_sweep --skip stress
+  GNOMON_RECOVERY=$recovery run_tests -p gnomon-sql --test '*'
   GNOMON_RECOVERY=$recovery RUSTFLAGS="--cfg shuttle" \
-    cargo test --locked -p gnomon --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
+    run_tests -p gnomon --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
 done
 
 step "documentation"
