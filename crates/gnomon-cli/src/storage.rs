@@ -35,7 +35,7 @@ pub struct Storage {
     /// CREATE TABLE ... WITH (page_size = 512) needs it.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_page_bytes_min)]
     page_bytes_min: usize,
-    /// How a new database recovers: shadow, single-level, two-level, two-level-deferred or page-log.
+    /// How a new database recovers: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
     ///
     /// Ignored if it exists. With shadow, the default, there is no log. The others have a log of pages, and one disk;
     /// they differ in how long pages are locked and when they are logged. page-log is another name of

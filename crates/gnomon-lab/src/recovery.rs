@@ -20,7 +20,7 @@ pub fn paper_name(recovery: Recovery) -> &'static str {
         SINGLE_LEVEL => "S1",
         TWO_LEVEL => "S2",
         TWO_LEVEL_DEFERRED => "S2/PS",
-        Recovery::Shadow => recovery.name(),
+        Recovery::Shadow | Recovery::ValueLog => recovery.name(),
     }
 }
 

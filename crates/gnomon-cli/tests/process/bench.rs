@@ -56,7 +56,7 @@ fn workloads_report_what_they_did_in_this_process() {
 fn complex_objects_report_what_was_done_to_them_under_every_recovery_method() {
     let small = "objects --objects 30 --subobjects 60 --references 20 --operations 3 --own 3 --foreign 2 --service-ms 0.1";
     let small: Vec<&str> = small.split(' ').collect();
-    for recovery in ["single-level", "two-level", "two-level-deferred", "shadow"] {
+    for recovery in ["single-level", "two-level", "two-level-deferred", "shadow", "value-log"] {
         let report = report(&small, &["--recovery", recovery]);
         assert_eq!((&report["store"], &report["settings"]["recovery"]), (&"gnomon".into(), &recovery.into()));
         assert_eq!((&report["settings"]["foreign"], &report["settings"]["updates"]), (&2.into(), &20.into()));

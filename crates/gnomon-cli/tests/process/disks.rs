@@ -44,16 +44,18 @@ fn damage(directory: &Path, from: u64, to: u64) {
 }
 
 #[test]
-fn a_log_of_pages_has_one_disk() {
-    let all = tempfile::tempdir().unwrap();
-    let [a, b, c] = ["a", "b", "c"].map(|name| all.path().join(name));
-    let ran = run(&["sql", text(&a), "--disk", text(&b), "--recovery", "page-log", "-c", "SELECT 1"]);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("a database that recovers by a log of pages has one disk"), "{ran:?}");
-    let made = run(&["sql", text(&c), "--recovery", "page-log", "-c", LOAD]);
-    assert_eq!(made.code, Some(0), "{made:?}");
-    // It is there, and stays as it is.
-    assert!(asked(&c, &["--recovery", "shadow"]).contains(RIGHT));
+fn a_database_with_a_log_has_one_disk() {
+    for recovery in ["page-log", "value-log"] {
+        let all = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| all.path().join(name));
+        let ran = run(&["sql", text(&a), "--disk", text(&b), "--recovery", recovery, "-c", "SELECT 1"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("a database that recovers by a log has one disk"), "{ran:?}");
+        let made = run(&["sql", text(&c), "--recovery", recovery, "-c", LOAD]);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        // It is there, and stays as it is.
+        assert!(asked(&c, &["--recovery", "shadow"]).contains(RIGHT));
+    }
 }
 
 #[test]

@@ -70,6 +70,13 @@ fn killed_servers_keep_what_they_acknowledged() {
 }
 
 #[test]
+fn killed_servers_with_a_log_of_commits_keep_what_they_acknowledged() {
+    let database = survive(Recovery::ValueLog, from_environment("GNOMON_KILLS", 5).div_ceil(2));
+    let verified = run(&["verify", text(&database.path().join("db"))]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+}
+
+#[test]
 fn killed_servers_with_a_log_of_pages_keep_what_they_acknowledged() {
     let kills = from_environment("GNOMON_KILLS", 5).div_ceil(Strategy::ALL.len() as u64);
     for strategy in Strategy::ALL {
@@ -101,7 +108,8 @@ fn survive(recovery: Recovery, kills: u64) -> TempDir {
         ),
     ]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
-    assert_eq!(database.join("logged-pages").exists(), recovery != Recovery::Shadow);
+    assert_eq!(database.join("logged-pages").exists(), matches!(recovery, Recovery::PageLog(_)));
+    assert_eq!(database.join("commits").exists(), recovery == Recovery::ValueLog);
     let mut next = vec![1; CLIENTS as usize];
     let mut slowest = Duration::ZERO;
     for kill in 0..kills {

@@ -81,12 +81,12 @@ pub fn object_options(settings: &Objects) -> ObjectOptions {
     }
 }
 
-fn tree_options(settings: &Objects) -> Options {
+fn tree_options(method: Recovery, settings: &Objects) -> Options {
     Options {
         create: false,
         page_bytes_min: PAGE_BYTES,
         pool_bytes: pool_bytes(settings),
-        recovery: Some(Recovery::Shadow),
+        recovery: Some(method),
         ..Options::default()
     }
 }
@@ -119,8 +119,8 @@ impl Loaded {
                 check_is_new(database.durable_csn(), &path)?;
                 make_objects(&database, settings, &references, cancel)?
             }
-            Recovery::Shadow => {
-                let options = Options { create: true, ..tree_options(settings) };
+            Recovery::Shadow | Recovery::ValueLog => {
+                let options = Options { create: true, ..tree_options(method, settings) };
                 let database = Database::open(&path, options)?;
                 check_is_new(database.durable_csn(), &path)?;
                 make_trees(&database, settings, &references, cancel)?;
@@ -146,7 +146,9 @@ impl Loaded {
                 let numbers = ids.iter().zip(0..).map(|(id, number)| (*id, number)).collect();
                 Kind::Objects { database: ObjectDatabase::open(&self.path, options)?, ids, numbers }
             }
-            Recovery::Shadow => Kind::Trees(Database::open(&self.path, tree_options(settings))?),
+            Recovery::Shadow | Recovery::ValueLog => {
+                Kind::Trees(Database::open(&self.path, tree_options(self.method, settings))?)
+            }
         };
         Ok(Place { kind, method: self.method, parallel: settings.parallel as usize })
     }

@@ -1,4 +1,4 @@
-//! The background thread: makes tickets durable that nobody waits for, gives back the pages of dropped trees,
+//! The background thread: makes tickets durable that nobody waits for, takes checkpoints, gives back the pages of dropped trees,
 //! repairs copies, cleans, confirms the last commit batch when the database is idle.
 //! Started when there is first something to do.
 
@@ -52,6 +52,8 @@ struct Shared {
     changed: Condvar,
     /// The root is to be confirmed when the database is idle. Seen by every commit, without the mutex.
     confirm: AtomicBool,
+    /// The log of commits is long. Seen like that.
+    checkpoint: AtomicBool,
     /// There is something to clean, or a large sphere to write. Seen like that.
     clean: AtomicBool,
     /// Copies are damaged or missing. Seen like that.
@@ -72,6 +74,7 @@ impl Background {
             work: Mutex::new(work),
             changed: Condvar::new(),
             confirm: AtomicBool::new(false),
+            checkpoint: AtomicBool::new(false),
             clean: AtomicBool::new(false),
             repair: AtomicBool::new(false),
         });
@@ -103,6 +106,9 @@ impl Background {
                 }
                 if store.wants_repair() || self.inner.wants_spare() {
                     ask_once(&self.shared.repair);
+                }
+                if self.inner.log().is_some_and(|log| log.is_long()) {
+                    ask_once(&self.shared.checkpoint);
                 }
                 if self.cleaner && store.wants_cleaning() {
                     ask_once(&self.shared.clean);
@@ -151,14 +157,25 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
             return;
         }
         let durable = work.durable;
-        if durable > inner.store.durable_csn() {
+        if durable > inner.last_durable() {
             drop(work);
             // A failure poisons the store, which tells whoever asks.
-            let failed = inner.store.wait_durable(durable).is_err();
+            let failed = inner.wait_durable(durable).is_err();
             inner.prune();
             shared.confirm.store(inner.store.shadow().is_some(), Ordering::Release);
+            if inner.log().is_some_and(|log| log.is_long()) {
+                shared.checkpoint.store(true, Ordering::Release);
+            }
             work = shared.work.lock();
             work.stop |= failed;
+        } else if shared.checkpoint.load(Ordering::Acquire) {
+            drop(work);
+            // Before: what the log grows by meanwhile asks anew.
+            shared.checkpoint.store(false, Ordering::Release);
+            // A failure poisons the store.
+            let _ = inner.log().map(|log| log.checkpoint());
+            shared.confirm.store(true, Ordering::Release);
+            work = shared.work.lock();
         } else if work.reclaim == Reclaim::Now {
             drop(work);
             let more = reclaim_some(inner);

@@ -5,6 +5,7 @@ use super::{
     database::{APPLIERS, Handle, Inner, KEYS},
     immediate::{self, Keys},
     large::Finished,
+    log::{Change as Logged, Pending},
     transaction::Transaction,
     tree::TreeState,
     versions::ChangedKey,
@@ -44,7 +45,7 @@ impl Ticket {
     /// Waits until the commit is durable.
     pub fn wait(self) -> Result<Csn> {
         let inner = &self.handle.inner;
-        inner.store.wait_durable(self.csn)?;
+        inner.wait_durable(self.csn)?;
         self.handle.background.tidy();
         inner.prune();
         Ok(self.csn)
@@ -52,7 +53,7 @@ impl Ticket {
 
     /// Whether the commit is durable by now; an error if it never will be.
     pub fn is_durable(&self) -> Result<bool> {
-        if self.handle.inner.store.durable_csn() >= self.csn {
+        if self.handle.inner.last_durable() >= self.csn {
             return Ok(true);
         }
         self.handle.inner.store.check().map(|()| false)
@@ -61,14 +62,14 @@ impl Ticket {
     /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one.
     /// `f` must not block.
     pub fn on_durable(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
-        self.handle.inner.store.when_durable(self.csn, f);
+        self.handle.inner.when_durable(self.csn, f);
         self.hurry();
     }
 
     /// Has somebody else make it durable, and looks after old versions, as [`Ticket::wait`] does.
     pub(super) fn hurry(&self) {
         self.handle.inner.prune();
-        if self.handle.inner.store.durable_csn() < self.csn {
+        if self.handle.inner.last_durable() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
             self.handle.background.tidy();
@@ -105,10 +106,14 @@ impl Transaction {
                 return Ok(Ticket { handle, csn });
             }
         };
+        let record = inner.record(&match large {
+            Some(_) => Logged::InRoot,
+            None => Logged::Writes(&writes),
+        })?;
         let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
-        let (csn, grown) = patch_in_order(inner, pages, writes, |pages, csn| {
+        let (csn, grown) = patch_in_order(inner, pages, record, writes, |pages, csn| {
             if let Some(large) = large.take() {
                 large.publish(inner, pages, csn);
             }
@@ -147,8 +152,8 @@ fn begin<'a>(
 ) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
     match begin_for(inner, store, purpose, writes, large) {
-        // What commits before it gave back, and what was reserved for them, is free when that is durable.
-        Err(Error::DiskFull) if purpose == Purpose::Free => {
+        // What commits before it gave back, and what was reserved for them, is free when a root says so.
+        Err(Error::DiskFull) if purpose == Purpose::Free || inner.log().is_some() => {
             store.flush()?;
             begin_for(inner, store, purpose, writes, large)
         }
@@ -187,11 +192,12 @@ pub(super) fn in_parts<T>(mut reserve: impl FnMut(PageSize) -> Result<T>) -> Res
     reserve(PageSize::DEFAULT)
 }
 
-/// Takes the CSN of a page transaction, and patches `writes` and what `first` changes, which is called before. A
-/// failure from here on stops the database.
+/// Takes the CSN of a page transaction, with its place in the log, and patches `writes` and what `first` changes, which
+/// is called before. A failure from here on stops the database.
 pub(super) fn patch_in_order(
     inner: &Arc<Inner>,
     pages: PageTxn<'_>,
+    record: Option<Pending>,
     writes: WriteSet,
     first: impl FnOnce(&PageTxn<'_>, Csn) -> Result<()>,
 ) -> Result<(Csn, Grown)> {
@@ -199,7 +205,10 @@ pub(super) fn patch_in_order(
     let unpatched = Unpatched(inner);
     let mut pages = pages;
     let changed_bytes = writes.changed_bytes();
-    let csn = pages.take_csn();
+    let csn = match record {
+        Some(record) => record.append(&mut pages),
+        None => pages.take_csn(),
+    };
     // Otherwise earlier commits may be patched beneath it, and what it does to a value's length is not final.
     let is_next = inner.timeline.watermark().0 + 1 == csn.0;
     let Patched { changed, bytes, mut grown } = first(&pages, csn)
@@ -341,7 +350,13 @@ pub(super) fn applier(key: &[u8]) -> usize {
 }
 
 /// Makes a tree of this transaction's own. It needs no versions: an older snapshot does not read it.
-fn create(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, id: TreeId, writes: TreeWrites) -> Result<()> {
+pub(super) fn create(
+    inner: &Inner,
+    pages: &PageTxn<'_>,
+    csn: Csn,
+    id: TreeId,
+    writes: TreeWrites,
+) -> Result<()> {
     let tree = match writes.made {
         Some(made) => made,
         None => Tree::create(pages, writes.size)?,

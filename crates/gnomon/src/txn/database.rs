@@ -9,6 +9,7 @@ use std::{
 use super::{
     background::Background,
     immediate,
+    log::{Change, CommitLog, Pending},
     prepared::{self, AllPrepared},
     recovery::{self, Opened, Recovery},
     transaction::{Transaction, TxnOptions},
@@ -22,9 +23,9 @@ use crate::{
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
     op::{Family, Registry},
     page::PageSize,
-    store::{Store, logged::LogShape, shadow::Activity},
+    store::{GroupCommit, Store, logged::LogShape, shadow::Activity},
     sync::{
-        Arc, Mutex, RwLock,
+        Arc, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -82,9 +83,10 @@ pub struct Options {
     /// How a new database recovers; none takes what the environment variable `GNOMON_RECOVERY` names
     /// ([`Recovery::from_name`]), and shadow paging if there is none. Ignored when the database exists.
     pub recovery: Option<Recovery>,
-    /// The logs of a new database that recovers by a log of pages.
+    /// The logs of a new database that recovers by some.
     pub logs: LogShape,
-    /// The log of pages may be so many bytes long, about, before its beginning is given up: what opening reads at most.
+    /// The log of pages or of commits may be so many bytes long, about, before its beginning is given up: what opening
+    /// reads at most.
     pub log_bytes_max: u64,
     /// A persistence sphere of more pages than this is written in the background.
     pub sphere_pages_max: usize,
@@ -96,6 +98,9 @@ pub struct Options {
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
+    /// What is wrong with the log of commits.
+    #[cfg(all(test, not(shuttle)))]
+    pub(crate) log_bug: Option<super::log::PlantedBug>,
 }
 
 impl Default for Options {
@@ -121,6 +126,8 @@ impl Default for Options {
             page_bytes_min: PageSize::DEFAULT.bytes(),
             operations: Vec::new(),
             seed: None,
+            #[cfg(all(test, not(shuttle)))]
+            log_bug: None,
         }
     }
 }
@@ -142,7 +149,7 @@ pub struct Stats {
     pub identity: u64,
     /// How it recovers.
     pub recovery: Recovery,
-    /// Bytes of its log of pages that a restart would read; none with shadow paging.
+    /// Bytes of its log of pages or of commits that a restart would read; none with shadow paging.
     pub log_bytes: u64,
     /// Commit batches since the database was created; with a log of pages, units written to it since it was opened.
     pub batches: u64,
@@ -182,12 +189,18 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn new(store: &Store, version_bytes: usize, lock_waits: LockWaits) -> Stats {
+    /// Of a store, without what a log of commits adds.
+    pub(super) fn new(
+        store: &Store,
+        recovery: Recovery,
+        version_bytes: usize,
+        lock_waits: LockWaits,
+    ) -> Stats {
         let stats = store.stats();
         Stats {
             format_version: stats.format_version,
             identity: stats.identity,
-            recovery: Recovery::of(store),
+            recovery,
             log_bytes: store.logged().map_or(0, |logged| logged.log_bytes()),
             batches: stats.batch,
             durable_csn: stats.durable_csn,
@@ -233,6 +246,9 @@ pub(super) const APPLIERS: usize = 64;
 /// What the transactions of a database share.
 pub(super) struct Inner {
     pub store: Store,
+    pub recovery: Recovery,
+    /// Set when it was replayed.
+    log: OnceLock<Arc<CommitLog>>,
     pub locks: Arc<LockManager>,
     pub timeline: Timeline,
     pub directory: Directory,
@@ -289,10 +305,41 @@ impl Inner {
         TxnId(self.next_txn.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The log of commits, if there is one.
+    pub fn log(&self) -> Option<&Arc<CommitLog>> {
+        self.log.get()
+    }
+
+    /// Makes the record of a commit, and room for it, if there is a log.
+    pub fn record(&self, change: &Change<'_>) -> Result<Option<Pending>> {
+        self.log().map(|log| log.prepare(change)).transpose()
+    }
+
+    /// The newest durable commit.
+    pub fn last_durable(&self) -> Csn {
+        self.log().map_or_else(|| self.store.durable_csn(), |log| log.durable_csn())
+    }
+
+    /// Waits until a commit is durable.
+    pub fn wait_durable(&self, csn: Csn) -> Result<()> {
+        match self.log() {
+            Some(log) => log.wait_durable(csn),
+            None => self.store.wait_durable(csn),
+        }
+    }
+
+    /// Calls `call` once a commit is durable or has failed.
+    pub fn when_durable(&self, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
+        match self.log() {
+            Some(log) => log.when_durable(csn, call),
+            None => self.store.when_durable(csn, call),
+        }
+    }
+
     /// The newest durable commit of which all changes are there, with those of all before: in a log, a commit may be
     /// durable before its transaction has told the versions.
     pub fn durable_csn(&self) -> Csn {
-        self.store.durable_csn().min(self.timeline.watermark())
+        self.last_durable().min(self.timeline.watermark())
     }
 
     pub fn new_tree_id(&self) -> TreeId {
@@ -325,7 +372,11 @@ impl Handle {
         }
         self.inner.closed.store(true, Ordering::Release);
         self.background.stop();
-        result.insert(self.inner.store.close()).clone()
+        let closed = match self.inner.log() {
+            Some(log) => log.close(),
+            None => self.inner.store.close(),
+        };
+        result.insert(closed).clone()
     }
 }
 
@@ -389,7 +440,7 @@ impl Database {
         let operations = Registry::new(&options.operations)?;
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let Opened { store, losers } =
+        let Opened { store, losers, recovery, log } =
             recovery::open(&mut disks, &options, access, || rng.next_u64(), &clock, prepare)?;
         let locks = LockManager::new(
             [
@@ -400,17 +451,18 @@ impl Database {
             ],
             clock,
         );
-        let directory = recovery::directory(&store, &locks)?;
-        let last_tree = directory.last(&store)?;
+        let directory = recovery::directory(&store, recovery, &locks)?;
         let inner = Arc::new(Inner {
             timeline: Timeline::new(store.last_csn(), options.version_bytes_max),
             store,
+            recovery,
+            log: OnceLock::new(),
             locks,
             directory,
             prepared: AllPrepared::new(options.prepared_max),
             trees: RwLock::default(),
             next_txn: AtomicU64::new(1),
-            next_tree: AtomicU64::new(last_tree.0 + 1),
+            next_tree: AtomicU64::new(0),
             lock_timeout: options.lock_timeout,
             escalate_bytes: options.escalate_bytes,
             write_bytes_max: options.write_bytes_max,
@@ -419,8 +471,16 @@ impl Database {
             appliers: std::array::from_fn(|_| Mutex::default()),
             unfinished: Mutex::default(),
             disks: Mutex::new(disks),
-            spares: Mutex::new(options.spares),
+            spares: Mutex::new(options.spares.clone()),
         });
+        if let Some(unread) = log {
+            let log = CommitLog::open(&inner, unread, &options)?;
+            if let (Access::Read, Some(store)) = (access, inner.store.shadow()) {
+                store.end_writing();
+            }
+            let _ = inner.log.set(log);
+        }
+        inner.next_tree.store(inner.directory.last(&inner.store)?.0 + 1, Ordering::Relaxed);
         immediate::undo_losers(&inner, &losers)?;
         prepared::restore(&inner)?;
         let background = Background::new(&inner, options.cleaner);
@@ -447,12 +507,12 @@ impl Database {
 
     /// The newest durable commit.
     pub fn durable_csn(&self) -> Csn {
-        self.0.inner.store.durable_csn()
+        self.0.inner.last_durable()
     }
 
     /// Waits until a commit is durable.
     pub fn wait_durable(&self, csn: Csn) -> Result<()> {
-        self.0.inner.store.wait_durable(csn.min(self.0.inner.store.last_csn()))?;
+        self.0.inner.wait_durable(csn.min(self.0.inner.store.last_csn()))?;
         self.0.background.tidy();
         Ok(())
     }
@@ -460,7 +520,20 @@ impl Database {
     /// How much of the database is in use.
     pub fn stats(&self) -> Stats {
         let inner = &self.0.inner;
-        Stats::new(&inner.store, inner.timeline.version_bytes(), inner.locks.waits())
+        let stats =
+            Stats::new(&inner.store, inner.recovery, inner.timeline.version_bytes(), inner.locks.waits());
+        let Some(log) = inner.log() else { return stats };
+        let counts = log.counts();
+        Stats {
+            durable_csn: log.durable_csn(),
+            log_bytes: log.live_bytes(),
+            activity: Activity {
+                log_forces: counts.forces,
+                log_bytes_written: counts.bytes,
+                ..stats.activity
+            },
+            ..stats
+        }
     }
 
     /// Every lock that is held or awaited.

@@ -23,11 +23,13 @@
 //! | 4 | crc32c of all bytes before |
 
 use super::{
+    bytes::{Bytes, SHORT},
     database::{GAPS, KEYS, TREES},
+    prepared::PART_BYTES,
     writes::{BoundCall, Calls, Write, WriteSet},
 };
 use crate::{
-    KEY_BYTES_MAX, Result, TreeId, TxnId, VALUE_BYTES_MAX,
+    Result, TreeId, TxnId, VALUE_BYTES_MAX,
     lock::{GAP_MODES, Hold, KEY_MODES, LockName, LockOwner, Mode, Part, TREE_MODES, TableId, key_mode},
     op::{self, Registered, Registry},
     page::{PageCounts, SIZES},
@@ -164,8 +166,18 @@ impl<'a> Outgoing<'a> {
         fixed as u64 + writes.sum::<u64>() + locks.sum::<u64>()
     }
 
+    /// The entry in parts of [`PART_BYTES`], the last one shorter.
+    pub fn parts(&self) -> Result<Vec<Vec<u8>>> {
+        let mut parts = Vec::new();
+        self.encode(PART_BYTES, &mut |part| {
+            parts.push(part.to_vec());
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+
     /// Writes the entry in parts of `part_bytes`, the last one shorter.
-    pub fn encode(&self, part_bytes: usize, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn encode(&self, part_bytes: usize, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut parts = Parts { part_bytes, buffer: Vec::new(), sum: 0, emit };
         self.write(&mut parts)?;
         parts.finish()
@@ -305,7 +317,7 @@ impl Entry {
         bytes: &[u8],
         bind: &mut dyn FnMut(&str, &str) -> Option<Arc<Registered>>,
     ) -> Result<Entry, &'static str> {
-        let mut rest = Rest(bytes);
+        let mut rest = Bytes::new(bytes);
         if !(VERSION_BEFORE..=VERSION).contains(&rest.byte()?) {
             return Err("its version is not known");
         }
@@ -316,7 +328,7 @@ impl Entry {
         if crc32c::crc32c(whole) != u32::from_le_bytes(*sum) {
             return Err("its checksum is wrong");
         }
-        let mut rest = Rest(whole.get(LENGTH_AT + 8..).ok_or(SHORT)?);
+        let mut rest = Bytes::new(whole.get(LENGTH_AT + 8..).ok_or(SHORT)?);
         let mut pages = [0; SIZES];
         for count in &mut pages {
             *count = rest.u64()?;
@@ -379,75 +391,29 @@ impl Entry {
             }
         }
         for _ in 0..rest.u64()? {
-            entry.locks.push(rest.lock()?);
+            entry.locks.push(read_lock(&mut rest)?);
         }
-        if rest.0.is_empty() { Ok(entry) } else { Err("there is more in it than it says") }
+        if rest.is_empty() { Ok(entry) } else { Err("there is more in it than it says") }
     }
 }
 
-const SHORT: &str = "it ends too early";
-
-/// What of an entry was not read yet.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], &'static str> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
-        self.0 = rest;
-        Ok(taken)
+fn read_lock(bytes: &mut Bytes<'_>) -> Result<HeldLock, &'static str> {
+    let [table, mode, part] = bytes.array()?;
+    let (table, modes) = [(TREES, TREE_MODES), (KEYS, KEY_MODES), (GAPS, GAP_MODES)]
+        .into_iter()
+        .find(|(known, _)| known.index() == usize::from(table))
+        .ok_or("a lock is of no table")?;
+    if usize::from(mode) >= modes.count() {
+        return Err("a lock has no mode");
     }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(SHORT)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn byte(&mut self) -> Result<u8, &'static str> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u32(&mut self) -> Result<u32, &'static str> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, &'static str> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn long(&mut self) -> Result<&'a [u8], &'static str> {
-        let len = self.u32()?;
-        self.take(len as usize)
-    }
-
-    fn name(&mut self) -> Result<&'a str, &'static str> {
-        let len = usize::from(self.byte()?);
-        std::str::from_utf8(self.take(len)?).map_err(|_| "the name of an operation is no text")
-    }
-
-    fn key(&mut self) -> Result<&'a [u8], &'static str> {
-        let len = usize::from(self.array().map(u16::from_le_bytes)?);
-        if len > KEY_BYTES_MAX { Err("a key is too long") } else { self.take(len) }
-    }
-
-    fn lock(&mut self) -> Result<HeldLock, &'static str> {
-        let [table, mode, part] = self.array()?;
-        let (table, modes) = [(TREES, TREE_MODES), (KEYS, KEY_MODES), (GAPS, GAP_MODES)]
-            .into_iter()
-            .find(|(known, _)| known.index() == usize::from(table))
-            .ok_or("a lock is of no table")?;
-        if usize::from(mode) >= modes.count() {
-            return Err("a lock has no mode");
-        }
-        let tree = TreeId(self.u64()?);
-        let part = match part {
-            0 => HeldPart::Whole,
-            1 => HeldPart::Key(self.key()?.into()),
-            2 => HeldPart::End,
-            _ => return Err("a lock is on nothing that is known"),
-        };
-        Ok(HeldLock { table, mode: Mode::new(usize::from(mode)), tree, part })
-    }
+    let tree = TreeId(bytes.u64()?);
+    let part = match part {
+        0 => HeldPart::Whole,
+        1 => HeldPart::Key(bytes.key()?.into()),
+        2 => HeldPart::End,
+        _ => return Err("a lock is on nothing that is known"),
+    };
+    Ok(HeldLock { table, mode: Mode::new(usize::from(mode)), tree, part })
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -42,6 +42,9 @@
 //! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
 //! ([`epoch`]).
 //!
+//! *Where a log of commits is what recovers* ([`log`]), a commit is durable by its record, and commit batches are
+//! checkpoints.
+//!
 //! *Where a log of pages is what recovers* ([`immediate`]), trees hold the changes of running transactions, too. These
 //! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
 //! patched, and the versions get their CSN.
@@ -49,6 +52,7 @@
 mod apply;
 mod background;
 mod backup;
+mod bytes;
 mod commit;
 #[cfg(all(test, not(shuttle)))]
 mod crash_sweep;
@@ -59,6 +63,7 @@ mod entry;
 mod epoch;
 mod immediate;
 mod large;
+mod log;
 mod prepared;
 mod range;
 mod recovery;

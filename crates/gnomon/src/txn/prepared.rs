@@ -33,6 +33,7 @@ use super::{
     database::{Database, Handle, Inner, KEYS},
     entry::{Entry, HeldLock, Outgoing},
     immediate::{self, EntryPart, Immediate, Keys},
+    log::Change,
     transaction::Transaction,
     tree::{TreeState, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
@@ -60,7 +61,7 @@ pub const GID_BYTES_MAX: usize = 199;
 pub const NOTE_BYTES_MAX: usize = 4096;
 
 /// An entry is stored in parts of this length.
-const PART_BYTES: usize = 1 << 20;
+pub(super) const PART_BYTES: usize = 1 << 20;
 /// The longest key of a part.
 const PART_KEY_BYTES: usize = GID_BYTES_MAX + 6;
 
@@ -208,6 +209,8 @@ impl Transaction {
                     outgoing.pages = pages_changed_later(inner, &self.writes, part_max)? + pages_removed;
                     Ok((part_max, Reservation::new(store, outgoing.pages)?))
                 })?;
+                let entry = outgoing.parts()?;
+                let record = inner.record(&Change::Entry { gid, parts: &entry })?;
                 let pages = in_parts(|part_max| {
                     let (_, pages_put, _) = pages_of_entry(outgoing.length(), part_max)?;
                     let mut pages = store.begin(pages_put)?;
@@ -216,12 +219,9 @@ impl Transaction {
                 })?;
                 // Inside the gate, as in every commit.
                 inner.check_open()?;
-                let (csn, _) = patch_in_order(inner, pages, WriteSet::default(), |pages, _| {
-                    let mut part = 0;
-                    outgoing.encode(PART_BYTES, &mut |bytes| {
-                        inner.directory.set_prepared(pages, gid, part, Some(bytes))?;
-                        part += 1;
-                        Ok(())
+                let (csn, _) = patch_in_order(inner, pages, record, WriteSet::default(), |pages, _| {
+                    (0..).zip(&entry).try_for_each(|(part, bytes)| {
+                        inner.directory.set_prepared(pages, gid, part, Some(bytes)).map(drop)
                     })
                 })?;
                 (csn, Some(Kept { reservation, part_max, pages_removed }))
@@ -229,12 +229,8 @@ impl Transaction {
             Store::Logged(store) => {
                 // It waits as its write set. What of it is in trees would be of a transaction that has not ended.
                 self.immediate.undo_all(inner, self.id())?;
-                let mut entry = Vec::new();
-                outgoing.encode(PART_BYTES, &mut |bytes| {
-                    let (part, bytes) = (entry.len() as u32, Some(bytes.to_vec()));
-                    entry.push(EntryPart { gid, part, bytes });
-                    Ok(())
-                })?;
+                let parts = (0..).zip(outgoing.parts()?);
+                let entry = parts.map(|(part, bytes)| EntryPart { gid, part, bytes: Some(bytes) }).collect();
                 (end_in_log(inner, store, &WriteSet::default(), entry)?.0, None)
             }
         };
@@ -304,7 +300,7 @@ impl Transaction {
 
 /// The parts of an entry of so many bytes, and the pages that change at most when they are put and when they are
 /// removed.
-fn pages_of_entry(bytes: u64, part_max: PageSize) -> Result<(u32, PageCounts, PageCounts)> {
+pub(super) fn pages_of_entry(bytes: u64, part_max: PageSize) -> Result<(u32, PageCounts, PageCounts)> {
     let parts = bytes.div_ceil(PART_BYTES as u64);
     let count = u32::try_from(parts).map_err(|_| Error::TransactionTooLarge)?;
     let lengths = (0..parts).map(|part| (bytes - part * PART_BYTES as u64).min(PART_BYTES as u64) as usize);
@@ -444,11 +440,14 @@ impl PreparedTransaction {
                     };
                     kept.reservation.cover(&(patched + pages_removed)).map(|()| part_max)
                 })?;
+                let nothing = WriteSet::default();
+                let writes = if commit { &prepared.writes } else { &nothing };
+                let record = inner.record(&Change::End { gid: &gid, parts, writes })?;
                 let pages = kept.reservation.begin(part_max)?;
                 // Inside the gate, as in every commit.
                 inner.check_open()?;
                 let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
-                patch_in_order(inner, pages, writes, |pages, _| {
+                patch_in_order(inner, pages, record, writes, |pages, _| {
                     #[cfg(all(test, shuttle))]
                     if inner.store.race() == Some(PlantedRace::LocksBeforePatch) {
                         prepared.locks.release_all();

@@ -2,7 +2,8 @@
 
 use super::{
     database::{Access, Options, PAGES},
-    tree::Directory,
+    log,
+    tree::{Directory, directory_damage},
 };
 use crate::{
     Error, Result, TxnId,
@@ -26,6 +27,9 @@ pub enum Recovery {
     /// 1995).
     #[default]
     Shadow,
+    /// Pages as with shadow paging, and a log of what each commit writes, behind the last commit batch (value logging,
+    /// Malviya 2012). Such a database has one disk.
+    ValueLog,
     /// Pages are changed in their places behind a log of them, and transactions are undone by operations (Hasse and
     /// Weikum, 1991). Such a database has one disk, and no backups while it is open.
     PageLog(Strategy),
@@ -33,17 +37,19 @@ pub enum Recovery {
 
 impl Recovery {
     /// All of them.
-    pub const ALL: [Recovery; 4] = [
+    pub const ALL: [Recovery; 5] = [
         Recovery::Shadow,
+        Recovery::ValueLog,
         Recovery::PageLog(Strategy::SingleLevel),
         Recovery::PageLog(Strategy::TwoLevel),
         Recovery::PageLog(Strategy::TwoLevelDeferred),
     ];
 
-    /// Its name: `shadow`, or that of the strategy.
+    /// Its name: `shadow`, `value-log`, or that of the strategy.
     pub fn name(self) -> &'static str {
         match self {
             Recovery::Shadow => "shadow",
+            Recovery::ValueLog => "value-log",
             Recovery::PageLog(strategy) => strategy.name(),
         }
     }
@@ -66,8 +72,33 @@ impl Recovery {
     }
 
     /// That of an open store.
-    pub(super) fn of(store: &Store) -> Recovery {
-        store.logged().map_or(Recovery::Shadow, |logged| Recovery::PageLog(logged.strategy()))
+    pub(super) fn of(store: &Store) -> Result<Recovery> {
+        match store {
+            Store::Logged(logged) => Ok(Recovery::PageLog(logged.strategy())),
+            Store::Shadow(shadow) if shadow.is_new() => Ok(Recovery::Shadow),
+            Store::Shadow(shadow) => match Directory::open(ShadowStore::FIRST_PAGE).recovery(&**shadow)? {
+                None => Ok(Recovery::Shadow),
+                Some(code) => Recovery::of_code(code),
+            },
+        }
+    }
+
+    /// What the directory of trees notes of it; nothing if the store tells.
+    fn code(self) -> Option<u8> {
+        match self {
+            Recovery::ValueLog => Some(1),
+            Recovery::Shadow | Recovery::PageLog(_) => None,
+        }
+    }
+
+    fn of_code(code: u8) -> Result<Recovery> {
+        let found = Recovery::ALL.into_iter().find(|recovery| recovery.code() == Some(code));
+        found.ok_or_else(|| directory_damage(format!("there is no recovery method {code}")))
+    }
+
+    /// Whether it has a log of commits.
+    fn logs_commits(self) -> bool {
+        self.code().is_some()
     }
 
     fn of_environment() -> Result<Recovery> {
@@ -82,10 +113,13 @@ impl Recovery {
 pub(super) struct Opened {
     pub store: Store,
     pub losers: Vec<Loser>,
+    pub recovery: Recovery,
+    /// The log of commits.
+    pub log: Option<log::Unread>,
 }
 
 fn one_disk() -> Error {
-    Error::BadOption("a database that recovers by a log of pages has one disk".into())
+    Error::BadOption("a database that recovers by a log has one disk".into())
 }
 
 /// Refuses a database that is to be made on more disks than it can have, before anything is written to them.
@@ -119,17 +153,18 @@ pub(super) fn open(
     for disk in &members {
         is_logged |= LoggedStore::is_on(&**disk)?;
     }
-    let recovery = match create.is_some() && !is_logged && !ShadowStore::is_on(&*members[0])? {
-        true => options.recovery.map_or_else(Recovery::of_environment, Ok)?,
-        false => Recovery::default(),
+    let wanted = match create {
+        Some(_) => options.recovery.map_or_else(Recovery::of_environment, Ok)?,
+        None => Recovery::default(),
     };
-    if is_logged || recovery != Recovery::Shadow {
+    let of_pages = match wanted {
+        _ if is_logged => Some(Strategy::default()),
+        Recovery::PageLog(strategy) if !ShadowStore::is_on(&*members[0])? => Some(strategy),
+        _ => None,
+    };
+    if let Some(strategy) = of_pages {
         let [disk] = &*members else {
             return Err(one_disk());
-        };
-        let strategy = match recovery {
-            Recovery::PageLog(strategy) => strategy,
-            Recovery::Shadow => Strategy::default(),
         };
         let how = logged::Opening {
             create,
@@ -153,8 +188,15 @@ pub(super) fn open(
             false => LoggedStore::open_on(disk, how)?,
         };
         let mut store = Store::Logged(Arc::new(store));
+        let recovery = Recovery::of(&store)?;
         prepare(&mut store);
-        return Ok(Opened { store, losers });
+        return Ok(Opened { store, losers, recovery, log: None });
+    }
+    let mut members = members;
+    // What replay changes is changed in memory.
+    let in_memory = read_only && log::is_on(&*members[0])?;
+    if in_memory {
+        members[0] = Arc::new(Overlay::over(members[0].clone()));
     }
     let how = shadow::Opening {
         create,
@@ -162,10 +204,10 @@ pub(super) fn open(
         mirrored: disks.is_mirrored(),
         degraded: options.degraded,
         pool_bytes: options.pool_bytes,
-        read_only,
+        read_only: read_only && !in_memory,
     };
-    let members: Vec<&dyn Disk> = members.iter().map(|disk| &**disk).collect();
-    let mut store = ShadowStore::open_on(&members, how)?;
+    let by_ref: Vec<&dyn Disk> = members.iter().map(|disk| &**disk).collect();
+    let mut store = ShadowStore::open_on(&by_ref, how)?;
     store.set_fill_max(options.fill_max);
     let mut opened = Store::Shadow(Arc::new(store));
     prepare(&mut opened);
@@ -178,11 +220,40 @@ pub(super) fn open(
             }
         }
     }
-    Ok(Opened { store: opened, losers: Vec::new() })
+    let (recovery, log) = find_log(&opened, &members, options, wanted)?;
+    Ok(Opened { store: opened, losers: Vec::new(), recovery, log })
+}
+
+/// How a database with shadow paging recovers, which is `wanted` if it is new; and its log of commits, if it has one.
+fn find_log(
+    store: &Store,
+    disks: &[Arc<dyn Disk>],
+    options: &Options,
+    wanted: Recovery,
+) -> Result<(Recovery, Option<log::Unread>)> {
+    let shadow = store.shadow_for("a log of commits")?;
+    let recovery = match (store.is_new(), wanted) {
+        (true, Recovery::Shadow | Recovery::PageLog(_)) => Recovery::Shadow,
+        (true, with_log) => with_log,
+        (false, _) => Recovery::of(store)?,
+    };
+    if !recovery.logs_commits() {
+        return Ok((recovery, None));
+    }
+    let [disk] = disks else {
+        return Err(one_disk());
+    };
+    let log = match store.is_new() {
+        true => Some(log::Unread::create(disk, shadow.stats().identity, options.logs.segment_bytes)?),
+        // It is only looked at, and has everything without the log.
+        false if shadow.is_read_only() && shadow.was_closed() => None,
+        false => Some(log::Unread::find(disk, shadow, options.logs.segment_bytes)?),
+    };
+    Ok((recovery, log))
 }
 
 /// The directory of trees of a store, made if the store is new.
-pub(super) fn directory(store: &Store, locks: &Arc<LockManager>) -> Result<Directory> {
+pub(super) fn directory(store: &Store, recovery: Recovery, locks: &Arc<LockManager>) -> Result<Directory> {
     if !store.is_new() {
         return Ok(Directory::open(store.first_page()));
     }
@@ -194,6 +265,9 @@ pub(super) fn directory(store: &Store, locks: &Arc<LockManager>) -> Result<Direc
         Store::Shadow(store) => {
             let pages = store.begin(1)?;
             let directory = Directory::create(&pages)?;
+            if let Some(code) = recovery.code() {
+                directory.set_recovery(&pages, code)?;
+            }
             drop(pages);
             store.flush()?;
             directory

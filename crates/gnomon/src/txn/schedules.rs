@@ -1,7 +1,7 @@
 //! Transactions under seeded schedules, on a simulated disk, with so few changed pages allowed that commits write
 //! early. What a transaction was told is compared with what a crash at that moment would leave.
 //!
-//! `GNOMON_RECOVERY` names another recovery method; what is planted is planted in shadow paging.
+//! `GNOMON_RECOVERY` names another recovery method; what is planted is planted in shadow paging, or in the log of commits.
 
 use std::{collections::BTreeMap, ops::Bound, panic::catch_unwind};
 
@@ -30,7 +30,11 @@ struct World {
 }
 
 fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
-    let recovery = race.map(|_| Recovery::Shadow);
+    use PlantedRace::{CheckpointBehindBatch, RecordOutOfOrder};
+    let recovery = race.map(|race| match race {
+        RecordOutOfOrder | CheckpointBehindBatch => Recovery::ValueLog,
+        _ => Recovery::Shadow,
+    });
     let options = Options { recovery, pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };
     open_with(disk, options, race)
 }
@@ -625,8 +629,11 @@ fn additions(race: Option<PlantedRace>) {
     let mut txn = world.begin(Isolation::ReadCommitted);
     assert_eq!(sum(&mut txn), 2 * START);
     assert_eq!(txn.get(world.tree, b"b").unwrap().unwrap(), (START + 12).to_le_bytes());
-    drop(txn);
+    txn.commit().unwrap();
     assert!(world.db.locks().is_empty());
+    let left = open(&world.disk.crash_image_synced(), race);
+    let mut txn = left.begin(TxnOptions::default()).unwrap();
+    assert_eq!(txn.get(world.tree, b"b").unwrap().unwrap(), (START + 12).to_le_bytes());
 }
 
 #[test]
@@ -712,4 +719,51 @@ fn shuttle_who_has_written_sees_whole_transfers() {
 #[test]
 fn shuttle_finds_a_snapshot_behind_own_writes_and_repeats_it() {
     catch(PlantedRace::SnapshotBehindOwnWrites, sums_after_writes);
+}
+
+/// Transfers beside checkpoints, where there is a log of commits: a crash at the end leaves those that were acknowledged.
+fn checkpoints(race: Option<PlantedRace>) {
+    let world = World::new(race);
+    let done = Arc::new(AtomicUsize::new(0));
+    let writers = (0..2).map(|_| {
+        let (world, done) = (world.clone(), done.clone());
+        thread::spawn(move || {
+            for _ in 0..2 {
+                done.fetch_add(
+                    usize::from(world.transfer(Isolation::ReadCommitted).unwrap()),
+                    Ordering::SeqCst,
+                );
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let checkpoint = thread::spawn({
+        let world = world.clone();
+        move || world.db.0.inner.log().map_or(Ok(()), |log| log.checkpoint()).unwrap()
+    });
+    for thread in writers.into_iter().chain([checkpoint]) {
+        thread.join().unwrap();
+    }
+    let crashed = Arc::new(World {
+        disk: world.disk.clone(),
+        db: open(&world.disk.crash_image_synced(), race),
+        tree: world.tree,
+    });
+    let found = crashed.accounts(&mut crashed.begin(Isolation::ReadCommitted)).unwrap();
+    assert_eq!(found.values().sum::<u64>() as usize, 2 * done.load(Ordering::SeqCst), "a commit is lost");
+}
+
+#[test]
+fn shuttle_checkpoints_lose_no_commit() {
+    check_random("checkpoints", SEEDS, || checkpoints(None));
+}
+
+#[test]
+fn shuttle_finds_records_out_of_order_and_repeats_it() {
+    catch(PlantedRace::RecordOutOfOrder, additions);
+}
+
+#[test]
+fn shuttle_finds_a_checkpoint_that_gives_up_too_much_and_repeats_it() {
+    catch(PlantedRace::CheckpointBehindBatch, checkpoints);
 }

@@ -48,7 +48,7 @@ fn open(disk: &SimDisk, recovery: Recovery) -> Result<Database> {
         ..Options::default()
     };
     Database::open_store(disk.into(), options, database::Access::Write, |store| {
-        if recovery == Recovery::Shadow {
+        if store.shadow().is_some() {
             store.shadow_mut().dirty_bytes_max = 8 * 4096;
         }
     })

@@ -161,11 +161,15 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
 /// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length
 /// of the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value:
 /// a part of the entry (see `entry`).
+///
+/// Behind these stands how the database recovers, if a log of commits is part of that. Key: [`RECOVERY`]. Value: the
+/// method's code (1 byte).
 pub(super) struct Directory(Tree);
 
 const LIVE: u8 = 1;
 const DROPPED: u8 = 2;
 const PREPARED: u8 = 3;
+const RECOVERY: u8 = 4;
 
 fn prepared_key(gid: &str, part: u32) -> Vec<u8> {
     let mut key = vec![PREPARED, gid.len() as u8];
@@ -284,7 +288,7 @@ impl Directory {
         let mut last: Box<[u8]> = directory_key(DROPPED, TreeId(0)).into();
         loop {
             let Some(key) = first_key(&self.0, pages, Bound::Excluded(&last))? else { return Ok(None) };
-            if key.first() == Some(&PREPARED) {
+            if key.first() >= Some(&PREPARED) {
                 return Ok(None);
             }
             let (_, id) = decode_key(&key)?;
@@ -304,7 +308,7 @@ impl Directory {
         while let Some(key) =
             first_key(&self.0, pages, last.as_deref().map_or(Bound::Unbounded, Bound::Excluded))?
         {
-            if key.first() == Some(&PREPARED) {
+            if key.first() >= Some(&PREPARED) {
                 break;
             }
             let (state, id) = decode_key(&key)?;
@@ -315,6 +319,20 @@ impl Directory {
             last = Some(key);
         }
         Ok(found)
+    }
+
+    /// Notes how the database recovers.
+    pub fn set_recovery(&self, pages: &impl PageWrite, code: u8) -> Result<()> {
+        self.change(pages, vec![RECOVERY], Some(&[code])).map(drop)
+    }
+
+    /// What was noted so, if something was.
+    pub fn recovery(&self, pages: &impl PageRead) -> Result<Option<u8>> {
+        match self.0.get(pages, &[RECOVERY])?.as_deref() {
+            None => Ok(None),
+            Some(&[code]) => Ok(Some(code)),
+            Some(_) => Err(malformed()),
+        }
     }
 
     /// Stores a part of the entry of a prepared transaction, or removes it.
@@ -341,6 +359,9 @@ impl Directory {
     ) -> Result<()> {
         let mut last: Box<[u8]> = [PREPARED].into();
         while let Some(first) = first_key(&self.0, pages, Bound::Excluded(&last))? {
+            if *first == [RECOVERY] {
+                break;
+            }
             let gid = match &*first {
                 [PREPARED, len, rest @ ..]
                     if rest.len() == usize::from(*len) + 4 && rest.ends_with(&[0; 4]) =>

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, path::Path};
 use super::{
     database::{Access, Database, Options, Stats},
     entry::Entry,
+    log,
+    recovery::Recovery,
     tree::{Directory, directory_damage},
 };
 use crate::{
@@ -108,6 +110,10 @@ pub fn verify(disks: impl Into<DiskSet>, progress: &mut dyn FnMut(u64, u64)) -> 
     match verified {
         Ok(mut report) => {
             report.findings.extend(of_lists);
+            let first = disks.disks().next().expect("there is one");
+            if report.stats.recovery == Recovery::ValueLog && log::is_on(&**first)? {
+                verify_log(disks, &mut report)?;
+            }
             Ok(report)
         }
         // The list may be why something is missing.
@@ -138,9 +144,14 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
         let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
         check.find_lost(lost);
     }
+    // Of a damaged directory the finding tells.
+    let recovery = match Recovery::of(&opened) {
+        Err(Error::Corrupt { .. }) => Recovery::default(),
+        recovery => recovery?,
+    };
     Ok(VerifyReport {
         csn: store.last_csn(),
-        stats: Stats::new(&opened, 0, LockWaits::default()),
+        stats: Stats::new(&opened, recovery, 0, LockWaits::default()),
         pages_read: found.pages_read,
         free_pages: found.free_pages,
         segments_empty: found.segments_empty,
@@ -151,12 +162,34 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
     })
 }
 
+/// Verifies what the log of commits adds to a root: it is replayed in memory, and the report is of the state after that,
+/// but for pages of the file.
+fn verify_log(disks: DiskSet, report: &mut VerifyReport) -> Result<()> {
+    let options = Options { pool_bytes: POOL_BYTES, ..Options::default() };
+    let db = match Database::open_store(disks, options, Access::Read, |_| ()) {
+        Err(Error::Corrupt { file, page, detail }) => {
+            report.findings.push(Finding { file, page, detail, severity: Severity::Data });
+            return Ok(());
+        }
+        opened => opened?,
+    };
+    let inner = &db.0.inner;
+    let mut check = Check::new(&inner.store, std::mem::take(&mut report.findings));
+    check.all()?;
+    report.findings = check.findings;
+    report.trees = check.trees;
+    report.csn = inner.store.last_csn();
+    let now = db.stats();
+    report.stats = Stats { log_bytes: now.log_bytes, durable_csn: now.durable_csn, ..report.stats };
+    Ok(())
+}
+
 /// Verifies a database that recovers by a log of pages, as it is after a warmstart in memory.
 fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
     let options = Options { pool_bytes: POOL_BYTES, ..Options::default() };
     let db = Database::open_store(disks, options, Access::Read, |_| ())?;
-    let store = &db.0.inner.store;
-    let log_bytes = Stats::new(store, 0, LockWaits::default()).log_bytes;
+    let (store, recovery) = (&db.0.inner.store, db.0.inner.recovery);
+    let log_bytes = db.stats().log_bytes;
     // What was given back is free then, and the log in memory is empty.
     db.close()?;
     let mut check = Check::new(store, Vec::new());
@@ -176,7 +209,7 @@ fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<V
             check.find(*page, "a tree has it, but it is free", None);
         }
     }
-    let stats = Stats { log_bytes, ..Stats::new(store, 0, LockWaits::default()) };
+    let stats = Stats { log_bytes, ..Stats::new(store, recovery, 0, LockWaits::default()) };
     Ok(VerifyReport {
         csn: store.last_csn(),
         pages_read,

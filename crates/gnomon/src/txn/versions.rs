@@ -343,6 +343,11 @@ impl Timeline {
         }
     }
 
+    /// Begins with this commit and all before it patched, before anybody can ask.
+    pub fn begin_at(&self, csn: Csn) {
+        self.watermark.store(csn.0, Ordering::Release);
+    }
+
     pub fn watermark(&self) -> Csn {
         Csn(self.watermark.load(Ordering::Acquire))
     }

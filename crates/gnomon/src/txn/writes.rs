@@ -60,7 +60,7 @@ impl Calls {
         self.calls.iter()
     }
 
-    fn add(&mut self, call: BoundCall, value_bytes_max: usize) {
+    pub fn add(&mut self, call: BoundCall, value_bytes_max: usize) {
         self.value_bytes_max = self.value_bytes_max.max(value_bytes_max);
         if let Some(last) = self.calls.last_mut()
             && Arc::ptr_eq(&last.operation, &call.operation)
@@ -311,6 +311,39 @@ impl WriteSet {
         };
         calls.add(call, value_bytes_max);
         self.write(tree, key, Write::Apply(calls));
+    }
+
+    /// Adds what a later transaction makes of a key.
+    ///
+    /// # Errors
+    /// Those of an operation.
+    pub fn follow(&mut self, tree: TreeId, key: &[u8], write: Write) -> Result<()> {
+        let Write::Apply(calls) = write else {
+            self.write(tree, key, write);
+            return Ok(());
+        };
+        let value = match self.get(tree, key) {
+            Some(Write::Put(value)) => calls.apply(value)?,
+            Some(Write::Delete) => return Err(absent()),
+            Some(Write::Apply(_)) => {
+                let value_bytes_max = calls.value_bytes_max;
+                for call in calls.calls {
+                    self.apply(tree, key, call, value_bytes_max);
+                }
+                return Ok(());
+            }
+            None => {
+                self.write(tree, key, Write::Apply(calls));
+                return Ok(());
+            }
+        };
+        self.write(tree, key, Write::Put(value.into()));
+        Ok(())
+    }
+
+    /// How many keys it writes.
+    pub fn keys(&self) -> usize {
+        self.trees.values().map(|tree| tree.keys.len()).sum()
     }
 
     /// Puts, in the place of operations on the keys of a tree, what they make of what `there` finds under each key.

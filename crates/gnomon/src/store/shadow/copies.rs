@@ -114,7 +114,7 @@ impl ShadowStore {
     /// # Errors
     /// [`Error::BadOption`] if there is no number left, or files are on the disk; of the disk.
     pub fn add_disk(&self, disk: &dyn Disk, given: usize, mirror: bool) -> Result<usize> {
-        if self.read_only {
+        if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
         if let Some(other) = open::foreign_file(disk)? {
@@ -137,7 +137,7 @@ impl ShadowStore {
     /// Whether a disk can be added: an error says why not.
     pub fn check_room_for_disk(&self) -> Result<()> {
         self.check()?;
-        match (self.read_only, self.disks.unused()) {
+        match (self.is_read_only(), self.disks.unused()) {
             (true, _) => Err(Error::ReadOnly),
             (false, None) => Err(Error::BadOption(format!("a database has at most {DISKS_MAX} disks"))),
             (false, Some(_)) => Ok(()),
@@ -221,7 +221,7 @@ impl ShadowStore {
     /// Whether there is something to repair that can be.
     pub fn wants_repair(&self) -> bool {
         let copies_whole = self.copies_whole.load(Ordering::Relaxed);
-        !self.read_only
+        !self.is_read_only()
             && self.disks.is_mirrored()
             && (!copies_whole && self.space.lock().copies() > 1 || !self.damaged.lock().is_empty())
     }
@@ -331,7 +331,7 @@ impl ShadowStore {
     /// Reads all copies of all pages and of the root, and repairs what is damaged or missing; zeroes what is damaged of
     /// free space. Others read and write meanwhile. `progress` is called with copies read and, about, copies in all.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
-        if self.read_only {
+        if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
         let mut report = ScrubReport::default();

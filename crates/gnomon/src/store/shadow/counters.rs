@@ -50,6 +50,10 @@ pub struct Activity {
     pub zeroed_pages: u64,
     /// Bytes of the keys and values that committed transactions changed.
     pub bytes_changed: u64,
+    /// How often the log of commits was made durable, if there is one; not among `syncs`.
+    pub log_forces: u64,
+    /// Bytes written to it; not among `bytes_written`.
+    pub log_bytes_written: u64,
 }
 
 impl Activity {
@@ -70,6 +74,8 @@ impl Activity {
             root_pages: self.root_pages - before.root_pages,
             zeroed_pages: self.zeroed_pages - before.zeroed_pages,
             bytes_changed: self.bytes_changed - before.bytes_changed,
+            log_forces: self.log_forces - before.log_forces,
+            log_bytes_written: self.log_bytes_written - before.log_bytes_written,
         }
     }
 
@@ -145,6 +151,8 @@ impl Counters {
             root_pages: self.root_pages.get(),
             zeroed_pages: self.zeroed_pages.get(),
             bytes_changed: self.bytes_changed.get(),
+            log_forces: 0,
+            log_bytes_written: 0,
         }
     }
 }

@@ -146,7 +146,9 @@ pub struct ShadowStore {
     last_csn: AtomicU64,
     durability: Durability,
     poison: OnceLock<Arc<str>>,
-    read_only: bool,
+    /// Called when it is poisoned.
+    tell_poisoned: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    read_only: AtomicBool,
     /// Whether something was written since the store was opened.
     has_written: Mutex<bool>,
     /// Whether the cleaner has something to do, as far as the last batch could tell.
@@ -340,6 +342,10 @@ pub(crate) enum PlantedRace {
     VersionsInPatchOrder,
     /// A statement's snapshot does not wait for what the transaction has built on.
     SnapshotBehindOwnWrites,
+    /// A commit takes its CSN and its place in the log in two steps.
+    RecordOutOfOrder,
+    /// A checkpoint gives up the log up to where it ends when the batch is written.
+    CheckpointBehindBatch,
 }
 
 impl ShadowStore {
@@ -353,7 +359,17 @@ impl ShadowStore {
 
     /// Whether it was opened for reading only.
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.read_only.load(Ordering::Acquire)
+    }
+
+    /// Nothing is written any more: it was opened to be looked at, and what had to be changed for that was.
+    pub fn end_writing(&self) {
+        self.read_only.store(true, Ordering::Release);
+    }
+
+    /// Has somebody be told when it is poisoned, by a call that must not block. Once.
+    pub fn tell_when_poisoned(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.tell_poisoned.set(Box::new(tell));
     }
 
     /// Whether it was closed, and nothing written since.
@@ -395,7 +411,7 @@ impl ShadowStore {
     /// Reserves what a page transaction that changes `pages` may write beyond what is `held` for it already. Returns
     /// what that is.
     fn reserve(&self, purpose: Purpose, pages: &PageCounts, held: &PageCounts) -> Result<PageCounts> {
-        if self.read_only {
+        if self.is_read_only() {
             return Err(Error::ReadOnly);
         }
         let logical_end = self.logical.lock().end;
@@ -534,6 +550,9 @@ impl ShadowStore {
             other => other.to_string().into(),
         });
         self.durability.fail();
+        if let Some(tell) = self.tell_poisoned.get() {
+            tell();
+        }
         self.check().err().unwrap_or(Error::Closed)
     }
 
@@ -852,7 +871,7 @@ impl ShadowStore {
 
     /// Notes in the root, before the first write of this run, that the store is open; and has both pairs of copies hold
     /// the state that the run begins with, since its first batch overwrites the pair that the root stands in.
-    fn before_writing(&self) -> Result<()> {
+    pub fn before_writing(&self) -> Result<()> {
         let mut has_written = self.has_written.lock();
         let root = *self.root.lock();
         // Otherwise opening it has just done that.
@@ -920,7 +939,7 @@ impl ShadowStore {
 
     /// Makes everything durable and notes that no write was cut short. Nothing may be changed any more.
     pub fn close(&self) -> Result<()> {
-        if self.read_only {
+        if self.is_read_only() {
             return Ok(());
         }
         self.flush()?;

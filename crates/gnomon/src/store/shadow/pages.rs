@@ -35,6 +35,11 @@ impl<'a> PageTxn<'a> {
         Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
+    /// Takes all CSNs up to this one: of commits that are replayed together, while nobody else commits.
+    pub fn replay_to(&mut self, csn: Csn) {
+        self.store.last_csn.store(csn.0, Ordering::Release);
+    }
+
     /// Notes that it changes so many bytes of keys and values.
     pub fn note_changed(&self, bytes: usize) {
         self.store.note_changed(bytes);

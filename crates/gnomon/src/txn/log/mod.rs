@@ -1,0 +1,404 @@
+//! The log of commits: a record for each commit, of what it writes, beside a store that recovers by shadow paging.
+//! (N. Malviya, "Recovery algorithms for in-memory OLTP databases", MIT 2012, chapters 3 and 6: value logging, with
+//! commit batches for checkpoints.)
+//!
+//! Promises: a commit is durable when its record is, and with it every commit before it. Opening finds the last durable
+//! root with the commits after it replayed, in their order, each once. Transactions do not wait for checkpoints.
+//!
+//! How:
+//!
+//! - *A commit* takes its CSN and its position in the log in one step ([`CommitLog::append`]), so records stand in the
+//!   order of CSNs, without a gap. It is acknowledged when a leader has forced the log that far
+//!   ([`GroupCommit`]); pages wait for the next checkpoint.
+//! - *A record* ([`record`]) has the write set: values, and operations as operations. What is larger than memory is not
+//!   logged: such a commit and all after it are acknowledged when a root has it, and their records are forced behind
+//!   that root. So no record of a larger CSN is durable before the root is.
+//! - *A checkpoint* notes the end of the log, writes a commit batch, whose root has every commit that had its CSN when
+//!   the end was noted, and gives up the log before that ([`control`] says so first).
+//! - *Replay* ([`replay`]) skips records of commits that the root has, and refuses a log that lacks one after it.
+//!
+//! Room for a record is made before the commit takes its CSN: a full disk is an error of that transaction only. A
+//! failure to write the log stops the database ([`ShadowStore::poison`]), as one to write a batch does.
+//!
+//! Not here: more than one disk. A root may be ahead of the log, so a log alone tells nothing.
+
+mod control;
+mod record;
+mod replay;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+pub(super) use record::Change;
+
+use super::{
+    bytes::put_varint,
+    database::{Inner, Options},
+};
+#[cfg(all(test, shuttle))]
+use crate::store::shadow::PlantedRace;
+use crate::{
+    Csn, Error, Result,
+    disk::Disk,
+    id::Lsn,
+    store::{
+        Durability, GroupCommit,
+        shadow::{PageTxn, ShadowStore},
+    },
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    wal::{Log, LogCounts, LogOptions},
+};
+use control::{Control, ControlFile};
+
+/// The file that says where the log begins. Its segments have the same name with a number behind.
+const FILE: &str = "commits";
+/// What a record takes beside what it has, at most: its CSN and its length, and if it is alone in a block, the header
+/// and the padding of that, and the header of a segment.
+const BESIDE_BYTES: u64 = 16 + 3 * 512;
+/// Room is made for so much more than is needed, so that not every commit has to look for it.
+const ROOM_BYTES: u64 = 256 << 10;
+
+/// A log that was found on a disk or made there, before it is read.
+pub(super) struct Unread {
+    disk: Arc<dyn Disk>,
+    control: ControlFile,
+    /// The log, if it is new.
+    new: Option<Log>,
+}
+
+fn log_options(control: &Control) -> LogOptions {
+    LogOptions {
+        name: FILE.into(),
+        database: control.database,
+        segment_bytes: control.segment_bytes,
+        epoch: control.epoch,
+    }
+}
+
+fn damaged(detail: impl Into<String>) -> Error {
+    Error::Corrupt { file: FILE.into(), page: 0, detail: detail.into() }
+}
+
+/// Whether there is something of such a log on a disk.
+pub(super) fn is_on(disk: &dyn Disk) -> Result<bool> {
+    match disk.open(FILE, false) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        opened => Ok(!opened?.is_empty()?),
+    }
+}
+
+impl Unread {
+    /// Makes a log for a database that has no commits yet, or has them all in its root. What is left of another one is
+    /// removed.
+    pub fn create(disk: &Arc<dyn Disk>, database: u64, segment_bytes: u64) -> Result<Unread> {
+        let control = Control { number: 0, epoch: 1, database, segment_bytes, tail: Lsn(0) };
+        let log = Log::create(disk, log_options(&control))?;
+        // Last: as long as it is not there, neither is the log.
+        let control = ControlFile::create(&**disk, FILE, control)?;
+        Ok(Unread { disk: disk.clone(), control, new: Some(log) })
+    }
+
+    /// Finds the log of a database, and begins a new run of it. `is_closed`: whether the database was closed, so that
+    /// its root has every commit.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if there is none although there should be, or it is another database's.
+    pub fn find(disk: &Arc<dyn Disk>, store: &ShadowStore, segment_bytes: u64) -> Result<Unread> {
+        let database = store.stats().identity;
+        let mut control = match ControlFile::open(&**disk, FILE)? {
+            None if store.was_closed() => return Unread::create(disk, database, segment_bytes),
+            None => return Err(damaged("the log of commits is not there: restore it, or a backup")),
+            Some(Err(what)) => return Err(damaged(what)),
+            Some(Ok(control)) => control,
+        };
+        let found = control.control();
+        if found.database != database {
+            return Err(damaged(format!(
+                "it is of the database {:016x}, this is {database:016x}: put the right one in its place",
+                found.database
+            )));
+        }
+        let epoch = found.epoch.checked_add(1).ok_or_else(|| damaged("it was opened too often"))?;
+        control.write(Control { epoch, ..found })?;
+        Ok(Unread { disk: disk.clone(), control, new: None })
+    }
+}
+
+/// Bugs that the crash sweep must catch.
+#[cfg(all(test, not(shuttle)))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlantedBug {
+    /// The log is given up before a root has what it says.
+    GivenUpFirst,
+    /// Commits are replayed that the root has.
+    ReplayedTwice,
+    /// A commit that only a root has counts as durable before that.
+    RootNotAwaited,
+    /// A commit is acknowledged before its record is forced.
+    NotForced,
+}
+
+/// The log of an open database.
+pub(super) struct CommitLog {
+    store: Arc<ShadowStore>,
+    log: Log,
+    control: Mutex<ControlFile>,
+    durability: Durability,
+    order: Mutex<Order>,
+    room: Room,
+    /// The log may be so long, about.
+    log_bytes_max: u64,
+    /// Whether it is so long that a checkpoint should be taken.
+    is_long: AtomicBool,
+    #[cfg(all(test, not(shuttle)))]
+    planted: Option<PlantedBug>,
+}
+
+/// What the log ends with.
+struct Order {
+    /// The commit of the last record.
+    csn: Csn,
+    /// The last commit that a record does not have: a root has it before anything after it is forced.
+    in_root: Csn,
+}
+
+/// The room for records.
+#[derive(Default)]
+struct Room {
+    /// What was promised to commits that have not appended their records.
+    promised: AtomicU64,
+    /// There are files up to this position.
+    upto: AtomicU64,
+}
+
+/// A record that is to be appended, and the room for it.
+pub(super) struct Pending {
+    log: Arc<CommitLog>,
+    bytes: Vec<u8>,
+    is_in_root: bool,
+}
+
+impl Pending {
+    fn room(&self) -> u64 {
+        self.bytes.len() as u64 + BESIDE_BYTES
+    }
+
+    /// Takes the CSN of a page transaction and its place in the log in one step.
+    pub fn append(self, pages: &mut PageTxn<'_>) -> Csn {
+        let log = &self.log;
+        let mut head = Vec::with_capacity(10);
+        #[cfg(all(test, shuttle))]
+        if log.store.race == Some(PlantedRace::RecordOutOfOrder) {
+            let csn = pages.take_csn();
+            crate::sync::thread::yield_now();
+            put_varint(&mut head, csn.0);
+            let mut order = log.order.lock();
+            log.log.append(&[&head, &self.bytes]);
+            order.csn = order.csn.max(csn);
+            return csn;
+        }
+        let mut order = log.order.lock();
+        let csn = pages.take_csn();
+        put_varint(&mut head, csn.0);
+        log.log.append(&[&head, &self.bytes]);
+        order.csn = csn;
+        if self.is_in_root {
+            order.in_root = csn;
+        }
+        csn
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.log.room.promised.fetch_sub(self.room(), Ordering::AcqRel);
+    }
+}
+
+impl CommitLog {
+    /// Reads the log, and has `inner`, which nobody else has yet, replay it.
+    pub fn open(inner: &Arc<Inner>, unread: Unread, options: &Options) -> Result<Arc<CommitLog>> {
+        let store = inner.store.shadow_for("a log of commits")?.clone();
+        let Unread { disk, control, new } = unread;
+        let how = log_options(&control.control());
+        let root = store.last_csn();
+        #[cfg(all(test, not(shuttle)))]
+        let root = match options.log_bug {
+            Some(PlantedBug::ReplayedTwice) => Csn(root.0.saturating_sub(1)),
+            _ => root,
+        };
+        let log = match new {
+            Some(log) => log,
+            None => replay::replay(inner, &store, root, |visit| {
+                Log::open(&disk, how, control.control().tail, visit)
+            })?,
+        };
+        let csn = store.last_csn();
+        let log = Arc::new(CommitLog {
+            log,
+            control: Mutex::new(control),
+            durability: Durability::new(csn),
+            order: Mutex::new(Order { csn, in_root: Csn(0) }),
+            room: Room::default(),
+            log_bytes_max: options.log_bytes_max,
+            is_long: AtomicBool::new(false),
+            store: store.clone(),
+            #[cfg(all(test, not(shuttle)))]
+            planted: options.log_bug,
+        });
+        log.note_length();
+        let told = Arc::downgrade(&log);
+        store.tell_when_poisoned(move || {
+            if let Some(log) = told.upgrade() {
+                log.durability.fail();
+            }
+        });
+        // From now on commits are in the log alone for a while: the root says no more that it has everything.
+        store.before_writing()?;
+        Ok(log)
+    }
+
+    /// Makes a record, and room for it. Called outside of the gate.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`].
+    pub fn prepare(self: &Arc<CommitLog>, change: &Change<'_>) -> Result<Pending> {
+        let is_in_root = matches!(change, Change::InRoot);
+        let pending = Pending { log: self.clone(), bytes: record::encode(change), is_in_root };
+        // Given back when it is dropped.
+        self.room.promised.fetch_add(pending.room(), Ordering::AcqRel);
+        match self.make_room() {
+            Err(Error::DiskFull) => {
+                self.checkpoint()?;
+                self.make_room()?;
+            }
+            made => made?,
+        }
+        Ok(pending)
+    }
+
+    /// Has there be files for all that was promised.
+    fn make_room(&self) -> Result<()> {
+        let promised = self.room.promised.load(Ordering::Acquire);
+        let end = self.log.end().0;
+        if end + promised <= self.room.upto.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let made = match self.log.ensure(promised + ROOM_BYTES) {
+            Ok(()) => promised + ROOM_BYTES,
+            Err(Error::DiskFull) => {
+                self.log.ensure(promised)?;
+                promised
+            }
+            Err(error) => return Err(error),
+        };
+        self.room.upto.fetch_max(end + made, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Whether the log is so long that [`CommitLog::checkpoint`] should be called.
+    pub fn is_long(&self) -> bool {
+        self.is_long.load(Ordering::Acquire)
+    }
+
+    fn note_length(&self) {
+        // The log grows while a checkpoint is under way.
+        self.is_long.store(self.log.live_bytes() > self.log_bytes_max / 2, Ordering::Release);
+    }
+
+    /// What was written to it since it was opened.
+    pub fn counts(&self) -> LogCounts {
+        self.log.counts()
+    }
+
+    /// How many bytes of it opening the database would read.
+    pub fn live_bytes(&self) -> u64 {
+        self.log.live_bytes()
+    }
+
+    /// Has a root have every commit so far, and gives up their records.
+    pub fn checkpoint(&self) -> Result<()> {
+        let (csn, tail) = {
+            let order = self.order.lock();
+            (order.csn, self.log.end())
+        };
+        #[cfg(all(test, not(shuttle)))]
+        if self.planted == Some(PlantedBug::GivenUpFirst) {
+            self.give_up(tail)?;
+        }
+        self.store.flush()?;
+        assert!(self.store.durable_csn() >= csn, "a batch has every commit that had its CSN before");
+        #[cfg(all(test, shuttle))]
+        let tail = match self.store.race {
+            Some(PlantedRace::CheckpointBehindBatch) => self.log.end(),
+            _ => tail,
+        };
+        self.give_up(tail)
+    }
+
+    /// Gives up the log before a position. A root has what is there.
+    fn give_up(&self, tail: Lsn) -> Result<()> {
+        let given_up = self.log.force(tail).and_then(|()| {
+            let mut control = self.control.lock();
+            let now = control.control();
+            if now.tail < tail {
+                control.write(Control { tail, ..now })?;
+            }
+            drop(control);
+            self.log.recycle(tail)
+        });
+        self.note_length();
+        given_up.map_err(|error| self.store.poison(&error))
+    }
+
+    /// Makes everything durable, with a root that has it; nothing may be committed any more.
+    pub fn close(&self) -> Result<()> {
+        if self.store.is_read_only() {
+            return Ok(());
+        }
+        // Tells who waits.
+        self.flush()?;
+        self.store.close()?;
+        self.give_up(self.log.end())
+    }
+}
+
+impl GroupCommit for CommitLog {
+    fn durability(&self) -> &Durability {
+        &self.durability
+    }
+
+    fn last_csn(&self) -> Csn {
+        self.store.last_csn()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.store.check()
+    }
+
+    fn poison(&self, cause: &Error) -> Error {
+        self.store.poison(cause)
+    }
+
+    fn write_batch(&self) -> Result<Csn> {
+        self.store.check()?;
+        let (csn, in_root, end) = {
+            let order = self.order.lock();
+            (order.csn, order.in_root, self.log.end())
+        };
+        #[cfg(all(test, not(shuttle)))]
+        let in_root = if self.planted == Some(PlantedBug::RootNotAwaited) { Csn(0) } else { in_root };
+        if in_root > self.store.durable_csn() {
+            self.store.flush()?;
+        }
+        #[cfg(all(test, not(shuttle)))]
+        if self.planted == Some(PlantedBug::NotForced) {
+            return Ok(csn);
+        }
+        self.log.force(end).map_err(|error| self.store.poison(&error))?;
+        self.note_length();
+        Ok(csn)
+    }
+}
