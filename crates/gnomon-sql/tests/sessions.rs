@@ -297,6 +297,26 @@ fn inserters_do_not_meet() {
 }
 
 #[test]
+fn commits_that_are_not_waited_for_are_seen_at_once_and_durable_when_the_database_is_closed() {
+    let disk = Arc::new(MemDisk::new());
+    let open = || SqlDatabase::open(Database::open_on(disk.clone(), Options::default()).unwrap()).unwrap();
+    let db = open();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY)");
+    ok(&mut s, "SET synchronous_commit = off");
+    for round in 0..100 {
+        ok(&mut s, &format!("INSERT INTO t VALUES ({round})"));
+    }
+    assert_eq!(value(&mut session(&db), "SELECT count(*) FROM t"), "100");
+    ok(&mut s, "BEGIN; SET LOCAL synchronous_commit = on; INSERT INTO t VALUES (100); COMMIT");
+    assert_eq!(value(&mut s, "SHOW synchronous_commit"), "off");
+    ok(&mut s, "INSERT INTO t VALUES (101)");
+    db.engine().close().unwrap();
+    drop((s, db));
+    assert_eq!(value(&mut session(&open()), "SELECT count(*) FROM t"), "102");
+}
+
+#[test]
 fn tables_change_under_running_statements() {
     let db = database();
     let mut ddl = session(&db);

@@ -38,6 +38,8 @@ pub(super) struct Shared {
     next_version: AtomicU64,
     /// The next identifier. Those of transactions that are rolled back are not used again before the next start.
     next_oid: AtomicU32,
+    /// The newest commit that was acknowledged without being durable. Everybody sees it from then on.
+    pub(super) acknowledged_early: AtomicU64,
     pub(super) sequences: Positions,
     pub(super) row_numbers: AllRowNumbers,
     pub(super) clock: Arc<dyn Clock>,
@@ -101,6 +103,7 @@ impl SqlDatabase {
             next_version: AtomicU64::new(catalog.version + 1),
             catalog: RwLock::new(Arc::new(catalog)),
             next_oid: AtomicU32::new(next_oid),
+            acknowledged_early: AtomicU64::new(0),
             sequences: Positions::default(),
             row_numbers: AllRowNumbers::default(),
             timer: Timer::new(clock.clone()),

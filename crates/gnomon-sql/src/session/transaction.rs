@@ -1,6 +1,6 @@
 //! The transaction that a session is in: implicit or a block, its characteristics, its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 
@@ -157,7 +157,8 @@ impl Session {
         let isolation = engine_isolation(self.current.isolation);
         let read_only = self.current.read_only
             || (reads_only && self.current.state == State::Implicit && isolation == Isolation::ReadCommitted);
-        let after = after.max(self.last_csn);
+        let early = Csn(self.shared.acknowledged_early.load(Ordering::Acquire));
+        let after = after.max(self.last_csn).max(early);
         if let Some(engine) = &mut self.current.engine {
             engine.see_at_least(after);
             // It holds the snapshot, or under SERIALIZABLE the locks of what was read, whether it may write or not.
@@ -182,8 +183,9 @@ impl Session {
         Ok(())
     }
 
-    /// Commits the transaction in progress, if there is one, and waits until it is durable. The session is idle
-    /// afterwards, whether this failed or not.
+    /// Commits the transaction in progress, if there is one, and waits until it is durable, unless `synchronous_commit`
+    /// is off: then it is so a moment later, with all before it. The session is idle afterwards, whether this failed or
+    /// not.
     pub(super) fn commit(&mut self) -> Result<()> {
         if self.current.state != State::Failed
             && let Err(error) = self.settle_held()
@@ -200,9 +202,15 @@ impl Session {
 
     fn commit_engine(&mut self, current: Current) -> Result<()> {
         let mut committed = Csn::default();
+        let synchronous = self.settings.synchronous_commit();
         if let Some(mut engine) = current.engine {
             committed = match current.ddl {
-                None => engine.commit()?,
+                None if synchronous => engine.commit()?,
+                None => {
+                    let csn = engine.commit_ticket()?.csn();
+                    self.shared.acknowledged_early.fetch_max(csn.0, Ordering::AcqRel);
+                    csn
+                }
                 Some(ddl) => {
                     store::write_changes(&mut engine, &ddl.base, &ddl.now, self.shared.next_oid())?;
                     // Nobody can look the catalog up while it is held.
@@ -224,7 +232,7 @@ impl Session {
         }
         // Values drawn from sequences must not be drawn again, even if nothing that holds them was committed.
         let drawn = std::mem::take(&mut self.drawn.csn);
-        if drawn > committed {
+        if drawn > committed && synchronous {
             self.shared.engine.wait_durable(drawn)?;
         }
         Ok(())

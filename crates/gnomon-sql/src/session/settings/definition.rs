@@ -134,7 +134,7 @@ settings! {
     standard_conforming_strings = reported("standard_conforming_strings", Kind::Word(&["on"]), "on", "Causes '...' strings to treat backslashes literally.");
     statement_timeout = setting("statement_timeout", MS, "0", "Sets the maximum allowed duration of any statement.");
     synchronize_seqscans = setting("synchronize_seqscans", Kind::Bool, "on", "Accepted without effect.");
-    synchronous_commit = setting("synchronous_commit", Kind::Word(&["on", "local", "remote_write", "remote_apply"]), "on", "Every commit is durable before it is acknowledged.");
+    synchronous_commit = setting("synchronous_commit", Kind::Word(&["on", "off", "local", "remote_write", "remote_apply"]), "on", "Sets whether a commit is durable before it is acknowledged.");
     temp_buffers = setting("temp_buffers", COUNT, "1024", "Accepted without effect.");
     TimeZone = reported("TimeZone", Kind::TimeZone, "UTC", "Sets the time zone for displaying and interpreting time stamps.");
     transaction_deferrable = setting("transaction_deferrable", Kind::Bool, "off", "Accepted without effect.");

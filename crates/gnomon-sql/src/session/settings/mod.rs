@@ -427,6 +427,10 @@ impl Settings {
     pub(crate) fn lock_timeout(&self) -> Option<Duration> {
         self.current.lock_timeout
     }
+    /// Whether a commit is durable before it is acknowledged.
+    pub(crate) fn synchronous_commit(&self) -> bool {
+        &*self.current.texts[Id::synchronous_commit as usize] != "off"
+    }
     /// The isolation level of new transactions.
     pub(crate) fn default_isolation(&self) -> Arc<str> {
         self.current.texts[Id::default_transaction_isolation as usize].clone()
