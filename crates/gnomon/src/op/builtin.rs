@@ -49,16 +49,73 @@ pub mod number {
         Maximum,
     }
 
-    fn encode(numbers: &[i128]) -> Vec<u8> {
-        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    /// In front of a number stands how many bytes it has; in the place of the outermost two, one of these.
+    const LEAST: u8 = 17;
+    const GREATEST: u8 = 18;
+
+    /// Arguments: they are in memory for each operation, and in logs.
+    pub(in crate::op) fn encode(numbers: &[i128]) -> Vec<u8> {
+        let mut args = Vec::with_capacity(4 * numbers.len());
+        for number in numbers {
+            match *number {
+                i128::MIN => args.push(LEAST),
+                i128::MAX => args.push(GREATEST),
+                number => {
+                    let magnitude = if number < 0 { !number } else { number };
+                    // With the sign; none of zero.
+                    let bits = if number == 0 { 0 } else { i128::BITS - magnitude.leading_zeros() + 1 };
+                    let bytes = bits.div_ceil(8) as usize;
+                    args.push(bytes as u8);
+                    args.extend_from_slice(&number.to_le_bytes()[..bytes]);
+                }
+            }
+        }
+        args
     }
 
     fn decode<const N: usize>(args: &[u8]) -> Result<[i128; N]> {
-        let (numbers, []) = args.as_chunks::<16>() else {
-            return Err(unsuited("its arguments are cut short"));
-        };
-        let numbers: Vec<i128> = numbers.iter().map(|bytes| i128::from_le_bytes(*bytes)).collect();
-        numbers.try_into().map_err(|_| unsuited("it takes another number of arguments"))
+        let mut rest = args;
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            let Some((&bytes, after)) = rest.split_first() else {
+                return Err(unsuited("it takes another number of arguments"));
+            };
+            (*number, rest) = match bytes {
+                LEAST => (i128::MIN, after),
+                GREATEST => (i128::MAX, after),
+                bytes => {
+                    let (bytes, after) = after
+                        .split_at_checked(bytes.into())
+                        .filter(|(bytes, _)| bytes.len() <= 16)
+                        .ok_or_else(|| unsuited("its arguments are cut short"))?;
+                    let is_negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
+                    let mut whole = [if is_negative { 0xff } else { 0 }; 16];
+                    whole[..bytes.len()].copy_from_slice(bytes);
+                    (i128::from_le_bytes(whole), after)
+                }
+            };
+        }
+        if rest.is_empty() { Ok(numbers) } else { Err(unsuited("it takes another number of arguments")) }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn arguments_come_back_in_as_few_bytes_as_they_need() {
+            let powers = (0..127).flat_map(|bit| {
+                let power = 1_i128 << bit;
+                [power - 1, power, power + 1, -power - 1, -power, 1 - power]
+            });
+            for number in powers.chain([i128::MIN, i128::MIN + 1, i128::MAX - 1, i128::MAX]) {
+                let args = encode(&[number, 7, i128::MAX - number.max(0)]);
+                assert_eq!(decode(&args).unwrap(), [number, 7, i128::MAX - number.max(0)]);
+                assert!(decode::<2>(&args).is_err() && decode::<4>(&args).is_err());
+                assert!(decode::<3>(&args[..args.len() - 1]).is_err());
+            }
+            assert_eq!(encode(&[0, -1, 127, 128, i128::MIN]).len(), 1 + 2 + 2 + 3 + 1);
+        }
     }
 
     fn read(value: &[u8]) -> Result<i128> {

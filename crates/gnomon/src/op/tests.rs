@@ -12,10 +12,6 @@ fn number_near(rng: &mut Rng, width: usize) -> i128 {
     }
 }
 
-fn numbers(args: &[i128]) -> Vec<u8> {
-    args.iter().flat_map(|number| number.to_le_bytes()).collect()
-}
-
 fn number_trial(rng: &mut Rng) -> Trial {
     let width = if rng.chance(1, 2) { 8 } else { 16 };
     let value = number_near(rng, width).to_le_bytes()[..width].to_vec();
@@ -23,9 +19,9 @@ fn number_trial(rng: &mut Rng) -> Trial {
         0 => {
             let delta = number_near(rng, width);
             let (min, max) = (number_near(rng, 16), number_near(rng, 16));
-            (0, numbers(&[delta, min, max]))
+            (0, number::encode(&[delta, min, max]))
         }
-        other => (other, numbers(&[number_near(rng, width)])),
+        other => (other, number::encode(&[number_near(rng, width)])),
     };
     Trial { value, calls: [call(), call()] }
 }

@@ -9,8 +9,9 @@
 //! follow). If it is made, the code of the size of its nodes (1). If keys follow, how many (varint); for each, in their
 //! order, one number (varint) which is four times the length of the key and 0 if it is deleted, 1 if a value is put, 2
 //! if operations are applied; the key; then the value behind its length (varint), or the longest value that the
-//! operations can make (varint), how many there are (varint), and of each the family and the name (1 byte for the
-//! length, text) and the arguments behind their length (varint).
+//! operations can make (varint), how many there are (varint), and of each its number in [`NUMBERED`], from 1 on (1), or 0
+//! and the names of its family and of itself (1 byte for the length, text), then the arguments behind their length
+//! (varint).
 //!
 //! *An entry* of a prepared transaction: its identifier (1 byte for the length, text), then the bytes that
 //! [`entry`](crate::txn::entry) describes. *Its end*: its identifier, how many parts it was stored in (varint).
@@ -40,6 +41,17 @@ const KEYS: u8 = 4;
 const DELETE: u64 = 0;
 const PUT: u64 = 1;
 const APPLY: u64 = 2;
+
+/// Operations that are known by a number. It is part of the format: more can follow.
+const NUMBERED: [(&str, &str); 7] = [
+    ("record", "update"),
+    ("number", "add"),
+    ("number", "minimum"),
+    ("number", "maximum"),
+    ("bytes", "append"),
+    ("set", "insert"),
+    ("set", "remove"),
+];
 
 /// What a commit does.
 pub(in crate::txn) enum Change<'a> {
@@ -128,8 +140,15 @@ fn put_calls(out: &mut Vec<u8>, calls: &Calls) {
     put_varint(out, calls.value_bytes_max as u64);
     put_varint(out, calls.iter().len() as u64);
     for BoundCall { operation, args } in calls.iter() {
-        put_name(out, operation.family);
-        put_name(out, operation.operation.name());
+        let names = (operation.family, operation.operation.name());
+        match NUMBERED.iter().position(|numbered| *numbered == names) {
+            Some(at) => out.push(1 + at as u8),
+            None => {
+                out.push(0);
+                put_name(out, names.0);
+                put_name(out, names.1);
+            }
+        }
         put_counted(out, args);
     }
 }
@@ -239,7 +258,10 @@ fn read_write<'a>(bytes: &mut Bytes<'a>, bind: Bind<'_>) -> Result<(&'a [u8], Wr
             }
             let mut calls = Calls::default();
             for _ in 0..bytes.varint()? {
-                let (family, name) = (bytes.name()?, bytes.name()?);
+                let (family, name) = match bytes.byte()? {
+                    0 => (bytes.name()?, bytes.name()?),
+                    number => *NUMBERED.get(usize::from(number) - 1).ok_or("an operation is not known")?,
+                };
                 let operation = bind(family, name)?;
                 calls.add(BoundCall { operation, args: bytes.counted()?.into() }, value_bytes_max as usize);
             }
