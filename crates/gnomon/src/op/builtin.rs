@@ -98,26 +98,6 @@ pub mod number {
         if rest.is_empty() { Ok(numbers) } else { Err(unsuited("it takes another number of arguments")) }
     }
 
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-
-        #[test]
-        fn arguments_come_back_in_as_few_bytes_as_they_need() {
-            let powers = (0..127).flat_map(|bit| {
-                let power = 1_i128 << bit;
-                [power - 1, power, power + 1, -power - 1, -power, 1 - power]
-            });
-            for number in powers.chain([i128::MIN, i128::MIN + 1, i128::MAX - 1, i128::MAX]) {
-                let args = encode(&[number, 7, i128::MAX - number.max(0)]);
-                assert_eq!(decode(&args).unwrap(), [number, 7, i128::MAX - number.max(0)]);
-                assert!(decode::<2>(&args).is_err() && decode::<4>(&args).is_err());
-                assert!(decode::<3>(&args[..args.len() - 1]).is_err());
-            }
-            assert_eq!(encode(&[0, -1, 127, 128, i128::MIN]).len(), 1 + 2 + 2 + 3 + 1);
-        }
-    }
-
     fn read(value: &[u8]) -> Result<i128> {
         if let Ok(bytes) = value.try_into() {
             return Ok(i64::from_le_bytes(bytes).into());
@@ -208,6 +188,26 @@ pub mod number {
 
         fn length(&self, _: &[u8]) -> Length {
             Length::Same
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn arguments_come_back_in_as_few_bytes_as_they_need() {
+            let powers = (0..127).flat_map(|bit| {
+                let power = 1_i128 << bit;
+                [power - 1, power, power + 1, -power - 1, -power, 1 - power]
+            });
+            for number in powers.chain([i128::MIN, i128::MIN + 1, i128::MAX - 1, i128::MAX]) {
+                let args = encode(&[number, 7, i128::MAX - number.max(0)]);
+                assert_eq!(decode(&args).unwrap(), [number, 7, i128::MAX - number.max(0)]);
+                assert!(decode::<2>(&args).is_err() && decode::<4>(&args).is_err());
+                assert!(decode::<3>(&args[..args.len() - 1]).is_err());
+            }
+            assert_eq!(encode(&[0, -1, 127, 128, i128::MIN]).len(), 1 + 2 + 2 + 3 + 1);
         }
     }
 }

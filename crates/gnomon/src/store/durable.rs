@@ -4,12 +4,13 @@
 //! Whoever waits for a commit and finds nobody writing becomes the leader and writes the next batch, on its own
 //! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up. If there are
 //! some when the batch is durable, the leader goes on with the next one, since nobody else could begin it sooner; after
-//! some batches it has one of the others woken to lead. Those whose commits a batch holds are told, one of them by the
-//! leader and the rest by that one, so that the next batch does not wait for their wake-ups.
+//! some batches it has one of the others woken to lead. Before each batch it yields its processor once: where there are
+//! more clients than processors, batches are larger for it. Those whose commits a batch holds are told, one of them by
+//! the leader and the rest by that one, so that the next batch does not wait for their wake-ups.
 
 use crate::{
     Csn, Error, Result,
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, thread},
 };
 
 type Callback = Box<dyn FnOnce(Result<Csn>) + Send>;
@@ -187,6 +188,8 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
     fn lead_batches(&self) -> Result<()> {
         for _ in 1..BATCHES_LED_MAX {
             let panicked = PoisonOnPanic(self);
+            // Whoever could run in this thread's place commits first, and is in the batch. Nobody else is waited for.
+            thread::yield_now();
             let durable = self.write_batch();
             let Ok(durable) = durable else { return self.end_lead(durable) };
             let mut state = self.durability().state.lock();

@@ -107,7 +107,7 @@ impl Background {
                 if store.wants_repair() || self.inner.wants_spare() {
                     ask_once(&self.shared.repair);
                 }
-                if self.inner.log().is_some_and(|log| log.is_long()) {
+                if self.inner.log().is_some_and(|log| log.wants_checkpoint()) {
                     ask_once(&self.shared.checkpoint);
                 }
                 if self.cleaner && store.wants_cleaning() {
@@ -163,7 +163,7 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
             let failed = inner.wait_durable(durable).is_err();
             inner.prune();
             shared.confirm.store(inner.store.shadow().is_some(), Ordering::Release);
-            if inner.log().is_some_and(|log| log.is_long()) {
+            if inner.log().is_some_and(|log| log.wants_checkpoint()) {
                 shared.checkpoint.store(true, Ordering::Release);
             }
             work = shared.work.lock();

@@ -127,6 +127,8 @@ pub struct ShadowStore {
     pool: Pool,
     /// The bytes of changed pages beyond which a page transaction writes some early.
     pub(crate) dirty_bytes_max: usize,
+    /// Whether commits are durable before their batch is written: then four times as much waits for that.
+    pages_wait: AtomicBool,
     /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
     gate: RwLock<()>,
     accumulating: Mutex<Accumulating>,
@@ -365,6 +367,16 @@ impl ShadowStore {
     /// Nothing is written any more: it was opened to be looked at, and what had to be changed for that was.
     pub fn end_writing(&self) {
         self.read_only.store(true, Ordering::Release);
+    }
+
+    /// Has changed pages wait longer, since no commit waits for their batch.
+    pub fn let_pages_wait(&self) {
+        self.pages_wait.store(true, Ordering::Release);
+    }
+
+    /// Whether so many changed pages wait that a batch should be written, before page transactions write some.
+    pub fn has_many_changed_pages(&self) -> bool {
+        self.accumulating.lock().dirty.bytes > 2 * self.dirty_bytes_max
     }
 
     /// Has somebody be told when it is poisoned, by a call that must not block. Once.

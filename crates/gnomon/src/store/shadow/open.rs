@@ -292,6 +292,7 @@ impl ShadowStore {
             database: root.database,
             unit: root.unit,
             dirty_bytes_max: (pool.capacity() / 8).max(8 * PAGE_BYTES),
+            pages_wait: AtomicBool::new(false),
             pool,
             gate: RwLock::new(()),
             accumulating: Mutex::new(super::Accumulating {

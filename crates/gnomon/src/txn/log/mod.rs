@@ -150,8 +150,8 @@ pub(super) struct CommitLog {
     room: Room,
     /// The log may be so long, about.
     log_bytes_max: u64,
-    /// Whether it is so long that a checkpoint should be taken.
-    is_long: AtomicBool,
+    /// Whether it is so long, or so many changed pages wait, that a checkpoint should be taken.
+    wants_checkpoint: AtomicBool,
     #[cfg(all(test, not(shuttle)))]
     planted: Option<PlantedBug>,
 }
@@ -243,12 +243,12 @@ impl CommitLog {
             order: Mutex::new(Order { csn, in_root: Csn(0) }),
             room: Room::default(),
             log_bytes_max: options.log_bytes_max,
-            is_long: AtomicBool::new(false),
+            wants_checkpoint: AtomicBool::new(false),
             store: store.clone(),
             #[cfg(all(test, not(shuttle)))]
             planted: options.log_bug,
         });
-        log.note_length();
+        log.look_for_checkpoint();
         let told = Arc::downgrade(&log);
         store.tell_when_poisoned(move || {
             if let Some(log) = told.upgrade() {
@@ -257,6 +257,7 @@ impl CommitLog {
         });
         // From now on commits are in the log alone for a while: the root says no more that it has everything.
         store.before_writing()?;
+        store.let_pages_wait();
         Ok(log)
     }
 
@@ -298,14 +299,15 @@ impl CommitLog {
         Ok(())
     }
 
-    /// Whether the log is so long that [`CommitLog::checkpoint`] should be called.
-    pub fn is_long(&self) -> bool {
-        self.is_long.load(Ordering::Acquire)
+    /// Whether [`CommitLog::checkpoint`] should be called.
+    pub fn wants_checkpoint(&self) -> bool {
+        self.wants_checkpoint.load(Ordering::Acquire)
     }
 
-    fn note_length(&self) {
-        // The log grows while a checkpoint is under way.
-        self.is_long.store(self.log.live_bytes() > self.log_bytes_max / 2, Ordering::Release);
+    fn look_for_checkpoint(&self) {
+        // The log grows while one is under way.
+        let wants = self.log.live_bytes() > self.log_bytes_max / 2 || self.store.has_many_changed_pages();
+        self.wants_checkpoint.store(wants, Ordering::Release);
     }
 
     /// What was written to it since it was opened.
@@ -349,7 +351,7 @@ impl CommitLog {
             drop(control);
             self.log.recycle(tail)
         });
-        self.note_length();
+        self.look_for_checkpoint();
         given_up.map_err(|error| self.store.poison(&error))
     }
 
@@ -398,7 +400,7 @@ impl GroupCommit for CommitLog {
             return Ok(csn);
         }
         self.log.force(end).map_err(|error| self.store.poison(&error))?;
-        self.note_length();
+        self.look_for_checkpoint();
         Ok(csn)
     }
 }
