@@ -11,8 +11,8 @@
 //!   order of CSNs, without a gap. It is acknowledged when a leader has forced the log that far
 //!   ([`GroupCommit`]); pages wait for the next checkpoint.
 //! - *A record* ([`record`]) has the write set: values, and operations as operations. What is larger than memory is not
-//!   logged: such a commit and all after it are acknowledged when a root has it, and their records are forced behind
-//!   that root. So no record of a larger CSN is durable before the root is.
+//!   logged: the record of such a commit is empty, and is held with all after it until a root has the commit. So no
+//!   record of a larger CSN is durable, or acknowledged, before the root is.
 //! - *A checkpoint* notes the end of the log, writes a commit batch, whose root has every commit that had its CSN when
 //!   the end was noted, and gives up the log before that ([`control`] says so first).
 //! - *Replay* ([`replay`]) skips records of commits that the root has, and refuses a log that lacks one after it.
@@ -51,6 +51,7 @@ use crate::{
     wal::{Log, LogCounts, LogOptions},
 };
 use control::{Control, ControlFile};
+use std::collections::VecDeque;
 
 /// The file that says where the log begins. Its segments have the same name with a number behind.
 const FILE: &str = "commits";
@@ -156,12 +157,21 @@ pub(super) struct CommitLog {
     planted: Option<PlantedBug>,
 }
 
-/// What the log ends with.
+/// What comes next in the log.
 struct Order {
     /// The commit of the last record.
+    appended: Csn,
+    /// The first commit that only a root will have, and those after it: no record of them is appended before a root has
+    /// the first, since whatever is forced takes all records with it.
+    held: VecDeque<Held>,
+}
+
+struct Held {
     csn: Csn,
-    /// The last commit that a record does not have: a root has it before anything after it is forced.
-    in_root: Csn,
+    bytes: Vec<u8>,
+    /// What it was promised.
+    room: u64,
+    is_in_root: bool,
 }
 
 /// The room for records.
@@ -177,35 +187,34 @@ struct Room {
 pub(super) struct Pending {
     log: Arc<CommitLog>,
     bytes: Vec<u8>,
+    room: u64,
     is_in_root: bool,
 }
 
 impl Pending {
-    fn room(&self) -> u64 {
-        self.bytes.len() as u64 + BESIDE_BYTES
-    }
-
     /// Takes the CSN of a page transaction and its place in the log in one step.
-    pub fn append(self, pages: &mut PageTxn<'_>) -> Csn {
-        let log = &self.log;
-        let mut head = Vec::with_capacity(10);
+    pub fn append(mut self, pages: &mut PageTxn<'_>) -> Csn {
+        let log = self.log.clone();
         #[cfg(all(test, shuttle))]
         if log.store.race == Some(PlantedRace::RecordOutOfOrder) {
             let csn = pages.take_csn();
             crate::sync::thread::yield_now();
-            put_varint(&mut head, csn.0);
             let mut order = log.order.lock();
-            log.log.append(&[&head, &self.bytes]);
-            order.csn = order.csn.max(csn);
+            log.append(csn, &self.bytes);
+            order.appended = order.appended.max(csn);
             return csn;
         }
         let mut order = log.order.lock();
         let csn = pages.take_csn();
-        put_varint(&mut head, csn.0);
-        log.log.append(&[&head, &self.bytes]);
-        order.csn = csn;
-        if self.is_in_root {
-            order.in_root = csn;
+        let is_in_root = self.is_in_root;
+        #[cfg(all(test, not(shuttle)))]
+        let is_in_root = is_in_root && log.planted != Some(PlantedBug::RootNotAwaited);
+        if is_in_root || !order.held.is_empty() {
+            let (bytes, room) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.room));
+            order.held.push_back(Held { csn, bytes, room, is_in_root });
+        } else {
+            log.append(csn, &self.bytes);
+            order.appended = csn;
         }
         csn
     }
@@ -213,7 +222,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.log.room.promised.fetch_sub(self.room(), Ordering::AcqRel);
+        self.log.room.promised.fetch_sub(self.room, Ordering::AcqRel);
     }
 }
 
@@ -240,7 +249,7 @@ impl CommitLog {
             log,
             control: Mutex::new(control),
             durability: Durability::new(csn),
-            order: Mutex::new(Order { csn, in_root: Csn(0) }),
+            order: Mutex::new(Order { appended: csn, held: VecDeque::new() }),
             room: Room::default(),
             log_bytes_max: options.log_bytes_max,
             wants_checkpoint: AtomicBool::new(false),
@@ -267,9 +276,11 @@ impl CommitLog {
     /// [`Error::DiskFull`].
     pub fn prepare(self: &Arc<CommitLog>, change: &Change<'_>) -> Result<Pending> {
         let is_in_root = matches!(change, Change::InRoot);
-        let pending = Pending { log: self.clone(), bytes: record::encode(change), is_in_root };
+        let bytes = record::encode(change);
+        let room = bytes.len() as u64 + BESIDE_BYTES;
         // Given back when it is dropped.
-        self.room.promised.fetch_add(pending.room(), Ordering::AcqRel);
+        self.room.promised.fetch_add(room, Ordering::AcqRel);
+        let pending = Pending { log: self.clone(), bytes, room, is_in_root };
         match self.make_room() {
             Err(Error::DiskFull) => {
                 self.checkpoint()?;
@@ -278,6 +289,26 @@ impl CommitLog {
             made => made?,
         }
         Ok(pending)
+    }
+
+    /// Adds a record. The caller holds `order`.
+    fn append(&self, csn: Csn, bytes: &[u8]) {
+        let mut head = Vec::with_capacity(10);
+        put_varint(&mut head, csn.0);
+        self.log.append(&[&head, bytes]);
+    }
+
+    /// Adds the records that were held, up to the next commit that no root has.
+    fn append_held(&self, order: &mut Order) {
+        let in_root = self.store.durable_csn();
+        let goes = |held: &Held| !held.is_in_root || held.csn <= in_root;
+        while order.held.front().is_some_and(goes)
+            && let Some(held) = order.held.pop_front()
+        {
+            self.append(held.csn, &held.bytes);
+            order.appended = held.csn;
+            self.room.promised.fetch_sub(held.room, Ordering::AcqRel);
+        }
     }
 
     /// Has there be files for all that was promised.
@@ -324,7 +355,7 @@ impl CommitLog {
     pub fn checkpoint(&self) -> Result<()> {
         let (csn, tail) = {
             let order = self.order.lock();
-            (order.csn, self.log.end())
+            (order.appended, self.log.end())
         };
         #[cfg(all(test, not(shuttle)))]
         if self.planted == Some(PlantedBug::GivenUpFirst) {
@@ -386,15 +417,14 @@ impl GroupCommit for CommitLog {
 
     fn write_batch(&self) -> Result<Csn> {
         self.store.check()?;
-        let (csn, in_root, end) = {
-            let order = self.order.lock();
-            (order.csn, order.in_root, self.log.end())
-        };
-        #[cfg(all(test, not(shuttle)))]
-        let in_root = if self.planted == Some(PlantedBug::RootNotAwaited) { Csn(0) } else { in_root };
-        if in_root > self.store.durable_csn() {
+        if !self.order.lock().held.is_empty() {
             self.store.flush()?;
         }
+        let (csn, end) = {
+            let mut order = self.order.lock();
+            self.append_held(&mut order);
+            (order.appended, self.log.end())
+        };
         #[cfg(all(test, not(shuttle)))]
         if self.planted == Some(PlantedBug::NotForced) {
             return Ok(csn);

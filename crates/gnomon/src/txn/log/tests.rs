@@ -112,9 +112,17 @@ fn what_is_larger_than_memory_is_in_a_root_before_anything_after_it_is_acknowled
         txn.put(tree, &number.to_be_bytes(), &[1; 100]).unwrap();
     }
     assert!(txn.has_pages());
-    let ticket = txn.commit_ticket().unwrap();
-    add(&db, tree);
-    assert!(ticket.is_durable().unwrap());
+    let large = txn.finish().unwrap();
+    // Whatever is forced now, neither it nor what comes after it may be.
+    let log = db.0.inner.log().unwrap();
+    let mut after = db.begin(TxnOptions::default()).unwrap();
+    after.apply(tree, b"sum", &number::add_within(1, 0, i128::MAX)).unwrap();
+    let after = after.finish().unwrap();
+    log.log.force(log.log.end()).unwrap();
+    assert!(!large.is_durable().unwrap());
+    assert_eq!(sum(&crashed(&disk, 4).1, tree), 1);
+    after.wait().unwrap();
+    assert!(large.is_durable().unwrap());
     let (_, db) = crashed(&disk, 5);
     assert_eq!(sum(&db, tree), 2);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
