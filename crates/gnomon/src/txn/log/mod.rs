@@ -391,6 +391,8 @@ impl CommitLog {
         if self.store.is_read_only() {
             return Ok(());
         }
+        // First: it waits for commits that are in the gate, and have not appended their records yet.
+        self.store.flush()?;
         // Tells who waits.
         self.flush()?;
         self.store.close()?;
