@@ -37,9 +37,9 @@ pub struct Storage {
     page_bytes_min: usize,
     /// How a new database recovers: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
     ///
-    /// Ignored if it exists. With shadow, the default, there is no log. The others have a log of pages, and one disk;
-    /// they differ in how long pages are locked and when they are logged. page-log is another name of
-    /// two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
+    /// Ignored if it exists. With shadow, the default, there is no log. The others have one disk. value-log logs what
+    /// each commit writes. The rest have a log of pages; they differ in how long pages are locked and when they are
+    /// logged. page-log is another name of two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
     #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]
     recovery: Option<Recovery>,
 }

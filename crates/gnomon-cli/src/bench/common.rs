@@ -52,10 +52,10 @@ pub struct Course {
 /// What those over tables are told, which run on servers too.
 #[derive(Args)]
 pub struct Common {
-    /// How the database survives a crash: shadow, single-level, two-level, two-level-deferred or page-log.
+    /// How the database survives a crash: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
     ///
-    /// With shadow paging there is no log. The others have a log of pages, and differ in how long pages are locked and
-    /// when they are logged; page-log is another name of two-level-deferred.
+    /// With shadow paging there is no log; value-log logs what each commit writes. The others have a log of pages, and
+    /// differ in how long pages are locked and when they are logged; page-log is another name of two-level-deferred.
     #[arg(long, value_name = "METHOD", default_value = "shadow", value_parser = Recovery::from_name)]
     recovery: Recovery,
     #[command(flatten)]

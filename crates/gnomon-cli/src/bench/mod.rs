@@ -47,6 +47,7 @@ Examples:
   gnomon bench tpcb --clients 32 --seconds 5  32 clients
   gnomon bench tpcb --branches 8 --json       one JSON object
   gnomon bench tpcb --dir tpcb.gnomon         keeps the database, on that disk
+  gnomon bench tpcb --recovery value-log      with a log of what commits write
   gnomon bench tpcb --recovery page-log       with a log of pages
   gnomon bench tpcb --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Tpcb(Run<Tpcb>),
@@ -116,10 +117,10 @@ struct Run<W: Args> {
 struct RunObjects {
     #[command(flatten)]
     workload: Objects,
-    /// How the database survives a crash: shadow, single-level, two-level, two-level-deferred or page-log.
+    /// How the database survives a crash: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
     ///
-    /// With shadow paging there is a row for each subobject, and locks on rows. The others have a log of operations and
-    /// a log of pages. Pages are locked until the transaction ends with a single level, with two levels until an
+    /// With shadow paging and a value log there is a row for each subobject, and locks on rows. The others have a log of
+    /// operations and a log of pages. Pages are locked until the transaction ends with a single level, with two levels until an
     /// operation ends. They are logged then; deferred, when a transaction ends. page-log is another name of that.
     #[arg(long, value_name = "METHOD", default_value = "two-level-deferred", value_parser = Recovery::from_name)]
     recovery: Recovery,

@@ -7,7 +7,7 @@
 //!
 //! How:
 //!
-//! - *A commit* takes its CSN and its position in the log in one step ([`CommitLog::append`]), so records stand in the
+//! - *A commit* takes its CSN and its place in the log in one step ([`Pending::append`]), so records stand in the
 //!   order of CSNs, without a gap. It is acknowledged when a leader has forced the log that far
 //!   ([`GroupCommit`]); pages wait for the next checkpoint.
 //! - *A record* ([`record`]) has the write set: values, and operations as operations. What is larger than memory is not
