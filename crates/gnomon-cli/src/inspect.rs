@@ -141,7 +141,7 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
         stats.page_size_min, stats.file_pages, stats.used_pages, report.free_pages
     );
     match stats.recovery {
-        Recovery::Shadow | Recovery::ValueLog => {
+        Recovery::Shadow | Recovery::CommitLog(_) => {
             println!("commits: newest {}, in {} batches", report.csn, stats.batches);
             println!("{pages}; page table of {} pages, {} levels", report.table_pages, stats.table_depth);
             let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
@@ -149,7 +149,7 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
                 "segments of {segment_kib} KiB: {}, of which {} are empty",
                 stats.segments, report.segments_empty
             );
-            if stats.recovery == Recovery::ValueLog {
+            if stats.recovery.records().is_some() {
                 println!("log of commits that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
             }
         }

@@ -2,7 +2,7 @@
 
 pub use gnomon::Recovery;
 
-use gnomon::Strategy;
+use gnomon::{Records, Strategy};
 use serde::Serializer;
 
 /// S1: page locks until the transaction ends; its pages are logged then.
@@ -14,13 +14,18 @@ pub const TWO_LEVEL_DEFERRED: Recovery = Recovery::PageLog(Strategy::TwoLevelDef
 /// Those of the paper.
 pub const STRATEGIES: [Recovery; 3] = [SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED];
 
+/// What commits write is logged.
+pub const VALUE_LOG: Recovery = Recovery::CommitLog(Records::Values);
+/// Those that differ where no procedures are called.
+pub const METHODS: [Recovery; 5] = [Recovery::Shadow, VALUE_LOG, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED];
+
 /// The name that the paper gives it, if it has it.
 pub fn paper_name(recovery: Recovery) -> &'static str {
     match recovery {
         SINGLE_LEVEL => "S1",
         TWO_LEVEL => "S2",
         TWO_LEVEL_DEFERRED => "S2/PS",
-        Recovery::Shadow | Recovery::ValueLog => recovery.name(),
+        Recovery::Shadow | Recovery::CommitLog(_) => recovery.name(),
     }
 }
 

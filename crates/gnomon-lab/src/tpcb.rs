@@ -253,7 +253,7 @@ impl Workload for Tpcb {
 mod tests {
     use super::*;
     use crate::{
-        recovery::Recovery,
+        recovery::{METHODS, Recovery},
         store::GnomonStore,
         workload::{Place, Settings, bench, short_run},
     };
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_short_run_keeps_its_invariant_under_every_recovery_method() {
-        for recovery in Recovery::ALL {
+        for recovery in METHODS {
             let place = Place::Process { recovery, pool_mib: 4, dir: None };
             let settings = Settings { place, ..short_run(None, true) };
             let report = bench(&TPCB, &settings, 3, &mut Progress::silent(), &Default::default()).unwrap();

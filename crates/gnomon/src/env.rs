@@ -16,6 +16,10 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
     /// The time since 1970-01-01 00:00 UTC. May jump either way, when somebody sets the clock.
     fn unix_time(&self) -> Duration;
+    /// The processor time that the calling thread has used, as far as the clock knows.
+    fn thread_time(&self) -> Duration {
+        self.now()
+    }
 }
 
 /// The clock of the system.
@@ -47,6 +51,11 @@ impl Clock for SystemClock {
     fn unix_time(&self) -> Duration {
         // A system set to before 1970 has no time worth telling.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn thread_time(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(time).unwrap_or_default()
     }
 }
 

@@ -70,6 +70,21 @@ pub enum Error {
         /// The operation's name.
         operation: Box<str>,
     },
+    /// A procedure says that what was asked of it cannot be done, and why ([`Error::procedure`]).
+    Procedure(Box<str>),
+    /// No procedure of this name is registered ([`Options::procedures`](crate::Options::procedures)).
+    NoSuchProcedure(Box<str>),
+    /// The log has calls of a procedure that is not registered, so it cannot be replayed.
+    ProcedureUnknown(Arc<str>),
+    /// The log has calls of a procedure that is registered with another code now, so it cannot be replayed.
+    ProcedureChanged(Arc<str>),
+    /// A call was replayed, and did something else than before.
+    ProcedureDiverged {
+        /// The procedure's name.
+        name: Arc<str>,
+        /// What it did.
+        detail: Box<str>,
+    },
     /// The tree does not exist, or no longer.
     NoSuchTree(crate::TreeId),
     /// A write was asked of a read-only transaction.
@@ -167,6 +182,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a procedure that cannot do what it was asked to.
+    pub fn procedure(why: impl Into<Box<str>>) -> Error {
+        Error::Procedure(why.into())
+    }
+
     /// What this error asks of the caller.
     pub fn reaction(&self) -> Reaction {
         match self {
@@ -184,6 +204,10 @@ impl Error {
             | Error::ObjectFull
             | Error::Operation(_)
             | Error::NoSuchOperation { .. }
+            | Error::Procedure(_)
+            | Error::NoSuchProcedure(_)
+            | Error::ProcedureUnknown(_)
+            | Error::ProcedureChanged(_)
             | Error::NoSuchTree(_)
             | Error::ReadOnly
             | Error::GidInUse(_)
@@ -201,7 +225,9 @@ impl Error {
             | Error::BackupChain(_) => Reaction::FixInput,
             Error::DiskFull | Error::TransactionTooLarge => Reaction::FreeSpace,
             Error::Io(_) | Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
-            Error::Corrupt { .. } | Error::BackupDamaged { .. } => Reaction::Restore,
+            Error::Corrupt { .. } | Error::BackupDamaged { .. } | Error::ProcedureDiverged { .. } => {
+                Reaction::Restore
+            }
         }
     }
 }
@@ -240,6 +266,23 @@ impl fmt::Display for Error {
             Error::NoSuchOperation { family, operation } => write!(
                 f,
                 "there is no operation '{operation}' in a family '{family}': open the database with the operations that its transactions use"
+            ),
+            Error::Procedure(why) => f.write_str(why),
+            Error::NoSuchProcedure(name) => write!(
+                f,
+                "there is no procedure '{name}': open the database with the procedures that are to be called"
+            ),
+            Error::ProcedureUnknown(name) => write!(
+                f,
+                "the log has calls of the procedure '{name}', which this program does not have: open the database with the program that has it, which can then be closed"
+            ),
+            Error::ProcedureChanged(name) => write!(
+                f,
+                "the log has calls of the procedure '{name}', whose code has changed since: open the database with the program from before, and close it; then this one can open it"
+            ),
+            Error::ProcedureDiverged { name, detail } => write!(
+                f,
+                "a call of the procedure '{name}' cannot be replayed: it did something else than when it was logged ({detail}). Its code has changed without its text, or it depends on more than its parameters and the database: open the database with the program that wrote the log, or restore a backup"
             ),
             Error::NoSuchTree(tree) => write!(f, "tree {tree} does not exist"),
             Error::ReadOnly => f.write_str("a read-only transaction cannot write"),

@@ -7,7 +7,7 @@
 
 use std::{thread, time::Duration};
 
-use gnomon::{Recovery, Strategy, env::Rng};
+use gnomon::{Records, Recovery, Strategy, env::Rng};
 use tempfile::TempDir;
 
 use crate::harness::{Served, from_environment, run, text};
@@ -71,7 +71,8 @@ fn killed_servers_keep_what_they_acknowledged() {
 
 #[test]
 fn killed_servers_with_a_log_of_commits_keep_what_they_acknowledged() {
-    let database = survive(Recovery::ValueLog, from_environment("GNOMON_KILLS", 5).div_ceil(2));
+    let database =
+        survive(Recovery::CommitLog(Records::Values), from_environment("GNOMON_KILLS", 5).div_ceil(2));
     let verified = run(&["verify", text(&database.path().join("db"))]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
 }
@@ -109,7 +110,7 @@ fn survive(recovery: Recovery, kills: u64) -> TempDir {
     ]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
     assert_eq!(database.join("logged-pages").exists(), matches!(recovery, Recovery::PageLog(_)));
-    assert_eq!(database.join("commits").exists(), recovery == Recovery::ValueLog);
+    assert_eq!(database.join("commits").exists(), recovery.records().is_some());
     let mut next = vec![1; CLIENTS as usize];
     let mut slowest = Duration::ZERO;
     for kill in 0..kills {

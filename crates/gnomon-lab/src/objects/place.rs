@@ -119,7 +119,7 @@ impl Loaded {
                 check_is_new(database.durable_csn(), &path)?;
                 make_objects(&database, settings, &references, cancel)?
             }
-            Recovery::Shadow | Recovery::ValueLog => {
+            Recovery::Shadow | Recovery::CommitLog(_) => {
                 let options = Options { create: true, ..tree_options(method, settings) };
                 let database = Database::open(&path, options)?;
                 check_is_new(database.durable_csn(), &path)?;
@@ -146,7 +146,7 @@ impl Loaded {
                 let numbers = ids.iter().zip(0..).map(|(id, number)| (*id, number)).collect();
                 Kind::Objects { database: ObjectDatabase::open(&self.path, options)?, ids, numbers }
             }
-            Recovery::Shadow | Recovery::ValueLog => {
+            Recovery::Shadow | Recovery::CommitLog(_) => {
                 Kind::Trees(Database::open(&self.path, tree_options(self.method, settings))?)
             }
         };

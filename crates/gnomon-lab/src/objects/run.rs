@@ -511,7 +511,10 @@ fn measured(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Loaded, place::object_options};
+    use crate::{
+        objects::{Loaded, place::object_options},
+        recovery::{METHODS, VALUE_LOG},
+    };
     use gnomon::sync::Arc;
 
     fn load(clients: usize) -> Load {
@@ -527,7 +530,7 @@ mod tests {
     #[test]
     fn every_method_keeps_the_invariant_also_after_opening_again_and_a_broken_one_is_noticed() {
         for (method, retry) in
-            Recovery::ALL.into_iter().zip([Retry::Same, Retry::Delayed, Retry::New].into_iter().cycle())
+            METHODS.into_iter().zip([Retry::Same, Retry::Delayed, Retry::New].into_iter().cycle())
         {
             let settings = Objects { retry, ..Objects::small() };
             let (dir, options) = (tempfile::tempdir().unwrap(), object_options(&settings));
@@ -539,7 +542,7 @@ mod tests {
             assert!(measured.committed > 0 && measured.seconds >= 0.2, "{measured:?}");
             let forces = measured.page_log.per_second + measured.operation_log.per_second;
             // With a log of commits pages wait for the next checkpoint.
-            assert!(measured.pages_written > 0.0 || method == Recovery::ValueLog, "{measured:?}");
+            assert!(measured.pages_written > 0.0 || method == VALUE_LOG, "{measured:?}");
             assert!(forces > 0.0, "{measured:?}");
             // Served one after the other at the least.
             assert!(measured.response.p50_ms >= 1.5, "{measured:?}");

@@ -5,7 +5,9 @@ use super::{
     database::{APPLIERS, Handle, Inner, KEYS},
     immediate::{self, Keys},
     large::Finished,
-    log::{Change as Logged, Pending},
+    log::{Change as Logged, Pending, is_call_cheaper},
+    procedure::Command,
+    recovery::Records,
     transaction::Transaction,
     tree::TreeState,
     versions::ChangedKey,
@@ -106,9 +108,10 @@ impl Transaction {
                 return Ok(Ticket { handle, csn });
             }
         };
-        let record = inner.record(&match large {
-            Some(_) => Logged::InRoot,
-            None => Logged::Writes(&writes),
+        let record = inner.record(&match (&large, &self.command) {
+            (Some(_), _) => Logged::InRoot,
+            (None, Some(command)) if is_logged_as_call(inner, command, &writes) => Logged::Call(command),
+            (None, _) => Logged::Writes(&writes),
         })?;
         let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
@@ -141,6 +144,17 @@ impl Transaction {
         self.inner().check_open()?;
         self.inner().store.check()
     }
+}
+
+/// Whether a transaction that a call stands for is logged so.
+fn is_logged_as_call(inner: &Inner, command: &Command, writes: &WriteSet) -> bool {
+    let is_preferred = match inner.recovery.records() {
+        None | Some(Records::Values) => false,
+        Some(Records::Calls) => true,
+        Some(Records::Cheaper) => is_call_cheaper(command, writes, inner.replay_weight),
+    };
+    // Trees have numbers that another run would not give them.
+    is_preferred && !writes.trees().any(|(_, writes)| writes.created || writes.dropped)
 }
 
 /// Begins the page transaction of a commit.

@@ -6,18 +6,20 @@
 //! key while a transaction is prepared. Some transactions are large: they change pages of their own,
 //! which they write at any time. Bugs planted in the store show that it would tell.
 //!
-//! The same workload runs where a log of pages recovers ([`page_log`]).
+//! The same workload runs where a log of pages recovers ([`page_log`]), and with calls of procedures where a log of
+//! commits keeps them ([`calls`]).
 //!
 //! `GNOMON_SWEEP_SEEDS` sets how many workloads are swept.
 
+mod calls;
 mod failures;
 mod page_log;
 
 use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
-    Applied, Database, Direction, Isolation, KeyRange, Options, Recovery, Transaction, TreeOptions,
-    TxnOptions, background, database, log, restore, verify,
+    Applied, Database, Direction, Isolation, KeyRange, Options, Records, Recovery, Transaction, TreeOptions,
+    TxnOptions, background, database, log, restore, verify_with,
 };
 use crate::{
     Csn, Error, Result, TreeId,
@@ -95,7 +97,10 @@ struct How {
 /// Shadow paging as it should be.
 const SHADOW: How = How { recovery: Recovery::Shadow, shadow: None, logged: None, commits: None };
 /// A log of commits beside it.
-const VALUE_LOG: How = How { recovery: Recovery::ValueLog, ..SHADOW };
+const VALUE_LOG: How = How { recovery: Recovery::CommitLog(Records::Values), ..SHADOW };
+
+/// The same, of which some records are calls.
+const COMMAND_LOG: How = How { recovery: Recovery::CommitLog(Records::Calls), ..SHADOW };
 
 impl How {
     fn planted(bug: PlantedBug) -> How {
@@ -152,6 +157,9 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
     let options = Options {
         pool_bytes: 512 << 10,
         // Whole trees that are locked would only keep the transaction beside the others from its work.
+        procedures: vec![calls::procedure()],
+        // Of calls, which have no other.
+        lock_timeout: Some(Duration::ZERO),
         escalate_bytes: if how.is_shadow() { ESCALATE_BYTES } else { usize::MAX },
         page_bytes_min,
         recovery: Some(how.recovery),
@@ -217,6 +225,11 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
             && backups.chance(1, 6)
         {
             log.checkpoint()?;
+        }
+        if matches!(how.recovery, Recovery::CommitLog(Records::Calls | Records::Cheaper))
+            && backups.chance(1, 2)
+        {
+            calls::call(&db, &mut backups, &mut current, &mut last, history)?;
         }
         let unasked = rng.chance(1, 10);
         match &db.0.inner.store {
@@ -441,12 +454,17 @@ fn newest_page(image: &SimDisk) -> u64 {
     newest.max().unwrap_or_default()
 }
 
+/// What verification needs to replay a log.
+fn verify_options() -> Options {
+    Options { procedures: vec![calls::procedure()], ..Options::default() }
+}
+
 /// Opens what a crash left and compares it with what may be there. The text says what is wrong.
 fn check(image: &SimDisk, history: &History, how: How) -> Result<State, String> {
     let newest_page = newest_page(image);
     let copy = same(image);
     // What a crash leaves is no damage, before anybody has opened it.
-    if let Ok(report) = verify(image.set(), &mut |_, _| ())
+    if let Ok(report) = verify_with(image.set(), verify_options(), &mut |_, _| ())
         && !report.is_sound()
         && !image.lacks_parts()
     {
@@ -499,8 +517,8 @@ fn check_state(
         return Err(format!("does not hold the state of commit {csn}"));
     }
     check_prepared(copy, state, csn, how).map_err(|wrong| format!("after commit {csn}: {wrong}"))?;
-    let report =
-        verify(image.set(), &mut |_, _| ()).map_err(|error| format!("cannot be verified: {error}"))?;
+    let report = verify_with(image.set(), verify_options(), &mut |_, _| ())
+        .map_err(|error| format!("cannot be verified: {error}"))?;
     if !report.is_sound() {
         return Err(format!("has findings: {:?}", report.findings));
     }
@@ -650,22 +668,29 @@ fn every_crash_leaves_a_state_that_is_allowed() {
 
 #[test]
 fn every_crash_leaves_a_state_that_is_allowed_with_a_log_of_commits() {
-    let (mut images, mut prepared, mut large) = (0, 0, 0);
-    for seed in 1..=seeds() {
-        let counts = sweep(seed, SimDisk::new, VALUE_LOG).unwrap_or_else(|wrong| panic!("{wrong}"));
-        (images, prepared, large) = (images + counts.0, prepared + counts.1, large + counts.2);
+    for how in [VALUE_LOG, COMMAND_LOG] {
+        let (mut images, mut prepared, mut large) = (0, 0, 0);
+        for seed in 1..=seeds() {
+            let counts = sweep(seed, SimDisk::new, how).unwrap_or_else(|wrong| panic!("{wrong}"));
+            (images, prepared, large) = (images + counts.0, prepared + counts.1, large + counts.2);
+        }
+        println!(
+            "{}: {images} crash images, {prepared} with prepared transactions; {large} transactions were large",
+            how.recovery.name()
+        );
+        assert!(images > 300 * seeds() && prepared > 50 * seeds() && large >= seeds());
     }
-    println!("{images} crash images, {prepared} with prepared transactions; {large} transactions were large");
-    assert!(images > 300 * seeds() && prepared > 50 * seeds() && large >= seeds());
 }
 
 #[test]
 fn bugs_planted_in_the_log_of_commits_are_caught() {
     use log::PlantedBug::{GivenUpFirst, NotForced, ReplayedTwice, RootNotAwaited};
-    for bug in [GivenUpFirst, ReplayedTwice, RootNotAwaited, NotForced] {
-        let how = How { commits: Some(bug), ..VALUE_LOG };
-        let wrong = (1..20).find_map(|seed| sweep(seed, SimDisk::new, how).err());
-        println!("{bug:?}: {}", wrong.expect("the sweep catches it").lines().next().unwrap_or_default());
+    for how in [VALUE_LOG, COMMAND_LOG] {
+        for bug in [GivenUpFirst, ReplayedTwice, RootNotAwaited, NotForced] {
+            let how = How { commits: Some(bug), ..how };
+            let wrong = (1..20).find_map(|seed| sweep(seed, SimDisk::new, how).err());
+            println!("{bug:?}: {}", wrong.expect("the sweep catches it").lines().next().unwrap_or_default());
+        }
     }
 }
 

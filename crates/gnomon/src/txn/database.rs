@@ -11,6 +11,7 @@ use super::{
     immediate,
     log::{Change, CommitLog, Pending},
     prepared::{self, AllPrepared},
+    procedure::{Procedure, Procedures},
     recovery::{self, Opened, Recovery},
     transaction::{Transaction, TxnOptions},
     tree::{Directory, TreeState},
@@ -95,6 +96,11 @@ pub struct Options {
     pub page_bytes_min: usize,
     /// Operations beside those that are built in, for [`Transaction::apply`].
     pub operations: Vec<Family>,
+    /// Procedures for [`Database::call`](crate::Database::call), among them those that the log has calls of.
+    pub procedures: Vec<Procedure>,
+    /// Where calls are logged as whatever is [cheaper](super::Records::Cheaper): how much a second of replay counts
+    /// beside one of logging. Every commit is logged, and few are replayed.
+    pub replay_weight: f64,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -125,6 +131,8 @@ impl Default for Options {
             sphere_pages_max: 1024,
             page_bytes_min: PageSize::DEFAULT.bytes(),
             operations: Vec::new(),
+            procedures: Vec::new(),
+            replay_weight: 0.01,
             seed: None,
             #[cfg(all(test, not(shuttle)))]
             log_bug: None,
@@ -240,6 +248,8 @@ fn with_path(error: Error, path: &Path) -> Error {
     }
 }
 
+/// So many pages change at most when the directory gets another procedure.
+const PROCEDURE_PAGES: u64 = 8;
 /// Enough that two threads seldom want the same for different keys.
 pub(super) const APPLIERS: usize = 64;
 
@@ -262,6 +272,9 @@ pub(super) struct Inner {
     closed: AtomicBool,
     /// The operations that its transactions can apply.
     pub operations: Registry,
+    pub procedures: Procedures,
+    pub replay_weight: f64,
+    pub clock: Arc<dyn Clock>,
     /// Whoever applies operations to a key has the mutex of the key; before any latch.
     pub appliers: [Mutex<()>; APPLIERS],
     /// Trees that transactions make or drop, until that is committed, or what became of it: when their pages may be
@@ -350,6 +363,19 @@ impl Inner {
         self.trees.write().remove(&id);
     }
 
+    /// Has the directory know the procedures that are registered, and the log have no calls of what they were before.
+    fn store_procedures(&self, log: &CommitLog) -> Result<()> {
+        let unstored = self.procedures.unstored();
+        let (false, Some(store)) = (unstored.is_empty(), self.store.shadow()) else { return Ok(()) };
+        let pages = store.begin(PROCEDURE_PAGES * unstored.len() as u64)?;
+        let stored =
+            unstored.iter().try_for_each(|procedure| self.directory.set_procedure(&pages, procedure));
+        // A page transaction has no way back.
+        stored.map_err(|error| store.poison(&error))?;
+        drop(pages);
+        log.checkpoint()
+    }
+
     pub fn prune(&self) {
         self.timeline.prune(|| self.durable_csn());
     }
@@ -360,7 +386,8 @@ impl Inner {
 pub(super) struct Handle {
     pub inner: Arc<Inner>,
     pub background: Background,
-    /// How closing ended. Held while it lasts, so that a second caller waits for the first.
+    /// How closing ended; until the database is open, that there is nothing to close. Held while it lasts, so that a
+    /// second caller waits for the first.
     closing: Mutex<Option<Result<()>>>,
 }
 
@@ -384,6 +411,8 @@ impl Drop for Handle {
     fn drop(&mut self) {
         // Whoever wants to know calls `Database::close`.
         let _ = self.close();
+        // If it was never open.
+        self.background.stop();
     }
 }
 
@@ -449,9 +478,10 @@ impl Database {
                 LockTable { name: "gap", modes: GAP_MODES },
                 LockTable { name: "page", modes: KEY_MODES },
             ],
-            clock,
+            clock.clone(),
         );
         let directory = recovery::directory(&store, recovery, &locks)?;
+        let procedures = Procedures::new(&options.procedures, directory.procedures(&store)?)?;
         let inner = Arc::new(Inner {
             timeline: Timeline::new(store.last_csn(), options.version_bytes_max),
             store,
@@ -468,29 +498,36 @@ impl Database {
             write_bytes_max: options.write_bytes_max,
             closed: AtomicBool::new(false),
             operations,
+            procedures,
+            replay_weight: options.replay_weight,
+            clock,
             appliers: std::array::from_fn(|_| Mutex::default()),
             unfinished: Mutex::default(),
             disks: Mutex::new(disks),
             spares: Mutex::new(options.spares.clone()),
         });
+        let background = Background::new(&inner, options.cleaner);
+        let handle = Arc::new(Handle { inner, background, closing: Mutex::new(Some(Err(Error::Closed))) });
+        let inner = &handle.inner;
         if let Some(unread) = log {
-            let log = CommitLog::open(&inner, unread, &options)?;
-            if let (Access::Read, Some(store)) = (access, inner.store.shadow()) {
-                store.end_writing();
+            let log = CommitLog::open(&handle, unread, &options)?;
+            match inner.store.shadow() {
+                Some(store) if access == Access::Read => store.end_writing(),
+                _ => inner.store_procedures(&log)?,
             }
             let _ = inner.log.set(log);
         }
         inner.next_tree.store(inner.directory.last(&inner.store)?.0 + 1, Ordering::Relaxed);
-        immediate::undo_losers(&inner, &losers)?;
-        prepared::restore(&inner)?;
-        let background = Background::new(&inner, options.cleaner);
+        immediate::undo_losers(inner, &losers)?;
+        prepared::restore(inner)?;
+        *handle.closing.lock() = None;
         if access == Access::Write {
             if inner.directory.dropped(&inner.store, |_| false)?.is_some() {
-                background.reclaim();
+                handle.background.reclaim();
             }
-            background.tidy();
+            handle.background.tidy();
         }
-        Ok(Database(Arc::new(Handle { inner, background, closing: Mutex::default() })))
+        Ok(Database(handle))
     }
 
     /// Begins a transaction.

@@ -43,7 +43,7 @@
 //! ([`epoch`]).
 //!
 //! *Where a log of commits is what recovers* ([`log`]), a commit is durable by its record, and commit batches are
-//! checkpoints.
+//! checkpoints. The record of a registered procedure's call ([`procedure`]) may be its parameters.
 //!
 //! *Where a log of pages is what recovers* ([`immediate`]), trees hold the changes of running transactions, too. These
 //! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
@@ -65,6 +65,7 @@ mod immediate;
 mod large;
 mod log;
 mod prepared;
+mod procedure;
 mod range;
 mod recovery;
 mod savepoint;
@@ -87,8 +88,9 @@ pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
+pub use procedure::{Call, Procedure};
 pub use range::{Direction, KeyRange};
-pub use recovery::Recovery;
+pub use recovery::{Records, Recovery};
 pub use savepoint::Savepoint;
 pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TreeOptions, TxnOptions};
-pub use verify::{VerifiedTree, VerifyReport, verify};
+pub use verify::{VerifiedTree, VerifyReport, verify, verify_with};

@@ -27,29 +27,45 @@ pub enum Recovery {
     /// 1995).
     #[default]
     Shadow,
-    /// Pages as with shadow paging, and a log of what each commit writes, behind the last commit batch (value logging,
-    /// Malviya 2012). Such a database has one disk.
-    ValueLog,
+    /// Pages as with shadow paging, and a log of commits behind the last commit batch, which is its checkpoint (Malviya
+    /// 2012). Such a database has one disk.
+    CommitLog(Records),
     /// Pages are changed in their places behind a log of them, and transactions are undone by operations (Hasse and
     /// Weikum, 1991). Such a database has one disk, and no backups while it is open.
     PageLog(Strategy),
 }
 
+/// What a log of commits keeps of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Records {
+    /// What it has written: `value-log`.
+    Values,
+    /// Of a call of a [procedure](crate::Procedure), its name and parameters; of others, what they have written:
+    /// `command-log`.
+    Calls,
+    /// Of a call, whichever is estimated to take less time to log and to replay: `adaptive`.
+    Cheaper,
+}
+
 impl Recovery {
     /// All of them.
-    pub const ALL: [Recovery; 5] = [
+    pub const ALL: [Recovery; 7] = [
         Recovery::Shadow,
-        Recovery::ValueLog,
+        Recovery::CommitLog(Records::Values),
+        Recovery::CommitLog(Records::Calls),
+        Recovery::CommitLog(Records::Cheaper),
         Recovery::PageLog(Strategy::SingleLevel),
         Recovery::PageLog(Strategy::TwoLevel),
         Recovery::PageLog(Strategy::TwoLevelDeferred),
     ];
 
-    /// Its name: `shadow`, `value-log`, or that of the strategy.
+    /// Its name: `shadow`, that of what its log of commits keeps, or that of the strategy.
     pub fn name(self) -> &'static str {
         match self {
             Recovery::Shadow => "shadow",
-            Recovery::ValueLog => "value-log",
+            Recovery::CommitLog(Records::Values) => "value-log",
+            Recovery::CommitLog(Records::Calls) => "command-log",
+            Recovery::CommitLog(Records::Cheaper) => "adaptive",
             Recovery::PageLog(strategy) => strategy.name(),
         }
     }
@@ -86,7 +102,9 @@ impl Recovery {
     /// What the directory of trees notes of it; nothing if the store tells.
     fn code(self) -> Option<u8> {
         match self {
-            Recovery::ValueLog => Some(1),
+            Recovery::CommitLog(Records::Values) => Some(1),
+            Recovery::CommitLog(Records::Calls) => Some(2),
+            Recovery::CommitLog(Records::Cheaper) => Some(3),
             Recovery::Shadow | Recovery::PageLog(_) => None,
         }
     }
@@ -96,9 +114,12 @@ impl Recovery {
         found.ok_or_else(|| directory_damage(format!("there is no recovery method {code}")))
     }
 
-    /// Whether it has a log of commits.
-    fn logs_commits(self) -> bool {
-        self.code().is_some()
+    /// What its log of commits keeps, if it has one.
+    pub fn records(self) -> Option<Records> {
+        match self {
+            Recovery::CommitLog(records) => Some(records),
+            Recovery::Shadow | Recovery::PageLog(_) => None,
+        }
     }
 
     fn of_environment() -> Result<Recovery> {
@@ -237,7 +258,7 @@ fn find_log(
         (true, with_log) => with_log,
         (false, _) => Recovery::of(store)?,
     };
-    if !recovery.logs_commits() {
+    if recovery.records().is_none() {
         return Ok((recovery, None));
     }
     let [disk] = disks else {

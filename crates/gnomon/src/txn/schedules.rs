@@ -32,7 +32,7 @@ struct World {
 fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
     use PlantedRace::{CheckpointBehindBatch, RecordOutOfOrder};
     let recovery = race.map(|race| match race {
-        RecordOutOfOrder | CheckpointBehindBatch => Recovery::ValueLog,
+        RecordOutOfOrder | CheckpointBehindBatch => Recovery::CommitLog(Records::Values),
         _ => Recovery::Shadow,
     });
     let options = Options { recovery, pool_bytes: 512 << 10, seed: Some(7), ..Options::default() };

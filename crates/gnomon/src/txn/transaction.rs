@@ -14,6 +14,7 @@ use super::{
     epoch::{NO_END, Pages},
     immediate::Immediate,
     large::Large,
+    procedure::Command,
     range::{Direction, KeyRange},
     savepoint::SavepointState,
     tree::TreeState,
@@ -185,6 +186,10 @@ pub struct Transaction {
     pub(super) doomed: bool,
     /// How many savepoints there were so far.
     pub(super) savepoint_count: u64,
+    /// What may stand for it in the log of commits.
+    pub(super) command: Option<Command>,
+    /// Whether nobody else is there, so that nothing is to be locked.
+    alone: bool,
 }
 
 /// Where a read stands in time.
@@ -218,7 +223,20 @@ impl Transaction {
             savepoints: Vec::new(),
             doomed: false,
             savepoint_count: 0,
+            command: None,
+            alone: false,
         }
+    }
+
+    /// One for when there are no others, and it is not to be committed.
+    pub(super) fn alone(handle: Arc<Handle>) -> Transaction {
+        let id = handle.inner.new_txn_id();
+        let options = TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() };
+        let mut txn = Transaction::new(handle, id, options);
+        txn.alone = true;
+        // What is larger than memory was not logged as a call.
+        txn.relieve_at = usize::MAX;
+        txn
     }
 
     /// The transaction's number among those running.
@@ -374,6 +392,8 @@ impl Transaction {
         if self.writes.tree(id).is_some_and(|writes| writes.dropped) {
             return Err(Error::NoSuchTree(id));
         }
+        // Nobody else uses it.
+        let mode = if self.alone { tree_mode::X } else { mode };
         let modes = self.handle.inner.locks.modes(TREES);
         let at = self.used.iter().position(|used| used.id == id);
         if let Some(at) = at {
@@ -388,7 +408,9 @@ impl Transaction {
             return Ok(self.used[at].clone());
         }
         self.check()?;
-        self.lock(LockName::whole(TREES, id.0), mode)?;
+        if !self.alone {
+            self.lock(LockName::whole(TREES, id.0), mode)?;
+        }
         // After the lock: whoever dropped the tree held it exclusively.
         let state = self.inner().tree(id)?;
         let used = Used { id, state: Some(state), mode };

@@ -164,12 +164,24 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
 ///
 /// Behind these stands how the database recovers, if a log of commits is part of that. Key: [`RECOVERY`]. Value: the
 /// method's code (1 byte).
+///
+/// Last come the procedures that the log may name. Key: [`PROCEDURE`], the name. Value: the number (4 bytes,
+/// little-endian), the hash of the code (8 bytes, little-endian).
 pub(super) struct Directory(Tree);
 
 const LIVE: u8 = 1;
 const DROPPED: u8 = 2;
 const PREPARED: u8 = 3;
 const RECOVERY: u8 = 4;
+const PROCEDURE: u8 = 5;
+
+/// A procedure as the directory has it.
+pub(super) struct StoredProcedure {
+    pub number: u32,
+    pub name: String,
+    /// A hash of its code.
+    pub code: u64,
+}
 
 fn prepared_key(gid: &str, part: u32) -> Vec<u8> {
     let mut key = vec![PREPARED, gid.len() as u8];
@@ -335,6 +347,32 @@ impl Directory {
         }
     }
 
+    /// Stores a procedure, in the place of one with the same name.
+    pub fn set_procedure(&self, pages: &impl PageWrite, procedure: &StoredProcedure) -> Result<()> {
+        let mut key = vec![PROCEDURE];
+        key.extend_from_slice(procedure.name.as_bytes());
+        let mut value = procedure.number.to_le_bytes().to_vec();
+        value.extend_from_slice(&procedure.code.to_le_bytes());
+        self.change(pages, key, Some(&value)).map(drop)
+    }
+
+    /// The procedures that were stored.
+    pub fn procedures(&self, pages: &impl PageRead) -> Result<Vec<StoredProcedure>> {
+        let mut found = Vec::new();
+        let mut last: Box<[u8]> = [PROCEDURE].into();
+        while let Some(key) = first_key(&self.0, pages, Bound::Excluded(&last))? {
+            let [PROCEDURE, name @ ..] = &*key else { return Err(malformed()) };
+            let name = String::from_utf8(name.to_vec()).map_err(|_| malformed())?;
+            let value = self.0.get(pages, &key)?.ok_or_else(malformed)?;
+            let (number, code) = value.split_first_chunk().ok_or_else(malformed)?;
+            let code = code.try_into().map_err(|_| malformed())?;
+            let (number, code) = (u32::from_le_bytes(*number), u64::from_le_bytes(code));
+            found.push(StoredProcedure { number, name, code });
+            last = key;
+        }
+        Ok(found)
+    }
+
     /// Stores a part of the entry of a prepared transaction, or removes it.
     pub fn set_prepared(
         &self,
@@ -359,7 +397,7 @@ impl Directory {
     ) -> Result<()> {
         let mut last: Box<[u8]> = [PREPARED].into();
         while let Some(first) = first_key(&self.0, pages, Bound::Excluded(&last))? {
-            if *first == [RECOVERY] {
+            if first.first() != Some(&PREPARED) {
                 break;
             }
             let gid = match &*first {

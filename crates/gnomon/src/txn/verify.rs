@@ -88,6 +88,25 @@ impl VerifyReport {
 /// # Errors
 /// Of opening and reading. Damage is no error but a finding, unless there is no state of the database to check.
 pub fn verify(disks: impl Into<DiskSet>, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
+    verify_with(disks, Options::default(), progress)
+}
+
+/// As [`verify`], of a database whose log has operations or calls of procedures that are not built in:
+/// [`Options::operations`] and [`Options::procedures`] of the options are used.
+///
+/// # Errors
+/// As [`verify`]; [`Error::NoSuchOperation`] and [`Error::ProcedureUnknown`] of those that are not there.
+pub fn verify_with(
+    disks: impl Into<DiskSet>,
+    options: Options,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport> {
+    let options = Options {
+        pool_bytes: POOL_BYTES,
+        operations: options.operations,
+        procedures: options.procedures,
+        ..Options::default()
+    };
     let disks: DiskSet = disks.into();
     let of_list = |index: usize| Finding {
         file: LIST_FILE.into(),
@@ -104,15 +123,15 @@ pub fn verify(disks: impl Into<DiskSet>, progress: &mut dyn FnMut(u64, u64)) -> 
         is_logged |= LoggedStore::is_on(&**disk)?;
     }
     let verified = match is_logged {
-        true => return verify_logged(disks, progress),
+        true => return verify_logged(disks, options, progress),
         false => verify_disks(&disks.disks().map(|disk| &**disk).collect::<Vec<_>>(), progress),
     };
     match verified {
         Ok(mut report) => {
             report.findings.extend(of_lists);
             let first = disks.disks().next().expect("there is one");
-            if report.stats.recovery == Recovery::ValueLog && log::is_on(&**first)? {
-                verify_log(disks, &mut report)?;
+            if report.stats.recovery.records().is_some() && log::is_on(&**first)? {
+                verify_log(disks, options, &mut report)?;
             }
             Ok(report)
         }
@@ -164,8 +183,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
 
 /// Verifies what the log of commits adds to a root: it is replayed in memory, and the report is of the state after that,
 /// but for pages of the file.
-fn verify_log(disks: DiskSet, report: &mut VerifyReport) -> Result<()> {
-    let options = Options { pool_bytes: POOL_BYTES, ..Options::default() };
+fn verify_log(disks: DiskSet, options: Options, report: &mut VerifyReport) -> Result<()> {
     let db = match Database::open_store(disks, options, Access::Read, |_| ()) {
         Err(Error::Corrupt { file, page, detail }) => {
             report.findings.push(Finding { file, page, detail, severity: Severity::Data });
@@ -185,8 +203,11 @@ fn verify_log(disks: DiskSet, report: &mut VerifyReport) -> Result<()> {
 }
 
 /// Verifies a database that recovers by a log of pages, as it is after a warmstart in memory.
-fn verify_logged(disks: DiskSet, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport> {
-    let options = Options { pool_bytes: POOL_BYTES, ..Options::default() };
+fn verify_logged(
+    disks: DiskSet,
+    options: Options,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport> {
     let db = Database::open_store(disks, options, Access::Read, |_| ())?;
     let (store, recovery) = (&db.0.inner.store, db.0.inner.recovery);
     let log_bytes = db.stats().log_bytes;

@@ -110,8 +110,12 @@ fn verification_tells_the_length_of_the_log_that_a_restart_reads() {
     let tree = txn.create_tree().unwrap();
     txn.put(tree, b"key", b"value").unwrap();
     txn.commit().unwrap();
-    let log_bytes =
-        |image: SimDisk| verify(&image.open_exclusive().unwrap(), &mut |_, _| ()).unwrap().stats.log_bytes;
+    let log_bytes = |image: SimDisk| {
+        verify_with(&image.open_exclusive().unwrap(), verify_options(), &mut |_, _| ())
+            .unwrap()
+            .stats
+            .log_bytes
+    };
     assert!(db.stats().log_bytes > 0);
     assert_eq!(log_bytes(disk.crash_image_synced()), db.stats().log_bytes);
     db.close().unwrap();

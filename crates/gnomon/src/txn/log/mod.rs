@@ -15,6 +15,8 @@
 //!   record of a larger CSN is durable, or acknowledged, before the root is.
 //! - *A checkpoint* notes the end of the log, writes a commit batch, whose root has every commit that had its CSN when
 //!   the end was noted, and gives up the log before that ([`control`] says so first).
+//! - *A call* of a procedure can be its name and parameters instead ([`procedure`](super::procedure)); replay runs it
+//!   once more.
 //! - *Replay* ([`replay`]) skips records of commits that the root has, and refuses a log that lacks one after it.
 //!
 //! Room for a record is made before the commit takes its CSN: a full disk is an error of that transaction only. A
@@ -23,16 +25,18 @@
 //! Not here: more than one disk. A root may be ahead of the log, so a log alone tells nothing.
 
 mod control;
+mod cost;
 mod record;
 mod replay;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
+pub(super) use cost::is_call_cheaper;
 pub(super) use record::Change;
 
 use super::{
     bytes::put_varint,
-    database::{Inner, Options},
+    database::{Handle, Options},
 };
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
@@ -227,9 +231,9 @@ impl Drop for Pending {
 }
 
 impl CommitLog {
-    /// Reads the log, and has `inner`, which nobody else has yet, replay it.
-    pub fn open(inner: &Arc<Inner>, unread: Unread, options: &Options) -> Result<Arc<CommitLog>> {
-        let store = inner.store.shadow_for("a log of commits")?.clone();
+    /// Reads the log, and replays it in a database that nobody else has yet.
+    pub fn open(handle: &Arc<Handle>, unread: Unread, options: &Options) -> Result<Arc<CommitLog>> {
+        let store = handle.inner.store.shadow_for("a log of commits")?.clone();
         let Unread { disk, control, new } = unread;
         let how = log_options(&control.control());
         let root = store.last_csn();
@@ -240,7 +244,7 @@ impl CommitLog {
         };
         let log = match new {
             Some(log) => log,
-            None => replay::replay(inner, &store, root, |visit| {
+            None => replay::replay(handle, &store, root, |visit| {
                 Log::open(&disk, how, control.control().tail, visit)
             })?,
         };

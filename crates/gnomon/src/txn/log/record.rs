@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | varint | the CSN |
-//! | 1 | what follows: 0 nothing, since a root has it; 1 writes; 2 an entry; 3 the end of an entry, and writes |
+//! | 1 | what follows: 0 nothing, since a root has it; 1 writes; 2 an entry; 3 the end of an entry, and writes; 4 a call |
 //!
 //! *Writes*: for each tree until the record ends its number (varint) and flags (1: it is made, 2 it is dropped, 4 keys
 //! follow). If it is made, the code of the size of its nodes (1). If keys follow, how many (varint); for each, in their
@@ -16,6 +16,8 @@
 //! *An entry* of a prepared transaction: its identifier (1 byte for the length, text), then the bytes that
 //! [`entry`](crate::txn::entry) describes. *Its end*: its identifier, how many parts it was stored in (varint).
 //!
+//! *A call* of a procedure: its number (varint), the checksum of what it has written (4 bytes), its parameters.
+//!
 //! The block of the log that a record is in has a checksum.
 
 use crate::{
@@ -25,6 +27,7 @@ use crate::{
     sync::Arc,
     txn::{
         bytes::{Bytes, put_counted, put_varint},
+        procedure::Command,
         writes::{BoundCall, Calls, Write, WriteSet},
     },
 };
@@ -33,6 +36,7 @@ const IN_ROOT: u8 = 0;
 const WRITES: u8 = 1;
 const ENTRY: u8 = 2;
 const END: u8 = 3;
+const CALL: u8 = 4;
 
 const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
@@ -63,6 +67,8 @@ pub(in crate::txn) enum Change<'a> {
     Entry { gid: &'a str, parts: &'a [Vec<u8>] },
     /// Removes an entry of so many parts, and writes.
     End { gid: &'a str, parts: u32, writes: &'a WriteSet },
+    /// Whatever a procedure does.
+    Call(&'a Command),
 }
 
 /// What is found in a record beside writes.
@@ -72,6 +78,7 @@ pub(super) enum Found<'a> {
     Writes,
     Entry { gid: &'a str, entry: &'a [u8] },
     End { gid: &'a str, parts: u32 },
+    Call { procedure: u32, digest: u32, params: &'a [u8] },
 }
 
 /// A record but for the CSN.
@@ -93,6 +100,12 @@ pub(super) fn encode(change: &Change<'_>) -> Vec<u8> {
             put_name(&mut out, gid);
             put_varint(&mut out, u64::from(*parts));
             put_writes(&mut out, writes);
+        }
+        Change::Call(Command { procedure, digest, params, .. }) => {
+            out.push(CALL);
+            put_varint(&mut out, u64::from(*procedure));
+            out.extend_from_slice(&digest.to_le_bytes());
+            out.extend_from_slice(params);
         }
     }
     out
@@ -208,6 +221,11 @@ fn read<'a>(record: &'a [u8], bind: Bind<'_>, writes: &mut WriteSet) -> Result<F
             let parts = bytes.varint()?.try_into().map_err(|_| "an entry has too many parts")?;
             Found::End { gid, parts }
         }
+        CALL => {
+            let procedure = bytes.varint()?.try_into().map_err(|_| "a procedure has too large a number")?;
+            let digest = u32::from_le_bytes(bytes.array()?);
+            return Ok(Found::Call { procedure, digest, params: bytes.rest() });
+        }
         _ => return Err("what it is is not known".into()),
     };
     while !bytes.is_empty() {
@@ -274,6 +292,8 @@ fn read_write<'a>(bytes: &mut Bytes<'a>, bind: Bind<'_>) -> Result<(&'a [u8], Wr
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         env::Rng,
@@ -335,7 +355,13 @@ mod tests {
         for csn_of in 0..200 {
             let writes = random_writes(&mut rng, &operations);
             let parts = [vec![1, 2, 3], vec![4]];
-            let (change, expected) = match rng.below(4) {
+            let command = Command {
+                procedure: 300,
+                digest: 0x0102_0304,
+                params: [7, 8].into(),
+                run_time: Duration::ZERO,
+            };
+            let (change, expected) = match rng.below(5) {
                 0 => (Change::InRoot, Found::InRoot),
                 1 => (
                     Change::Entry { gid: "g", parts: &parts },
@@ -344,6 +370,10 @@ mod tests {
                 2 => (
                     Change::End { gid: "gid", parts: 300, writes: &writes },
                     Found::End { gid: "gid", parts: 300 },
+                ),
+                3 => (
+                    Change::Call(&command),
+                    Found::Call { procedure: 300, digest: 0x0102_0304, params: &[7, 8] },
                 ),
                 _ => (Change::Writes(&writes), Found::Writes),
             };

@@ -5,14 +5,18 @@
 //! transaction, which takes the CSNs of all of them. So a key that many commits have changed is changed once, and
 //! leaves are visited in order. Nobody reads meanwhile, so there are no versions and no locks.
 //!
+//! A call runs once more, alone, when all before it is patched: it reads what it read before, since calls are
+//! serializable in the order of commits.
+//!
 //! A crash in the middle finds what it would have found before: roots written meanwhile have whole commits, and replay
 //! begins anew after the last of them.
 
 use super::{
     super::{
         commit::{create, in_parts, pages_changed},
-        database::Inner,
+        database::{Handle, Inner},
         prepared::{PART_BYTES, pages_of_entry},
+        procedure,
         writes::WriteSet,
     },
     damaged,
@@ -36,12 +40,13 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// Replays what `open` visits. `root`: the last commit that the root has.
 pub(super) fn replay(
-    inner: &Arc<Inner>,
+    handle: &Arc<Handle>,
     store: &Arc<ShadowStore>,
     root: Csn,
     open: impl FnOnce(&mut dyn FnMut(Record<'_>) -> Result<()>) -> Result<Log>,
 ) -> Result<Log> {
-    let mut replay = Replay { inner, store, last: root, gathered: WriteSet::default() };
+    let inner = &handle.inner;
+    let mut replay = Replay { handle, inner, store, last: root, gathered: WriteSet::default() };
     let log = open(&mut |record| replay.record(&record))?;
     replay.patch(&Found::Writes)?;
     inner.timeline.begin_at(store.last_csn());
@@ -49,6 +54,7 @@ pub(super) fn replay(
 }
 
 struct Replay<'a> {
+    handle: &'a Arc<Handle>,
     inner: &'a Arc<Inner>,
     store: &'a Arc<ShadowStore>,
     /// The commit of the last record.
@@ -69,6 +75,14 @@ impl Replay<'_> {
         }
         let bind = |family: &str, name: &str| self.inner.operations.get(family, name).cloned();
         let found = record::decode(record.payload, &bind, &mut self.gathered)?.map_err(broken)?;
+        if let Found::Call { procedure, digest, params } = found {
+            self.patch(&Found::Writes)?;
+            let procedure =
+                self.inner.procedures.of_log(procedure)?.ok_or_else(|| broken("it is of no procedure"))?;
+            self.gathered = procedure::run_again(self.handle, procedure, digest, params)?;
+            self.last = csn;
+            return self.patch(&Found::Writes);
+        }
         self.last = csn;
         match found {
             // It was forced behind the root that has it.
@@ -121,7 +135,7 @@ impl Replay<'_> {
             }
         }
         match beside {
-            Found::InRoot | Found::Writes => Ok(()),
+            Found::InRoot | Found::Writes | Found::Call { .. } => Ok(()),
             Found::Entry { gid, entry } => {
                 (0..).zip(entry.chunks(PART_BYTES)).try_for_each(|(part, bytes)| {
                     directory.set_prepared(&pages, gid, part, Some(bytes)).map(drop)
@@ -144,7 +158,7 @@ impl Replay<'_> {
 /// At most so many pages change by what a record does beside its writes.
 fn pages_beside(beside: &Found<'_>, part_max: PageSize) -> Result<PageCounts> {
     Ok(match beside {
-        Found::InRoot | Found::Writes => PageCounts::default(),
+        Found::InRoot | Found::Writes | Found::Call { .. } => PageCounts::default(),
         Found::Entry { entry, .. } => pages_of_entry(entry.len() as u64, part_max)?.1,
         Found::End { parts, .. } => pages_of_entry(u64::from(*parts) * PART_BYTES as u64, part_max)?.2,
     })

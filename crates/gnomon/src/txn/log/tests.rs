@@ -9,9 +9,11 @@ use crate::{
     sync::Arc,
 };
 
+const VALUE_LOG: Recovery = Recovery::CommitLog(Records::Values);
+
 fn options() -> Options {
     Options {
-        recovery: Some(Recovery::ValueLog),
+        recovery: Some(VALUE_LOG),
         logs: crate::LogShape { segment_bytes: 64 << 10, ..crate::LogShape::default() },
         log_bytes_max: 1 << 20,
         cleaner: false,
@@ -75,7 +77,7 @@ fn commits_are_replayed_once_behind_the_last_root() {
     drop(db);
     let report = verify(&disk, &mut |_, _| ()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
-    assert_eq!((report.stats.recovery, report.stats.log_bytes), (Recovery::ValueLog, 0));
+    assert_eq!((report.stats.recovery, report.stats.log_bytes), (VALUE_LOG, 0));
 }
 
 #[test]
@@ -230,4 +232,162 @@ fn prepared_transactions_are_in_the_log() {
         let big = txn.get(tree, b"big").unwrap().map(|value| value[0]);
         assert_eq!(big, Some([0, 0, 2][usize::from(round)]));
     }
+}
+
+const COMMAND_LOG: Recovery = Recovery::CommitLog(Records::Calls);
+
+/// Adds 1 to the key that is given, which need not be there, and answers what comes of it; refuses more than 9.
+fn count(code: &str) -> Procedure {
+    Procedure::new("count", code, |call, key| {
+        let tree = TreeId(1);
+        let old = call.get_for_update(tree, key)?.map_or(0, |value| value[0]);
+        call.put(tree, key, &[old + 1])?;
+        if old == 9 { Err(Error::procedure("that is enough")) } else { Ok(vec![old + 1]) }
+    })
+}
+
+fn open_with(disk: &SimDisk, recovery: Recovery, procedures: Vec<Procedure>) -> Result<Database, Error> {
+    let options = Options { recovery: Some(recovery), procedures, ..options() };
+    Database::open_on(Arc::new(disk.clone()), options)
+}
+
+fn text(opened: Result<Database, Error>) -> String {
+    opened.err().expect("it is refused").to_string()
+}
+
+#[test]
+fn calls_are_logged_as_calls_and_run_again() {
+    for recovery in Recovery::ALL {
+        let disk = SimDisk::new(1);
+        let db = open_with(&disk, recovery, vec![count("1")]).unwrap();
+        let tree = make(&db);
+        let before = db.stats().activity.log_bytes_written;
+        let key = vec![b'k'; 300];
+        for number in 1..=9 {
+            assert_eq!(db.call("count", &key).unwrap(), [number]);
+            add(&db, tree);
+        }
+        let error = db.call("count", &key).unwrap_err();
+        assert_eq!(error.to_string(), "that is enough");
+        assert!(matches!(db.call("recount", b""), Err(Error::NoSuchProcedure(_))));
+        if recovery.records().is_some() {
+            assert!(db.stats().activity.log_bytes_written - before < 20 * 1024);
+        }
+        let image = disk.crash_image(1);
+        let db = open_with(&image, recovery, vec![count("1")]).unwrap();
+        assert_eq!(sum(&db, tree), 9);
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        assert_eq!(txn.get(tree, &key).unwrap(), Some(vec![9]), "{}", recovery.name());
+    }
+}
+
+#[test]
+fn calls_of_other_code_are_not_replayed() {
+    let disk = SimDisk::new(1);
+    let db = open_with(&disk, COMMAND_LOG, vec![count("1")]).unwrap();
+    make(&db);
+    db.call("count", b"k").unwrap();
+    let image = disk.crash_image(1);
+    assert!(text(open_with(&image, COMMAND_LOG, vec![count("2")])).contains("whose code has changed"));
+    assert!(text(open_with(&image, COMMAND_LOG, vec![])).contains("does not have"));
+    assert!(matches!(verify(&image, &mut |_, _| ()), Err(Error::ProcedureUnknown(_))));
+    let options = Options { procedures: vec![count("1")], ..options() };
+    assert!(verify_with(&image, options, &mut |_, _| ()).unwrap().is_sound());
+    open_with(&image, COMMAND_LOG, vec![count("1")]).unwrap().close().unwrap();
+    // From here on it is the new code that the log knows, also in a log that has nothing of it.
+    let db = open_with(&image, COMMAND_LOG, vec![count("2")]).unwrap();
+    let of_new = image.crash_image(2);
+    assert_eq!(db.call("count", b"k").unwrap(), [2]);
+    assert!(open_with(&of_new, COMMAND_LOG, vec![count("1")]).is_ok());
+    let image = image.crash_image(3);
+    assert!(text(open_with(&image, COMMAND_LOG, vec![count("1")])).contains("whose code has changed"));
+    let other = Procedure::new("other", "", |_, _| Ok(Vec::new()));
+    let db = open_with(&image, COMMAND_LOG, vec![other, count("2")]).unwrap();
+    assert_eq!(db.call("count", b"k").unwrap(), [3]);
+    assert_eq!(db.call("other", b"k").unwrap(), []);
+}
+
+#[test]
+fn what_does_something_else_when_it_runs_again_is_refused() {
+    let runs = Arc::new(crate::sync::atomic::AtomicU64::new(0));
+    let disk = SimDisk::new(1);
+    let random = || {
+        let runs = runs.clone();
+        Procedure::new("random", "1", move |call, _| {
+            let run = runs.fetch_add(1, crate::sync::atomic::Ordering::SeqCst);
+            call.put(TreeId(1), b"k", &run.to_le_bytes())?;
+            Ok(Vec::new())
+        })
+    };
+    let db = open_with(&disk, COMMAND_LOG, vec![random()]).unwrap();
+    make(&db);
+    db.call("random", b"").unwrap();
+    let image = disk.crash_image(1);
+    assert!(text(open_with(&image, COMMAND_LOG, vec![random()])).contains("it did something else"));
+    runs.store(0, crate::sync::atomic::Ordering::SeqCst);
+    assert!(open_with(&image, COMMAND_LOG, vec![random()]).is_ok());
+}
+
+#[test]
+fn what_a_call_cannot_stand_for_is_logged_by_value() {
+    let disk = SimDisk::new(1);
+    let make_tree = Procedure::new("make", "1", |call, _| {
+        let tree = call.create_tree(TreeOptions::default())?;
+        call.put(tree, b"k", b"v")?;
+        Ok(tree.0.to_le_bytes().to_vec())
+    });
+    let db = open_with(&disk, COMMAND_LOG, vec![make_tree]).unwrap();
+    // Draws a number that replay would give to the procedure's tree.
+    db.begin(TxnOptions::default()).unwrap().create_tree().unwrap();
+    let tree = db.call("make", b"").unwrap();
+    let tree = TreeId(u64::from_le_bytes(tree.try_into().unwrap()));
+    let db = open_with(&disk.crash_image(1), COMMAND_LOG, vec![]).unwrap();
+    assert_eq!(db.begin(TxnOptions::default()).unwrap().get(tree, b"k").unwrap().unwrap(), b"v");
+}
+
+#[test]
+fn a_call_that_takes_long_is_logged_by_value_where_the_cheaper_record_is_wanted() {
+    let spin = Procedure::new("spin", "1", |call, params| {
+        let mut sum = 0_u64;
+        for number in 0..u64::from_le_bytes(params.try_into().unwrap()) {
+            sum = std::hint::black_box(sum.wrapping_add(number));
+        }
+        call.put(TreeId(1), b"spun", &vec![sum as u8; 2000])?;
+        Ok(Vec::new())
+    });
+    let bytes_of = |rounds: u64| {
+        let disk = SimDisk::new(rounds);
+        let db = open_with(&disk, Recovery::CommitLog(Records::Cheaper), vec![spin.clone()]).unwrap();
+        make(&db);
+        db.call("spin", &rounds.to_le_bytes()).unwrap();
+        let before = db.0.inner.log().unwrap().log.end();
+        db.call("spin", &rounds.to_le_bytes()).unwrap();
+        db.0.inner.log().unwrap().log.end().0 - before.0
+    };
+    assert!(bytes_of(1) + 1000 < bytes_of(30_000_000));
+}
+
+#[test]
+fn calls_that_deadlock_run_again() {
+    let transfer = Procedure::new("transfer", "1", |call, params| {
+        let tree = TreeId(1);
+        for key in params {
+            let old = call.get(tree, &[*key])?.map_or(0, |value| value[0]);
+            call.put(tree, &[*key], &[old.wrapping_add(1)])?;
+        }
+        Ok(Vec::new())
+    });
+    let options = Options { procedures: vec![transfer], ..Options::default() };
+    let db = Database::in_memory(options).unwrap();
+    make(&db);
+    const CALLS: u32 = 200;
+    let threads = [[1, 2], [2, 1], [1, 2]].map(|keys| {
+        let db = db.clone();
+        std::thread::Builder::new()
+            .spawn(move || (0..CALLS).for_each(|_| drop(db.call_ticket("transfer", &keys).unwrap())))
+            .unwrap()
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    assert_eq!(txn.get(TreeId(1), &[1]).unwrap(), Some(vec![(3 * CALLS) as u8]));
 }

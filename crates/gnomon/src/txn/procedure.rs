@@ -1,0 +1,464 @@
+//! Procedures: transactions that a program registers by name, and that the log of commits can keep as a call of that name
+//! with parameters. (N. Malviya, "Recovery algorithms for in-memory OLTP databases", MIT 2012, section 3.1 and chapter 6:
+//! command logging under two-phase locking.)
+//!
+//! Promises: a call is a transaction under SERIALIZABLE, so it behaves as if calls ran one after another in the order of
+//! their commits, and run so once more, in that order, they do the same. A deadlock runs it again. What it answers, an
+//! error too, is told when all that it saw is durable.
+//!
+//! How:
+//!
+//! - *Deterministic.* A procedure gets its parameters and a [`Call`], through which alone it reads and writes; time and
+//!   random numbers are for its parameters to give. An error that another run need not meet (a deadlock, a full disk)
+//!   ends the call, whatever the procedure makes of it.
+//! - *Checked.* The log keeps a checksum over what a call has written, in its order ([`Call`] counts), so a replay that
+//!   does something else is found, and refused.
+//! - *Known by their code.* The directory of trees has the number of each procedure and a hash of the text that it was
+//!   registered with. Opening with another text writes a checkpoint, after which no call of the old one is in the log;
+//!   where calls of the old one are to be replayed, opening is refused.
+//!
+//! Not here: which calls are logged as such ([`Recovery`](super::Recovery) and `commit.rs` decide), and replay (`log`).
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use super::{
+    apply::Applied,
+    commit::Ticket,
+    cursor::Cursor,
+    database::{Database, Handle},
+    range::{Direction, KeyRange},
+    recovery::Records,
+    savepoint::Savepoint,
+    transaction::{Isolation, RowLock, Transaction, TxnOptions},
+    tree::StoredProcedure,
+    writes::WriteSet,
+};
+use crate::{
+    Error, Reaction, Result, TreeId, op,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+/// The longest name of a procedure, in bytes.
+const NAME_BYTES_MAX: usize = 63;
+/// The longest parameters of a call, in bytes.
+const PARAMS_BYTES_MAX: usize = 1 << 20;
+/// One of so many runs is measured, where that is asked for.
+const MEASURED_EVERY: u32 = 16;
+/// A call that is so often in vain ends with the error that it met.
+const RUNS_MAX: u32 = 1000;
+
+type Run = dyn Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync;
+type Replay = dyn Fn(&Database, Transaction, &[u8]) -> Result<Transaction> + Send + Sync;
+
+/// A transaction that is known by its name: see [`Options::procedures`](crate::Options::procedures).
+#[derive(Clone)]
+pub struct Procedure {
+    name: Arc<str>,
+    code: u64,
+    body: Body,
+}
+
+#[derive(Clone)]
+enum Body {
+    Run(Arc<Run>),
+    Replay(Arc<Replay>),
+}
+
+impl Procedure {
+    /// A procedure that [`Database::call`](crate::Database::call) can call. `code` is the text of what it does, or a
+    /// version of it, of any length: whatever changes with it (`include_str!` of its file will do). A log that has calls
+    /// of another code is not replayed.
+    ///
+    /// `run` gets the parameters as they were given, and what it returns is the answer. It must do the same whenever it
+    /// is given the same parameters and finds the same database: no clock, no randomness, nothing but the [`Call`].
+    ///
+    /// ```
+    /// use gnomon::{Database, Error, Options, Procedure, op::number};
+    /// # fn main() -> gnomon::Result<()> {
+    /// let add = Procedure::new("add", "1", |call, params| {
+    ///     let tree = gnomon::TreeId(1);
+    ///     let by = i64::from_le_bytes(params.try_into().map_err(|_| Error::procedure("8 bytes, please"))?);
+    ///     let sum = call.get_for_update(tree, b"sum")?.map_or(0, |sum| i64::from_le_bytes(sum.try_into().unwrap()));
+    ///     call.put(tree, b"sum", &(sum + by).to_le_bytes())?;
+    ///     Ok((sum + by).to_le_bytes().to_vec())
+    /// });
+    /// let db = Database::in_memory(Options { procedures: vec![add], ..Options::default() })?;
+    /// let mut txn = db.begin(Default::default())?;
+    /// txn.create_tree()?;
+    /// txn.commit()?;
+    /// db.call("add", &5_i64.to_le_bytes())?;
+    /// assert_eq!(db.call("add", &6_i64.to_le_bytes())?, 11_i64.to_le_bytes());
+    /// assert!(db.call("add", b"").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new(
+        name: &str,
+        code: &str,
+        run: impl Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Procedure {
+        Procedure { name: name.into(), code: hash(code), body: Body::Run(Arc::new(run)) }
+    }
+
+    /// One whose calls are made by whoever is above the engine and runs them as transactions
+    /// ([`Transaction::log_as_call`]): `replay` does the same in a transaction that it is given, and gives it back.
+    pub fn replayed(
+        name: &str,
+        code: &str,
+        replay: impl Fn(&Database, Transaction, &[u8]) -> Result<Transaction> + Send + Sync + 'static,
+    ) -> Procedure {
+        Procedure { name: name.into(), code: hash(code), body: Body::Replay(Arc::new(replay)) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Runs a procedure in a transaction. Returns its answer, and the checksum of what it did.
+fn run(run: &Run, txn: &mut Transaction, params: &[u8]) -> Result<(Vec<u8>, u32)> {
+    let mut call = Call { txn, digest: 0, failed: None };
+    let answer = run(&mut call, params);
+    match call.failed {
+        Some(error) => Err(error),
+        None => answer.map(|answer| (answer, call.digest)),
+    }
+}
+
+impl fmt::Debug for Procedure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Procedure").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Tells two texts of code apart (FNV-1a).
+fn hash(code: &str) -> u64 {
+    code.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What stands for a transaction in the log of commits, if its writes do not.
+pub(super) struct Command {
+    /// The procedure's number.
+    pub procedure: u32,
+    /// The checksum of what it has written.
+    pub digest: u32,
+    pub params: Box<[u8]>,
+    /// What running it takes of a processor, about.
+    pub run_time: Duration,
+}
+
+/// The procedures of an open database, and those that its log may have calls of.
+pub(super) struct Procedures {
+    by_name: HashMap<Arc<str>, Registered>,
+    /// Those that the directory has, by number; with what was registered under the name, if it has the same code.
+    stored: HashMap<u32, (Arc<str>, Known)>,
+    /// What the directory does not have yet.
+    unstored: Vec<StoredProcedure>,
+}
+
+struct Registered {
+    number: u32,
+    procedure: Procedure,
+    runs: AtomicU32,
+    /// What a run takes, about.
+    run_ns: AtomicU64,
+}
+
+impl Registered {
+    /// Runs it, if it is one that can be. What it takes is measured now and then, if that is asked for.
+    fn run(&self, txn: &mut Transaction, params: &[u8], measures: bool) -> Result<(Vec<u8>, Command)> {
+        let Body::Run(code) = &self.procedure.body else {
+            return Err(Error::NoSuchProcedure((*self.procedure.name).into()));
+        };
+        let clock = txn.inner().clock.clone();
+        let measured = measures && self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(MEASURED_EVERY);
+        let began = measured.then(|| clock.thread_time());
+        let (answer, digest) = run(&**code, txn, params)?;
+        if let Some(began) = began {
+            let ns = clock.thread_time().saturating_sub(began).as_nanos() as u64;
+            let before = self.run_ns.load(Ordering::Relaxed);
+            let now = if before == 0 { ns } else { before - before / 4 + ns / 4 };
+            self.run_ns.store(now, Ordering::Relaxed);
+        }
+        let run_time = Duration::from_nanos(self.run_ns.load(Ordering::Relaxed));
+        Ok((answer, Command { procedure: self.number, digest, params: params.into(), run_time }))
+    }
+}
+
+enum Known {
+    No,
+    WithOtherCode,
+    Yes(Procedure),
+}
+
+impl Procedures {
+    /// Those that are registered, beside what the directory has.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] of names that are too long, or used twice.
+    pub fn new(registered: &[Procedure], stored: Vec<StoredProcedure>) -> Result<Procedures> {
+        let mut next = stored.iter().map(|stored| stored.number + 1).max().unwrap_or(0);
+        let mut by_name = HashMap::new();
+        let mut unstored = Vec::new();
+        for procedure in registered {
+            let name = procedure.name.clone();
+            if name.is_empty() || name.len() > NAME_BYTES_MAX {
+                return Err(Error::BadOption(format!(
+                    "a procedure is named '{name}': a name has from 1 to {NAME_BYTES_MAX} bytes"
+                )));
+            }
+            let known = stored.iter().find(|stored| *stored.name == *name);
+            let number = known.map_or(next, |known| known.number);
+            next = next.max(number + 1);
+            if known.is_none_or(|known| known.code != procedure.code) {
+                unstored.push(StoredProcedure { number, name: name.to_string(), code: procedure.code });
+            }
+            let registered = Registered {
+                number,
+                procedure: procedure.clone(),
+                runs: AtomicU32::new(0),
+                run_ns: AtomicU64::new(0),
+            };
+            if by_name.insert(name.clone(), registered).is_some() {
+                return Err(Error::BadOption(format!("two procedures are named '{name}'")));
+            }
+        }
+        let stored = stored.into_iter().map(|stored| {
+            let known = match by_name.get(&*stored.name) {
+                None => Known::No,
+                Some(registered) if registered.procedure.code != stored.code => Known::WithOtherCode,
+                Some(registered) => Known::Yes(registered.procedure.clone()),
+            };
+            (stored.number, (stored.name.into(), known))
+        });
+        Ok(Procedures { stored: stored.collect(), by_name, unstored })
+    }
+
+    /// What the directory is to have before any of them is called.
+    pub fn unstored(&self) -> &[StoredProcedure] {
+        &self.unstored
+    }
+
+    fn get(&self, name: &str) -> Result<&Registered> {
+        self.by_name.get(name).ok_or_else(|| Error::NoSuchProcedure(name.into()))
+    }
+
+    /// The one that the log names by a number; none if there never was one.
+    ///
+    /// # Errors
+    /// [`Error::ProcedureUnknown`], [`Error::ProcedureChanged`].
+    pub fn of_log(&self, number: u32) -> Result<Option<&Procedure>> {
+        match self.stored.get(&number) {
+            None => Ok(None),
+            Some((name, Known::No)) => Err(Error::ProcedureUnknown(name.clone())),
+            Some((name, Known::WithOtherCode)) => Err(Error::ProcedureChanged(name.clone())),
+            Some((_, Known::Yes(procedure))) => Ok(Some(procedure)),
+        }
+    }
+}
+
+/// Runs a procedure once more, alone, as the log has it. Returns what it writes.
+///
+/// # Errors
+/// That of the procedure, or [`Error::ProcedureDiverged`].
+pub(super) fn run_again(
+    handle: &Arc<Handle>,
+    procedure: &Procedure,
+    digest: u32,
+    params: &[u8],
+) -> Result<WriteSet> {
+    let diverged =
+        |detail: String| Error::ProcedureDiverged { name: procedure.name.clone(), detail: detail.into() };
+    let mut txn = Transaction::alone(handle.clone());
+    let again = match &procedure.body {
+        Body::Replay(replay) => replay(&Database(handle.clone()), txn, params).map(|txn| (txn, 0)),
+        Body::Run(code) => run(&**code, &mut txn, params).map(|(_, digest)| (txn, digest)),
+    };
+    match again {
+        Ok((mut txn, now)) if now == digest => Ok(std::mem::take(&mut txn.writes)),
+        Ok(_) => Err(diverged("it wrote something else".into())),
+        Err(error) if error.reaction() == Reaction::FixInput => Err(diverged(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+impl Database {
+    /// Calls a procedure ([`Options::procedures`](crate::Options::procedures)) in a transaction of its own, and
+    /// returns its answer when that is durable.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcedure`], the procedure's own, and those of a transaction; a deadlock runs it again.
+    pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
+        let (answer, ticket) = self.start_call(procedure, params)?;
+        ticket.wait()?;
+        Ok(answer)
+    }
+
+    /// As [`Database::call`], but returns when the transaction is ordered; the ticket tells when it is durable, and so
+    /// whether the answer counts.
+    pub fn call_ticket(&self, procedure: &str, params: &[u8]) -> Result<(Vec<u8>, Ticket)> {
+        let (answer, ticket) = self.start_call(procedure, params)?;
+        ticket.hurry();
+        Ok((answer, ticket))
+    }
+
+    pub(super) fn start_call(&self, name: &str, params: &[u8]) -> Result<(Vec<u8>, Ticket)> {
+        if params.len() > PARAMS_BYTES_MAX {
+            return Err(Error::BadOption(format!(
+                "the parameters of '{name}' take {} bytes, and may take {PARAMS_BYTES_MAX}",
+                params.len()
+            )));
+        }
+        let inner = &self.0.inner;
+        let registered = inner.procedures.get(name)?;
+        let measures = inner.recovery.records() == Some(Records::Cheaper);
+        let mut runs = 0;
+        loop {
+            runs += 1;
+            let mut txn =
+                self.begin(TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() })?;
+            let error = match registered.run(&mut txn, params, measures) {
+                Ok((answer, command)) => {
+                    txn.command = Some(command);
+                    return Ok((answer, txn.finish()?));
+                }
+                Err(error) => error,
+            };
+            let seen = txn.seen();
+            drop(txn);
+            if !matches!(error, Error::Deadlock | Error::Serialization) || runs == RUNS_MAX {
+                // The error tells of what it saw.
+                self.wait_durable(seen)?;
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Transaction {
+    /// Has the log keep this transaction as a call of a procedure, if it is of the kind that keeps calls: what
+    /// [`Procedure::replayed`] does with these parameters must be what this transaction has done since it began. It
+    /// is logged by value nevertheless if it has made or dropped trees, or is larger than memory. `run_time` is what it
+    /// has taken of a processor, about, for a log that keeps what is cheaper.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcedure`]; [`Error::BadOption`] if the transaction is not SERIALIZABLE.
+    pub fn log_as_call(&mut self, procedure: &str, params: &[u8], run_time: Duration) -> Result<()> {
+        if self.options.isolation != Isolation::Serializable {
+            return Err(Error::BadOption("only a serializable transaction can be logged as a call".into()));
+        }
+        let procedure = self.inner().procedures.get(procedure)?.number;
+        self.command = Some(Command { procedure, digest: 0, params: params.into(), run_time });
+        Ok(())
+    }
+}
+
+/// A call of a procedure that is under way: what it reads and writes. See [`Transaction`] for what each method does.
+pub struct Call<'a> {
+    txn: &'a mut Transaction,
+    /// The checksum of all that it was asked to write, and what came of it.
+    digest: u32,
+    /// An error that the next run need not meet: the call has failed, whatever it returns.
+    failed: Option<Error>,
+}
+
+impl Call<'_> {
+    /// Passes a result on; one that depends on more than the database and the parameters ends the call.
+    fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && error.reaction() != Reaction::FixInput
+        {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+
+    /// Adds something to the checksum that was done to a key.
+    fn count(&mut self, what: u8, tree: TreeId, key: &[u8], with: &[u8]) {
+        let mut head = [what; 13];
+        head[1..9].copy_from_slice(&tree.0.to_le_bytes());
+        head[9..].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        self.digest = [&head, key, with].into_iter().fold(self.digest, crc32c::crc32c_append);
+    }
+
+    /// The value of a key.
+    pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let got = self.txn.get(tree, key);
+        self.keep(got)
+    }
+
+    /// The value of a key that is to be written: as [`Call::get`], without the deadlock of two who have read it and
+    /// then want to write it.
+    pub fn get_for_update(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let got = self.txn.get_locked(tree, key, RowLock::Update);
+        self.keep(got)
+    }
+
+    /// Writes a key that must be absent ([`Error::KeyExists`]).
+    pub fn insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        let inserted = self.txn.insert(tree, key, value);
+        self.count(if inserted.is_ok() { 0 } else { 1 }, tree, key, value);
+        self.keep(inserted)
+    }
+
+    /// Writes a key, present or not.
+    pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.count(2, tree, key, value);
+        let put = self.txn.put(tree, key, value);
+        self.keep(put)
+    }
+
+    /// Deletes a key; false if it was absent.
+    pub fn delete(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
+        let deleted = self.txn.delete(tree, key);
+        self.count(3 + u8::from(matches!(deleted, Ok(true))), tree, key, &[]);
+        self.keep(deleted)
+    }
+
+    /// Applies an operation to the value of a key, which it does not see.
+    pub fn apply(&mut self, tree: TreeId, key: &[u8], call: &op::Call) -> Result<Applied> {
+        let applied = self.txn.apply(tree, key, call);
+        let came = match applied {
+            Ok(Applied::Done) => 5,
+            Ok(Applied::Absent) => 6,
+            Ok(Applied::Refused(_)) => 7,
+            Err(_) => 8,
+        };
+        self.count(came, tree, key, &call.args);
+        self.keep(applied)
+    }
+
+    /// Begins a scan of a tree; its entries come by [`Call::next`].
+    pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
+        let cursor = self.txn.scan(tree, range, direction);
+        self.keep(cursor)
+    }
+
+    /// The next entry of a scan, a key with its value; none at its end.
+    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let next = cursor.next(self.txn);
+        self.keep(next)
+    }
+
+    /// Sets a point to go back to.
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.txn.savepoint()
+    }
+
+    /// Undoes what was written since a savepoint, which stays.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        let gone = self.txn.rollback_to(savepoint);
+        self.keep(gone)
+    }
+
+    /// Makes a tree. The call is logged by value then.
+    pub fn create_tree(&mut self, options: super::TreeOptions) -> Result<TreeId> {
+        let created = self.txn.create_tree_with(options);
+        self.keep(created)
+    }
+}
