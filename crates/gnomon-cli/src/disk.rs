@@ -7,7 +7,7 @@ use gnomon::{Database, Options};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
-use crate::Failure;
+use crate::{Failure, storage::options};
 
 /// Shows the disks of a database, or adds one.
 ///
@@ -85,7 +85,7 @@ pub fn run(arguments: &Disk) -> Result<ExitCode, Failure> {
 }
 
 fn run_list(arguments: &List) -> Result<ExitCode, Failure> {
-    let options = Options { degraded: true, ..Options::default() };
+    let options = Options { degraded: true, ..options() };
     let database = Database::open_read_only(&arguments.directory, options)
         .map_err(|error| Failure::of_reading(&arguments.directory, &error))?;
     let (mirrored, whole) = database.mirroring();
@@ -124,7 +124,7 @@ fn run_list(arguments: &List) -> Result<ExitCode, Failure> {
 
 fn run_add(arguments: &Add) -> Result<ExitCode, Failure> {
     let failure = |error: &gnomon::Error| Failure::of_engine(&arguments.directory, error);
-    let options = Options { create: false, degraded: arguments.degraded, ..Options::default() };
+    let options = Options { create: false, degraded: arguments.degraded, ..options() };
     let database = Database::open(&arguments.directory, options).map_err(|error| failure(&error))?;
     let number = database.add_disk(&arguments.new, arguments.mirror).map_err(|error| failure(&error))?;
     let mut progress = Progress::on_stderr("copying pages");

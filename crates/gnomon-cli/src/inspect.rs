@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{Database, Error, Options, Recovery, TreeId, VerifyReport, disk::DiskSet};
+use gnomon::{Database, Error, Recovery, TreeId, VerifyReport, disk::DiskSet};
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{
     SqlState,
@@ -16,7 +16,7 @@ use gnomon_sql::{
 };
 use serde_json::json;
 
-use crate::Failure;
+use crate::{Failure, storage::options};
 
 /// Shows sizes, commits and trees, with the tables and indexes of SQL that they hold. Reads everything that a
 /// database has; changes nothing and needs no right to write. Nobody may have it open who writes.
@@ -42,7 +42,7 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let mut progress = Progress::on_stderr("reading pages");
     let report = DiskSet::open_read_only(directory)
-        .and_then(|disks| gnomon::verify(disks, &mut |done, total| progress.set(done, total)))
+        .and_then(|disks| gnomon::verify_with(disks, options(), &mut |done, total| progress.set(done, total)))
         .map_err(|error| Failure::of_reading(directory, &error))?;
     drop(progress);
     let names = read_catalog(directory)?.map(|catalog| names(&catalog)).unwrap_or_default();
@@ -62,7 +62,7 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
 
 /// The catalog of SQL: none in a database of another program, nor in one that is too damaged to have its names read.
 fn read_catalog(directory: &Path) -> Result<Option<Catalog>, Failure> {
-    let database = match Database::open_read_only(directory, Options::default()) {
+    let database = match Database::open_read_only(directory, options()) {
         Ok(database) => database,
         Err(Error::Corrupt { .. }) => return Ok(None),
         Err(error) => return Err(Failure::of_reading(directory, &error)),

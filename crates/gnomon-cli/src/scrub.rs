@@ -7,7 +7,7 @@ use gnomon::{Database, Finding, Options};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
-use crate::Failure;
+use crate::{Failure, storage::options};
 
 /// Reads every copy of every page, and of the page table pointer. In a mirrored database what is damaged gets a new
 /// copy made of the other one; what is damaged of free space is zeroed.
@@ -39,7 +39,7 @@ pub struct Scrub {
 pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let failure = |error: &gnomon::Error| Failure::of_reading(directory, error);
-    let options = Options { create: false, degraded: arguments.degraded, ..Options::default() };
+    let options = Options { create: false, degraded: arguments.degraded, ..options() };
     let database = Database::open(directory, options).map_err(|error| failure(&error))?;
     let mut progress = Progress::on_stderr("scrubbing pages");
     let report =

@@ -35,10 +35,12 @@ pub struct Storage {
     /// CREATE TABLE ... WITH (page_size = 512) needs it.
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_page_bytes_min)]
     page_bytes_min: usize,
-    /// How a new database recovers: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
+    /// How a new database recovers: shadow, value-log, command-log, adaptive, single-level, two-level,
+    /// two-level-deferred or page-log.
     ///
     /// Ignored if it exists. With shadow, the default, there is no log. The others have one disk. value-log logs what
-    /// each commit writes. The rest have a log of pages; they differ in how long pages are locked and when they are
+    /// each commit writes; command-log, of a CALL that is a serializable transaction by itself, the call; adaptive
+    /// whichever is cheaper. The rest have a log of pages; they differ in how long pages are locked and when they are
     /// logged. page-log is another name of two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
     #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]
     recovery: Option<Recovery>,
@@ -49,6 +51,11 @@ fn parse_page_bytes_min(text: &str) -> Result<usize, String> {
         Ok(bytes @ (512 | 1024 | 2048 | 4096)) => Ok(bytes),
         _ => Err("give 512, 1024, 2048 or 4096".into()),
     }
+}
+
+/// How every command opens a database: with what its log may have calls of.
+pub fn options() -> Options {
+    Options { procedures: gnomon_sql::session::procedures(), ..Options::default() }
 }
 
 impl Storage {
@@ -65,7 +72,7 @@ impl Storage {
             degraded: self.degraded,
             page_bytes_min: self.page_bytes_min,
             recovery: self.recovery,
-            ..Options::default()
+            ..options()
         };
         let database =
             Database::open(directory, options).map_err(|error| Failure::of_engine(directory, &error))?;

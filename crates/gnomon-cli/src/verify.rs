@@ -10,7 +10,7 @@ use gnomon::{
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
-use crate::Failure;
+use crate::{Failure, storage::options};
 
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
 /// tree. Changes nothing and needs no right to write. Nobody may have the database open who writes.
@@ -37,8 +37,9 @@ pub struct Verify {
 pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let mut progress = Progress::on_stderr("verifying pages");
-    let verified = DiskSet::open_read_only(directory)
-        .and_then(|disks| gnomon::verify(disks, &mut |done, total| progress.set(done, total)));
+    let verified = DiskSet::open_read_only(directory).and_then(|disks| {
+        gnomon::verify_with(disks, options(), &mut |done, total| progress.set(done, total))
+    });
     drop(progress);
     let (report, findings) = match verified {
         Ok(report) => {

@@ -17,7 +17,7 @@ use super::{
     set::{BackupSet, Stored},
     size_text, time_text,
 };
-use crate::Failure;
+use crate::{Failure, storage::options};
 
 /// The nice value of the backup of a served database.
 const BACKUP_NICE: i32 = 10;
@@ -129,7 +129,7 @@ fn take(source: &str, since: Option<BackupId>, out: &mut dyn Write) -> Result<Ta
         Error::BackupStream(_) | Error::BackupChain(_) | Error::BadOption(_) => Failure(error.to_string()),
         error => Failure::of_reading(directory, &error),
     };
-    let options = Options { create: false, ..Options::default() };
+    let options = Options { create: false, ..options() };
     // For writing, so that it is recovered if need be; what cannot be written has to be in order.
     let database = match Database::open(directory, options.clone()) {
         Err(error @ Error::Io(_)) => Database::open_read_only(directory, options).map_err(|_| error),

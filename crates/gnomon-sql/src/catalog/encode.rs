@@ -7,7 +7,7 @@
 
 use gnomon::{PageSize, TreeId};
 
-use super::model::{Check, Column, Identity, Index, Schema, Sequence, Table, View};
+use super::model::{Check, Column, Identity, Index, Parameter, Procedure, Schema, Sequence, Table, View};
 use crate::{
     Result, SqlError, SqlState,
     types::{ColumnType, Type},
@@ -333,6 +333,40 @@ impl Entry for View {
         let columns = r.list(|r| Ok((r.text()?, r.ty()?)))?;
         let query = r.text()?;
         r.end(View { oid, schema, name, columns, query })
+    }
+}
+
+impl Entry for Procedure {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.oid);
+        w.text(&self.schema);
+        w.text(&self.name);
+        w.list(&self.parameters, |w, parameter| {
+            w.option(parameter.name.as_ref(), |w, name| w.text(name));
+            w.ty(parameter.ty);
+            w.bool(parameter.is_input);
+            w.bool(parameter.is_output);
+            w.option(parameter.default.as_ref(), |w, default| w.text(default));
+        });
+        w.text(&self.body);
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Procedure> {
+        let mut r = Reader::new(bytes, "procedure")?;
+        let oid = r.u32()?;
+        let (schema, name) = (r.text()?, r.text()?);
+        let parameters = r.list(|r| {
+            Ok(Parameter {
+                name: r.option(Reader::text)?,
+                ty: r.ty()?,
+                is_input: r.bool()?,
+                is_output: r.bool()?,
+                default: r.option(Reader::text)?,
+            })
+        })?;
+        let body = r.text()?;
+        r.end(Procedure { oid, schema, name, parameters, body })
     }
 }
 

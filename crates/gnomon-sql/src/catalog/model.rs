@@ -126,6 +126,48 @@ impl View {
     }
 }
 
+/// A procedure.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its identifier (`pg_proc.oid`).
+    pub oid: Oid,
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// Its statements, as SQL text.
+    pub body: String,
+}
+
+/// A parameter of a procedure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: ColumnType,
+    /// Whether the caller gives it.
+    pub is_input: bool,
+    /// Whether the caller gets it.
+    pub is_output: bool,
+    /// Its DEFAULT, as SQL text.
+    pub default: Option<String>,
+}
+
+impl Procedure {
+    /// The parameters that the caller gets.
+    pub fn outputs(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| parameter.is_output)
+    }
+
+    /// Those that the caller gives.
+    pub fn inputs(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|parameter| parameter.is_input)
+    }
+}
+
 /// A sequence: its definition. Where it stands is kept apart, since `nextval` is not undone by a rollback.
 #[derive(Clone, Debug)]
 pub struct Sequence {

@@ -10,7 +10,7 @@ use std::{
 
 use gnomon::Csn;
 
-use super::model::{Index, Oid, Schema, Sequence, Table, View};
+use super::model::{Index, Oid, Procedure, Schema, Sequence, Table, View};
 
 /// The first identifier that user objects get.
 pub const FIRST_USER_OID: Oid = 16384;
@@ -66,6 +66,7 @@ pub struct Catalog {
     pub(super) tables: BTreeMap<Oid, Arc<Table>>,
     pub(super) sequences: BTreeMap<Oid, Arc<Sequence>>,
     pub(super) views: BTreeMap<Oid, Arc<View>>,
+    pub(super) procedures: BTreeMap<Oid, Arc<Procedure>>,
     pub(super) comments: BTreeMap<CommentKey, Arc<str>>,
     names: HashMap<String, HashMap<String, Name>>,
 }
@@ -88,6 +89,7 @@ impl Catalog {
             tables: BTreeMap::new(),
             sequences: BTreeMap::new(),
             views: BTreeMap::new(),
+            procedures: BTreeMap::new(),
             comments: BTreeMap::new(),
             names: HashMap::new(),
         }
@@ -112,6 +114,18 @@ impl Catalog {
     /// All views.
     pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
         self.views.values()
+    }
+    /// All procedures.
+    pub fn procedures(&self) -> impl Iterator<Item = &Arc<Procedure>> {
+        self.procedures.values()
+    }
+    /// The procedure with this identifier.
+    pub fn procedure_by_oid(&self, oid: Oid) -> Option<&Arc<Procedure>> {
+        self.procedures.get(&oid)
+    }
+    /// The procedure of this name in this schema.
+    pub fn procedure(&self, schema: &str, name: &str) -> Option<&Arc<Procedure>> {
+        self.procedures.values().find(|procedure| procedure.name == name && procedure.schema == schema)
     }
     /// All comments.
     pub fn comments(&self) -> impl Iterator<Item = (CommentKey, &Arc<str>)> {
@@ -144,6 +158,7 @@ impl Catalog {
     /// Whether the schema holds nothing.
     pub fn schema_is_empty(&self, schema: &str) -> bool {
         self.names.get(schema).is_none_or(HashMap::is_empty)
+            && !self.procedures.values().any(|procedure| procedure.schema == schema)
     }
 
     /// The relations of a schema.
@@ -242,6 +257,16 @@ impl Catalog {
             }
             self.comments.retain(|key, _| key.0 != oid);
         }
+    }
+
+    /// Adds a procedure, or replaces the one with its identifier.
+    pub fn put_procedure(&mut self, procedure: Procedure) {
+        self.procedures.insert(procedure.oid, Arc::new(procedure));
+    }
+    /// Takes a procedure out.
+    pub fn remove_procedure(&mut self, oid: Oid) {
+        self.procedures.remove(&oid);
+        self.comments.retain(|key, _| key.0 != oid);
     }
 
     /// Sets or removes a comment.

@@ -12,7 +12,7 @@ use gnomon::{Database, Direction, Error, KeyRange, Transaction, TreeId, TxnOptio
 use super::{
     Catalog, FIRST_USER_OID,
     encode::{Comment, Entry, Header},
-    model::{Oid, Schema, Sequence, Table, View},
+    model::{Oid, Procedure, Schema, Sequence, Table, View},
 };
 use crate::{Result, SqlError, SqlState};
 
@@ -27,6 +27,7 @@ const TABLE: u8 = 2;
 const SEQUENCE: u8 = 3;
 const VIEW: u8 = 4;
 const COMMENT: u8 = 5;
+const PROCEDURE: u8 = 6;
 
 fn key(kind: u8, oid: Oid, column: u32) -> Vec<u8> {
     let mut key = vec![kind];
@@ -84,7 +85,13 @@ impl Catalog {
     }
 }
 
-fn load(txn: &mut Transaction) -> Result<Catalog> {
+/// The next free identifier, as the transaction finds it. Every change of the catalog has another one.
+pub(crate) fn next_oid(txn: &mut Transaction) -> Result<Oid> {
+    Ok(header(txn)?.ok_or_else(|| damaged("it has no header"))?.next_oid)
+}
+
+/// Reads the catalog as the transaction finds it.
+pub(crate) fn load(txn: &mut Transaction) -> Result<Catalog> {
     let mut catalog = Catalog::empty();
     let mut cursor = txn.scan(CATALOG_TREE, KeyRange::all(), Direction::Forward)?;
     while let Some((key, value)) = cursor.next(txn)? {
@@ -119,6 +126,12 @@ fn load(txn: &mut Transaction) -> Result<Catalog> {
                 catalog.put_view(view);
                 same
             }
+            PROCEDURE => {
+                let procedure = Procedure::decode(&value)?;
+                let same = procedure.oid == oid;
+                catalog.put_procedure(procedure);
+                same
+            }
             COMMENT => {
                 let column = rest.try_into().map_err(|_| damaged("a key of a comment is too short"))?;
                 let comment = Comment::decode(&value)?;
@@ -145,6 +158,7 @@ pub(crate) fn write_changes(
     changes(txn, TABLE, &before.tables, &after.tables)?;
     changes(txn, SEQUENCE, &before.sequences, &after.sequences)?;
     changes(txn, VIEW, &before.views, &after.views)?;
+    changes(txn, PROCEDURE, &before.procedures, &after.procedures)?;
     for (at, text) in &after.comments {
         if before.comments.get(at) != Some(text) {
             let comment = Comment(text.to_string());

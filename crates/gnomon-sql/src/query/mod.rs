@@ -41,7 +41,7 @@ use crate::{
     types::{ColumnType, Context, Row, Type},
 };
 
-pub use bind::{Binder, Scope};
+pub use bind::{Binder, ParameterNames, Scope};
 pub use context::{ExecContext, RowsDone};
 pub use exec::Execution;
 pub use expr::Expr;
@@ -119,6 +119,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Binds a query with a binder of its own, and plans it.
+    pub fn bind(mut binder: Binder<'_>, query: &ast::Query) -> Result<Planned> {
+        let (plan, columns) = binder.query(query)?;
+        Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
+    }
+
     /// Starts an execution. Nothing is read before [`Execution::next`].
     pub fn open(&self) -> Execution {
         Execution::new(&self.plan)
@@ -144,7 +150,5 @@ pub fn plan_query(
     types: &Context<'_>,
     params: &[Type],
 ) -> Result<Planned> {
-    let mut binder = Binder::new(catalog, types, params);
-    let (plan, columns) = binder.query(query)?;
-    Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
+    Planned::bind(Binder::new(catalog, types, params), query)
 }

@@ -9,6 +9,7 @@ use gnomon::{Csn, Error, Interrupt, InterruptReason, env::Rng};
 
 use super::{
     SessionOptions, Sink,
+    call::AllCompiled,
     database::Shared,
     parse::{self, Command, on_fit_stack},
     plan,
@@ -41,6 +42,10 @@ pub struct Session {
     pub(super) portals: HashMap<String, Portal>,
     /// How many portals there were so far.
     pub(super) portals_opened: u64,
+    /// The procedures that it has called.
+    pub(super) procedures: AllCompiled,
+    /// How deep it is in calls.
+    pub(super) calls: usize,
     /// Its entry among all sessions.
     pub(super) registered: Registered,
 }
@@ -84,6 +89,8 @@ impl Session {
             statements: HashMap::new(),
             portals: HashMap::new(),
             portals_opened: 0,
+            procedures: AllCompiled::new(),
+            calls: 0,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use gnomon::{
-    Database,
+    Database, Records,
     env::{Clock, SystemClock},
     sync::{
         Arc, RwLock,
@@ -31,6 +31,8 @@ pub struct SqlDatabase(Arc<Shared>);
 /// What the sessions of a database share.
 pub(super) struct Shared {
     pub(super) engine: Database,
+    /// What its log of commits keeps, if it has one.
+    pub(super) records: Option<Records>,
     /// The committed catalog. Held for writing while a commit that changes it takes place, so that nobody who has
     /// got a lock that such a commit released can still read the catalog of before it.
     pub(super) catalog: RwLock<Arc<Catalog>>,
@@ -98,19 +100,7 @@ impl SqlDatabase {
     pub fn open_with_clock(engine: Database, clock: Arc<dyn Clock>) -> Result<SqlDatabase> {
         let (catalog, next_oid) = store::open(&engine)?;
         sequences::remove_orphans(&engine, &catalog)?;
-        Ok(SqlDatabase(Arc::new(Shared {
-            engine,
-            next_version: AtomicU64::new(catalog.version + 1),
-            catalog: RwLock::new(Arc::new(catalog)),
-            next_oid: AtomicU32::new(next_oid),
-            acknowledged_early: AtomicU64::new(0),
-            sequences: Positions::default(),
-            row_numbers: AllRowNumbers::default(),
-            timer: Timer::new(clock.clone()),
-            registry: Arc::default(),
-            started: clock_micros(&*clock),
-            clock,
-        })))
+        Ok(SqlDatabase(Arc::new(Shared::new(engine, catalog, next_oid, clock))))
     }
 
     /// Begins a session. Fails if one of the settings does not exist or does not take its value.
@@ -140,6 +130,23 @@ impl SqlDatabase {
 }
 
 impl Shared {
+    pub(super) fn new(engine: Database, catalog: Catalog, next_oid: Oid, clock: Arc<dyn Clock>) -> Shared {
+        Shared {
+            records: engine.stats().recovery.records(),
+            engine,
+            next_version: AtomicU64::new(catalog.version + 1),
+            catalog: RwLock::new(Arc::new(catalog)),
+            next_oid: AtomicU32::new(next_oid),
+            acknowledged_early: AtomicU64::new(0),
+            sequences: Positions::default(),
+            row_numbers: AllRowNumbers::default(),
+            timer: Timer::new(clock.clone()),
+            registry: Arc::default(),
+            started: clock_micros(&*clock),
+            clock,
+        }
+    }
+
     pub(super) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().clone()
     }

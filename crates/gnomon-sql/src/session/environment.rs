@@ -1,7 +1,12 @@
 //! What functions and reg* types reach beyond their arguments: the clock, random numbers, the catalog, the session's
 //! settings and its sequences.
 
-use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    sync::Arc,
+    time::Duration,
+};
 
 use gnomon::{
     Interrupt, Transaction,
@@ -46,6 +51,8 @@ pub(super) struct Surroundings {
     /// The engine's number of the transaction, 0 if it has none yet.
     pub(super) transaction_id: u64,
     pub(super) interrupt: Arc<Interrupt>,
+    /// Whether something was asked that another run could be told otherwise.
+    asked: Cell<bool>,
 }
 
 impl Session {
@@ -69,6 +76,7 @@ impl Session {
             read_only: self.current.read_only,
             transaction_id,
             interrupt: self.interrupt.clone(),
+            asked: Cell::new(false),
         }
     }
 
@@ -79,6 +87,9 @@ impl Session {
         self.rng = surroundings.rng.into_inner();
         self.statements = surroundings.statements;
         self.portals = surroundings.portals;
+        if let (true, Some(engine)) = (surroundings.asked.get(), &mut self.current.engine) {
+            engine.log_by_value();
+        }
         self.follow_settings();
     }
 
@@ -203,10 +214,12 @@ fn bigint(value: &Datum) -> Option<i64> {
 
 impl Environment for Surroundings {
     fn clock(&self) -> i64 {
+        self.asked.set(true);
         clock(&self.shared)
     }
 
     fn random(&self) -> u64 {
+        self.asked.set(true);
         self.rng.borrow_mut().next_u64()
     }
 
@@ -223,6 +236,7 @@ impl Environment for Surroundings {
     }
 
     fn rows(&self, table: u32) -> Result<Vec<Row>> {
+        self.asked.set(true);
         system::rows(self, table)
     }
 
@@ -232,6 +246,7 @@ impl Environment for Surroundings {
 
     fn call(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
         let text = |text: &str| Datum::Text(text.into());
+        self.asked.set(true);
         Ok(match (function, arguments) {
             ("nextval", [sequence]) => {
                 self.refuse_read_only(function)?;

@@ -6,9 +6,11 @@
 //! - [`SqlDatabase`]: an open database, shared by its sessions;
 //! - [`Session`]: SQL texts ([`Session::execute`]), statements with parameters ([`Session::execute_with`]), and
 //!   prepared statements and portals as the extended protocol has them;
-//! - [`Rows`]: a sink that collects rows.
+//! - [`Rows`]: a sink that collects rows;
+//! - [`procedures`]: what the engine must be opened with to log and replay calls of SQL's procedures.
 
 mod backup;
+mod call;
 mod collect;
 mod connection;
 mod copy;
@@ -33,6 +35,7 @@ mod utility;
 mod view;
 
 pub use crate::query::ResultColumn;
+pub use call::procedures;
 pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};

@@ -12,6 +12,7 @@ use sqlparser::ast::{self, Query, SetExpr, Statement};
 
 use super::{
     ResultColumn, Session, Sink,
+    call::{CallPlan, CallState},
     dml::{DeletePlan, InsertPlan, Output, ToSink, UpdatePlan},
     parse::Overriding,
     progress::Shown,
@@ -19,7 +20,7 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Table,
-    query::{Binder, ExecContext, Execution, Planned, plan_query},
+    query::{Binder, ExecContext, Execution, ParameterNames, Planned},
     types::{Context, Datum, Row, Type},
 };
 
@@ -41,6 +42,7 @@ pub(super) enum Kind {
     Insert(InsertPlan),
     Update(UpdatePlan),
     Delete(DeletePlan),
+    Call(CallPlan),
 }
 
 /// A query under way.
@@ -58,7 +60,13 @@ impl Plan {
             Kind::Insert(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
             Kind::Update(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
             Kind::Delete(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+            Kind::Call(plan) => plan.columns.clone(),
         }
+    }
+
+    /// Whether a read-only transaction may run it. What a procedure does, its statements tell.
+    fn is_allowed_read_only(&self) -> bool {
+        self.reads_only() || matches!(self.kind, Kind::Call(_))
     }
 
     /// Whether it neither writes nor locks rows.
@@ -73,6 +81,7 @@ impl Plan {
             Kind::Insert(_) => "INSERT",
             Kind::Update(_) => "UPDATE",
             Kind::Delete(_) => "DELETE",
+            Kind::Call(_) => "CALL",
         }
     }
 
@@ -83,6 +92,7 @@ impl Plan {
             Kind::Insert(plan) => plan.table().oid == table.oid,
             Kind::Update(plan) => plan.table().oid == table.oid,
             Kind::Delete(plan) => plan.table().oid == table.oid,
+            Kind::Call(_) => false,
         }
     }
 
@@ -101,6 +111,7 @@ impl Plan {
             Kind::Insert(plan) => plan.explain(semantic_locks),
             Kind::Update(plan) => plan.explain(semantic_locks),
             Kind::Delete(plan) => plan.explain(),
+            Kind::Call(_) => Vec::new(),
         }
     }
 
@@ -112,7 +123,7 @@ impl Plan {
         output: &mut dyn Output,
     ) -> Result<String> {
         Ok(match &self.kind {
-            Kind::Query(_) => {
+            Kind::Query(_) | Kind::Call(_) => {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query is run as DML"));
             }
             Kind::Insert(plan) => format!("INSERT 0 {}", plan.run(shared, ctx, output)?),
@@ -122,11 +133,15 @@ impl Plan {
     }
 }
 
-/// Whether a statement is a query or DML.
+/// Whether a statement is a query, DML or CALL.
 pub(super) fn is_plannable(statement: &Statement) -> bool {
     matches!(
         statement,
-        Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+        Statement::Query(_)
+            | Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Call(_)
     )
 }
 
@@ -136,12 +151,13 @@ fn bind(
     types: &Context<'_>,
     view: &super::view::View,
     params: &[Type],
+    names: Option<&ParameterNames>,
 ) -> Result<(Kind, Vec<Type>)> {
-    let mut binder = Binder::new(view, types, params);
+    let mut binder = Binder::new(view, types, params).with_names(names);
     let kind = match statement {
         Statement::Query(query) => match inner_dml(query)? {
             None => {
-                let planned = plan_query(query, view, types, params)?;
+                let planned = Planned::bind(binder, query)?;
                 let params = planned.params.to_vec();
                 return Ok((Kind::Query(planned), params));
             }
@@ -155,6 +171,7 @@ fn bind(
         }
         Statement::Update(update) => Kind::Update(UpdatePlan::bind(&mut binder, update, view)?),
         Statement::Delete(delete) => Kind::Delete(DeletePlan::bind(&mut binder, delete, view)?),
+        Statement::Call(function) => Kind::Call(CallPlan::bind(&mut binder, function, view)?),
         _ => return Err(SqlError::unsupported("this statement")),
     };
     Ok((kind, binder.parameters()?))
@@ -179,10 +196,21 @@ impl Session {
         overriding: Option<Overriding>,
         params: &[Type],
     ) -> Result<Arc<Plan>> {
+        self.plan_with_names(statement, overriding, params, None)
+    }
+
+    /// The same, where parameters have names.
+    pub(super) fn plan_with_names(
+        &mut self,
+        statement: &Statement,
+        overriding: Option<Overriding>,
+        params: &[Type],
+        names: Option<&ParameterNames>,
+    ) -> Result<Arc<Plan>> {
         let search_path = self.settings.search_path().clone();
         let time_zone = self.settings.zone().name().to_owned();
         self.with_types(|types, view| {
-            let (kind, params) = bind(statement, overriding, types, view, params)?;
+            let (kind, params) = bind(statement, overriding, types, view, params, names)?;
             let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
             let version = view.catalog.version;
             Ok(Arc::new(Plan { kind, params, tables, version, search_path, time_zone }))
@@ -209,11 +237,12 @@ impl Session {
         plan_again: &mut dyn FnMut(&mut Session) -> Result<Arc<Plan>>,
     ) -> Result<Arc<Plan>> {
         self.ensure_transaction();
+        let is_first = self.calls == 0 && self.current.engine.is_none() && !self.in_block();
         loop {
             if !self.is_current(&plan) {
                 plan = plan_again(self)?;
             }
-            if !plan.reads_only() && self.current.read_only {
+            if !plan.is_allowed_read_only() && self.current.read_only {
                 return Err(SqlError::new(
                     SqlState::READ_ONLY_SQL_TRANSACTION,
                     format!("cannot execute {} in a read-only transaction", plan.what()),
@@ -224,6 +253,12 @@ impl Session {
             match self.lock_plan(&plan) {
                 Ok(()) if self.is_current(&plan) => {
                     self.engine()?.start_statement()?;
+                    if is_first
+                        && matches!(plan.kind, Kind::Call(_))
+                        && self.current.isolation == "serializable"
+                    {
+                        self.current.call = CallState::Running { digest: 0, catalog: plan.version };
+                    }
                     return Ok(plan);
                 }
                 // Dropped while this waited for the lock.
@@ -269,6 +304,15 @@ impl Session {
     /// Runs a plan whose statement has begun, to its end. Returns the command tag.
     pub(super) fn run_plan(&mut self, plan: &Plan, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
         self.observe(plan.tables_read())?;
+        if let Kind::Call(call) = &plan.kind {
+            let row = self.run_call(call, params)?;
+            if let Some(columns) = plan.columns() {
+                sink.columns(&columns)?;
+                self.with_types(|context, _| sink.row(context, &row))?;
+            }
+            self.end_engine_statement()?;
+            return Ok("CALL".into());
+        }
         if let Some(columns) = plan.columns() {
             sink.columns(&columns)?;
         }
@@ -292,7 +336,7 @@ impl Session {
     /// Shows the progress of a plan that writes rows.
     fn show_progress(&self, plan: &Plan) -> Option<Shown> {
         let (command, table) = match &plan.kind {
-            Kind::Query(_) => return None,
+            Kind::Query(_) | Kind::Call(_) => return None,
             Kind::Insert(plan) => ("INSERT", plan.table()),
             Kind::Update(plan) => ("UPDATE", plan.table()),
             Kind::Delete(plan) => ("DELETE", plan.table()),
@@ -306,6 +350,11 @@ impl Session {
         self.observe(plan.tables_read())?;
         match &plan.kind {
             Kind::Query(planned) => Ok(Running::Query(Box::new(planned.open()))),
+            Kind::Call(call) => {
+                let row = self.run_call(call, params)?;
+                let rows = if call.columns.is_some() { vec![row] } else { Vec::new() };
+                Ok(Running::Rows(rows.into_iter(), Some("CALL".into())))
+            }
             _ => {
                 let mut rows = Vec::new();
                 let _shown = self.show_progress(plan);
@@ -345,13 +394,16 @@ impl Session {
     }
 }
 
-/// The statement within EXPLAIN or PREPARE, if it can be planned.
+/// The statement within EXPLAIN, PREPARE or a procedure, if it can be planned.
 pub(super) fn plannable(command: &super::parse::Command) -> Result<(&Statement, Option<Overriding>)> {
     match command {
         super::parse::Command::Sql(statement, overriding) if is_plannable(statement) => {
             Ok((statement, *overriding))
         }
-        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here")),
+        _ => Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "only queries, INSERT, UPDATE, DELETE and CALL fit here",
+        )),
     }
 }
 

@@ -6,6 +6,7 @@ use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 
 use super::{
     Session, TransactionStatus,
+    call::CallState,
     ddl::Ddl,
     parse::Mode,
     settings::{Progress, Saved, Scope},
@@ -22,6 +23,8 @@ pub(super) struct Current {
     pub(super) engine_read_only: bool,
     /// Its catalog, if it runs DDL.
     pub(super) ddl: Option<Ddl>,
+    /// Whether it is a call and nothing else.
+    pub(super) call: CallState,
     /// When it began, in microseconds since 2000-01-01 00:00 UTC.
     pub(super) time: i64,
     /// Its characteristics, fixed when it began.
@@ -154,6 +157,9 @@ impl Session {
     /// its own anyway, so a transaction may go on in another of the engine's when it first writes.
     pub(super) fn engine_transaction(&mut self, reads_only: bool, after: Csn) -> Result<()> {
         self.ensure_transaction();
+        if self.calls == 0 {
+            self.current.call = CallState::No;
+        }
         let isolation = engine_isolation(self.current.isolation);
         let read_only = self.current.read_only
             || (reads_only && self.current.state == State::Implicit && isolation == Isolation::ReadCommitted);
@@ -205,13 +211,28 @@ impl Session {
         let synchronous = self.settings.synchronous_commit();
         if let Some(mut engine) = current.engine {
             committed = match current.ddl {
-                None if synchronous => engine.commit()?,
                 None => {
-                    let csn = engine.commit_ticket()?.csn();
-                    self.shared.acknowledged_early.fetch_max(csn.0, Ordering::AcqRel);
-                    csn
+                    let ticket = match current.call.done() {
+                        Some(call) => {
+                            // Nobody changes the catalog before the call has its place.
+                            let catalog = self.shared.catalog.read();
+                            call.keep(&mut engine, catalog.version);
+                            engine.order()?
+                        }
+                        None => engine.order()?,
+                    };
+                    if synchronous {
+                        ticket.wait()?
+                    } else {
+                        let csn = ticket.csn();
+                        ticket.on_durable(|_| ());
+                        self.shared.acknowledged_early.fetch_max(csn.0, Ordering::AcqRel);
+                        csn
+                    }
                 }
                 Some(ddl) => {
+                    // Replay tells states of the catalog apart by the next one.
+                    self.shared.new_oid()?;
                     store::write_changes(&mut engine, &ddl.base, &ddl.now, self.shared.next_oid())?;
                     // Nobody can look the catalog up while it is held.
                     engine.settle()?;

@@ -86,6 +86,15 @@ impl View {
         self.search_path.iter().map(String::as_str).find(|schema| self.catalog.schema(schema).is_some())
     }
 
+    /// The procedure of this name.
+    pub(super) fn procedure(&self, name: &Name) -> Option<Arc<model::Procedure>> {
+        let found = match &name.schema {
+            Some(schema) => self.catalog.procedure(schema, &name.name),
+            None => self.search_path.iter().find_map(|schema| self.catalog.procedure(schema, &name.name)),
+        };
+        found.cloned()
+    }
+
     /// The table of this name.
     pub(super) fn table(&self, name: &Name) -> Result<Arc<Table>> {
         match self.find(name) {

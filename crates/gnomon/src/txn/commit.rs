@@ -110,7 +110,9 @@ impl Transaction {
         };
         let record = inner.record(&match (&large, &self.command) {
             (Some(_), _) => Logged::InRoot,
-            (None, Some(command)) if is_logged_as_call(inner, command, &writes) => Logged::Call(command),
+            (None, Some(command)) if !self.by_value && is_logged_as_call(inner, command, &writes) => {
+                Logged::Call(command)
+            }
             (None, _) => Logged::Writes(&writes),
         })?;
         let pages = begin(inner, store, &writes, large.as_ref())?;
@@ -154,7 +156,7 @@ fn is_logged_as_call(inner: &Inner, command: &Command, writes: &WriteSet) -> boo
         Some(Records::Cheaper) => is_call_cheaper(command, writes, inner.replay_weight),
     };
     // Trees have numbers that another run would not give them.
-    is_preferred && !writes.trees().any(|(_, writes)| writes.created || writes.dropped)
+    is_preferred && writes.trees().all(|(_, writes)| writes.created == writes.dropped)
 }
 
 /// Begins the page transaction of a commit.

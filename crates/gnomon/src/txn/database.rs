@@ -269,6 +269,8 @@ pub(super) struct Inner {
     pub lock_timeout: Option<Duration>,
     pub escalate_bytes: usize,
     pub write_bytes_max: usize,
+    /// Whether it has been recovered, so that transactions can begin.
+    is_open: AtomicBool,
     closed: AtomicBool,
     /// The operations that its transactions can apply.
     pub operations: Registry,
@@ -496,6 +498,7 @@ impl Database {
             lock_timeout: options.lock_timeout,
             escalate_bytes: options.escalate_bytes,
             write_bytes_max: options.write_bytes_max,
+            is_open: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             operations,
             procedures,
@@ -521,6 +524,7 @@ impl Database {
         immediate::undo_losers(inner, &losers)?;
         prepared::restore(inner)?;
         *handle.closing.lock() = None;
+        inner.is_open.store(true, Ordering::Release);
         if access == Access::Write {
             if inner.directory.dropped(&inner.store, |_| false)?.is_some() {
                 handle.background.reclaim();
@@ -532,6 +536,9 @@ impl Database {
 
     /// Begins a transaction.
     pub fn begin(&self, options: TxnOptions) -> Result<Transaction> {
+        if !self.0.inner.is_open.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
         self.0.inner.check_open()?;
         self.0.inner.store.check()?;
         if self.0.inner.store.shadow().is_some_and(|store| store.wants_repair()) {

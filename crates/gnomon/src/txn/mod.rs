@@ -88,7 +88,7 @@ pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
-pub use procedure::{Call, Procedure};
+pub use procedure::{Call, Procedure, Replayer};
 pub use range::{Direction, KeyRange};
 pub use recovery::{Records, Recovery};
 pub use savepoint::Savepoint;

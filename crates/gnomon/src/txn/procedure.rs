@@ -51,7 +51,10 @@ const MEASURED_EVERY: u32 = 16;
 const RUNS_MAX: u32 = 1000;
 
 type Run = dyn Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync;
-type Replay = dyn Fn(&Database, Transaction, &[u8]) -> Result<Transaction> + Send + Sync;
+type MakeReplayer = dyn Fn() -> Replayer + Send + Sync;
+
+/// Does in a transaction what parameters say, and gives it back; see [`Procedure::replayed`].
+pub type Replayer = Box<dyn FnMut(&Database, Transaction, &[u8]) -> Result<Transaction>>;
 
 /// A transaction that is known by its name: see [`Options::procedures`](crate::Options::procedures).
 #[derive(Clone)]
@@ -64,7 +67,7 @@ pub struct Procedure {
 #[derive(Clone)]
 enum Body {
     Run(Arc<Run>),
-    Replay(Arc<Replay>),
+    Replay(Arc<MakeReplayer>),
 }
 
 impl Procedure {
@@ -104,13 +107,15 @@ impl Procedure {
     }
 
     /// One whose calls are made by whoever is above the engine and runs them as transactions
-    /// ([`Transaction::log_as_call`]): `replay` does the same in a transaction that it is given, and gives it back.
+    /// ([`Transaction::log_as_call`]). When a log is to be replayed that has some, `replayer` makes what does the same in
+    /// a transaction that it is given, and gives it back; it lives as long as the replay. The database cannot begin
+    /// transactions of its own meanwhile.
     pub fn replayed(
         name: &str,
         code: &str,
-        replay: impl Fn(&Database, Transaction, &[u8]) -> Result<Transaction> + Send + Sync + 'static,
+        replayer: impl Fn() -> Replayer + Send + Sync + 'static,
     ) -> Procedure {
-        Procedure { name: name.into(), code: hash(code), body: Body::Replay(Arc::new(replay)) }
+        Procedure { name: name.into(), code: hash(code), body: Body::Replay(Arc::new(replayer)) }
     }
 
     /// Its name.
@@ -262,28 +267,40 @@ impl Procedures {
     }
 }
 
-/// Runs a procedure once more, alone, as the log has it. Returns what it writes.
-///
-/// # Errors
-/// That of the procedure, or [`Error::ProcedureDiverged`].
-pub(super) fn run_again(
-    handle: &Arc<Handle>,
-    procedure: &Procedure,
-    digest: u32,
-    params: &[u8],
-) -> Result<WriteSet> {
-    let diverged =
-        |detail: String| Error::ProcedureDiverged { name: procedure.name.clone(), detail: detail.into() };
-    let mut txn = Transaction::alone(handle.clone());
-    let again = match &procedure.body {
-        Body::Replay(replay) => replay(&Database(handle.clone()), txn, params).map(|txn| (txn, 0)),
-        Body::Run(code) => run(&**code, &mut txn, params).map(|(_, digest)| (txn, digest)),
-    };
-    match again {
-        Ok((mut txn, now)) if now == digest => Ok(std::mem::take(&mut txn.writes)),
-        Ok(_) => Err(diverged("it wrote something else".into())),
-        Err(error) if error.reaction() == Reaction::FixInput => Err(diverged(error.to_string())),
-        Err(error) => Err(error),
+/// Runs the calls of a log once more.
+pub(super) struct Rerun<'a> {
+    handle: &'a Arc<Handle>,
+    replayers: HashMap<u32, Replayer>,
+}
+
+impl<'a> Rerun<'a> {
+    /// In a database that nobody else has yet.
+    pub fn new(handle: &'a Arc<Handle>) -> Rerun<'a> {
+        Rerun { handle, replayers: HashMap::new() }
+    }
+
+    /// Runs a call, alone. Returns what it writes; none if there never was a procedure of that number.
+    ///
+    /// # Errors
+    /// [`Error::ProcedureUnknown`], [`Error::ProcedureChanged`], [`Error::ProcedureDiverged`], and what can fail
+    /// besides.
+    pub fn call(&mut self, number: u32, digest: u32, params: &[u8]) -> Result<Option<WriteSet>> {
+        let Some(procedure) = self.handle.inner.procedures.of_log(number)? else { return Ok(None) };
+        let mut txn = Transaction::alone(self.handle.clone());
+        let again = match &procedure.body {
+            Body::Replay(make) => {
+                let replayer = self.replayers.entry(number).or_insert_with(|| make());
+                replayer(&Database(self.handle.clone()), txn, params).map(|txn| (txn, 0))
+            }
+            Body::Run(code) => run(&**code, &mut txn, params).map(|(_, digest)| (txn, digest)),
+        };
+        let diverged = |detail| Error::ProcedureDiverged { name: procedure.name.clone(), detail };
+        match again {
+            Ok((mut txn, now)) if now == digest => Ok(Some(std::mem::take(&mut txn.writes))),
+            Ok(_) => Err(diverged("it wrote something else".into())),
+            Err(error) if error.reaction() == Reaction::FixInput => Err(diverged(error.to_string().into())),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -344,7 +361,8 @@ impl Transaction {
     /// Has the log keep this transaction as a call of a procedure, if it is of the kind that keeps calls: what
     /// [`Procedure::replayed`] does with these parameters must be what this transaction has done since it began. It
     /// is logged by value nevertheless if it has made or dropped trees, or is larger than memory. `run_time` is what it
-    /// has taken of a processor, about, for a log that keeps what is cheaper.
+    /// has taken of a processor, about, for a log that keeps what is cheaper. So is one that has been told to
+    /// ([`Transaction::log_by_value`]).
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`]; [`Error::BadOption`] if the transaction is not SERIALIZABLE.
@@ -355,6 +373,12 @@ impl Transaction {
         let procedure = self.inner().procedures.get(procedure)?.number;
         self.command = Some(Command { procedure, digest: 0, params: params.into(), run_time });
         Ok(())
+    }
+
+    /// Has the log keep what this transaction writes, whatever else could stand for it: it depends on what another run
+    /// would not find.
+    pub fn log_by_value(&mut self) {
+        self.by_value = true;
     }
 }
 

@@ -188,6 +188,8 @@ pub struct Transaction {
     pub(super) savepoint_count: u64,
     /// What may stand for it in the log of commits.
     pub(super) command: Option<Command>,
+    /// Whether nothing else may.
+    pub(super) by_value: bool,
     /// Whether nobody else is there, so that nothing is to be locked.
     alone: bool,
 }
@@ -224,6 +226,7 @@ impl Transaction {
             doomed: false,
             savepoint_count: 0,
             command: None,
+            by_value: false,
             alone: false,
         }
     }
@@ -762,6 +765,12 @@ impl Transaction {
     /// it read is durable.
     pub fn commit(self) -> Result<Csn> {
         self.finish()?.wait()
+    }
+
+    /// Takes its place in the order of commits, and releases its locks. It is durable when the ticket has been waited
+    /// for, or a later commit is; until then nobody hurries.
+    pub fn order(self) -> Result<Ticket> {
+        self.finish()
     }
 
     /// Commits and returns at once; the ticket tells when the commit is durable, which it soon is, waited for or not.

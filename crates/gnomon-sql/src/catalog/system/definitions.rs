@@ -1,7 +1,10 @@
 //! Objects as the statements that would make them: pg_get_indexdef and its like.
 
 use super::names::quote;
-use crate::catalog::model::{Check, Index, Table, View};
+use crate::{
+    catalog::model::{Check, Index, Procedure, Table, View},
+    types::format_type,
+};
 
 /// The columns of an index, with their options where they are not the usual ones.
 fn index_columns(table: &Table, index: &Index) -> String {
@@ -68,4 +71,37 @@ pub(super) fn check(check: &Check, pretty: bool) -> String {
 /// The query of a view.
 pub(super) fn view(view: &View) -> String {
     format!(" {};", view.query.trim_end_matches(';'))
+}
+
+/// The parameters of a procedure, as they stand in its definition.
+pub(super) fn parameters(procedure: &Procedure, with_defaults: bool) -> String {
+    let shown = procedure.parameters.iter().map(|parameter| {
+        let mode = match (parameter.is_input, parameter.is_output) {
+            (true, true) => "INOUT",
+            (_, true) => "OUT",
+            _ => "IN",
+        };
+        let name = parameter.name.as_ref().map_or_else(String::new, |name| format!(" {}", quote(name)));
+        let default = match &parameter.default {
+            Some(default) if with_defaults => format!(" DEFAULT {default}"),
+            _ => String::new(),
+        };
+        format!("{mode}{name} {}{default}", format_type(parameter.ty.ty, None))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// CREATE PROCEDURE.
+pub(super) fn procedure(procedure: &Procedure) -> String {
+    let tag = (0..)
+        .map(|number| if number == 0 { "procedure".into() } else { format!("procedure{number}") })
+        .find(|tag| !procedure.body.contains(&format!("${tag}$")))
+        .unwrap_or_default();
+    format!(
+        "CREATE OR REPLACE PROCEDURE {}.{}({})\n LANGUAGE sql\nAS ${tag}${}${tag}$\n",
+        quote(&procedure.schema),
+        quote(&procedure.name),
+        parameters(procedure, true),
+        procedure.body
+    )
 }

@@ -97,6 +97,11 @@ impl System<'_> {
                 other => text(format!("unknown (OID={other})")),
             },
             ("pg_table_is_visible", [Datum::Oid(oid)]) => or_null(self.is_visible(*oid).map(Datum::Bool)),
+            ("pg_function_is_visible", [Datum::Oid(oid)])
+                if let Some(found) = self.catalog().procedure_by_oid(*oid) =>
+            {
+                Datum::Bool(self.existing_path().contains(&found.schema.as_str()))
+            }
             (
                 "pg_type_is_visible"
                 | "pg_function_is_visible"
@@ -142,13 +147,20 @@ impl System<'_> {
                 "pg_get_triggerdef"
                 | "pg_get_partkeydef"
                 | "pg_get_statisticsobjdef_columns"
-                | "pg_get_functiondef"
                 | "pg_tablespace_location",
                 [Datum::Oid(oid), ..],
             ) => match (function, *oid) {
                 ("pg_tablespace_location", _) => text(""),
                 _ => Datum::Null,
             },
+            ("pg_get_functiondef", [Datum::Oid(oid)]) => or_null(
+                self.catalog().procedure_by_oid(*oid).map(|found| text(definitions::procedure(found))),
+            ),
+            ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)])
+                if let Some(found) = self.catalog().procedure_by_oid(*oid) =>
+            {
+                text(definitions::parameters(found, function == "pg_get_function_arguments"))
+            }
             ("pg_get_function_result", [Datum::Oid(oid)]) => {
                 or_null(reference::function_by_oid(*oid).map(|function| {
                     let set = if function.returns_set { "SETOF " } else { "" };

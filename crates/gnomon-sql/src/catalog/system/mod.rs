@@ -310,7 +310,10 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_indexes" => cx.index_list(&mut rows),
             "pg_sequences" => cx.sequence_list(&mut rows)?,
             "pg_stat_user_tables" => cx.table_statistics(&mut rows),
-            "pg_proc" => objects::functions(&mut rows),
+            "pg_proc" => {
+                objects::functions(&mut rows);
+                cx.procedures(&mut rows);
+            }
             "pg_database" => cx.databases(&mut rows),
             "pg_authid" | "pg_roles" | "pg_user" | "pg_group" => cx.roles(relation.name, &mut rows),
             "pg_tablespace" => objects::tablespaces(&mut rows),

@@ -2,7 +2,7 @@
 
 use super::{
     DATABASE, DEFAULT_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System,
-    builder::{Rows, letter, oid, oids, option, small, string, yes},
+    builder::{Rows, letter, oid, oids, option, small, string, strings, yes},
     functions::UTF8,
     reference,
 };
@@ -13,6 +13,11 @@ use crate::{
 
 /// `pg_language.oid` of internal.
 const INTERNAL: u32 = 12;
+/// `pg_language.oid` of SQL.
+const SQL_LANGUAGE: u32 = 14;
+/// `pg_type.oid` of void and record.
+const VOID_TYPE: u32 = 2278;
+const RECORD_TYPE: u32 = 2249;
 
 /// `pg_proc`.
 pub(super) fn functions(rows: &mut Rows) {
@@ -51,6 +56,60 @@ pub(super) fn tablespaces(rows: &mut Rows) {
 }
 
 impl System<'_> {
+    /// The part of `pg_proc` that users have made.
+    pub(super) fn procedures(&self, rows: &mut Rows) {
+        for procedure in self.catalog().procedures() {
+            let types = || procedure.parameters.iter().map(|parameter| parameter.ty.ty.oid());
+            let modes = procedure.parameters.iter().map(|parameter| {
+                match (parameter.is_input, parameter.is_output) {
+                    (true, true) => b'b',
+                    (_, true) => b'o',
+                    _ => b'i',
+                }
+            });
+            let has_outputs = procedure.outputs().next().is_some();
+            let names =
+                procedure.parameters.iter().map(|parameter| parameter.name.clone().unwrap_or_default());
+            let has_names = procedure.parameters.iter().any(|parameter| parameter.name.is_some());
+            let defaults = procedure.parameters.iter().filter(|parameter| parameter.default.is_some());
+            rows.add([
+                ("oid", oid(procedure.oid)),
+                ("proname", string(procedure.name.as_str())),
+                (
+                    "pronamespace",
+                    oid(self.catalog().schema(&procedure.schema).map_or(0, |schema| schema.oid)),
+                ),
+                ("proowner", oid(OWNER)),
+                ("prolang", oid(SQL_LANGUAGE)),
+                ("procost", Datum::Float4(100.0)),
+                ("prorows", Datum::Float4(0.0)),
+                ("provariadic", oid(0)),
+                ("prosupport", oid(0)),
+                ("prokind", letter(b'p')),
+                ("prosecdef", yes(false)),
+                ("proleakproof", yes(false)),
+                ("proisstrict", yes(false)),
+                ("proretset", yes(false)),
+                ("provolatile", letter(b'v')),
+                ("proparallel", letter(b'u')),
+                ("pronargs", small(procedure.parameters.len())),
+                ("pronargdefaults", small(defaults.count())),
+                ("prorettype", oid(if has_outputs { RECORD_TYPE } else { VOID_TYPE })),
+                ("proargtypes", oids(types())),
+                ("proallargtypes", if has_outputs { oids(types()) } else { Datum::Null }),
+                (
+                    "proargmodes",
+                    match has_outputs {
+                        true => Datum::Array(Scalar::Char, modes.map(letter).collect()),
+                        false => Datum::Null,
+                    },
+                ),
+                ("proargnames", if has_names { strings(names) } else { Datum::Null }),
+                ("prosrc", string(procedure.body.as_str())),
+            ]);
+        }
+    }
+
     pub(super) fn databases(&self, rows: &mut Rows) {
         let setting = |name: &str| {
             let setting = self.state.settings().into_iter().find(|setting| setting.name == name);

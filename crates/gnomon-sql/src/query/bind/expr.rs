@@ -63,6 +63,9 @@ impl Binder<'_> {
                 if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers.slots)? {
                     return Ok(whole_row(columns));
                 }
+                if let Some(parameter) = self.named_parameter(None, &name) {
+                    return Ok(parameter);
+                }
                 if is_system_column(&name) && !place.scope.relations.is_empty() {
                     return Err(unsupported_column(&name));
                 }
@@ -254,7 +257,11 @@ impl Binder<'_> {
         };
         match place.scope.qualified(schema, relation, column, &mut self.numbers.slots)? {
             Some(column) => Ok(column.expr),
-            None => Err(place.scope.missing_relation(relation)),
+            None => {
+                let parameter =
+                    if schema.is_none() { self.named_parameter(Some(relation), column) } else { None };
+                parameter.ok_or_else(|| place.scope.missing_relation(relation))
+            }
         }
     }
 

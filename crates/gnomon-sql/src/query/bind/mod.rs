@@ -23,6 +23,7 @@ use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 use self::located::{at_expr, at_name};
 use super::{
     CatalogView, Expr, ResultColumn,
+    expr::ExprKind,
     plan::{AggregateCall, Plan, WindowCall},
 };
 use crate::{
@@ -49,6 +50,8 @@ pub struct Binder<'a> {
     catalog: &'a dyn CatalogView,
     types: &'a Context<'a>,
     params: Vec<Type>,
+    /// What the parameters are called, within a procedure.
+    names: Option<&'a ParameterNames>,
     numbers: Numbers,
     depth: usize,
     expressions: usize,
@@ -58,6 +61,15 @@ pub struct Binder<'a> {
     changing_references: usize,
     /// Whether the select list being bound is an arm of a set operation, which gives its literals their types.
     keep_unknown: bool,
+}
+
+/// The names of a procedure and its parameters.
+#[derive(Clone, Debug)]
+pub struct ParameterNames {
+    /// The procedure's name.
+    pub procedure: String,
+    /// The names of its parameters, of those that have one.
+    pub parameters: Vec<Option<String>>,
 }
 
 /// What is numbered through a statement.
@@ -125,6 +137,7 @@ pub(super) enum Clause {
     Update,
     Filter,
     Window,
+    Call,
 }
 
 impl Clause {
@@ -147,6 +160,7 @@ impl Clause {
             Clause::Update => "UPDATE",
             Clause::Filter => "FILTER",
             Clause::Window => "window definitions",
+            Clause::Call => "CALL arguments",
         }
     }
 }
@@ -164,6 +178,7 @@ impl<'a> Binder<'a> {
             catalog,
             types,
             params: params.to_vec(),
+            names: None,
             numbers: Numbers::default(),
             depth: 0,
             expressions: 0,
@@ -171,6 +186,18 @@ impl<'a> Binder<'a> {
             changing_references: 0,
             keep_unknown: false,
         }
+    }
+
+    /// Has the parameters have names, which columns of the same name hide.
+    pub fn with_names(self, names: Option<&'a ParameterNames>) -> Binder<'a> {
+        Binder { names, ..self }
+    }
+
+    /// The parameter of a name, which may be qualified by that of the procedure.
+    pub(super) fn named_parameter(&self, procedure: Option<&str>, name: &str) -> Option<Expr> {
+        let names = self.names.filter(|names| procedure.is_none_or(|of| *of == *names.procedure))?;
+        let position = names.parameters.iter().position(|known| known.as_deref() == Some(name))?;
+        Some(Expr::new(ExprKind::Param(position), *self.params.get(position)?))
     }
 
     /// The types of all parameters, once everything is bound; 42P18 if one is not determined.
@@ -219,6 +246,19 @@ impl<'a> Binder<'a> {
         let clause = if scope.relations.is_empty() { Clause::Default } else { Clause::Update };
         let bound = self.bind(expr, Place::new(scope, clause))?;
         self.assigned(bound, column, target).map_err(|error| at_expr(error, expr))
+    }
+
+    /// Binds an argument of CALL, as a value of a parameter's type; none if its type is another one.
+    pub fn argument(&mut self, expr: &ast::Expr, target: ColumnType) -> Result<Option<Expr>> {
+        let scope = Scope::empty();
+        let bound = self.bind(expr, Place::new(&scope, Clause::Call))?;
+        self.coerce(bound, target, CastContext::Implicit)
+    }
+
+    /// The type of an argument of CALL.
+    pub fn type_of(&mut self, expr: &ast::Expr) -> Result<Type> {
+        let scope = Scope::empty();
+        Ok(self.bind(expr, Place::new(&scope, Clause::Call))?.ty.ty)
     }
 
     /// Casts a bound expression to a column that it is assigned to.

@@ -15,7 +15,7 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         Relation,
-        model::{Oid, Sequence, Table, View},
+        model::{Oid, Procedure, Sequence, Table, View},
     },
     functions::quote_ident,
 };
@@ -209,6 +209,12 @@ impl Session {
                     format!("cannot drop schema {} because other objects depend on it", schema.name),
                 )
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            let of_schema = |procedure: &&Arc<Procedure>| procedure.schema == schema.name;
+            let procedures: Vec<Oid> =
+                catalog.procedures().filter(of_schema).map(|procedure| procedure.oid).collect();
+            for oid in procedures {
+                self.change(|catalog| catalog.remove_procedure(oid))?;
             }
             for relation in relations {
                 // What went with a relation before it is gone already; indexes and owned sequences go with theirs.

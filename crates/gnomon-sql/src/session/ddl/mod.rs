@@ -12,6 +12,7 @@ mod column;
 mod create;
 mod drop;
 mod index;
+mod procedure;
 mod sequence;
 mod storage;
 mod view;
@@ -251,6 +252,10 @@ impl Session {
             }
             Command::Drop { kind, names, if_exists, cascade } => {
                 with_stack(|| self.drop_objects(kind, names, *if_exists, *cascade, notices))
+            }
+            Command::CreateProcedure(create) => with_stack(|| self.create_procedure(create)),
+            Command::DropProcedures { procedures, if_exists } => {
+                with_stack(|| self.drop_procedures(procedures, *if_exists, notices))
             }
             Command::Comment { kind, name, text } => with_stack(|| self.comment(kind, name, text.as_deref())),
             _ => Ok(None),

@@ -139,6 +139,10 @@ impl TableWriter {
         context: &Context<'_>,
         row: &[Datum],
     ) -> Result<Vec<u8>> {
+        if self.numbers.is_some() {
+            // Another run would draw other numbers.
+            txn.log_by_value();
+        }
         let key = self.new_key(row);
         self.insert_at(txn, context, &key, row)?;
         Ok(key)

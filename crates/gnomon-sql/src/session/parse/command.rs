@@ -51,6 +51,10 @@ pub(crate) enum Command {
     Rename { kind: &'static str, name: ObjectName, if_exists: bool, to: String },
     /// DROP of tables, indexes, sequences, views or schemas.
     Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool },
+    /// CREATE PROCEDURE.
+    CreateProcedure(Box<CreateProcedure>),
+    /// DROP PROCEDURE; of each its name and, if they are given, the types of its parameters.
+    DropProcedures { procedures: Vec<(ObjectName, Option<Vec<ast::DataType>>)>, if_exists: bool },
     /// COMMENT ON.
     Comment { kind: String, name: ObjectName, text: Option<String> },
     /// VACUUM: nothing to do, as pages are reclaimed all the time.
@@ -73,6 +77,36 @@ pub(crate) enum Command {
     Explain { analyze: bool, body: Box<Parsed> },
     /// A statement that PostgreSQL has and this does not.
     Unsupported(String),
+}
+
+/// CREATE PROCEDURE.
+#[derive(Clone, Debug)]
+pub(crate) struct CreateProcedure {
+    /// Its name.
+    pub name: ObjectName,
+    /// OR REPLACE.
+    pub or_replace: bool,
+    /// Its parameters.
+    pub parameters: Vec<NewParameter>,
+    /// LANGUAGE, folded.
+    pub language: Option<String>,
+    /// The text of its statements.
+    pub body: String,
+}
+
+/// A parameter of a new procedure.
+#[derive(Clone, Debug)]
+pub(crate) struct NewParameter {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its type.
+    pub ty: ast::DataType,
+    /// IN, INOUT.
+    pub is_input: bool,
+    /// OUT, INOUT.
+    pub is_output: bool,
+    /// DEFAULT.
+    pub default: Option<Expr>,
 }
 
 /// OVERRIDING of INSERT.

@@ -6,6 +6,7 @@
 
 mod command;
 mod depth;
+mod procedure;
 mod reader;
 mod stored;
 #[cfg(test)]
@@ -33,7 +34,8 @@ use self::{
 use crate::{Result, SqlError, SqlState};
 
 pub(crate) use command::{
-    Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, Overriding, SequenceOption,
+    Command, Copy, CopyRelation, CopyValue, CreateProcedure, Discard, FetchCount, Mode, NewParameter,
+    Overriding, SequenceOption,
 };
 pub(crate) use depth::{on_deepest_stack, on_fit_stack};
 pub(crate) use stored::{expression_text, parse_expression, parse_query, query_text};
@@ -63,7 +65,7 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
     let mut statements = Vec::new();
     let mut tokens = tokens_of(sql)?.into_iter().filter(|token| token.token != Token::EOF).peekable();
     while tokens.peek().is_some() {
-        let statement: Vec<_> = tokens.by_ref().take_while(|token| token.token != Token::SemiColon).collect();
+        let statement = procedure::take_statement(&mut tokens);
         if !statement.is_empty() {
             statements.push(parse_statement(sql, statement)?);
         }

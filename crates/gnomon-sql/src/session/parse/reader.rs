@@ -136,6 +136,8 @@ impl<'d> Reader<'_, 'd, '_> {
                     None => Ok(self.unsupported(&format!("this form of ALTER {}", kind.to_uppercase()))),
                 }
             }
+            ("create", "procedure" | "or") if self.creates_procedure() => self.create_procedure(),
+            ("drop", "procedure") => self.drop_procedures(),
             ("drop", kind @ ("table" | "index" | "sequence" | "view" | "schema")) => {
                 let kind = ["table", "index", "sequence", "view", "schema"]
                     .into_iter()
@@ -698,24 +700,24 @@ impl<'d> Reader<'_, 'd, '_> {
         Command::Unsupported(what.to_owned())
     }
 
-    fn unexpected(&self) -> SqlError {
+    pub(super) fn unexpected(&self) -> SqlError {
         unexpected(self.parser, self.sql)
     }
-    fn lift<T>(&mut self, f: impl FnOnce(&mut Parser<'d>) -> Result<T, ParserError>) -> Result<T> {
+    pub(super) fn lift<T>(&mut self, f: impl FnOnce(&mut Parser<'d>) -> Result<T, ParserError>) -> Result<T> {
         f(self.parser).map_err(|error| parser_error(error, self.sql))
     }
-    fn skip(&mut self) {
+    pub(super) fn skip(&mut self) {
         self.parser.next_token();
     }
-    fn skip_n(&mut self, n: usize) {
+    pub(super) fn skip_n(&mut self, n: usize) {
         for _ in 0..n {
             self.skip();
         }
     }
-    fn take(&mut self, token: &Token) -> bool {
+    pub(super) fn take(&mut self, token: &Token) -> bool {
         self.parser.consume_token(token)
     }
-    fn expect(&mut self, token: &Token) -> Result<()> {
+    pub(super) fn expect(&mut self, token: &Token) -> Result<()> {
         if self.take(token) { Ok(()) } else { Err(self.unexpected()) }
     }
     /// The next words, in lower case; what is none is empty.
@@ -724,21 +726,21 @@ impl<'d> Reader<'_, 'd, '_> {
         let ahead = (0..unsupported::WORDS_MAX).take_while(|n| !is_end(n));
         ahead.map(|n| self.peek_nth_word(n).unwrap_or_default()).collect()
     }
-    fn peek_word(&self) -> Option<String> {
+    pub(super) fn peek_word(&self) -> Option<String> {
         self.peek_nth_word(0)
     }
     /// The unquoted word after `n` others, in lower case.
-    fn peek_nth_word(&self, n: usize) -> Option<String> {
+    pub(super) fn peek_nth_word(&self, n: usize) -> Option<String> {
         match &self.parser.peek_nth_token_ref(n).token {
             Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
             _ => None,
         }
     }
-    fn word(&mut self, word: &str) -> bool {
+    pub(super) fn word(&mut self, word: &str) -> bool {
         self.words(&[word])
     }
     /// Takes these words if they come next.
-    fn words(&mut self, words: &[&str]) -> bool {
+    pub(super) fn words(&mut self, words: &[&str]) -> bool {
         let matched = words.iter().enumerate().try_for_each(|(n, expected)| {
             match &self.parser.peek_nth_token_ref(n).token {
                 Token::Word(word)
@@ -755,7 +757,7 @@ impl<'d> Reader<'_, 'd, '_> {
         self.skip_n(words.len());
         true
     }
-    fn name(&mut self) -> Result<String> {
+    pub(super) fn name(&mut self) -> Result<String> {
         match self.parser.peek_token_ref().token {
             Token::Word(_) => Ok(fold(&self.lift(Parser::parse_identifier)?)),
             _ => Err(self.unexpected()),
@@ -764,16 +766,21 @@ impl<'d> Reader<'_, 'd, '_> {
     fn name_or_all(&mut self) -> Result<Option<String>> {
         if self.word("all") { Ok(None) } else { self.name().map(Some) }
     }
-    fn object_name(&mut self) -> Result<ObjectName> {
+    pub(super) fn object_name(&mut self) -> Result<ObjectName> {
         self.lift(|parser| parser.parse_object_name(false))
     }
     fn object_names(&mut self) -> Result<Vec<ObjectName>> {
         self.lift(|parser| parser.parse_comma_separated(|parser| parser.parse_object_name(false)))
     }
-    fn string(&mut self) -> Result<String> {
+    pub(super) fn string(&mut self) -> Result<String> {
         match &self.parser.peek_token_ref().token {
             Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
                 let text = text.clone();
+                self.skip();
+                Ok(text)
+            }
+            Token::DollarQuotedString(quoted) => {
+                let text = quoted.value.clone();
                 self.skip();
                 Ok(text)
             }

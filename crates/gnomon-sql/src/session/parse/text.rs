@@ -15,7 +15,7 @@ pub(super) fn too_complex() -> SqlError {
 }
 
 /// The offset in bytes of a place in the text.
-fn byte_offset(sql: &str, place: Location) -> usize {
+pub(super) fn byte_offset(sql: &str, place: Location) -> usize {
     let line_start = match place.line.checked_sub(2) {
         None => 0,
         Some(lines) => sql

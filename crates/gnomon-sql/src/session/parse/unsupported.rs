@@ -4,8 +4,8 @@
 pub(super) const WORDS_MAX: usize = 64;
 
 /// Statements by their first word.
-const VERBS: [&str; 16] = [
-    "call", "cluster", "do", "grant", "import", "listen", "load", "merge", "notify", "reassign", "refresh",
+const VERBS: [&str; 15] = [
+    "cluster", "do", "grant", "import", "listen", "load", "merge", "notify", "reassign", "refresh",
     "reindex", "revoke", "security", "unlisten", "release",
 ];
 

@@ -75,6 +75,14 @@ pub(crate) enum Progress {
     Queried,
 }
 
+/// What results of statements can depend on, beside the search path. The log keeps their places: more can follow.
+const OF_RESULTS: [usize; 4] = [
+    Id::TimeZone as usize,
+    Id::DateStyle as usize,
+    Id::bytea_output as usize,
+    Id::extra_float_digits as usize,
+];
+
 /// The name of a setting of the client's own in lower case; an error if it cannot be one.
 fn custom_name(name: &str) -> Result<Arc<str>> {
     if !name.contains('.') {
@@ -205,6 +213,23 @@ impl Settings {
                 }
             },
         )
+    }
+
+    /// The settings that results of statements can depend on, by number, of those that differ from their defaults.
+    pub(crate) fn of_results(&self) -> impl Iterator<Item = (u8, &str)> {
+        (0..)
+            .zip(OF_RESULTS)
+            .map(|(number, id)| (number, id, &*self.current.texts[id]))
+            .filter_map(|(number, id, text)| (*text != *DEFINITIONS[id].default).then_some((number, text)))
+    }
+
+    /// Sets one of those, by its number.
+    ///
+    /// # Errors
+    /// 22023 if there is none, or it does not take the value.
+    pub(crate) fn set_of_result(&mut self, number: u8, text: &str) -> Result<()> {
+        let id = OF_RESULTS.get(usize::from(number)).ok_or_else(|| unknown("of this number"))?;
+        self.assign(DEFINITIONS[*id].name, &[text.to_owned()], Scope::Session, Progress::None)
     }
 
     /// The settings that clients are told of when they connect.

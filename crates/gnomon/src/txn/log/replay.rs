@@ -16,7 +16,7 @@ use super::{
         commit::{create, in_parts, pages_changed},
         database::{Handle, Inner},
         prepared::{PART_BYTES, pages_of_entry},
-        procedure,
+        procedure::Rerun,
         writes::WriteSet,
     },
     damaged,
@@ -46,7 +46,8 @@ pub(super) fn replay(
     open: impl FnOnce(&mut dyn FnMut(Record<'_>) -> Result<()>) -> Result<Log>,
 ) -> Result<Log> {
     let inner = &handle.inner;
-    let mut replay = Replay { handle, inner, store, last: root, gathered: WriteSet::default() };
+    let rerun = Rerun::new(handle);
+    let mut replay = Replay { inner, store, rerun, last: root, gathered: WriteSet::default() };
     let log = open(&mut |record| replay.record(&record))?;
     replay.patch(&Found::Writes)?;
     inner.timeline.begin_at(store.last_csn());
@@ -54,9 +55,9 @@ pub(super) fn replay(
 }
 
 struct Replay<'a> {
-    handle: &'a Arc<Handle>,
     inner: &'a Arc<Inner>,
     store: &'a Arc<ShadowStore>,
+    rerun: Rerun<'a>,
     /// The commit of the last record.
     last: Csn,
     gathered: WriteSet,
@@ -77,9 +78,8 @@ impl Replay<'_> {
         let found = record::decode(record.payload, &bind, &mut self.gathered)?.map_err(broken)?;
         if let Found::Call { procedure, digest, params } = found {
             self.patch(&Found::Writes)?;
-            let procedure =
-                self.inner.procedures.of_log(procedure)?.ok_or_else(|| broken("it is of no procedure"))?;
-            self.gathered = procedure::run_again(self.handle, procedure, digest, params)?;
+            let writes = self.rerun.call(procedure, digest, params)?;
+            self.gathered = writes.ok_or_else(|| broken("it is of a procedure that there never was"))?;
             self.last = csn;
             return self.patch(&Found::Writes);
         }

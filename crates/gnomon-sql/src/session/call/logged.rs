@@ -1,0 +1,225 @@
+//! Calls in the log of commits: what is kept of one, and how it runs once more when the log is replayed.
+//!
+//! What a call does follows from the database, the catalog among it, its arguments, the time of its transaction, and
+//! some settings. All of that but the database is kept. Whatever else a statement asks for (random numbers, sequences,
+//! the clock, row numbers of tables without a primary key, what other sessions do) has the transaction logged by value:
+//! `environment.rs` and `dml/write.rs` tell the engine.
+//!
+//! The catalog of a replay is the one in the trees, as of the commit before. So a call is kept only if the catalog that
+//! it began with is still the committed one when it takes its place in the order of commits (`Session::commit`).
+
+use std::{sync::Arc, time::Duration};
+
+use gnomon::{Database, Records, Transaction};
+
+use super::types_of;
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{
+        model::{Oid, Procedure},
+        store,
+    },
+    session::{
+        Session, SessionOptions,
+        database::Shared,
+        settings::{Progress, Scope},
+        transaction::State,
+    },
+    types::{Datum, Row, rows},
+};
+
+/// Its name in the log.
+const NAME: &str = "sql";
+/// What a call does can change with each release, and with each change of these texts.
+const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " 1");
+
+/// In place of the number of a setting: the schemas of the search path that exist.
+const SEARCH_PATH: u8 = u8::MAX;
+/// The search path that is not kept.
+const PUBLIC: [&str; 1] = ["public"];
+
+/// Where a transaction stands that may be a call and nothing else.
+#[derive(Default)]
+pub(in crate::session) enum CallState {
+    /// It is something else.
+    #[default]
+    No,
+    /// Its first statement is a CALL.
+    Running {
+        /// A checksum over the tags of the statements so far.
+        digest: u32,
+        /// The version of the catalog that it began with.
+        catalog: u64,
+    },
+    /// The call is done.
+    Done(Box<Logged>),
+}
+
+/// What the log keeps of a call.
+pub(in crate::session) struct Logged {
+    params: Vec<u8>,
+    catalog: u64,
+    run_time: Duration,
+}
+
+impl CallState {
+    /// Takes account of what a statement of the call has done.
+    pub(super) fn count(&mut self, tag: &str) {
+        if let CallState::Running { digest, .. } = self {
+            *digest =
+                tag.bytes().fold(*digest, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        }
+    }
+
+    /// The call, if the transaction is one.
+    pub(in crate::session) fn done(self) -> Option<Box<Logged>> {
+        match self {
+            CallState::Done(logged) => Some(logged),
+            CallState::No | CallState::Running { .. } => None,
+        }
+    }
+}
+
+impl Logged {
+    /// Has the engine keep the call, if the catalog is still what it was.
+    pub(in crate::session) fn keep(&self, engine: &mut Transaction, catalog: u64) {
+        if self.catalog == catalog {
+            // A database that was opened without `procedures` keeps what was written.
+            let _ = engine.log_as_call(NAME, &self.params, self.run_time);
+        }
+    }
+}
+
+impl Session {
+    /// Runs the procedure of a CALL that stands in no other, and notes what the log needs of it.
+    pub(super) fn run_logged(&mut self, procedure: &Arc<Procedure>, values: Vec<Datum>) -> Result<Row> {
+        let clock = self.shared.clock.clone();
+        let measures = self.shared.records == Some(Records::Cheaper);
+        let began = measures.then(|| clock.thread_time());
+        let row = self.run_procedure(procedure, &values)?;
+        if let CallState::Running { digest, catalog } = self.current.call {
+            let run_time = began.map_or(Duration::ZERO, |began| clock.thread_time().saturating_sub(began));
+            let params = self.params_of(procedure, &values, digest)?;
+            self.current.call = CallState::Done(Box::new(Logged { params, catalog, run_time }));
+        }
+        Ok(row)
+    }
+
+    /// The identifier (4 bytes), the time of the transaction and of the statement (8 bytes each), how many settings
+    /// follow (1 byte); of each its number (1 byte) and its text behind its length (2 bytes); the checksum of what the
+    /// statements did (4 bytes); the arguments as a row. Numbers are little-endian.
+    fn params_of(&self, procedure: &Procedure, values: &[Datum], digest: u32) -> Result<Vec<u8>> {
+        let mut params = procedure.oid.to_le_bytes().to_vec();
+        params.extend_from_slice(&self.current.time.to_le_bytes());
+        params.extend_from_slice(&self.statement_time.to_le_bytes());
+        let mut settings: Vec<(u8, String)> =
+            self.settings.of_results().map(|(number, value)| (number, value.to_owned())).collect();
+        let catalog = self.catalog();
+        let path: Vec<&str> = self
+            .settings
+            .search_path()
+            .iter()
+            .map(String::as_str)
+            .filter(|schema| catalog.schema(schema).is_some() || schema.starts_with("pg_"))
+            .collect();
+        if path != PUBLIC {
+            settings.push((SEARCH_PATH, path.join("\0")));
+        }
+        params.push(settings.len() as u8);
+        for (number, text) in settings {
+            params.push(number);
+            let bytes = u16::try_from(text.len()).map_err(|_| SqlError::unsupported("so long a setting"))?;
+            params.extend_from_slice(&bytes.to_le_bytes());
+            params.extend_from_slice(text.as_bytes());
+        }
+        params.extend_from_slice(&digest.to_le_bytes());
+        params.extend(rows::encode(values, &types_of(procedure))?);
+        Ok(params)
+    }
+}
+
+/// What an engine must be opened with ([`Options::procedures`](gnomon::Options::procedures)) for calls of SQL's
+/// procedures to be logged as calls, and for a log that has some to be replayed.
+pub fn procedures() -> Vec<gnomon::Procedure> {
+    let replayer = || -> gnomon::Replayer {
+        let mut replay = Replay::default();
+        Box::new(move |database, txn, params| {
+            replay.call(database, txn, params).map_err(|error| gnomon::Error::procedure(error.to_string()))
+        })
+    };
+    vec![gnomon::Procedure::replayed(NAME, CODE, replayer)]
+}
+
+/// Runs logged calls.
+#[derive(Default)]
+struct Replay {
+    /// A session with the catalog that it was made with, and that catalog's next identifier, which every change of the
+    /// catalog changes.
+    session: Option<(Oid, Session)>,
+}
+
+fn malformed() -> SqlError {
+    SqlError::new(SqlState::DATA_CORRUPTED, "what the log keeps of a call is malformed")
+}
+
+/// Reads fields of fixed size.
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk::<N>().ok_or_else(malformed)?;
+    *bytes = rest;
+    Ok(*taken)
+}
+
+impl Replay {
+    fn session(&mut self, database: &Database, txn: &mut Transaction) -> Result<&mut Session> {
+        let next_oid = store::next_oid(txn)?;
+        if self.session.as_ref().is_none_or(|(known, _)| *known != next_oid) {
+            let shared = Shared::new(
+                database.clone(),
+                store::load(txn)?,
+                next_oid,
+                Arc::new(gnomon::env::SystemClock::new()),
+            );
+            self.session = Some((next_oid, Session::new(Arc::new(shared), SessionOptions::default())?));
+        }
+        self.session.as_mut().map(|(_, session)| session).ok_or_else(malformed)
+    }
+
+    fn call(&mut self, database: &Database, mut txn: Transaction, params: &[u8]) -> Result<Transaction> {
+        let session = self.session(database, &mut txn)?;
+        let mut rest = params;
+        let oid = u32::from_le_bytes(take(&mut rest)?);
+        let procedure = session.catalog().procedure_by_oid(oid).cloned().ok_or_else(malformed)?;
+        session.current.time = i64::from_le_bytes(take(&mut rest)?);
+        session.statement_time = i64::from_le_bytes(take(&mut rest)?);
+        session.settings.reset_all();
+        let mut path = PUBLIC.map(str::to_owned).to_vec();
+        let [count] = take(&mut rest)?;
+        for _ in 0..count {
+            let [number] = take(&mut rest)?;
+            let bytes = usize::from(u16::from_le_bytes(take(&mut rest)?));
+            let (text, behind) = rest.split_at_checked(bytes).ok_or_else(malformed)?;
+            rest = behind;
+            let text = std::str::from_utf8(text).map_err(|_| malformed())?;
+            match number {
+                SEARCH_PATH => path = text.split('\0').map(str::to_owned).collect(),
+                _ => session.settings.set_of_result(number, text)?,
+            }
+        }
+        session.settings.set("search_path", Some(&path), Scope::Session, Progress::None)?;
+        let digest = u32::from_le_bytes(take(&mut rest)?);
+        let values = rows::decode(rest, &types_of(&procedure))?;
+        session.current.state = State::Implicit;
+        session.current.isolation = "serializable";
+        session.current.engine = Some(txn);
+        session.current.call = CallState::Running { digest: 0, catalog: 0 };
+        let run = session.run_procedure(&procedure, &values);
+        let call = std::mem::take(&mut session.current.call);
+        let txn = std::mem::take(&mut session.current).engine;
+        run?;
+        match (call, txn) {
+            (CallState::Running { digest: now, .. }, Some(txn)) if now == digest => Ok(txn),
+            (_, None) => Err(malformed()),
+            _ => Err(SqlError::new(SqlState::DATA_CORRUPTED, "its statements did something else")),
+        }
+    }
+}

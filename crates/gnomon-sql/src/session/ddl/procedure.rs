@@ -1,0 +1,173 @@
+//! CREATE and DROP PROCEDURE. A procedure is its text: its statements find their tables when it is called.
+
+use sqlparser::ast::{DataType, ObjectName};
+
+use super::super::{
+    Session,
+    call::{Compiled, parse_body},
+    connection::{Tag, tag},
+    parse::{CreateProcedure, NewParameter, expression_text},
+    view::Name,
+};
+use super::{notice, shorten};
+use crate::{
+    Notice, Result, SqlError, SqlState,
+    catalog::model::{Parameter, Procedure},
+    query::{Binder, Scope},
+    types::{Type, column_type, format_type, rows},
+};
+use std::sync::Arc;
+
+/// The most parameters that a procedure may have.
+const PARAMETERS_MAX: usize = 100;
+
+fn invalid(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
+}
+
+impl Session {
+    pub(super) fn create_procedure(&mut self, create: &CreateProcedure) -> Result<Tag> {
+        match create.language.as_deref() {
+            None | Some("sql") => {}
+            Some(other) => {
+                return Err(SqlError::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("language \"{other}\" does not exist"),
+                )
+                .hint("Procedures are written in SQL."));
+            }
+        }
+        self.begin_ddl("CREATE PROCEDURE")?;
+        let name = self.name(&create.name)?;
+        let view = self.view();
+        let schema = view.schema_for(&name)?;
+        let parameters = self.parameters(&create.parameters)?;
+        let old = view.catalog.procedure(&schema, &name.name).cloned();
+        if let Some(old) = &old {
+            let types = |parameters: &[Parameter]| -> Vec<Type> {
+                parameters.iter().map(|parameter| parameter.ty.ty).collect()
+            };
+            if types(&old.parameters) != types(&parameters) {
+                return Err(SqlError::unsupported("a second procedure of the same name")
+                    .hint(format!("Drop procedure {} first, or choose another name.", old.name)));
+            }
+            if !create.or_replace {
+                return Err(SqlError::new(
+                    SqlState::DUPLICATE_FUNCTION,
+                    format!("procedure \"{}\" already exists with same argument types", name.name),
+                ));
+            }
+            let modes = |parameter: &Parameter| (parameter.is_input, parameter.is_output);
+            if !old.parameters.iter().map(modes).eq(parameters.iter().map(modes)) {
+                return Err(invalid("cannot change whether a procedure has output parameters")
+                    .hint(format!("Use DROP PROCEDURE {} first.", old.name)));
+            }
+        }
+        let oid = match &old {
+            Some(old) => old.oid,
+            None => self.new_oid()?,
+        };
+        let name = shorten(&name.name, super::NAME_BYTES_MAX).to_owned();
+        let procedure = Arc::new(Procedure { oid, schema, name, parameters, body: create.body.clone() });
+        // Finds its errors now; what it uses may be gone when it is called.
+        let compiled = Compiled::new(&procedure, parse_body(&procedure)?);
+        self.check_body(&compiled)?;
+        let made = Arc::unwrap_or_clone(procedure);
+        self.change(|catalog| catalog.put_procedure(made))?;
+        tag("CREATE PROCEDURE")
+    }
+
+    fn parameters(&mut self, given: &[NewParameter]) -> Result<Vec<Parameter>> {
+        if given.len() > PARAMETERS_MAX {
+            return Err(SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("procedures cannot have more than {PARAMETERS_MAX} arguments"),
+            ));
+        }
+        let mut parameters: Vec<Parameter> = Vec::with_capacity(given.len());
+        for new in given {
+            // A modifier is of columns: PostgreSQL drops it here, too.
+            let ty = column_type(&new.ty)?.ty.into();
+            if !rows::can_store(column_type(&new.ty)?.ty) {
+                return Err(SqlError::unsupported(format!("a parameter of type {}", new.ty)));
+            }
+            if let Some(name) = &new.name
+                && parameters.iter().any(|known| known.name.as_ref() == Some(name))
+            {
+                return Err(invalid(format!("parameter name \"{name}\" used more than once")));
+            }
+            let default = match &new.default {
+                Some(_) if !new.is_input => {
+                    return Err(invalid("only input parameters can have default values"));
+                }
+                Some(default) => {
+                    self.with_types(|types, view| {
+                        let mut binder = Binder::new(view, types, &[]);
+                        binder.assign(default, &Scope::empty(), new.name.as_deref().unwrap_or("default"), ty)
+                    })?;
+                    Some(expression_text(default)?)
+                }
+                None if new.is_input && parameters.iter().any(|before| before.default.is_some()) => {
+                    return Err(invalid(
+                        "input parameters after one with a default value must also have defaults",
+                    ));
+                }
+                None => None,
+            };
+            let NewParameter { name, is_input, is_output, .. } = new.clone();
+            parameters.push(Parameter { name, ty, is_input, is_output, default });
+        }
+        Ok(parameters)
+    }
+
+    pub(super) fn drop_procedures(
+        &mut self,
+        procedures: &[(ObjectName, Option<Vec<DataType>>)],
+        if_exists: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Tag> {
+        self.begin_ddl("DROP PROCEDURE")?;
+        for (name, types) in procedures {
+            let name = self.name(name)?;
+            let found = self.view().procedure(&name);
+            let types: Option<Vec<Type>> = match types {
+                Some(types) => {
+                    Some(types.iter().map(|ty| column_type(ty).map(|ty| ty.ty)).collect::<Result<_>>()?)
+                }
+                None => None,
+            };
+            let fits = |procedure: &Procedure| {
+                let is = |of: &mut dyn Iterator<Item = Type>| {
+                    types.as_ref().is_none_or(|types| of.eq(types.iter().copied()))
+                };
+                is(&mut procedure.inputs().map(|parameter| parameter.ty.ty))
+                    || is(&mut procedure.parameters.iter().map(|parameter| parameter.ty.ty))
+            };
+            match found.filter(|procedure| fits(procedure)) {
+                Some(procedure) => self.change(|catalog| catalog.remove_procedure(procedure.oid))?,
+                None if if_exists => notices.push(notice(
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("procedure {} does not exist, skipping", signature(&name, types.as_deref())),
+                )),
+                None if types.is_none() => {
+                    return Err(SqlError::new(
+                        SqlState::UNDEFINED_FUNCTION,
+                        format!("could not find a procedure named \"{name}\""),
+                    ));
+                }
+                None => {
+                    return Err(SqlError::new(
+                        SqlState::UNDEFINED_FUNCTION,
+                        format!("procedure {} does not exist", signature(&name, types.as_deref())),
+                    ));
+                }
+            }
+        }
+        tag("DROP PROCEDURE")
+    }
+}
+
+fn signature(name: &Name, types: Option<&[Type]>) -> String {
+    let types: Vec<String> = types.unwrap_or_default().iter().map(|ty| format_type(*ty, None)).collect();
+    format!("{name}({})", types.join(", "))
+}
