@@ -85,6 +85,8 @@ pub enum Error {
         /// What it did.
         detail: Box<str>,
     },
+    /// Too many calls wait for an executor ([`Execution::Serial`](crate::Execution::Serial)).
+    Busy,
     /// The tree does not exist, or no longer.
     NoSuchTree(crate::TreeId),
     /// A write was asked of a read-only transaction.
@@ -194,6 +196,7 @@ impl Error {
             | Error::Serialization
             | Error::SnapshotTooOld
             | Error::LockTimeout
+            | Error::Busy
             | Error::GidBusy(_)
             | Error::TooManyPrepared { .. }
             | Error::Interrupted(_) => Reaction::Retry,
@@ -284,6 +287,7 @@ impl fmt::Display for Error {
                 f,
                 "a call of the procedure '{name}' cannot be replayed: it did something else than when it was logged ({detail}). Its code has changed without its text, or it depends on more than its parameters and the database: open the database with the program that wrote the log, or restore a backup"
             ),
+            Error::Busy => f.write_str("too many calls wait: call again when some have been answered"),
             Error::NoSuchTree(tree) => write!(f, "tree {tree} does not exist"),
             Error::ReadOnly => f.write_str("a read-only transaction cannot write"),
             Error::BadOption(detail) => f.write_str(detail),

@@ -9,7 +9,7 @@ use super::{
     procedure::Command,
     recovery::Records,
     transaction::Transaction,
-    tree::TreeState,
+    tree::{Listed, Placement, TreeState},
     versions::ChangedKey,
     writes::{Calls, TreeWrites, Write, WriteSet, absent},
 };
@@ -287,6 +287,7 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
             }
             (false, false) => {
                 let state = inner.tree(id)?;
+                let has_versions = !inner.is_serial || state.placement == Placement::Anywhere;
                 for (key, write) in writes.keys {
                     let value = match write {
                         Write::Put(value) => Some(value),
@@ -314,9 +315,14 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                         continue;
                     }
                     state.tree.update(pages, &key, &mut |old| {
-                        patched.bytes += state.versions.publish(&key, csn, old);
+                        if has_versions {
+                            patched.bytes += state.versions.publish(&key, csn, old);
+                        }
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                     })?;
+                    if !has_versions {
+                        continue;
+                    }
                     patched.changed.push((state.clone(), key));
                 }
             }
@@ -375,15 +381,16 @@ pub(super) fn create(
 ) -> Result<()> {
     let tree = match writes.made {
         Some(made) => made,
-        None => Tree::create(pages, writes.size)?,
+        None => Tree::create(pages, writes.options.page_size)?,
     };
     for (key, write) in writes.keys {
         if let Some(value) = write.value(None)? {
             tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;
         }
     }
-    inner.add_tree(id, TreeState::new(tree, csn));
-    inner.directory.insert(pages, id, &tree).map(drop)
+    let listed = Listed { tree, placement: writes.options.placement };
+    inner.add_tree(id, TreeState::new(listed, csn));
+    inner.directory.insert(pages, id, &listed).map(drop)
 }
 
 // A leaf that is changed may be split, or merged with a neighbour, which changes their parent.
@@ -424,7 +431,7 @@ fn pages_changed_in(
         if tree.dropped {
             continue;
         }
-        let size = if tree.created { tree.size } else { inner.tree(id)?.tree.size() };
+        let size = if tree.created { tree.options.page_size } else { inner.tree(id)?.tree.size() };
         let (mut put_bytes, mut in_place) = (0, 0);
         for (key, write) in &tree.keys {
             let Some(value_bytes) = write.value_bytes() else { continue };

@@ -148,7 +148,7 @@ const PAGE_BYTES_OF_TREES: [usize; 4] = [512, 4096, 16 << 10, 1024];
 fn tree_options(db: &Database, seed: u64, trees: usize) -> TreeOptions {
     let bytes = PAGE_BYTES_OF_TREES[(seed as usize + trees) % PAGE_BYTES_OF_TREES.len()];
     let size = PageSize::from_bytes(bytes).expect("pages can have that size");
-    TreeOptions { page_size: size.max(db.stats().page_size_min) }
+    TreeOptions { page_size: size.max(db.stats().page_size_min), ..TreeOptions::default() }
 }
 
 fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {

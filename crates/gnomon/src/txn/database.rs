@@ -13,6 +13,7 @@ use super::{
     prepared::{self, AllPrepared},
     procedure::{Procedure, Procedures},
     recovery::{self, Opened, Recovery},
+    serial::{Execution, Executors},
     transaction::{Transaction, TxnOptions},
     tree::{Directory, TreeState},
     versions::Timeline,
@@ -39,6 +40,9 @@ pub(super) const KEYS: TableId = TableId::new(1);
 pub(super) const GAPS: TableId = TableId::new(2);
 /// The lock table of pages, for a store that locks them.
 pub(super) const PAGES: TableId = TableId::new(3);
+
+/// The lock table of executors, which stand for their partitions.
+pub(super) const PARTITIONS: TableId = TableId::new(4);
 
 /// The smallest buffer pool, in bytes.
 const POOL_BYTES_MIN: usize = 512 << 10;
@@ -98,6 +102,8 @@ pub struct Options {
     pub operations: Vec<Family>,
     /// Procedures for [`Database::call`](crate::Database::call), among them those that the log has calls of.
     pub procedures: Vec<Procedure>,
+    /// How calls of procedures run.
+    pub execution: Execution,
     /// Where calls are logged as whatever is [cheaper](super::Records::Cheaper): how much a second of replay counts
     /// beside one of logging. Every commit is logged, and few are replayed.
     pub replay_weight: f64,
@@ -132,6 +138,7 @@ impl Default for Options {
             page_bytes_min: PageSize::DEFAULT.bytes(),
             operations: Vec::new(),
             procedures: Vec::new(),
+            execution: Execution::default(),
             replay_weight: 0.01,
             seed: None,
             #[cfg(all(test, not(shuttle)))]
@@ -275,6 +282,8 @@ pub(super) struct Inner {
     /// The operations that its transactions can apply.
     pub operations: Registry,
     pub procedures: Procedures,
+    /// Whether procedures run serially.
+    pub is_serial: bool,
     pub replay_weight: f64,
     pub clock: Arc<dyn Clock>,
     /// Whoever applies operations to a key has the mutex of the key; before any latch.
@@ -388,6 +397,8 @@ impl Inner {
 pub(super) struct Handle {
     pub inner: Arc<Inner>,
     pub background: Background,
+    /// What runs procedures serially, if they run so.
+    pub executors: Option<Executors>,
     /// How closing ended; until the database is open, that there is nothing to close. Held while it lasts, so that a
     /// second caller waits for the first.
     closing: Mutex<Option<Result<()>>>,
@@ -400,6 +411,9 @@ impl Handle {
             return result.clone();
         }
         self.inner.closed.store(true, Ordering::Release);
+        if let Some(executors) = &self.executors {
+            executors.stop();
+        }
         self.background.stop();
         let closed = match self.inner.log() {
             Some(log) => log.close(),
@@ -468,6 +482,7 @@ impl Database {
             let detail = format!("fill_max is {}: give it a share from 0.3 to 0.95", options.fill_max);
             return Err(Error::BadOption(detail));
         }
+        let executors = Executors::new(options.execution)?;
         let operations = Registry::new(&options.operations)?;
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -479,6 +494,7 @@ impl Database {
                 LockTable { name: "key", modes: operations.key_modes() },
                 LockTable { name: "gap", modes: GAP_MODES },
                 LockTable { name: "page", modes: KEY_MODES },
+                LockTable { name: "partition", modes: KEY_MODES },
             ],
             clock.clone(),
         );
@@ -502,6 +518,7 @@ impl Database {
             closed: AtomicBool::new(false),
             operations,
             procedures,
+            is_serial: options.execution != Execution::Locked,
             replay_weight: options.replay_weight,
             clock,
             appliers: std::array::from_fn(|_| Mutex::default()),
@@ -510,7 +527,8 @@ impl Database {
             spares: Mutex::new(options.spares.clone()),
         });
         let background = Background::new(&inner, options.cleaner);
-        let handle = Arc::new(Handle { inner, background, closing: Mutex::new(Some(Err(Error::Closed))) });
+        let closing = Mutex::new(Some(Err(Error::Closed)));
+        let handle = Arc::new(Handle { inner, background, executors, closing });
         let inner = &handle.inner;
         if let Some(unread) = log {
             let log = CommitLog::open(&handle, unread, &options)?;
@@ -523,6 +541,11 @@ impl Database {
         inner.next_tree.store(inner.directory.last(&inner.store)?.0 + 1, Ordering::Relaxed);
         immediate::undo_losers(inner, &losers)?;
         prepared::restore(inner)?;
+        if inner.is_serial && !inner.prepared.is_empty() {
+            return Err(Error::BadOption(
+                "transactions are prepared, whose locks serial execution does not know: open the database with locked execution, and end them".into(),
+            ));
+        }
         *handle.closing.lock() = None;
         inner.is_open.store(true, Ordering::Release);
         if access == Access::Write {
@@ -530,6 +553,9 @@ impl Database {
                 handle.background.reclaim();
             }
             handle.background.tidy();
+        }
+        if let Some(executors) = &handle.executors {
+            executors.start(&handle);
         }
         Ok(Database(handle))
     }

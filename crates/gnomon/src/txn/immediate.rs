@@ -26,8 +26,8 @@
 use super::{
     commit::{Grown, Unpatched},
     database::{APPLIERS, Inner},
-    transaction::{Transaction, Used},
-    tree::{Directory, DirectoryEntry, TreeState},
+    transaction::{Transaction, TreeOptions, Used},
+    tree::{Directory, DirectoryEntry, Listed, TreeState},
     undo::{self, DIRECTORY, Step, change},
     versions::ChangedKey,
     writes::{Calls, Write, WriteSet, absent},
@@ -35,7 +35,7 @@ use super::{
 #[cfg(test)]
 use crate::store::logged::PlantedBug;
 use crate::{
-    Csn, Error, PageSize, Result, TreeId, TxnId,
+    Csn, Error, Result, TreeId, TxnId,
     access::{Change, Tree},
     id::SubtxnId,
     lock::LockOwner,
@@ -99,7 +99,7 @@ enum Piece<'a> {
     /// Applies operations to a key.
     Calls(TreeId, Arc<TreeState>, &'a [u8], Arc<Calls>),
     /// Makes a tree that nobody finds.
-    Create(TreeId, PageSize),
+    Create(TreeId, TreeOptions),
     /// Puts entries into such a tree.
     Fill(TreeId, Vec<(&'a [u8], &'a [u8])>),
     /// Has such a tree be found.
@@ -123,7 +123,7 @@ struct Commit<'a> {
     logged: &'a LoggedStore,
     txn: TxnId,
     /// The trees that it has made.
-    made: BTreeMap<TreeId, Tree>,
+    made: BTreeMap<TreeId, Listed>,
     grown: Vec<(TreeId, Box<[u8]>, i128)>,
 }
 
@@ -516,8 +516,8 @@ pub(super) fn commit(
     });
     match &committed {
         Ok(csn) => {
-            for (id, tree) in &commit.made {
-                inner.add_tree(*id, TreeState::new(*tree, *csn));
+            for (id, listed) in &commit.made {
+                inner.add_tree(*id, TreeState::new(*listed, *csn));
             }
             commit.note_unfinished(writes, |unfinished, tree| match commit.made.contains_key(&tree) {
                 true => drop(unfinished.remove(&tree)),
@@ -555,7 +555,7 @@ fn pieces<'a>(
         match (tree.created, tree.dropped) {
             (true, true) => {}
             (true, false) => {
-                pieces.push(Piece::Create(id, tree.size));
+                pieces.push(Piece::Create(id, tree.options));
                 let (mut filled, mut bytes) = (Vec::new(), 0);
                 for (key, write) in &tree.keys {
                     // Operations on what is not stored yet were applied when they were called.
@@ -649,14 +649,15 @@ impl Commit<'_> {
                 }
                 vec![undo]
             }
-            Piece::Create(id, size) => {
-                let tree = Tree::create(pages, *size)?;
-                directory.insert_dropped(pages, *id, &tree)?;
-                self.made.insert(*id, tree);
+            Piece::Create(id, options) => {
+                let tree = Tree::create(pages, options.page_size)?;
+                let listed = Listed { tree, placement: options.placement };
+                directory.insert_dropped(pages, *id, &listed)?;
+                self.made.insert(*id, listed);
                 Vec::new()
             }
             Piece::Fill(id, entries) => {
-                let tree = self.made[id];
+                let tree = self.made[id].tree;
                 for (key, value) in entries {
                     tree.update(pages, key, &mut |_| change(Some(value)))?;
                 }

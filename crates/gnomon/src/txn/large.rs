@@ -140,7 +140,7 @@ impl Transaction {
             *cost = Cost { bytes: writes.bytes, exclusive: !writes.keys.is_empty() };
         }
         self.locks.visit_held(|name, mode| {
-            if name.table != TREES {
+            if matches!(name.table, KEYS | GAPS) {
                 let cost = costs.entry(TreeId(name.space)).or_default();
                 cost.bytes += LOCK_BYTES;
                 cost.exclusive |= name.table == KEYS && mode != key_mode::S;
@@ -267,7 +267,8 @@ impl Transaction {
             let tree = match tree {
                 Some(tree) => *tree,
                 None => {
-                    let size = self.writes.tree(id).map(|writes| writes.size).unwrap_or_default();
+                    let size =
+                        self.writes.tree(id).map(|writes| writes.options.page_size).unwrap_or_default();
                     let made = Tree::create(&pages, size)?;
                     (*tree, *made_in) = (Some(made), *changed_in);
                     made

@@ -71,6 +71,7 @@ mod recovery;
 mod savepoint;
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod serial;
 #[cfg(all(test, not(shuttle)))]
 mod stress;
 #[cfg(all(test, not(shuttle)))]
@@ -88,9 +89,11 @@ pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
-pub use procedure::{Call, Procedure, Replayer};
+pub use procedure::{Call, Partitions, Procedure, Replayer};
 pub use range::{Direction, KeyRange};
 pub use recovery::{Records, Recovery};
 pub use savepoint::Savepoint;
+pub use serial::Execution;
 pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TreeOptions, TxnOptions};
+pub use tree::Placement;
 pub use verify::{VerifiedTree, VerifyReport, verify, verify_with};

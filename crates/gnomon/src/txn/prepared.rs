@@ -136,6 +136,11 @@ impl AllPrepared {
         AllPrepared { max, state: Mutex::default() }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().slots.is_empty()
+    }
+
     fn put(&self, gid: &Arc<str>, info: PreparedInfo, prepared: Box<Prepared>) {
         self.state.lock().slots.insert(gid.clone(), Slot::Waiting(info, Some(prepared)));
     }
@@ -257,6 +262,9 @@ impl Transaction {
     fn check_preparable(&self) -> Result<()> {
         if self.writes.trees().any(|(_, tree)| tree.created || tree.dropped) {
             return Err(Error::CannotPrepare("has made or dropped trees"));
+        }
+        if self.used.iter().any(|used| self.is_placed(used)) {
+            return Err(Error::CannotPrepare("uses trees that calls use serially"));
         }
         if self.has_pages() {
             return Err(Error::CannotPrepare(

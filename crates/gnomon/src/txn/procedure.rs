@@ -29,6 +29,7 @@ use super::{
     range::{Direction, KeyRange},
     recovery::Records,
     savepoint::Savepoint,
+    serial,
     transaction::{Isolation, RowLock, Transaction, TxnOptions},
     tree::StoredProcedure,
     writes::WriteSet,
@@ -36,7 +37,7 @@ use super::{
 use crate::{
     Error, Reaction, Result, TreeId, op,
     sync::{
-        Arc,
+        Arc, Condvar, Mutex,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -48,7 +49,7 @@ const PARAMS_BYTES_MAX: usize = 1 << 20;
 /// One of so many runs is measured, where that is asked for.
 const MEASURED_EVERY: u32 = 16;
 /// A call that is so often in vain ends with the error that it met.
-const RUNS_MAX: u32 = 1000;
+pub(super) const RUNS_MAX: u32 = 1000;
 
 type Run = dyn Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync;
 type MakeReplayer = dyn Fn() -> Replayer + Send + Sync;
@@ -62,6 +63,20 @@ pub struct Procedure {
     name: Arc<str>,
     code: u64,
     body: Body,
+    route: Option<Arc<Route>>,
+}
+
+type Route = dyn Fn(&[u8]) -> Partitions + Send + Sync;
+
+/// The partitions whose trees a call uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Partitions {
+    /// One.
+    One(u32),
+    /// Some.
+    Several(Vec<u32>),
+    /// All of them.
+    All,
 }
 
 #[derive(Clone)]
@@ -103,7 +118,7 @@ impl Procedure {
         code: &str,
         run: impl Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Procedure {
-        Procedure { name: name.into(), code: hash(code), body: Body::Run(Arc::new(run)) }
+        Procedure { name: name.into(), code: hash(code), body: Body::Run(Arc::new(run)), route: None }
     }
 
     /// One whose calls are made by whoever is above the engine and runs them as transactions
@@ -115,7 +130,13 @@ impl Procedure {
         code: &str,
         replayer: impl Fn() -> Replayer + Send + Sync + 'static,
     ) -> Procedure {
-        Procedure { name: name.into(), code: hash(code), body: Body::Replay(Arc::new(replayer)) }
+        Procedure { name: name.into(), code: hash(code), body: Body::Replay(Arc::new(replayer)), route: None }
+    }
+
+    /// Has its calls run in the partitions that follow from their parameters, where procedures run
+    /// [serially](crate::Execution::Serial). They use no others; without this, a call has all of them.
+    pub fn with_partitions(self, route: impl Fn(&[u8]) -> Partitions + Send + Sync + 'static) -> Procedure {
+        Procedure { route: Some(Arc::new(route)), ..self }
     }
 
     /// Its name.
@@ -159,14 +180,14 @@ pub(super) struct Command {
 
 /// The procedures of an open database, and those that its log may have calls of.
 pub(super) struct Procedures {
-    by_name: HashMap<Arc<str>, Registered>,
+    by_name: HashMap<Arc<str>, Arc<Registered>>,
     /// Those that the directory has, by number; with what was registered under the name, if it has the same code.
     stored: HashMap<u32, (Arc<str>, Known)>,
     /// What the directory does not have yet.
     unstored: Vec<StoredProcedure>,
 }
 
-struct Registered {
+pub(super) struct Registered {
     number: u32,
     procedure: Procedure,
     runs: AtomicU32,
@@ -175,23 +196,31 @@ struct Registered {
 }
 
 impl Registered {
-    /// Runs it, if it is one that can be. What it takes is measured now and then, if that is asked for.
-    fn run(&self, txn: &mut Transaction, params: &[u8], measures: bool) -> Result<(Vec<u8>, Command)> {
+    /// Runs it in a transaction, which the log may keep as this call. Where the log keeps what is cheaper, it is measured
+    /// now and then.
+    pub fn run(&self, txn: &mut Transaction, params: &[u8]) -> Result<Vec<u8>> {
         let Body::Run(code) = &self.procedure.body else {
             return Err(Error::NoSuchProcedure((*self.procedure.name).into()));
         };
-        let clock = txn.inner().clock.clone();
-        let measured = measures && self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(MEASURED_EVERY);
-        let began = measured.then(|| clock.thread_time());
+        let inner = txn.inner().clone();
+        let measured = inner.recovery.records() == Some(Records::Cheaper)
+            && self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(MEASURED_EVERY);
+        let began = measured.then(|| inner.clock.thread_time());
         let (answer, digest) = run(&**code, txn, params)?;
         if let Some(began) = began {
-            let ns = clock.thread_time().saturating_sub(began).as_nanos() as u64;
+            let ns = inner.clock.thread_time().saturating_sub(began).as_nanos() as u64;
             let before = self.run_ns.load(Ordering::Relaxed);
             let now = if before == 0 { ns } else { before - before / 4 + ns / 4 };
             self.run_ns.store(now, Ordering::Relaxed);
         }
         let run_time = Duration::from_nanos(self.run_ns.load(Ordering::Relaxed));
-        Ok((answer, Command { procedure: self.number, digest, params: params.into(), run_time }))
+        txn.command = Some(Command { procedure: self.number, digest, params: params.into(), run_time });
+        Ok(answer)
+    }
+
+    /// The partitions of a call.
+    pub fn partitions(&self, params: &[u8]) -> Partitions {
+        self.procedure.route.as_ref().map_or(Partitions::All, |route| route(params))
     }
 }
 
@@ -229,7 +258,7 @@ impl Procedures {
                 runs: AtomicU32::new(0),
                 run_ns: AtomicU64::new(0),
             };
-            if by_name.insert(name.clone(), registered).is_some() {
+            if by_name.insert(name.clone(), Arc::new(registered)).is_some() {
                 return Err(Error::BadOption(format!("two procedures are named '{name}'")));
             }
         }
@@ -249,7 +278,7 @@ impl Procedures {
         &self.unstored
     }
 
-    fn get(&self, name: &str) -> Result<&Registered> {
+    fn get(&self, name: &str) -> Result<&Arc<Registered>> {
         self.by_name.get(name).ok_or_else(|| Error::NoSuchProcedure(name.into()))
     }
 
@@ -309,41 +338,75 @@ impl Database {
     /// returns its answer when that is durable.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcedure`], the procedure's own, and those of a transaction; a deadlock runs it again.
+    /// [`Error::NoSuchProcedure`], the procedure's own, and those of a transaction; a deadlock runs it again. Where
+    /// procedures run [serially](crate::Execution::Serial), [`Error::Busy`] if too many calls wait.
     pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
-        let (answer, ticket) = self.start_call(procedure, params)?;
-        ticket.wait()?;
-        Ok(answer)
+        let Some(executors) = &self.0.executors else {
+            let (answer, ticket) = self.start_call(procedure, params)?;
+            ticket.wait()?;
+            return Ok(answer);
+        };
+        let registered = self.get_procedure(procedure, params)?;
+        let answered = Arc::new((Mutex::new(None), Condvar::new()));
+        let told = answered.clone();
+        let done = move |answer| {
+            *told.0.lock() = Some(answer);
+            told.1.notify_one();
+        };
+        serial::call(&self.0, executors, registered, params, Box::new(done))?;
+        let mut answer = answered.0.lock();
+        loop {
+            if let Some(answer) = answer.take() {
+                return answer;
+            }
+            answered.1.wait(&mut answer);
+        }
     }
 
-    /// As [`Database::call`], but returns when the transaction is ordered; the ticket tells when it is durable, and so
-    /// whether the answer counts.
-    pub fn call_ticket(&self, procedure: &str, params: &[u8]) -> Result<(Vec<u8>, Ticket)> {
-        let (answer, ticket) = self.start_call(procedure, params)?;
-        ticket.hurry();
-        Ok((answer, ticket))
+    /// As [`Database::call`], but returns at once where procedures run serially, and when the transaction is ordered
+    /// where not. `done` is called with the answer when it is durable, on a thread of the engine's or on this one; it
+    /// must not block.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcedure`], [`Error::BadOption`] of parameters that are too long, [`Error::Busy`],
+    /// [`Error::Closed`]; `done` is not called then. It gets all others.
+    pub fn call_then(
+        &self,
+        procedure: &str,
+        params: &[u8],
+        done: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
+    ) -> Result<()> {
+        let registered = self.get_procedure(procedure, params)?;
+        if let Some(executors) = &self.0.executors {
+            return serial::call(&self.0, executors, registered, params, Box::new(done));
+        }
+        match self.start_call(procedure, params) {
+            Ok((answer, ticket)) => ticket.on_durable(move |durable| done(durable.map(|_| answer))),
+            Err(error) => done(Err(error)),
+        }
+        Ok(())
     }
 
-    pub(super) fn start_call(&self, name: &str, params: &[u8]) -> Result<(Vec<u8>, Ticket)> {
+    fn get_procedure(&self, name: &str, params: &[u8]) -> Result<&Arc<Registered>> {
         if params.len() > PARAMS_BYTES_MAX {
             return Err(Error::BadOption(format!(
                 "the parameters of '{name}' take {} bytes, and may take {PARAMS_BYTES_MAX}",
                 params.len()
             )));
         }
-        let inner = &self.0.inner;
-        let registered = inner.procedures.get(name)?;
-        let measures = inner.recovery.records() == Some(Records::Cheaper);
+        self.0.inner.procedures.get(name)
+    }
+
+    /// Runs a call under locks.
+    pub(super) fn start_call(&self, name: &str, params: &[u8]) -> Result<(Vec<u8>, Ticket)> {
+        let registered = self.get_procedure(name, params)?;
         let mut runs = 0;
         loop {
             runs += 1;
             let mut txn =
                 self.begin(TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() })?;
-            let error = match registered.run(&mut txn, params, measures) {
-                Ok((answer, command)) => {
-                    txn.command = Some(command);
-                    return Ok((answer, txn.finish()?));
-                }
+            let error = match registered.run(&mut txn, params) {
+                Ok(answer) => return Ok((answer, txn.finish()?)),
                 Err(error) => error,
             };
             let seen = txn.seen();

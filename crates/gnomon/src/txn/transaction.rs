@@ -17,7 +17,8 @@ use super::{
     procedure::Command,
     range::{Direction, KeyRange},
     savepoint::SavepointState,
-    tree::TreeState,
+    serial::Confined,
+    tree::{Placement, TreeState},
     writes::{Write, WriteSet},
 };
 use crate::{
@@ -36,6 +37,8 @@ pub struct TreeOptions {
     /// less for a small change; large ones make long scans and large entries cheap. A key has at most a quarter of a
     /// page. Values that do not fit a third of one get pages of their own, as large as they need.
     pub page_size: PageSize,
+    /// Whose it is, where procedures run serially.
+    pub placement: Placement,
 }
 
 /// What a transaction sees of others.
@@ -192,6 +195,8 @@ pub struct Transaction {
     pub(super) by_value: bool,
     /// Whether nobody else is there, so that nothing is to be locked.
     alone: bool,
+    /// Where procedures run serially, what it may use.
+    pub(super) confined: Confined,
 }
 
 /// Where a read stands in time.
@@ -228,6 +233,7 @@ impl Transaction {
             command: None,
             by_value: false,
             alone: false,
+            confined: Confined::No,
         }
     }
 
@@ -397,10 +403,16 @@ impl Transaction {
         }
         // Nobody else uses it.
         let mode = if self.alone { tree_mode::X } else { mode };
-        let modes = self.handle.inner.locks.modes(TREES);
+        let modes = *self.handle.inner.locks.modes(TREES);
         let at = self.used.iter().position(|used| used.id == id);
-        if let Some(at) = at {
-            let held = self.used[at].mode;
+        let held = at.map(|at| self.used[at].mode);
+        if !self.alone
+            && held.is_none_or(|held| modes.supremum(held, mode) != held)
+            && let Some(used) = self.use_placed(id, mode)?
+        {
+            return Ok(used);
+        }
+        if let (Some(at), Some(held)) = (at, held) {
             let wanted = modes.supremum(held, mode);
             if wanted != held {
                 if self.used[at].state.is_some() {
@@ -439,7 +451,7 @@ impl Transaction {
             // It is in the directory for a moment before its commit has a CSN.
             self.lock(LockName::whole(TREES, id.0), tree_mode::X)?;
         }
-        self.writes.create_tree(id, options.page_size);
+        self.writes.create_tree(id, options);
         self.used.push(Used { id, state: None, mode: tree_mode::X });
         Ok(id)
     }
@@ -457,7 +469,7 @@ impl Transaction {
     pub(super) fn page_size(&self, used: &Used) -> PageSize {
         match &used.state {
             Some(state) => state.tree.size(),
-            None => self.writes.tree(used.id).map(|writes| writes.size).unwrap_or_default(),
+            None => self.writes.tree(used.id).map(|writes| writes.options.page_size).unwrap_or_default(),
         }
     }
 
@@ -481,6 +493,9 @@ impl Transaction {
 
     /// Where a plain read stands, and whether it locks its keys first.
     fn plain_read(&mut self, used: &Used) -> Result<(ReadAt, bool)> {
+        if self.is_placed(used) {
+            return Ok((self.newest(), false));
+        }
         let covered = used.covered() >= Covered::Reads;
         match self.options.isolation {
             Isolation::Snapshot => Ok((ReadAt::Snapshot(self.tree_snapshot(used)?), false)),
@@ -507,6 +522,7 @@ impl Transaction {
     /// Under SNAPSHOT, fails if somebody else has committed a change of the key since. Behind the key's lock.
     pub(super) fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
         if self.options.isolation == Isolation::Snapshot
+            && !self.is_placed(used)
             && let Some(state) = &used.state
         {
             let snapshot = self.tree_snapshot(used)?;

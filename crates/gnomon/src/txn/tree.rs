@@ -14,9 +14,48 @@ use crate::{
     },
 };
 
+/// Whose a tree is, where procedures run [serially](super::Execution::Serial). It makes no difference elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Nobody's: transactions lock its keys, and procedures that run serially cannot use it.
+    #[default]
+    Anywhere,
+    /// That of a partition, numbered from 0: one transaction at a time uses all of the partition's trees.
+    Partition(u32),
+    /// Everybody's: whoever has a partition may read it, and who writes it has all of them.
+    Replicated,
+}
+
+impl Placement {
+    /// As it is stored.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            Placement::Anywhere => 0,
+            Placement::Replicated => 1,
+            Placement::Partition(number) => number + 2,
+        }
+    }
+
+    pub(super) fn of_code(code: u32) -> Placement {
+        match code {
+            0 => Placement::Anywhere,
+            1 => Placement::Replicated,
+            number => Placement::Partition(number - 2),
+        }
+    }
+}
+
+/// A tree as the directory has it.
+#[derive(Clone, Copy)]
+pub(super) struct Listed {
+    pub tree: Tree,
+    pub placement: Placement,
+}
+
 /// A tree and its state in memory.
 pub(super) struct TreeState {
     pub tree: Tree,
+    pub placement: Placement,
     pub versions: Versions,
     pub epochs: Epochs,
     /// The commit that made it; zero if that was before the database was opened.
@@ -39,9 +78,10 @@ const ALONE: u32 = if cfg!(test) { 4 } else { 10_000 };
 const NEEDED: u32 = if cfg!(test) { 1 } else { ALONE / 100 };
 
 impl TreeState {
-    pub fn new(tree: Tree, created: Csn) -> TreeState {
+    pub fn new(listed: Listed, created: Csn) -> TreeState {
         TreeState {
-            tree,
+            tree: listed.tree,
+            placement: listed.placement,
             versions: Versions::default(),
             epochs: Epochs::default(),
             created,
@@ -155,8 +195,9 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
 /// was there before.
 ///
 /// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
-/// bytes, little-endian) and the size of its nodes (1 byte: log2 of their bytes, less 9). A dropped tree stays until
-/// its pages are given back.
+/// bytes, little-endian), the size of its nodes (1 byte: log2 of their bytes, less 9) and, unless it is nobody's, whose it
+/// is (4 bytes, little-endian: 1 everybody's, from 2 on that of partition 0 and so on). A dropped tree stays until its
+/// pages are given back.
 ///
 /// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length
 /// of the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value:
@@ -196,9 +237,12 @@ fn directory_key(state: u8, tree: TreeId) -> [u8; 9] {
     key
 }
 
-fn encode_tree(tree: &Tree) -> Vec<u8> {
-    let mut value = tree.root().0.to_le_bytes().to_vec();
-    value.push(tree.size().code());
+fn encode_tree(listed: &Listed) -> Vec<u8> {
+    let mut value = listed.tree.root().0.to_le_bytes().to_vec();
+    value.push(listed.tree.size().code());
+    if listed.placement != Placement::Anywhere {
+        value.extend_from_slice(&listed.placement.code().to_le_bytes());
+    }
     value
 }
 
@@ -220,7 +264,7 @@ impl Directory {
         &self.0
     }
 
-    pub fn get(&self, pages: &impl PageRead, tree: TreeId) -> Result<Tree> {
+    pub fn get(&self, pages: &impl PageRead, tree: TreeId) -> Result<Listed> {
         match self.0.get(pages, &directory_key(LIVE, tree))? {
             Some(value) => decode_tree(&value),
             None => Err(Error::NoSuchTree(tree)),
@@ -241,28 +285,39 @@ impl Directory {
         pages: &impl PageWrite,
         state: u8,
         id: TreeId,
-        tree: Option<&Tree>,
+        tree: Option<&Listed>,
     ) -> Result<DirectoryEntry> {
         self.change(pages, directory_key(state, id).into(), tree.map(encode_tree).as_deref())
     }
 
-    pub fn insert(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<DirectoryEntry> {
+    pub fn insert(&self, pages: &impl PageWrite, id: TreeId, tree: &Listed) -> Result<DirectoryEntry> {
         self.set(pages, LIVE, id, Some(tree))
     }
 
     /// Notes that a tree is dropped and its pages are to be given back, if it is not made live.
-    pub fn insert_dropped(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<DirectoryEntry> {
+    pub fn insert_dropped(
+        &self,
+        pages: &impl PageWrite,
+        id: TreeId,
+        tree: &Listed,
+    ) -> Result<DirectoryEntry> {
         self.set(pages, DROPPED, id, Some(tree))
     }
 
     /// Has a tree be live that was noted as dropped.
-    pub fn make_live(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<[DirectoryEntry; 2]> {
+    pub fn make_live(
+        &self,
+        pages: &impl PageWrite,
+        id: TreeId,
+        tree: &Listed,
+    ) -> Result<[DirectoryEntry; 2]> {
         Ok([self.remove(pages, id)?, self.insert(pages, id, tree)?])
     }
 
     /// Has a tree be dropped that is live.
     pub fn drop_tree(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<[DirectoryEntry; 2]> {
-        Ok([self.set(pages, LIVE, id, None)?, self.insert_dropped(pages, id, tree)?])
+        let listed = Listed { tree: *tree, placement: Placement::Anywhere };
+        Ok([self.set(pages, LIVE, id, None)?, self.insert_dropped(pages, id, &listed)?])
     }
 
     /// Forgets a dropped tree.
@@ -307,7 +362,7 @@ impl Directory {
             if !passes(id)
                 && let Some(value) = self.0.get(pages, &key)?
             {
-                return Ok(Some((id, decode_tree(&value)?)));
+                return Ok(Some((id, decode_tree(&value)?.tree)));
             }
             last = key;
         }
@@ -326,7 +381,7 @@ impl Directory {
             let (state, id) = decode_key(&key)?;
             // A dropped tree whose last pages are given back at this moment may be gone by now.
             if let Some(value) = self.0.get(pages, &key)? {
-                found.push((id, decode_tree(&value)?, state == LIVE));
+                found.push((id, decode_tree(&value)?.tree, state == LIVE));
             }
             last = Some(key);
         }
@@ -429,10 +484,16 @@ pub(super) fn directory_damage(detail: String) -> Error {
     Error::Corrupt { file: crate::LOGICAL_PAGES.into(), page: ShadowStore::FIRST_PAGE.0, detail }
 }
 
-fn decode_tree(value: &[u8]) -> Result<Tree> {
-    let (root, &[size]) = value.split_first_chunk().ok_or_else(malformed)? else { return Err(malformed()) };
-    let size = PageSize::from_code(size).ok_or_else(malformed)?;
-    Ok(Tree::open(PageId(u64::from_le_bytes(*root)), size))
+fn decode_tree(value: &[u8]) -> Result<Listed> {
+    let (root, rest) = value.split_first_chunk().ok_or_else(malformed)?;
+    let (size, code) = match rest {
+        [size] => (size, 0),
+        [size, code @ ..] => (size, u32::from_le_bytes(code.try_into().map_err(|_| malformed())?)),
+        [] => return Err(malformed()),
+    };
+    let size = PageSize::from_code(*size).ok_or_else(malformed)?;
+    let tree = Tree::open(PageId(u64::from_le_bytes(*root)), size);
+    Ok(Listed { tree, placement: Placement::of_code(code) })
 }
 
 fn decode_key(key: &[u8]) -> Result<(u8, TreeId)> {

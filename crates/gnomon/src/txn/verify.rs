@@ -406,8 +406,11 @@ mod tests {
         let mut txn = db.begin(TxnOptions::default()).unwrap();
         let sizes =
             [page_bytes_min, 4096, 16 << 10, 64 << 10].map(|bytes| PageSize::from_bytes(bytes).unwrap());
-        let trees: Vec<TreeId> =
-            sizes.map(|page_size| txn.create_tree_with(TreeOptions { page_size }).unwrap()).into();
+        let trees: Vec<TreeId> = sizes
+            .map(|page_size| {
+                txn.create_tree_with(TreeOptions { page_size, ..TreeOptions::default() }).unwrap()
+            })
+            .into();
         txn.commit().unwrap();
         for round in 0..12u32 {
             let mut txn = db.begin(TxnOptions::default()).unwrap();

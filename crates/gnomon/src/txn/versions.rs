@@ -529,6 +529,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::txn::tree::{Listed, Placement};
 
     #[test]
     fn a_snapshot_sees_the_value_before_the_first_later_commit() {
@@ -554,8 +555,13 @@ mod tests {
     #[test]
     fn snapshots_cost_one_version_a_key_and_see_what_was_there() {
         let timeline = Timeline::new(Csn(0), usize::MAX);
-        let tree =
-            Arc::new(TreeState::new(crate::access::Tree::open(crate::PageId(9), Default::default()), Csn(0)));
+        let tree = Arc::new(TreeState::new(
+            Listed {
+                tree: crate::access::Tree::open(crate::PageId(9), Default::default()),
+                placement: Placement::Anywhere,
+            },
+            Csn(0),
+        ));
         let mut rng = crate::env::Rng::from_seed(7);
         let mut now = BTreeMap::<Vec<u8>, Vec<u8>>::new();
         let mut held = Vec::new();

@@ -8,11 +8,11 @@ use std::{
     ops::Bound,
 };
 
+use super::transaction::TreeOptions;
 use crate::{
     Error, Result, TreeId,
     access::Tree,
     op::{Length, Registered},
-    page::PageSize,
     sync::Arc,
 };
 
@@ -160,8 +160,8 @@ pub(super) struct TreeWrites {
     pub keys: BTreeMap<Box<[u8]>, Write>,
     /// The tree is new with this transaction.
     pub created: bool,
-    /// The size of its nodes, if it is new.
-    pub size: PageSize,
+    /// How it is made, if it is new.
+    pub options: TreeOptions,
     /// The tree ends with this transaction.
     pub dropped: bool,
     /// Where the tree is, if this transaction made it and it was begun on private pages.
@@ -201,8 +201,8 @@ impl WriteSet {
         self.trees.get(&tree)
     }
 
-    pub fn create_tree(&mut self, tree: TreeId, size: PageSize) {
-        let before = self.trees.insert(tree, TreeWrites { created: true, size, ..TreeWrites::default() });
+    pub fn create_tree(&mut self, tree: TreeId, options: TreeOptions) {
+        let before = self.trees.insert(tree, TreeWrites { created: true, options, ..TreeWrites::default() });
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Tree(tree, before));
         }
@@ -210,11 +210,12 @@ impl WriteSet {
 
     pub fn drop_tree(&mut self, tree: TreeId) {
         let before = self.trees.remove(&tree);
-        let (created, size) = before.as_ref().map(|before| (before.created, before.size)).unwrap_or_default();
+        let (created, options) =
+            before.as_ref().map(|before| (before.created, before.options)).unwrap_or_default();
         if self.replaced.is_none() {
             self.bytes -= before.as_ref().map_or(0, |before| before.bytes).min(self.bytes);
         }
-        self.trees.insert(tree, TreeWrites { created, size, dropped: true, ..TreeWrites::default() });
+        self.trees.insert(tree, TreeWrites { created, options, dropped: true, ..TreeWrites::default() });
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Tree(tree, before));
         }

@@ -14,7 +14,7 @@ use crate::{
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     objects::{Measured, Objects},
-    recovery::{METHODS, Recovery, SINGLE_LEVEL, STRATEGIES, TWO_LEVEL_DEFERRED, VALUE_LOG, paper_name},
+    recovery::{Recovery, SINGLE_LEVEL, STRATEGIES, TWO_LEVEL_DEFERRED, paper_name},
     store::Result,
 };
 
@@ -69,7 +69,8 @@ impl Reading {
 /// How many points a sweep has.
 pub(super) fn count(settings: &Values) -> Result<usize> {
     let (levels, dmp) = (levels(settings)?, settings.number(READING_DMP.name, 1, 1024)?);
-    let methods = METHODS.len() - if levels.contains(&dmp) { STRATEGIES.len() } else { 0 };
+    // Shadow paging, and the strategies where they are not measured anyway.
+    let methods = 1 + if levels.contains(&dmp) { 0 } else { STRATEGIES.len() };
     let readings = ORDERS.len() * VICTIMS.len() * RETRIES.len() + SKEWS.len() - 1;
     Ok(levels.len() * STRATEGIES.len() + 4 * readings + methods)
 }
@@ -92,7 +93,7 @@ impl Sweep {
             }
         }
         let mut methods = Vec::new();
-        for method in STRATEGIES.into_iter().chain([Recovery::Shadow, VALUE_LOG]) {
+        for method in STRATEGIES.into_iter().chain([Recovery::Shadow]) {
             let known = points
                 .iter()
                 .find(|point: &&Point| (point.measured.method, point.measured.clients) == (method, dmp));

@@ -131,13 +131,15 @@ impl Session {
 
     /// Makes an empty tree for an index.
     pub(super) fn create_index_tree(&mut self, index: &Index) -> Result<TreeId> {
-        let options = TreeOptions { page_size: index.page_size.unwrap_or_default() };
+        let options =
+            TreeOptions { page_size: index.page_size.unwrap_or_default(), ..TreeOptions::default() };
         Ok(self.engine()?.create_tree_with(options)?)
     }
 
     /// Makes an empty tree for a table; rows in it are numbered from 1 if it is a table's without primary key.
     pub(super) fn create_tree(&mut self, table: &Table) -> Result<TreeId> {
-        let options = TreeOptions { page_size: table.page_size.unwrap_or_default() };
+        let options =
+            TreeOptions { page_size: table.page_size.unwrap_or_default(), ..TreeOptions::default() };
         let tree = self.engine()?.create_tree_with(options)?;
         self.shared.row_numbers.register(tree);
         Ok(tree)

@@ -6,7 +6,7 @@
 //! | 1 | what follows: 0 nothing, since a root has it; 1 writes; 2 an entry; 3 the end of an entry, and writes; 4 a call |
 //!
 //! *Writes*: for each tree until the record ends its number (varint) and flags (1: it is made, 2 it is dropped, 4 keys
-//! follow). If it is made, the code of the size of its nodes (1). If keys follow, how many (varint); for each, in their
+//! follow). If it is made, the code of the size of its nodes (1) and that of whose it is (varint). If keys follow, how many (varint); for each, in their
 //! order, one number (varint) which is four times the length of the key and 0 if it is deleted, 1 if a value is put, 2
 //! if operations are applied; the key; then the value behind its length (varint), or the longest value that the
 //! operations can make (varint), how many there are (varint), and of each its number in [`NUMBERED`], from 1 on (1), or 0
@@ -28,6 +28,8 @@ use crate::{
     txn::{
         bytes::{Bytes, put_counted, put_varint},
         procedure::Command,
+        transaction::TreeOptions,
+        tree::Placement,
         writes::{BoundCall, Calls, Write, WriteSet},
     },
 };
@@ -126,7 +128,8 @@ fn put_writes(out: &mut Vec<u8>, writes: &WriteSet) {
         let flags = [(writes.created, CREATED), (writes.dropped, DROPPED), (has_keys, KEYS)];
         out.push(flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum());
         if writes.created {
-            out.push(writes.size.code());
+            out.push(writes.options.page_size.code());
+            put_varint(out, u64::from(writes.options.placement.code()));
         }
         if !has_keys {
             continue;
@@ -246,8 +249,9 @@ fn read_tree(bytes: &mut Bytes<'_>, writes: &mut WriteSet) -> Result<(TreeId, u6
         return Err("a tree has flags that are not known");
     }
     if flags & CREATED != 0 {
-        let size = PageSize::from_code(bytes.byte()?).ok_or("nodes have no size that is known")?;
-        writes.create_tree(tree, size);
+        let page_size = PageSize::from_code(bytes.byte()?).ok_or("nodes have no size that is known")?;
+        let code = bytes.varint()?.try_into().map_err(|_| "a tree is placed nowhere")?;
+        writes.create_tree(tree, TreeOptions { page_size, placement: Placement::of_code(code) });
     }
     if flags & DROPPED != 0 {
         writes.drop_tree(tree);
@@ -313,7 +317,10 @@ mod tests {
             let tree = TreeId(tree * 100);
             match rng.below(5) {
                 0 => writes.drop_tree(tree),
-                1 => writes.create_tree(tree, PageSize::MIN),
+                1 => writes.create_tree(
+                    tree,
+                    TreeOptions { page_size: PageSize::MIN, placement: Placement::Partition(300) },
+                ),
                 _ => {}
             }
             if writes.tree(tree).is_some_and(|writes| writes.dropped) {
@@ -342,7 +349,7 @@ mod tests {
         let trees =
             writes.trees().filter(|(_, writes)| !writes.keys.is_empty() || writes.created || writes.dropped);
         let trees = trees.map(|(tree, writes)| {
-            format!("{tree} {} {} {:?} {:?}", writes.created, writes.dropped, writes.size, writes.keys)
+            format!("{tree} {} {} {:?} {:?}", writes.created, writes.dropped, writes.options, writes.keys)
         });
         trees.collect::<Vec<_>>().join("\n")
     }
@@ -418,7 +425,7 @@ mod tests {
         then(&|writes| writes.apply(tree, b"there", add(5), 8));
         then(&|writes| writes.put(tree, b"gone", Some(b"x")));
         then(&|writes| writes.put(tree, b"gone", None));
-        then(&|writes| writes.create_tree(TreeId(2), PageSize::DEFAULT));
+        then(&|writes| writes.create_tree(TreeId(2), TreeOptions::default()));
         then(&|writes| writes.put(TreeId(2), b"x", Some(b"y")));
         then(&|writes| writes.drop_tree(TreeId(2)));
         let value = |key: &[u8], there: Option<&[u8]>| {

@@ -384,7 +384,7 @@ fn calls_that_deadlock_run_again() {
     let threads = [[1, 2], [2, 1], [1, 2]].map(|keys| {
         let db = db.clone();
         std::thread::Builder::new()
-            .spawn(move || (0..CALLS).for_each(|_| drop(db.call_ticket("transfer", &keys).unwrap())))
+            .spawn(move || (0..CALLS).for_each(|_| db.call_then("transfer", &keys, |_| ()).unwrap()))
             .unwrap()
     });
     threads.into_iter().for_each(|thread| thread.join().unwrap());

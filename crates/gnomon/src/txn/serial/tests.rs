@@ -1,0 +1,285 @@
+//! Calls in partitions, beside each other, beside calls in several and beside transactions of clients.
+
+use super::super::*;
+use crate::{
+    Error, Result, TreeId,
+    disk::{MemDisk, SimDisk},
+    env::Rng,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicU64, Ordering},
+        thread,
+    },
+};
+
+const EXECUTORS: u32 = 3;
+const PARTITIONS: u64 = 5;
+/// Accounts, of which each is in the partition of its number.
+const ACCOUNTS: u64 = 20;
+
+const FEES: TreeId = TreeId(1);
+
+fn tree(account: u64) -> TreeId {
+    TreeId(2 + account % PARTITIONS)
+}
+
+fn number(bytes: Option<Vec<u8>>) -> u64 {
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
+}
+
+fn numbers(params: &[u8]) -> Vec<u64> {
+    params.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn params(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn partition(account: u64) -> u32 {
+    (account % PARTITIONS) as u32
+}
+
+/// Moves an amount, and a fee that all partitions know.
+fn transfer(call: &mut Call<'_>, params: &[u8]) -> Result<Vec<u8>> {
+    let [from, to, amount] = numbers(params)[..] else { return Err(Error::procedure("three numbers")) };
+    let fee = number(call.get(FEES, b"fee")?);
+    let left = number(call.get_for_update(tree(from), &from.to_le_bytes())?);
+    let left = left.checked_sub(amount + fee).ok_or(Error::procedure("there is not enough"))?;
+    call.put(tree(from), &from.to_le_bytes(), &left.to_le_bytes())?;
+    let has = number(call.get_for_update(tree(to), &to.to_le_bytes())?);
+    call.put(tree(to), &to.to_le_bytes(), &(has + amount + fee).to_le_bytes())?;
+    Ok(left.to_le_bytes().to_vec())
+}
+
+fn procedures() -> Vec<Procedure> {
+    vec![
+        Procedure::new("transfer", "1", transfer).with_partitions(|params| {
+            let [from, to, _] = numbers(params)[..] else { return Partitions::All };
+            match partition(from) == partition(to) {
+                true => Partitions::One(partition(from)),
+                false => Partitions::Several(vec![partition(from), partition(to)]),
+            }
+        }),
+        // Routed to where only one of its accounts is.
+        Procedure::new("astray", "1", transfer)
+            .with_partitions(|params| Partitions::One(partition(numbers(params)[0]))),
+        Procedure::new("charge", "1", |call, params| {
+            call.put(FEES, b"fee", params)?;
+            Ok(Vec::new())
+        }),
+        Procedure::new("charge astray", "1", |call, params| {
+            call.get(FEES, b"fee")?;
+            call.put(FEES, b"fee", params)?;
+            Ok(Vec::new())
+        })
+        .with_partitions(|_| Partitions::One(0)),
+        Procedure::new("panic", "1", |_, _| panic!("a procedure that is at fault"))
+            .with_partitions(|_| Partitions::One(0)),
+        Procedure::new("nobody's", "1", |call, _| {
+            Ok(call.get(TreeId(2 + PARTITIONS), b"k")?.unwrap_or_default())
+        })
+        .with_partitions(|_| Partitions::One(0)),
+    ]
+}
+
+fn options(recovery: Recovery, execution: Execution) -> Options {
+    Options {
+        recovery: Some(recovery),
+        execution,
+        procedures: procedures(),
+        logs: crate::LogShape { segment_bytes: 64 << 10, ..crate::LogShape::default() },
+        ..Options::default()
+    }
+}
+
+const SERIAL: Execution = Execution::Serial { executors: EXECUTORS, queue_max: 1000 };
+
+fn make(db: &Database) {
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let make = |txn: &mut Transaction, placement| {
+        txn.create_tree_with(TreeOptions { placement, ..TreeOptions::default() }).unwrap()
+    };
+    assert_eq!(make(&mut txn, Placement::Replicated), FEES);
+    for partition in 0..PARTITIONS {
+        assert_eq!(make(&mut txn, Placement::Partition(partition as u32)), tree(partition));
+    }
+    make(&mut txn, Placement::Anywhere);
+    for account in 0..ACCOUNTS {
+        txn.put(tree(account), &account.to_le_bytes(), &1000_u64.to_le_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+}
+
+fn balances(db: &Database, isolation: Isolation) -> Result<Vec<u64>> {
+    let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
+    (0..ACCOUNTS).map(|account| Ok(number(txn.get(tree(account), &account.to_le_bytes())?))).collect()
+}
+
+#[test]
+fn a_call_uses_what_it_was_routed_to_and_nothing_else() {
+    let db = Database::open_on(&MemDisk::new(), options(Recovery::Shadow, SERIAL)).unwrap();
+    make(&db);
+    assert_eq!(db.call("transfer", &params(&[1, 6, 10])).unwrap(), 990_u64.to_le_bytes());
+    assert_eq!(db.call("transfer", &params(&[1, 2, 10])).unwrap(), 980_u64.to_le_bytes());
+    db.call("charge", &5_u64.to_le_bytes()).unwrap();
+    assert_eq!(db.call("transfer", &params(&[1, 2, 10])).unwrap(), 965_u64.to_le_bytes());
+    let refused = |name: &str, params: &[u8]| db.call(name, params).unwrap_err().to_string();
+    assert!(refused("astray", &params(&[1, 2, 10])).contains("was not routed to"));
+    assert!(refused("charge astray", &[0; 8]).contains("was not routed to"));
+    assert!(refused("nobody's", b"").contains("placed nowhere"));
+    assert!(refused("panic", b"").contains("panicked"));
+    assert!(refused("transfer", &params(&[1, 2, 5000])).contains("not enough"));
+    assert_eq!(balances(&db, Isolation::ReadCommitted).unwrap()[1..3], [965, 1025]);
+    let other = Database::open_on(
+        &MemDisk::new(),
+        options(Recovery::Shadow, Execution::Serial { executors: 0, queue_max: 1 }),
+    );
+    assert!(matches!(other, Err(Error::BadOption(_))));
+}
+
+/// Every recovery method, with both kinds of execution after each other.
+#[test]
+fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
+    for recovery in Recovery::ALL {
+        let mut disk = SimDisk::new(1);
+        make(&Database::open_on(Arc::new(disk.clone()), options(recovery, SERIAL)).unwrap());
+        for (round, execution) in [SERIAL, Execution::Locked, SERIAL].into_iter().enumerate() {
+            let db = Database::open_on(Arc::new(disk.clone()), options(recovery, execution)).unwrap();
+            let answered = Arc::new(AtomicU64::new(0));
+            let callers = (0..3).map(|seed| {
+                let (db, answered) = (db.clone(), answered.clone());
+                thread::spawn(move || {
+                    let mut rng = Rng::from_seed(seed);
+                    for _ in 0..60 {
+                        let accounts = [rng.below(ACCOUNTS), rng.below(ACCOUNTS)];
+                        // Half of them in one partition.
+                        let to = if rng.chance(1, 2) { accounts[0] % PARTITIONS } else { accounts[1] };
+                        let answered = answered.clone();
+                        let call = params(&[accounts[0], to, rng.below(50)]);
+                        match rng.below(10) {
+                            0 => drop(db.call("charge", &rng.below(3).to_le_bytes()).unwrap()),
+                            1..5 => drop(db.call("transfer", &call)),
+                            _ => {
+                                let count = move |_| {
+                                    answered.fetch_add(1, Ordering::SeqCst);
+                                };
+                                db.call_then("transfer", &call, count).unwrap();
+                            }
+                        }
+                    }
+                })
+            });
+            let clients = (0..2).map(|seed| {
+                let db = db.clone();
+                thread::spawn(move || {
+                    let mut rng = Rng::from_seed(100 + seed);
+                    for _ in 0..20 {
+                        let isolation =
+                            [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable]
+                                [rng.below(3) as usize];
+                        match balances(&db, isolation) {
+                            Ok(all) if isolation == Isolation::Serializable => {
+                                assert_eq!(all.iter().sum::<u64>(), 1000 * ACCOUNTS);
+                            }
+                            Ok(_) | Err(Error::Deadlock | Error::Serialization) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                        let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() }).unwrap();
+                        let accounts = [rng.below(ACCOUNTS), rng.below(ACCOUNTS)];
+                        let mut move_one = || -> Result<bool> {
+                            for (account, by) in accounts.into_iter().zip([-1, 1]) {
+                                let key = account.to_le_bytes();
+                                let has = number(txn.get_locked(tree(account), &key, RowLock::Exclusive)?);
+                                let Some(now) = has.checked_add_signed(by) else { return Ok(false) };
+                                txn.put(tree(account), &key, &now.to_le_bytes())?;
+                            }
+                            Ok(true)
+                        };
+                        match move_one() {
+                            Ok(true) => drop(txn.commit().unwrap()),
+                            Ok(false) | Err(Error::Deadlock | Error::Serialization) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                })
+            });
+            let threads: Vec<_> = callers.chain(clients).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let before = balances(&db, Isolation::Serializable).unwrap();
+            assert_eq!(before.iter().sum::<u64>(), 1000 * ACCOUNTS);
+            db.wait_durable(crate::Csn(u64::MAX)).unwrap();
+            let image = disk.crash_image(round as u64);
+            drop(db);
+            disk = image;
+            let db = Database::open_on(Arc::new(disk.clone()), options(recovery, execution)).unwrap();
+            assert_eq!(balances(&db, Isolation::Serializable).unwrap(), before, "{}", recovery.name());
+        }
+    }
+}
+
+/// What is told to a caller is durable, of calls in the queue of one executor too.
+#[test]
+fn answers_are_durable() {
+    for recovery in [Recovery::Shadow, Recovery::CommitLog(Records::Calls)] {
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(Arc::new(disk.clone()), options(recovery, SERIAL)).unwrap();
+        make(&db);
+        let images = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..200_u64 {
+            let (images, disk) = (images.clone(), disk.clone());
+            let done = move |answer: Result<Vec<u8>>| {
+                answer.unwrap();
+                if number.is_multiple_of(40) {
+                    images.lock().push((number, disk.crash_image(number)));
+                }
+            };
+            db.call_then("transfer", &params(&[1, 6, 1]), done).unwrap();
+        }
+        db.call("transfer", &params(&[1, 6, 1])).unwrap();
+        drop(db);
+        assert_eq!(images.lock().len(), 5);
+        for (number, image) in images.lock().drain(..) {
+            let db = Database::open_on(Arc::new(image), options(recovery, SERIAL)).unwrap();
+            assert!(balances(&db, Isolation::Serializable).unwrap()[6] > 1000 + number);
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_closing_answers_what_waits() {
+    let execution = Execution::Serial { executors: 1, queue_max: 2 };
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let waits = gate.clone();
+    let wait = Procedure::new("wait", "1", move |_, _| {
+        let mut open = waits.0.lock();
+        while !*open {
+            waits.1.wait(&mut open);
+        }
+        Ok(Vec::new())
+    });
+    let db = Database::open_on(
+        &MemDisk::new(),
+        Options { execution, procedures: vec![wait], ..Options::default() },
+    )
+    .unwrap();
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let call = || {
+        let answers = answers.clone();
+        db.call_then("wait", b"", move |answer| answers.lock().push(answer.is_ok()))
+    };
+    // The route is all partitions, which is one executor's.
+    let mut accepted = 0;
+    let refused = loop {
+        match call() {
+            Ok(()) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Busy), "{refused}");
+    assert!((2..5).contains(&accepted), "{accepted}");
+    *gate.0.lock() = true;
+    gate.1.notify_all();
+    db.close().unwrap();
+    assert_eq!(answers.lock().len(), accepted);
+    assert!(matches!(call(), Err(Error::Closed)));
+}
