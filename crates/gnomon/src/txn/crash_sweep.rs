@@ -7,7 +7,7 @@
 //! which they write at any time. Bugs planted in the store show that it would tell.
 //!
 //! The same workload runs where a log of pages recovers ([`page_log`]), and with calls of procedures where a log of
-//! commits keeps them ([`calls`]).
+//! commits keeps them or they run in partitions ([`calls`]).
 //!
 //! `GNOMON_SWEEP_SEEDS` sets how many workloads are swept.
 
@@ -18,8 +18,8 @@ mod page_log;
 use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
-    Applied, Database, Direction, Isolation, KeyRange, Options, Records, Recovery, Transaction, TreeOptions,
-    TxnOptions, background, database, log, restore, verify_with,
+    Applied, Database, Direction, Execution, Isolation, KeyRange, Options, Placement, Records, Recovery,
+    Transaction, TreeOptions, TxnOptions, background, database, log, restore, verify_with,
 };
 use crate::{
     Csn, Error, Result, TreeId,
@@ -92,10 +92,17 @@ struct How {
     shadow: Option<PlantedBug>,
     logged: Option<logged::PlantedBug>,
     commits: Option<log::PlantedBug>,
+    execution: Execution,
 }
 
 /// Shadow paging as it should be.
-const SHADOW: How = How { recovery: Recovery::Shadow, shadow: None, logged: None, commits: None };
+const SHADOW: How = How {
+    recovery: Recovery::Shadow,
+    shadow: None,
+    logged: None,
+    commits: None,
+    execution: Execution::Locked,
+};
 /// A log of commits beside it.
 const VALUE_LOG: How = How { recovery: Recovery::CommitLog(Records::Values), ..SHADOW };
 
@@ -105,6 +112,15 @@ const COMMAND_LOG: How = How { recovery: Recovery::CommitLog(Records::Calls), ..
 impl How {
     fn planted(bug: PlantedBug) -> How {
         How { shadow: Some(bug), ..SHADOW }
+    }
+
+    /// With procedures in partitions.
+    fn serial(self) -> How {
+        How { execution: Execution::Serial { executors: 2, queue_max: 10 }, ..self }
+    }
+
+    fn is_serial(self) -> bool {
+        self.execution != Execution::Locked
     }
 
     fn is_shadow(self) -> bool {
@@ -148,7 +164,9 @@ const PAGE_BYTES_OF_TREES: [usize; 4] = [512, 4096, 16 << 10, 1024];
 fn tree_options(db: &Database, seed: u64, trees: usize) -> TreeOptions {
     let bytes = PAGE_BYTES_OF_TREES[(seed as usize + trees) % PAGE_BYTES_OF_TREES.len()];
     let size = PageSize::from_bytes(bytes).expect("pages can have that size");
-    TreeOptions { page_size: size.max(db.stats().page_size_min), ..TreeOptions::default() }
+    // It means nothing where calls take locks.
+    let placement = Placement::Partition(trees as u32);
+    TreeOptions { page_size: size.max(db.stats().page_size_min), placement }
 }
 
 fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
@@ -158,6 +176,7 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
         pool_bytes: 512 << 10,
         // Whole trees that are locked would only keep the transaction beside the others from its work.
         procedures: vec![calls::procedure()],
+        execution: how.execution,
         // Of calls, which have no other.
         lock_timeout: Some(Duration::ZERO),
         escalate_bytes: if how.is_shadow() { ESCALATE_BYTES } else { usize::MAX },
@@ -215,7 +234,8 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
     let mut pinned: Option<PinnedRoot> = None;
     let mut beside: Option<(Transaction, State)> = None;
     for _ in 0..transactions {
-        if !how.is_shadow() {
+        // Where calls run in partitions, it would have them to itself.
+        if !how.is_shadow() && !how.is_serial() {
             page_log::work_beside(&db, &mut rng, &mut current, &mut beside, history)?;
         }
         if rng.chance(1, 4) {
@@ -226,7 +246,7 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
         {
             log.checkpoint()?;
         }
-        if matches!(how.recovery, Recovery::CommitLog(Records::Calls | Records::Cheaper))
+        if (how.is_serial() || matches!(how.recovery, Recovery::CommitLog(Records::Calls | Records::Cheaper)))
             && backups.chance(1, 2)
         {
             calls::call(&db, &mut backups, &mut current, &mut last, history)?;
@@ -371,7 +391,12 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
         // With immediate updates, others than commits take CSNs, too.
         let expected = Csn(db.0.inner.store.last_csn().0 + 1);
         assert!(expected == Csn(last.0 + 1) || !how.is_shadow());
-        if !changes_trees && !txn.has_pages() && current.prepared.len() < 3 && rng.chance(1, 4) {
+        if !changes_trees
+            && !txn.has_pages()
+            && !how.is_serial()
+            && current.prepared.len() < 3
+            && rng.chance(1, 4)
+        {
             let gid = format!("transaction {expected}");
             next = current.clone();
             next.prepared.insert(gid.clone(), own);
@@ -668,7 +693,7 @@ fn every_crash_leaves_a_state_that_is_allowed() {
 
 #[test]
 fn every_crash_leaves_a_state_that_is_allowed_with_a_log_of_commits() {
-    for how in [VALUE_LOG, COMMAND_LOG] {
+    for how in [VALUE_LOG, COMMAND_LOG, COMMAND_LOG.serial()] {
         let (mut images, mut prepared, mut large) = (0, 0, 0);
         for seed in 1..=seeds() {
             let counts = sweep(seed, SimDisk::new, how).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -678,7 +703,23 @@ fn every_crash_leaves_a_state_that_is_allowed_with_a_log_of_commits() {
             "{}: {images} crash images, {prepared} with prepared transactions; {large} transactions were large",
             how.recovery.name()
         );
-        assert!(images > 300 * seeds() && prepared > 50 * seeds() && large >= seeds());
+        assert!(images > 300 * seeds() && large >= seeds());
+        assert!(prepared > 50 * seeds() || how.is_serial());
+    }
+}
+
+/// With procedures that run in partitions, and transactions of others that take those as a whole.
+#[test]
+fn every_crash_leaves_a_state_that_is_allowed_with_serial_execution() {
+    let of_pages =
+        [Strategy::SingleLevel, Strategy::TwoLevel, Strategy::TwoLevelDeferred].map(Recovery::PageLog);
+    for recovery in [SHADOW.recovery, VALUE_LOG.recovery].into_iter().chain(of_pages) {
+        let how = How { recovery, ..SHADOW };
+        let images: u64 = (1..=seeds())
+            .map(|seed| sweep(seed, SimDisk::new, how.serial()).unwrap_or_else(|wrong| panic!("{wrong}")).0)
+            .sum();
+        println!("{}: {images} crash images", how.recovery.name());
+        assert!(images > 300 * seeds());
     }
 }
 

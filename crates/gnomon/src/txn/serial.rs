@@ -220,7 +220,11 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
         };
         let inner = handle.inner.clone();
         let mut locks = inner.locks.owner(inner.new_txn_id());
-        let waits = WaitOptions::default();
+        let waits = WaitOptions {
+            timeout: inner.lock_timeout,
+            nowait: inner.lock_timeout.is_some_and(|limit| limit.is_zero()),
+            ..WaitOptions::default()
+        };
         if let Err(error) = locks.lock(partitions_of(executor), key_mode::X, &waits) {
             batch.into_iter().for_each(|job| (job.done)(Err(error.clone())));
             continue;

@@ -1,4 +1,4 @@
-//! Calls of a procedure within the workload, where a log of commits may keep them as such. What the procedure does
+//! Calls of a procedure within the workload, where a log of commits may keep them as such, or they run in partitions. What the procedure does
 //! follows from a seed, its parameter, and from what it reads; a model does the same to the expected state.
 
 use super::*;
@@ -172,10 +172,11 @@ pub(super) fn call(
     let params: Vec<u8> =
         [seed].into_iter().chain(trees.iter().map(|tree| tree.0)).flat_map(u64::to_le_bytes).collect();
     let mut next = current.clone();
-    let expected = Csn(last.0 + 1);
+    let expected = Csn(db.0.inner.store.last_csn().0 + 1);
     let acted = act(&mut next.contents, seed, &trees);
     history.states.insert(expected, next.clone());
-    let called = match rng.chance(2, 3) {
+    let waits = rng.chance(2, 3) || db.0.executors.is_some();
+    let called = match waits {
         true => db.call("act", &params).map(|_| true),
         false => db.start_call("act", &params).map(|_| false),
     };
