@@ -44,7 +44,11 @@ pub(in crate::query) fn lock_row(
     ctx.txn.set_lock_timeout(timeout);
     match (result, wait) {
         (Ok(row), _) => Ok(Locked::Row(row)),
-        (Err(gnomon::Error::LockTimeout), LockWait::Skip) => Ok(Locked::Skipped),
+        (Err(gnomon::Error::LockTimeout), LockWait::Skip) => {
+            // Another run would not meet who has it.
+            ctx.txn.log_by_value();
+            Ok(Locked::Skipped)
+        }
         (Err(gnomon::Error::LockTimeout), _) => Err(SqlError::new(
             SqlState::LOCK_NOT_AVAILABLE,
             format!("could not obtain lock on row in relation \"{}\"", table.name),
