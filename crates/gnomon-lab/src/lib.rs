@@ -7,6 +7,8 @@
 //! - [`tpcb`]: transactions of a bank with an invariant;
 //! - [`hotspot`], [`stock`], [`counter`]: transfers between hot accounts, sales of few items, counters that may not be
 //!   there yet, each with an invariant; [`zipf`] has the skew;
+//! - [`tpcc`]: orders of a wholesaler, as registered procedures over partitions ([`partition`]); [`fields`] has how
+//!   their rows and parameters are encoded;
 //! - [`objects`]: transactions on complex objects, on every recovery method;
 //! - [`experiment`]: what the papers state, measured again;
 //! - [`recovery`]: how databases recover, by name;
@@ -23,8 +25,10 @@ pub mod argument;
 pub mod counter;
 pub mod drive;
 pub mod experiment;
+pub mod fields;
 pub mod hotspot;
 pub mod objects;
+pub mod partition;
 pub mod progress;
 pub mod recovery;
 pub mod report;
@@ -33,5 +37,6 @@ pub mod sql;
 pub mod stock;
 pub mod store;
 pub mod tpcb;
+pub mod tpcc;
 pub mod workload;
 pub mod zipf;
