@@ -7,8 +7,8 @@
 //! - [`tpcb`]: transactions of a bank with an invariant;
 //! - [`hotspot`], [`stock`], [`counter`]: transfers between hot accounts, sales of few items, counters that may not be
 //!   there yet, each with an invariant; [`zipf`] has the skew;
-//! - [`tpcc`]: orders of a wholesaler, as registered procedures over partitions ([`partition`]); [`fields`] has how
-//!   their rows and parameters are encoded;
+//! - [`tpcc`], [`voter`]: orders of a wholesaler and votes by telephone, as registered procedures over partitions
+//!   ([`partition`]); [`fields`] has how their rows and parameters are encoded;
 //! - [`objects`]: transactions on complex objects, on every recovery method;
 //! - [`experiment`]: what the papers state, measured again;
 //! - [`recovery`]: how databases recover, by name;
@@ -38,5 +38,6 @@ pub mod stock;
 pub mod store;
 pub mod tpcb;
 pub mod tpcc;
+pub mod voter;
 pub mod workload;
 pub mod zipf;
