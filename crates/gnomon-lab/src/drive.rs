@@ -55,7 +55,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn nothing() -> Measured {
+    /// Of a run that has not begun.
+    pub(crate) fn nothing() -> Measured {
         Measured {
             seconds: 0.0,
             committed: 0,
@@ -86,7 +87,7 @@ const MEASURING: u8 = 1;
 const STOPPED: u8 = 2;
 
 /// Latencies are kept to three digits, up to a minute.
-const LATENCY_US_MAX: u64 = 60_000_000;
+pub(crate) const LATENCY_US_MAX: u64 = 60_000_000;
 
 /// How far a run is, for all of its threads.
 struct Stage {

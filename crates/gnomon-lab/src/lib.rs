@@ -22,13 +22,13 @@
 //! building Gnomon does not build them.
 
 pub mod argument;
+pub mod calls;
 pub mod counter;
 pub mod drive;
 pub mod experiment;
 pub mod fields;
 pub mod hotspot;
 pub mod objects;
-pub mod partition;
 pub mod progress;
 pub mod recovery;
 pub mod report;

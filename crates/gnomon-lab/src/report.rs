@@ -38,10 +38,28 @@ pub struct Report {
     pub tps: f64,
     /// Latencies of the committed transactions.
     pub latency_us: Latency,
+    /// Of a workload with several kinds of transactions, what was done of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<KindReport>,
     /// Whether what is stored is what was done.
     pub invariant: Invariant,
     #[serde(skip)]
     histogram: Histogram<u64>,
+}
+
+/// What was done of one kind of transactions.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindReport {
+    /// What it is called.
+    pub name: String,
+    /// Transactions committed in the time that was measured.
+    pub committed: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Latencies of the committed transactions.
+    pub latency_us: Latency,
+    /// The bytes of the log that a transaction takes on average, of those that write any.
+    pub log_bytes: Option<f64>,
 }
 
 /// Latencies in microseconds.
@@ -104,9 +122,15 @@ impl Report {
             lock_wait_share: measured.lock_wait_share,
             tps: measured.committed as f64 / measured.seconds,
             latency_us: Latency::of(&measured.latency_us),
+            kinds: Vec::new(),
             invariant,
             histogram: measured.latency_us.clone(),
         }
+    }
+
+    /// With what was done of each kind of transactions.
+    pub fn with_kinds(self, kinds: Vec<KindReport>) -> Report {
+        Report { kinds, ..self }
     }
 
     /// What [`SPEED_HEADINGS`] stand above.
@@ -156,10 +180,32 @@ impl fmt::Display for Report {
                 .map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)),
         );
         writeln!(f, "{table}")?;
+        if !self.kinds.is_empty() {
+            writeln!(f, "{}", table_of(&self.kinds))?;
+        }
         write_histogram(f, &self.histogram)?;
         let verdict = if self.invariant.holds { "holds" } else { "IS BROKEN" };
         write!(f, "invariant {verdict}: {}", self.invariant.detail)
     }
+}
+
+fn table_of(kinds: &[KindReport]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(["transaction", "committed", "refused", "p50 us", "p99 us", "max us", "log bytes"]);
+    for kind in kinds {
+        let cells = [
+            kind.committed.to_string(),
+            kind.refused.to_string(),
+            kind.latency_us.p50.to_string(),
+            kind.latency_us.p99.to_string(),
+            kind.latency_us.max.to_string(),
+            kind.log_bytes.map_or_else(String::new, |bytes| format!("{bytes:.0}")),
+        ];
+        let cells = cells.into_iter().map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right));
+        table.add_row([Cell::new(&kind.name)].into_iter().chain(cells));
+    }
+    table
 }
 
 /// How values are spread over classes that double: the end of each class (exclusive) and how many values it has.

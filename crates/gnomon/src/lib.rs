@@ -44,9 +44,9 @@ pub use store::shadow::{
 };
 pub use txn::{
     Applied, Call, Cursor, Database, Direction, Execution, GID_BYTES_MAX, Isolation, KeyRange,
-    NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction, Procedure, Records,
-    Recovery, Replayer, Restored, RowLock, Savepoint, Stats, Ticket, Transaction, TreeLock, TreeOptions,
-    TxnOptions, VerifiedTree, VerifyReport, restore, verify, verify_with,
+    NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction, Procedure,
+    ProcedureStats, Records, Recovery, Replayer, Restored, RowLock, Savepoint, Stats, Ticket, Transaction,
+    TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify, verify_with,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

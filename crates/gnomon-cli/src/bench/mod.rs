@@ -1,5 +1,6 @@
 //! `gnomon bench`: workloads, in this process or, those over tables, on a server.
 
+mod calls;
 mod common;
 
 use std::process::ExitCode;
@@ -22,10 +23,13 @@ use gnomon_lab::{
     stock::Stock,
     store,
     tpcb::Tpcb,
+    tpcc::Tpcc,
+    voter::Voter,
     workload::{self, Workload},
 };
 
 use crate::{Failure, signals};
+use calls::RunCalls;
 use common::{Common, Course};
 
 #[derive(Args)]
@@ -102,6 +106,29 @@ Examples:
   gnomon bench objects --clients 12 --service-ms 0           the engine alone
   gnomon bench objects --recovery shadow --dir objects       keeps the database")]
     Objects(RunObjects),
+    /// Votes for contestants by telephone: the Voter benchmark, by a registered procedure.
+    ///
+    /// Each call looks up the contestant and the area code, and counts the votes of the phone and those of the
+    /// contestant in a state; a phone that has voted too often is told so. At the end votes and counts are compared, and
+    /// once more after closing and opening the database.
+    #[command(after_help = "\
+Examples:
+  gnomon bench voter --clients 2 --outstanding 500 --partitions 2  in partitions
+  gnomon bench voter --execution locked --clients 8                under locks
+  gnomon bench voter --recovery value-log --outstanding 500        logs writes
+  gnomon bench voter --rate 20000 --outstanding 500                offered load")]
+    Voter(RunCalls<Voter>),
+    /// TPC-C: orders, payments and deliveries of a wholesaler, by registered procedures.
+    ///
+    /// All five transactions, without think times; new orders that are to be rolled back count as refused. At the end
+    /// the consistency conditions of clause 3.3.2 are checked, and once more after closing and opening the database.
+    #[command(after_help = "\
+Examples:
+  gnomon bench tpcc --warehouses 2 --partitions 2 --clients 2 --outstanding 100
+  gnomon bench tpcc --execution locked --clients 8 --recovery value-log
+  gnomon bench tpcc --customers-per-district 300 --items 10000     loads faster
+  gnomon bench tpcc --mix 100/0/0/0/0 --json                       new orders")]
+    Tpcc(RunCalls<Tpcc>),
 }
 
 /// A workload's own arguments, and those that all have.
@@ -135,6 +162,8 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
         Command::Stock(run) => run.run(),
         Command::Counter(run) => run.run(),
         Command::Objects(run) => run.run(),
+        Command::Voter(run) => run.run(),
+        Command::Tpcc(run) => run.run(),
     }
 }
 

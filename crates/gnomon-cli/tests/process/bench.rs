@@ -53,6 +53,49 @@ fn workloads_report_what_they_did_in_this_process() {
 }
 
 #[test]
+fn procedures_report_each_kind_of_transactions_under_both_executions() {
+    let tpcc = ["tpcc", "--warehouses", "2", "--customers-per-district", "20", "--items", "200"];
+    let voter = ["voter", "--contestants", "3"];
+    let executions = [
+        &["--partitions", "2", "--outstanding", "20", "--recovery", "adaptive"][..],
+        &["--partitions", "3", "--executors", "2", "--recovery", "shadow"],
+        &["--execution", "locked", "--recovery", "value-log"],
+        &[
+            "--execution",
+            "locked",
+            "--partitions",
+            "2",
+            "--outstanding",
+            "5",
+            "--recovery",
+            "two-level-deferred",
+        ],
+        &["--rate", "500"],
+    ];
+    for (workload, kinds) in [(&tpcc[..], 5), (&voter, 1)] {
+        for more in executions {
+            let report = report(workload, more);
+            let logs_commits =
+                !["shadow", "two-level-deferred"].map(Into::into).contains(&report["settings"]["recovery"]);
+            let all = report["kinds"].as_array().unwrap();
+            assert_eq!(all.len(), kinds, "{report}");
+            assert_eq!(all[0]["log_bytes"].is_number(), logs_commits, "{report}");
+            let sum: u64 = all.iter().map(|kind| kind["committed"].as_u64().unwrap()).sum();
+            assert_eq!(report["committed"], sum);
+            let detail = report["invariant"]["detail"].as_str().unwrap();
+            assert!(detail.ends_with("also after reopening"), "{detail}");
+        }
+    }
+    let ran = bench(&tpcc, &["--mix", "100/0/0/0/0"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stdout.contains("| new order "), "{}", ran.stdout);
+    for wrong in [["--mix", "1/2/3"], ["--execution", "parallel"], ["--outstanding", "0"], ["--rate", "0"]] {
+        let ran = bench(&tpcc, &wrong);
+        assert_eq!(ran.code, Some(2), "{wrong:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn complex_objects_report_what_was_done_to_them_under_every_recovery_method() {
     let small = "objects --objects 30 --subobjects 60 --references 20 --operations 3 --own 3 --foreign 2 --service-ms 0.1";
     let small: Vec<&str> = small.split(' ').collect();

@@ -450,7 +450,8 @@ pub fn terminals(tpcc: &Tpcc, count: usize, seed: u64) -> Vec<Terminal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{partition::Touched, tpcc::Mix};
+    use crate::tpcc::Mix;
+    use gnomon::Partitions;
 
     fn terminal(warehouses: u16) -> Terminal {
         terminals(&Tpcc::new(warehouses, 4), 1, 1).remove(0)
@@ -518,7 +519,7 @@ mod tests {
         for _ in 0..100_000 {
             let (kind, params) = terminal.next(7);
             kinds[kind as usize] += 1;
-            several += u32::from(kind.touched(&params, 3).unwrap() == Touched::Several);
+            several += u32::from(matches!(kind.touched(&params, 3).unwrap(), Partitions::Several(_)));
             match kind {
                 Kind::NewOrder => {
                     let order = NewOrder::decode(&params).unwrap();

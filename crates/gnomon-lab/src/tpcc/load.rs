@@ -3,7 +3,7 @@
 //! Promises: the same settings and seed load the same bytes, dates included; transactions of about 10,000 rows, each of
 //! which locks the trees that it fills; what fails or is canceled leaves a database that is not used.
 
-use gnomon::{Database, Transaction, TreeId, TreeLock, TxnOptions, env::Rng};
+use gnomon::{Database, Placement, Transaction, TreeId, TreeLock, TreeOptions, TxnOptions, env::Rng};
 
 use super::{
     DISTRICTS, Table, Tpcc,
@@ -66,7 +66,12 @@ fn make_trees(db: &Database, tpcc: &Tpcc) -> Result<()> {
     let of_partitions =
         (0..tpcc.partitions).flat_map(|partition| Table::PARTITIONED.map(|table| (table, partition)));
     for (table, partition) in [(Table::Item, 0)].into_iter().chain(of_partitions) {
-        if txn.create_tree()? != tree_in(table, partition) {
+        let placement = match table {
+            Table::Item => Placement::Replicated,
+            _ => Placement::Partition(partition.into()),
+        };
+        let options = TreeOptions { placement, ..TreeOptions::default() };
+        if txn.create_tree_with(options)? != tree_in(table, partition) {
             return Err(StoreError::unexpected("the database is not new: give another one"));
         }
     }

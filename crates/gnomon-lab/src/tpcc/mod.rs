@@ -37,12 +37,18 @@ mod tests;
 use std::str::FromStr;
 
 use clap::{Args, value_parser};
-use gnomon::{Result, TreeId};
+use gnomon::{
+    Database, Error, Partitions, Procedure, Result, TreeId,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use serde::Serialize;
 
 use crate::{
+    calls::{CallSource, Calls},
     fields::{At, Reader},
-    partition::Touched,
+    progress::Progress,
+    report::Invariant,
+    store::StoreError,
 };
 
 pub use check::{CONDITIONS, Failed, check, failures};
@@ -144,31 +150,25 @@ impl Kind {
 
     /// The name of its procedure.
     pub fn name(self) -> &'static str {
-        match self {
-            Kind::NewOrder => "tpcc.new_order",
-            Kind::Payment => "tpcc.payment",
-            Kind::OrderStatus => "tpcc.order_status",
-            Kind::Delivery => "tpcc.delivery",
-            Kind::StockLevel => "tpcc.stock_level",
-        }
+        Tpcc::KINDS[self as usize].1
     }
 
     /// The partitions that a transaction of this kind touches, by its parameters.
     ///
     /// # Errors
     /// These are cut short.
-    pub fn touched(self, params: &[u8], partitions: u16) -> Result<Touched> {
+    pub fn touched(self, params: &[u8], partitions: u16) -> Result<Partitions> {
         const HOME: At<u16> = At::first();
         let home = HOME.get(params)?;
-        let touched = |other: u16| partition(other, partitions);
+        let touched = |other: u16| u32::from(partition(other, partitions));
         Ok(match self {
             Kind::NewOrder => {
                 let (_, items) = NewOrder::split(params)?;
                 let others = items.iter().map(|item| input::SUPPLY.get(item)).collect::<Result<Vec<_>>>()?;
-                Touched::of([home].into_iter().chain(others).map(touched))
+                Partitions::of([home].into_iter().chain(others).map(touched))
             }
-            Kind::Payment => Touched::of([home, Payment::decode(params)?.customer_warehouse].map(touched)),
-            Kind::OrderStatus | Kind::Delivery | Kind::StockLevel => Touched::One(touched(home)),
+            Kind::Payment => Partitions::of([home, Payment::decode(params)?.customer_warehouse].map(touched)),
+            Kind::OrderStatus | Kind::Delivery | Kind::StockLevel => Partitions::One(touched(home)),
         })
     }
 }
@@ -195,6 +195,61 @@ impl FromStr for Mix {
             }
             _ => Err("not five numbers with slashes between them that sum to 100".into()),
         }
+    }
+}
+
+impl CallSource for Terminal {
+    fn next(&mut self, now: i64) -> (usize, Vec<u8>) {
+        let (kind, params) = Terminal::next(self, now);
+        (kind as usize, params)
+    }
+}
+
+impl Calls for Tpcc {
+    const NAME: &'static str = "tpcc";
+    const KINDS: &'static [(&'static str, &'static str)] = &[
+        ("new order", "tpcc.new_order"),
+        ("payment", "tpcc.payment"),
+        ("order status", "tpcc.order_status"),
+        ("delivery", "tpcc.delivery"),
+        ("stock level", "tpcc.stock_level"),
+    ];
+
+    fn partitions(&self) -> u32 {
+        self.partitions.into()
+    }
+
+    fn procedures(&self) -> Vec<Procedure> {
+        procedures(self)
+    }
+
+    fn load(
+        &self,
+        db: &Database,
+        seed: u64,
+        progress: &mut Progress,
+        cancel: &AtomicBool,
+    ) -> crate::store::Result<()> {
+        load(db, self, seed, &mut |done, total| {
+            progress.set(done, total);
+            match cancel.load(Ordering::Acquire) {
+                true => Err(StoreError::unexpected("canceled")),
+                false => Ok(()),
+            }
+        })
+    }
+
+    fn clients(&self, count: usize, seed: u64) -> Vec<Box<dyn CallSource>> {
+        let boxed = |terminal| Box::new(terminal) as Box<dyn CallSource>;
+        terminals(self, count, seed).into_iter().map(boxed).collect()
+    }
+
+    fn is_refusal(error: &Error) -> bool {
+        is_unused_item(error)
+    }
+
+    fn check(&self, db: &Database) -> crate::store::Result<Invariant> {
+        check(db, self)
     }
 }
 

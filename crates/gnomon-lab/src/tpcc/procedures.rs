@@ -8,7 +8,7 @@
 
 use std::ops::Bound;
 
-use gnomon::{Applied, Call, Direction, Error, KeyRange, Procedure, Result, TreeId, op::number};
+use gnomon::{Applied, Call, Direction, Error, KeyRange, Partitions, Procedure, Result, TreeId, op::number};
 
 use super::{
     DISTRICTS, Kind, Table, Tpcc,
@@ -52,6 +52,8 @@ pub fn procedures(tpcc: &Tpcc) -> Vec<Procedure> {
     );
     let procedure = |kind: Kind, run: fn(&mut Call<'_>, u16, &[u8]) -> Result<Vec<u8>>| {
         Procedure::new(kind.name(), &code, move |call, params| run(call, partitions, params))
+            // Of parameters that are cut short the procedure tells.
+            .with_partitions(move |params| kind.touched(params, partitions).unwrap_or(Partitions::All))
     };
     vec![
         procedure(Kind::NewOrder, new_order),

@@ -121,8 +121,8 @@ fn parameters_tell_the_partitions_that_they_touch() {
         Kind::NewOrder.touched(&order.encode(), 3).unwrap()
     };
     // Of six warehouses, 2 and 5 are in a partition.
-    assert_eq!(order(&[item(2), item(5), item(2)]), Touched::One(1));
-    assert_eq!(order(&[item(2), item(2), item(3)]), Touched::Several);
+    assert_eq!(order(&[item(2), item(5), item(2)]), Partitions::One(1));
+    assert_eq!(order(&[item(2), item(2), item(3)]), Partitions::Several(vec![1, 2]));
     let payment = |customer_warehouse| {
         let payment = Payment {
             warehouse: 6,
@@ -135,9 +135,12 @@ fn parameters_tell_the_partitions_that_they_touch() {
         };
         Kind::Payment.touched(&payment.encode(), 3).unwrap()
     };
-    assert_eq!((payment(6), payment(3), payment(1)), (Touched::One(2), Touched::One(2), Touched::Several));
+    assert_eq!(
+        (payment(6), payment(3), payment(1)),
+        (Partitions::One(2), Partitions::One(2), Partitions::Several(vec![2, 0]))
+    );
     let level = StockLevel { warehouse: 4, district: 1, threshold: 1 }.encode();
-    assert_eq!(Kind::StockLevel.touched(&level, 3).unwrap(), Touched::One(0));
+    assert_eq!(Kind::StockLevel.touched(&level, 3).unwrap(), Partitions::One(0));
 }
 
 #[test]

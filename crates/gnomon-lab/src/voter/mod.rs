@@ -22,14 +22,15 @@ use std::collections::BTreeMap;
 
 use clap::{Args, value_parser};
 use gnomon::{
-    Applied, Call, Database, Direction, Error, Isolation, KeyRange, Procedure, TreeId, TxnOptions, env::Rng,
-    op::number,
+    Applied, Call, Database, Direction, Error, Isolation, KeyRange, Partitions, Placement, Procedure, TreeId,
+    TreeOptions, TxnOptions, env::Rng, op::number, sync::atomic::AtomicBool,
 };
 use serde::Serialize;
 
 use crate::{
+    calls::{CallSource, Calls},
     fields::{At, Reader, Writer},
-    partition::Touched,
+    progress::Progress,
     report::Invariant,
     store::{Result, StoreError},
 };
@@ -105,22 +106,6 @@ const PHONE_VOTES: At<u8> = At::first();
 /// The votes of a contestant in a state.
 const COUNT: At<i64> = At::first();
 
-/// The names of contestants; those behind the last one are numbered.
-const NAMES: [&str; 12] = [
-    "Edwina Burnam",
-    "Tabatha Gehling",
-    "Kelly Clauss",
-    "Jessie Alloway",
-    "Alana Bregman",
-    "Jessie Eichman",
-    "Allie Rogalski",
-    "Nita Coster",
-    "Kurt Walser",
-    "Ericka Dieter",
-    "Loraine Nygren",
-    "Tania Mattioli",
-];
-
 /// The workload, with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args, Serialize)]
 pub struct Voter {
@@ -152,10 +137,10 @@ impl Voter {
 ///
 /// # Errors
 /// These are cut short.
-pub fn touched(procedure: &str, params: &[u8], partitions: u16) -> gnomon::Result<Touched> {
+pub fn touched(procedure: &str, params: &[u8], partitions: u16) -> gnomon::Result<Partitions> {
     match procedure {
-        WINNER => Ok(Touched::Several),
-        _ => Ok(Touched::One(partition(Vote::decode(params)?.phone, partitions))),
+        WINNER => Ok(Partitions::All),
+        _ => Ok(Partitions::One(partition(Vote::decode(params)?.phone, partitions).into())),
     }
 }
 
@@ -255,7 +240,9 @@ pub fn procedures(voter: &Voter) -> Vec<Procedure> {
     vec![
         Procedure::new(VOTE, &code, move |call, params| {
             vote(call, partitions, params).map(|answer| vec![answer as u8])
-        }),
+        })
+        // Of parameters that are cut short the procedure tells.
+        .with_partitions(move |params| touched(VOTE, params, partitions).unwrap_or(Partitions::All)),
         Procedure::new(WINNER, &code, move |call, _| winner(call, partitions)),
     ]
 }
@@ -320,18 +307,19 @@ fn winner(call: &mut Call<'_>, partitions: u16) -> gnomon::Result<Vec<u8>> {
 /// Those of the database, and that it is not new.
 pub fn load(db: &Database, voter: &Voter) -> Result<()> {
     let mut txn = db.begin(TxnOptions::default())?;
-    let of_partitions =
-        (0..voter.partitions).flat_map(|partition| Table::ALL.map(|table| tree(table, partition)));
-    for expected in [CONTESTANTS, STATES].into_iter().chain(of_partitions) {
-        if txn.create_tree()? != expected {
+    let of_partitions = (0..voter.partitions).flat_map(|partition| {
+        Table::ALL.map(|table| (tree(table, partition), Placement::Partition(partition.into())))
+    });
+    let for_all = [CONTESTANTS, STATES].map(|tree| (tree, Placement::Replicated));
+    for (expected, placement) in for_all.into_iter().chain(of_partitions) {
+        if txn.create_tree_with(TreeOptions { placement, ..TreeOptions::default() })? != expected {
             return Err(StoreError::unexpected("the database is not new: give another one"));
         }
     }
     txn.commit()?;
     let mut txn = db.begin(TxnOptions::default())?;
     for contestant in 1..=voter.contestants {
-        let name = NAMES.get(usize::from(contestant) - 1);
-        let name = name.map_or_else(|| format!("Contestant {contestant}"), |name| (*name).into());
+        let name = format!("Contestant {contestant}");
         txn.put(CONTESTANTS, &[contestant], name.as_bytes())?;
     }
     for (state, codes) in AREA_CODES {
@@ -447,6 +435,42 @@ impl Callers {
     }
 }
 
+impl CallSource for Callers {
+    fn next(&mut self, now: i64) -> (usize, Vec<u8>) {
+        (0, Callers::next(self, now).1)
+    }
+}
+
+impl Calls for Voter {
+    const NAME: &'static str = "voter";
+    const KINDS: &'static [(&'static str, &'static str)] = &[("vote", VOTE)];
+
+    fn partitions(&self) -> u32 {
+        self.partitions.into()
+    }
+
+    fn procedures(&self) -> Vec<Procedure> {
+        procedures(self)
+    }
+
+    fn load(&self, db: &Database, _: u64, _: &mut Progress, _: &AtomicBool) -> Result<()> {
+        load(db, self)
+    }
+
+    fn clients(&self, count: usize, seed: u64) -> Vec<Box<dyn CallSource>> {
+        let mut seeds = Rng::from_seed(seed);
+        (0..count).map(|_| Box::new(Callers::new(self, seeds.next_u64())) as Box<dyn CallSource>).collect()
+    }
+
+    fn is_refusal(_: &Error) -> bool {
+        false
+    }
+
+    fn check(&self, db: &Database) -> Result<Invariant> {
+        check(db, self, None)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use gnomon::{
@@ -494,14 +518,14 @@ mod tests {
         let vote = Vote { phone: 2_125_550_123, contestant: 2, max: 2, time: 7 };
         assert_eq!(cast(&db, Vote { contestant: 7, ..vote }), Answer::UnknownContestant);
         assert_eq!(cast(&db, Vote { contestant: 0, ..vote }), Answer::UnknownContestant);
-        assert_eq!((winner(&db).contestant, &winner(&db).name[..]), (1, "Edwina Burnam"));
+        assert_eq!((winner(&db).contestant, &winner(&db).name[..]), (1, "Contestant 1"));
         assert_eq!(cast(&db, vote), Answer::Accepted);
         assert_eq!(cast(&db, Vote { contestant: 3, time: 8, ..vote }), Answer::Accepted);
         assert_eq!(cast(&db, vote), Answer::TooManyVotes);
         // An area code of no state.
         assert_eq!(cast(&db, Vote { phone: 5_550_123, contestant: 3, ..vote }), Answer::Accepted);
         let won = winner(&db);
-        assert_eq!((won.contestant, &won.name[..]), (3, "Kelly Clauss"));
+        assert_eq!((won.contestant, &won.name[..]), (3, "Contestant 3"));
         assert_eq!(won.votes, [(1, 0), (2, 1), (3, 2), (4, 0), (5, 0), (6, 0)]);
         assert!(check(&db, &voter, Some(3)).unwrap().holds && !check(&db, &voter, Some(4)).unwrap().holds);
         let mut txn = db.begin(TxnOptions::default()).unwrap();
@@ -525,11 +549,11 @@ mod tests {
             assert!(name == VOTE && params.len() < 20 && vote.encode() == params);
             assert!((1..=6).contains(&vote.contestant) && vote.max == 2 && vote.time == now);
             assert!((2_000_000_000..=PHONE_MAX).contains(&vote.phone));
-            assert_eq!(touched(name, &params, 5).unwrap(), Touched::One((vote.phone % 5) as u16));
+            assert_eq!(touched(name, &params, 5).unwrap(), Partitions::One((vote.phone % 5) as u32));
             areas.insert(vote.phone / NUMBERS_PER_AREA);
         }
         assert_eq!(areas.len(), callers.areas.len());
-        assert_eq!(touched(WINNER, &[], 5).unwrap(), Touched::Several);
+        assert_eq!(touched(WINNER, &[], 5).unwrap(), Partitions::All);
         let params = Vote { phone: PHONE_MAX + 1, contestant: 1, max: 2, time: 0 }.encode();
         assert!(Vote::decode(&params).is_err() && touched(VOTE, &params[1..], 5).is_err());
         assert!(Answer::decode(&[3]).is_err());

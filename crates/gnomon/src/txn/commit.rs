@@ -115,6 +115,9 @@ impl Transaction {
             }
             (None, _) => Logged::Writes(&writes),
         })?;
+        if let Some(command) = &self.command {
+            inner.procedures.note_commit(command.procedure, record.as_ref().map_or(0, Pending::bytes));
+        }
         let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;

@@ -89,7 +89,7 @@ pub use commit::Ticket;
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
-pub use procedure::{Call, Partitions, Procedure, Replayer};
+pub use procedure::{Call, Partitions, Procedure, ProcedureStats, Replayer};
 pub use range::{Direction, KeyRange};
 pub use recovery::{Records, Recovery};
 pub use savepoint::Savepoint;

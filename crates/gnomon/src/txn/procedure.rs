@@ -79,6 +79,18 @@ pub enum Partitions {
     All,
 }
 
+impl Partitions {
+    /// Those that are named, each as often as one likes.
+    pub fn of(partitions: impl IntoIterator<Item = u32>) -> Partitions {
+        let mut partitions = partitions.into_iter();
+        let Some(first) = partitions.next() else { return Partitions::Several(Vec::new()) };
+        match partitions.find(|other| *other != first) {
+            None => Partitions::One(first),
+            Some(other) => Partitions::Several([first, other].into_iter().chain(partitions).collect()),
+        }
+    }
+}
+
 #[derive(Clone)]
 enum Body {
     Run(Arc<Run>),
@@ -181,6 +193,8 @@ pub(super) struct Command {
 /// The procedures of an open database, and those that its log may have calls of.
 pub(super) struct Procedures {
     by_name: HashMap<Arc<str>, Arc<Registered>>,
+    /// The same, at their numbers.
+    by_number: Vec<Option<Arc<Registered>>>,
     /// Those that the directory has, by number; with what was registered under the name, if it has the same code.
     stored: HashMap<u32, (Arc<str>, Known)>,
     /// What the directory does not have yet.
@@ -193,6 +207,19 @@ pub(super) struct Registered {
     runs: AtomicU32,
     /// What a run takes, about.
     run_ns: AtomicU64,
+    commits: AtomicU64,
+    log_bytes: AtomicU64,
+}
+
+/// What calls of a procedure have done since the database was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcedureStats {
+    /// Its name.
+    pub name: String,
+    /// Calls that have committed something.
+    pub commits: u64,
+    /// The bytes of their records in the log of commits, without what blocks take beside.
+    pub log_bytes: u64,
 }
 
 impl Registered {
@@ -237,7 +264,8 @@ impl Procedures {
     /// [`Error::BadOption`] of names that are too long, or used twice.
     pub fn new(registered: &[Procedure], stored: Vec<StoredProcedure>) -> Result<Procedures> {
         let mut next = stored.iter().map(|stored| stored.number + 1).max().unwrap_or(0);
-        let mut by_name = HashMap::new();
+        let mut by_name: HashMap<Arc<str>, Arc<Registered>> = HashMap::new();
+        let mut by_number: Vec<Option<Arc<Registered>>> = Vec::new();
         let mut unstored = Vec::new();
         for procedure in registered {
             let name = procedure.name.clone();
@@ -257,8 +285,14 @@ impl Procedures {
                 procedure: procedure.clone(),
                 runs: AtomicU32::new(0),
                 run_ns: AtomicU64::new(0),
+                commits: AtomicU64::new(0),
+                log_bytes: AtomicU64::new(0),
             };
-            if by_name.insert(name.clone(), Arc::new(registered)).is_some() {
+            let registered = Arc::new(registered);
+            let at = number as usize;
+            by_number.resize(by_number.len().max(at + 1), None);
+            by_number[at] = Some(registered.clone());
+            if by_name.insert(name.clone(), registered).is_some() {
                 return Err(Error::BadOption(format!("two procedures are named '{name}'")));
             }
         }
@@ -270,7 +304,15 @@ impl Procedures {
             };
             (stored.number, (stored.name.into(), known))
         });
-        Ok(Procedures { stored: stored.collect(), by_name, unstored })
+        Ok(Procedures { stored: stored.collect(), by_name, by_number, unstored })
+    }
+
+    /// Notes that a call commits, with so many bytes of the log.
+    pub fn note_commit(&self, number: u32, log_bytes: usize) {
+        if let Some(Some(registered)) = self.by_number.get(number as usize) {
+            registered.commits.fetch_add(1, Ordering::Relaxed);
+            registered.log_bytes.fetch_add(log_bytes as u64, Ordering::Relaxed);
+        }
     }
 
     /// What the directory is to have before any of them is called.
@@ -385,6 +427,18 @@ impl Database {
             Err(error) => done(Err(error)),
         }
         Ok(())
+    }
+
+    /// What calls of each procedure have done since the database was opened, by name.
+    pub fn procedure_stats(&self) -> Vec<ProcedureStats> {
+        let stats = |registered: &Arc<Registered>| ProcedureStats {
+            name: registered.procedure.name.to_string(),
+            commits: registered.commits.load(Ordering::Relaxed),
+            log_bytes: registered.log_bytes.load(Ordering::Relaxed),
+        };
+        let mut all: Vec<ProcedureStats> = self.0.inner.procedures.by_name.values().map(stats).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     fn get_procedure(&self, name: &str, params: &[u8]) -> Result<&Arc<Registered>> {

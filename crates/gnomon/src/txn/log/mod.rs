@@ -196,6 +196,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// How long the record is, but for its CSN.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Takes the CSN of a page transaction and its place in the log in one step.
     pub fn append(mut self, pages: &mut PageTxn<'_>) -> Csn {
         let log = self.log.clone();

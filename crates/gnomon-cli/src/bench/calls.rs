@@ -1,0 +1,80 @@
+//! What workloads of registered procedures are told alike.
+
+use std::process::ExitCode;
+
+use clap::{Args, value_parser};
+use gnomon_lab::{
+    argument::parse_measured,
+    calls::{self, Calls, ExecutionKind, Settings},
+    progress::Progress,
+    recovery::Recovery,
+};
+
+use super::common::Course;
+use crate::Failure;
+
+/// A workload's own arguments, and those that all have.
+#[derive(Args)]
+pub struct RunCalls<W: Args> {
+    #[command(flatten)]
+    workload: W,
+    /// How the database survives a crash: shadow, value-log, command-log, adaptive, single-level, two-level,
+    /// two-level-deferred or page-log.
+    ///
+    /// With shadow paging there is no log; value-log logs what each commit writes, command-log the call and its
+    /// parameters, adaptive whichever is cheaper. The others have a log of pages.
+    #[arg(long, value_name = "METHOD", default_value = "command-log", value_parser = Recovery::from_name)]
+    recovery: Recovery,
+    /// How procedures run: serial or locked.
+    ///
+    /// Serial, by a thread for each partition, one after another, without locks. Locked, each by its client, beside each
+    /// other, with locks on keys.
+    #[arg(long, value_name = "KIND", default_value = "serial")]
+    execution: ExecutionKind,
+    /// Threads that run procedures, with serial execution.
+    ///
+    /// Without it, one for each partition, but not more than there are processors.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=64))]
+    executors: Option<u32>,
+    /// How many calls each client has at a time.
+    ///
+    /// With 1, a client waits for each call until it is durable. With more, it goes on with others meanwhile.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    outstanding: u32,
+    /// Calls a second of all clients, whether those before are answered or not.
+    ///
+    /// Latencies run from when a call is due. Without it, clients call as soon as they may.
+    #[arg(long, value_name = "N", value_parser = parse_measured)]
+    rate: Option<f64>,
+    /// The buffer pool, in MiB.
+    ///
+    /// Pages are kept there; what does not fit is read again.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(1..))]
+    pool_mib: u32,
+    #[command(flatten)]
+    course: Course,
+}
+
+impl<W: Args + Calls> RunCalls<W> {
+    pub fn run(&self) -> Result<ExitCode, Failure> {
+        let course = &self.course;
+        course.run(W::NAME, |seed, cancel| {
+            let load = course.load(seed, cancel);
+            let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+            let settings = Settings {
+                clients: load.clients,
+                outstanding: self.outstanding as usize,
+                rate: self.rate,
+                warm_up_seconds: load.warm_up.as_secs_f64(),
+                measured_seconds: load.measured.as_secs_f64(),
+                recovery: self.recovery,
+                execution: self.execution,
+                executors: self.executors.unwrap_or(processors.min(self.workload.partitions())),
+                pool_mib: self.pool_mib as usize,
+                dir: course.dir.clone(),
+            };
+            let mut progress = Progress::on_stderr("loading");
+            calls::bench(&self.workload, &settings, seed, &mut progress, cancel)
+        })
+    }
+}

@@ -1,0 +1,384 @@
+//! Workloads of registered procedures, in this process: calls that wait for their answers, one after another or several
+//! at a time, or that come at a rate, whether those before are answered or not.
+//!
+//! Promises: what is measured began after the warm-up and ended before the stop; a latency runs from when the call was
+//! due to its durable answer; the first failure ends the run. After the run what the workload promises of its tables is
+//! checked, and once more when the database was closed and opened.
+
+use std::{path::PathBuf, time::Duration};
+
+use gnomon::{
+    Database, Error, Execution, Options, Procedure, Reaction, Recovery,
+    env::{Clock, SystemClock},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+        thread,
+    },
+};
+use serde::{Serialize, Serializer};
+
+use crate::{
+    drive::{LATENCY_US_MAX, Load, Measured},
+    progress::Progress,
+    recovery,
+    report::{Invariant, KindReport, Latency, Report},
+    store::{Result, StoreError},
+    workload::directory_of,
+};
+
+/// Calls that a queue of an executor has room for.
+const QUEUE_MAX: usize = 4096;
+/// How long to wait when it is full.
+const BUSY_PAUSE: Duration = Duration::from_micros(100);
+
+/// A workload of procedures. Its fields are its own settings.
+pub trait Calls: Serialize + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its kinds of transactions: how people call them, and the name of the procedure.
+    const KINDS: &'static [(&'static str, &'static str)];
+
+    /// How many partitions its tables have.
+    fn partitions(&self) -> u32;
+
+    /// The procedures that a database of the workload is opened with.
+    fn procedures(&self) -> Vec<Procedure>;
+
+    /// Fills a new database. `cancel` ends it early, which then fails.
+    fn load(&self, db: &Database, seed: u64, progress: &mut Progress, cancel: &AtomicBool) -> Result<()>;
+
+    /// What each of so many clients asks for, one call after another.
+    fn clients(&self, count: usize, seed: u64) -> Vec<Box<dyn CallSource>>;
+
+    /// Whether an error is an answer that the workload expects.
+    fn is_refusal(error: &Error) -> bool;
+
+    /// Whether what is stored is what it must be.
+    fn check(&self, db: &Database) -> Result<Invariant>;
+}
+
+/// What a client asks for.
+pub trait CallSource: Send {
+    /// The next call: its kind (a place in [`Calls::KINDS`]) and parameters. `now` is in microseconds since 1970-01-01.
+    fn next(&mut self, now: i64) -> (usize, Vec<u8>);
+}
+
+/// How procedures run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecutionKind {
+    /// By threads of their own, in partitions.
+    Serial,
+    /// By their callers, under locks.
+    Locked,
+}
+
+impl std::str::FromStr for ExecutionKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<ExecutionKind, String> {
+        match text {
+            "serial" => Ok(ExecutionKind::Serial),
+            "locked" => Ok(ExecutionKind::Locked),
+            _ => Err("give serial or locked".into()),
+        }
+    }
+}
+
+impl Serialize for ExecutionKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
+            ExecutionKind::Serial => "serial",
+            ExecutionKind::Locked => "locked",
+        })
+    }
+}
+
+/// How a workload of procedures runs, whichever it is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// Threads that call.
+    pub clients: usize,
+    /// How many calls each has at a time.
+    pub outstanding: usize,
+    /// Calls a second of all, if they come at a rate.
+    pub rate: Option<f64>,
+    /// How long to run before measuring, in seconds.
+    pub warm_up_seconds: f64,
+    /// How long to measure, in seconds.
+    pub measured_seconds: f64,
+    /// How the database survives a crash.
+    #[serde(serialize_with = "recovery::serialize")]
+    pub recovery: Recovery,
+    /// How procedures run.
+    pub execution: ExecutionKind,
+    /// Threads that run them, with serial execution.
+    pub executors: u32,
+    /// The buffer pool's size.
+    pub pool_mib: usize,
+    /// The database's directory; none takes a temporary one and removes it afterwards.
+    pub dir: Option<PathBuf>,
+}
+
+impl Settings {
+    fn options(&self, procedures: Vec<Procedure>) -> Options {
+        Options {
+            recovery: Some(self.recovery),
+            pool_bytes: self.pool_mib << 20,
+            procedures,
+            execution: match self.execution {
+                ExecutionKind::Locked => Execution::Locked,
+                ExecutionKind::Serial => {
+                    Execution::Serial { executors: self.executors, queue_max: QUEUE_MAX }
+                }
+            },
+            ..Options::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct AllSettings<'a, W> {
+    #[serde(flatten)]
+    own: &'a W,
+    #[serde(flatten)]
+    common: &'a Settings,
+}
+
+/// Loads a workload's tables, calls its procedures, and checks its tables. `cancel` ends it early, which then fails.
+pub fn bench<W: Calls>(
+    workload: &W,
+    settings: &Settings,
+    seed: u64,
+    progress: &mut Progress,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Report> {
+    let (directory, _temporary) = directory_of(settings.dir.as_deref())?;
+    let db = Database::open(&directory, settings.options(workload.procedures()))?;
+    workload.load(&db, seed, progress, cancel)?;
+    let load = Load {
+        clients: settings.clients,
+        warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
+        measured: Duration::from_secs_f64(settings.measured_seconds),
+        seed,
+        cancel: cancel.clone(),
+    };
+    let kinds = drive(workload, &db, settings, &load)?;
+    let mut invariant = workload.check(&db)?;
+    let stats = db.procedure_stats();
+    db.close()?;
+    drop(db);
+    if invariant.holds {
+        let db =
+            Database::open(&directory, Options { create: false, ..settings.options(workload.procedures()) })?;
+        invariant = workload.check(&db)?;
+        invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
+        db.close()?;
+    }
+    let mut all = Measured::nothing();
+    for kind in &kinds {
+        all.seconds = kind.seconds;
+        all.committed += kind.committed;
+        all.aborted += kind.aborted;
+        all.refused += kind.refused;
+        all.committed_in_all += kind.committed_in_all;
+        all.latency_us.add(&kind.latency_us).expect("all histograms have the same bounds");
+    }
+    let of_kind = |(measured, (name, procedure)): (&Measured, &(&str, &str))| {
+        let stats = stats.iter().find(|stats| stats.name == *procedure);
+        KindReport {
+            name: (*name).into(),
+            committed: measured.committed,
+            refused: measured.refused,
+            latency_us: Latency::of(&measured.latency_us),
+            log_bytes: stats
+                .filter(|stats| stats.commits > 0 && settings.recovery.records().is_some())
+                .map(|stats| stats.log_bytes as f64 / stats.commits as f64),
+        }
+    };
+    let by_kind = kinds.iter().zip(W::KINDS).map(of_kind).collect();
+    let all_settings = AllSettings { own: workload, common: settings };
+    Ok(Report::new(W::NAME, "gnomon", &all_settings, seed, &all, invariant).with_kinds(by_kind))
+}
+
+const WARMING_UP: u8 = 0;
+const MEASURING: u8 = 1;
+const STOPPED: u8 = 2;
+
+/// What the calls of one client have come to so far.
+struct Answered {
+    kinds: Vec<Measured>,
+    outstanding: usize,
+    failure: Option<StoreError>,
+}
+
+/// What all clients of a run share.
+struct Run {
+    clock: SystemClock,
+    phase: AtomicU8,
+}
+
+/// A client's answers, and who waits for them.
+type Answers = Arc<(Mutex<Answered>, Condvar)>;
+
+/// Runs the clients. Returns what was measured of each kind.
+fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load) -> Result<Vec<Measured>> {
+    let run = Arc::new(Run { clock: SystemClock::new(), phase: AtomicU8::new(WARMING_UP) });
+    let sources = workload.clients(load.clients, load.seed);
+    let answers: Vec<Answers> = sources
+        .iter()
+        .map(|_| {
+            let kinds = W::KINDS.iter().map(|_| Measured::nothing()).collect();
+            Arc::new((Mutex::new(Answered { kinds, outstanding: 0, failure: None }), Condvar::new()))
+        })
+        .collect();
+    let seconds = thread::scope(|scope| {
+        let threads: Vec<_> = (0_u32..)
+            .zip(sources)
+            .zip(&answers)
+            .map(|((number, source), answers)| {
+                let client = Client { db, settings, number, run: run.clone(), answers };
+                scope.spawn(move || client.run::<W>(source))
+            })
+            .collect();
+        let failed = || answers.iter().any(|answers| answers.0.lock().failure.is_some());
+        let until = |duration: Duration| {
+            let end = run.clock.now() + duration;
+            loop {
+                let left = end.saturating_sub(run.clock.now());
+                if left.is_zero() || load.cancel.load(Ordering::Acquire) || failed() {
+                    return;
+                }
+                thread::sleep(left.min(Duration::from_millis(50)));
+            }
+        };
+        until(load.warm_up);
+        let began = run.clock.now();
+        run.phase.store(MEASURING, Ordering::Release);
+        until(load.measured);
+        run.phase.store(STOPPED, Ordering::Release);
+        let seconds = (run.clock.now() - began).as_secs_f64();
+        threads.into_iter().for_each(|thread| {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        seconds
+    });
+    if load.cancel.load(Ordering::Acquire) {
+        return Err(StoreError::unexpected("canceled"));
+    }
+    let mut kinds: Vec<Measured> = W::KINDS.iter().map(|_| Measured::nothing()).collect();
+    for answers in answers {
+        let mut answered = answers.0.lock();
+        if let Some(failure) = answered.failure.take() {
+            return Err(failure);
+        }
+        for (kind, one) in kinds.iter_mut().zip(&answered.kinds) {
+            kind.seconds = seconds;
+            kind.committed += one.committed;
+            kind.aborted += one.aborted;
+            kind.refused += one.refused;
+            kind.committed_in_all += one.committed_in_all;
+            kind.latency_us.add(&one.latency_us).expect("all histograms have the same bounds");
+        }
+    }
+    Ok(kinds)
+}
+
+/// A thread that calls.
+struct Client<'a> {
+    db: &'a Database,
+    settings: &'a Settings,
+    number: u32,
+    run: Arc<Run>,
+    answers: &'a Answers,
+}
+
+impl Client<'_> {
+    fn run<W: Calls>(&self, mut source: Box<dyn CallSource>) {
+        // The time between two calls of this client, if they come at a rate.
+        let pause = self.settings.rate.map(|rate| self.settings.clients as f64 / rate);
+        let began = self.run.clock.now();
+        let mut calls = 0_u64;
+        while self.run.phase.load(Ordering::Acquire) != STOPPED {
+            let due = match pause {
+                Some(pause) => {
+                    let share = f64::from(self.number) / self.settings.clients as f64;
+                    began + Duration::from_secs_f64(pause * (calls as f64 + share))
+                }
+                None => self.run.clock.now(),
+            };
+            let early = due.saturating_sub(self.run.clock.now());
+            if !early.is_zero() {
+                // So that a stop is not waited for.
+                thread::sleep(early.min(Duration::from_millis(20)));
+                continue;
+            }
+            calls += 1;
+            let now = self.run.clock.unix_time().as_micros() as i64;
+            let (kind, params) = source.next(now);
+            self.wait_for_place(if pause.is_some() { usize::MAX } else { self.settings.outstanding });
+            let due = if pause.is_some() { due } else { self.run.clock.now() };
+            if !self.call::<W>(kind, &params, due) {
+                break;
+            }
+        }
+        self.wait_for_place(1);
+    }
+
+    /// Waits until fewer calls than that are under way.
+    fn wait_for_place(&self, limit: usize) {
+        let (answered, changed) = &**self.answers;
+        let mut answered = answered.lock();
+        while answered.outstanding >= limit {
+            changed.wait(&mut answered);
+        }
+    }
+
+    /// Makes a call; false if the run has failed.
+    fn call<W: Calls>(&self, kind: usize, params: &[u8], due: Duration) -> bool {
+        let (run, answers) = (self.run.clone(), self.answers.clone());
+        let phase_before = run.phase.load(Ordering::Acquire);
+        let done = move |answer: gnomon::Result<Vec<u8>>| {
+            let taken = run.clock.now().saturating_sub(due);
+            let is_measured = phase_before == MEASURING && run.phase.load(Ordering::Acquire) == MEASURING;
+            let mut answered = answers.0.lock();
+            answered.outstanding -= 1;
+            let measured = &mut answered.kinds[kind];
+            match answer {
+                Ok(_) => {
+                    measured.committed_in_all += 1;
+                    if is_measured {
+                        measured.committed += 1;
+                        let latency_us = u64::try_from(taken.as_micros()).unwrap_or(LATENCY_US_MAX);
+                        measured.latency_us.saturating_record(latency_us);
+                    }
+                }
+                Err(error) if error.reaction() == Reaction::Retry => measured.aborted += 1,
+                Err(error) if W::is_refusal(&error) => measured.refused += u64::from(is_measured),
+                Err(error) => answered.failure = Some(error.into()),
+            }
+            drop(answered);
+            answers.1.notify_one();
+        };
+        self.answers.0.lock().outstanding += 1;
+        let procedure = W::KINDS[kind].1;
+        if self.settings.outstanding == 1 && self.settings.rate.is_none() {
+            // A client that waits makes its commit durable itself.
+            done(self.db.call(procedure, params));
+        } else if let Err(error) = self.db.call_then(procedure, params, done) {
+            let mut answered = self.answers.0.lock();
+            answered.outstanding -= 1;
+            match error {
+                Error::Busy => {
+                    answered.kinds[kind].aborted += 1;
+                    drop(answered);
+                    thread::sleep(BUSY_PAUSE);
+                }
+                error => answered.failure = Some(error.into()),
+            }
+        }
+        self.answers.0.lock().failure.is_none()
+    }
+}
