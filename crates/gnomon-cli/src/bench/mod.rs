@@ -113,10 +113,10 @@ Examples:
     /// once more after closing and opening the database.
     #[command(after_help = "\
 Examples:
-  gnomon bench voter --clients 2 --outstanding 500 --partitions 2  in partitions
-  gnomon bench voter --execution locked --clients 8                under locks
-  gnomon bench voter --recovery value-log --outstanding 500        logs writes
-  gnomon bench voter --rate 20000 --outstanding 500                offered load")]
+  gnomon bench voter --partitions 2 --outstanding 500     in partitions
+  gnomon bench voter --execution locked --clients 8       under locks
+  gnomon bench voter --recovery value-log --clients 32    logs writes
+  gnomon bench voter --rate 20000 --clients 2             offered load")]
     Voter(RunCalls<Voter>),
     /// TPC-C: orders, payments and deliveries of a wholesaler, by registered procedures.
     ///
@@ -124,10 +124,10 @@ Examples:
     /// the consistency conditions of clause 3.3.2 are checked, and once more after closing and opening the database.
     #[command(after_help = "\
 Examples:
-  gnomon bench tpcc --warehouses 2 --partitions 2 --clients 2 --outstanding 100
-  gnomon bench tpcc --execution locked --clients 8 --recovery value-log
-  gnomon bench tpcc --customers-per-district 300 --items 10000     loads faster
-  gnomon bench tpcc --mix 100/0/0/0/0 --json                       new orders")]
+  gnomon bench tpcc --warehouses 2 --partitions 2         in partitions
+  gnomon bench tpcc --execution locked --clients 8        under locks
+  gnomon bench tpcc --items 10000 --outstanding 100       a smaller stock
+  gnomon bench tpcc --mix 100/0/0/0/0 --json              new orders")]
     Tpcc(RunCalls<Tpcc>),
 }
 
