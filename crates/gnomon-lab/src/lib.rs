@@ -8,7 +8,7 @@
 //! - [`hotspot`], [`stock`], [`counter`]: transfers between hot accounts, sales of few items, counters that may not be
 //!   there yet, each with an invariant; [`zipf`] has the skew;
 //! - [`tpcc`], [`voter`]: orders of a wholesaler and votes by telephone, as registered procedures over partitions
-//!   ([`partition`]); [`fields`] has how their rows and parameters are encoded;
+//!   ([`calls`] runs them); [`fields`] has how their rows and parameters are encoded;
 //! - [`objects`]: transactions on complex objects, on every recovery method;
 //! - [`experiment`]: what the papers state, measured again;
 //! - [`recovery`]: how databases recover, by name;
