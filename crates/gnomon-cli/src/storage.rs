@@ -1,9 +1,13 @@
 //! The options of the commands that open a database to work on it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
-use gnomon::{Database, Options, Recovery};
+use gnomon::{Commits, Database, Options, Recovery};
+use gnomon_lab::argument::parse_interval;
 
 use crate::Failure;
 
@@ -44,6 +48,16 @@ pub struct Storage {
     /// logged. page-log is another name of two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
     #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]
     recovery: Option<Recovery>,
+    /// Acknowledge commits before they are durable, which they are a moment later.
+    ///
+    /// A crash may lose the last ones, and never a part of one. `SET synchronous_commit = on` asks for the usual.
+    #[arg(long)]
+    asynchronous: bool,
+    /// How long commits wait for others before they are made durable together, in milliseconds.
+    ///
+    /// With 0 they do not wait: those that come while others are made durable are together all the same.
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
+    group_commit_ms: f64,
 }
 
 fn parse_page_bytes_min(text: &str) -> Result<usize, String> {
@@ -72,6 +86,8 @@ impl Storage {
             degraded: self.degraded,
             page_bytes_min: self.page_bytes_min,
             recovery: self.recovery,
+            commits: if self.asynchronous { Commits::Asynchronous } else { Commits::Synchronous },
+            group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
             ..options()
         };
         let database =

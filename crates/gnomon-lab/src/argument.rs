@@ -19,6 +19,14 @@ pub fn parse_measured(text: &str) -> Result<f64, String> {
     }
 }
 
+/// How long commits wait for others, in milliseconds.
+///
+/// # Errors
+/// What is no number, or not between 0 and 1000.
+pub fn parse_interval(text: &str) -> Result<f64, String> {
+    parse_within(text, 1000.0)
+}
+
 /// An exponent of Zipf's law. With a larger one than 5, all but two numbers would never be chosen.
 ///
 /// # Errors

@@ -8,7 +8,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use gnomon::{
-    Database, Error, Execution, Options, Procedure, Reaction, Recovery,
+    Database, Error, Execution, Options, Procedure, Reaction,
     env::{Clock, SystemClock},
     sync::{
         Arc, Condvar, Mutex,
@@ -21,7 +21,7 @@ use serde::{Serialize, Serializer};
 use crate::{
     drive::{LATENCY_US_MAX, Load, Measured},
     progress::Progress,
-    recovery,
+    recovery::Method,
     report::{Invariant, KindReport, Latency, Report},
     store::{Result, StoreError},
     workload::directory_of,
@@ -108,8 +108,9 @@ pub struct Settings {
     /// How long to measure, in seconds.
     pub measured_seconds: f64,
     /// How the database survives a crash.
-    #[serde(serialize_with = "recovery::serialize")]
-    pub recovery: Recovery,
+    pub recovery: Method,
+    /// How long commits wait for others before they are made durable together, in milliseconds.
+    pub group_commit_ms: f64,
     /// How procedures run.
     pub execution: ExecutionKind,
     /// Threads that run them, with serial execution.
@@ -123,7 +124,9 @@ pub struct Settings {
 impl Settings {
     fn options(&self, procedures: Vec<Procedure>) -> Options {
         Options {
-            recovery: Some(self.recovery),
+            recovery: Some(self.recovery.recovery()),
+            commits: self.recovery.commits(),
+            group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
             pool_bytes: self.pool_mib << 20,
             procedures,
             execution: match self.execution {
@@ -192,7 +195,7 @@ pub fn bench<W: Calls>(
             refused: measured.refused,
             latency_us: Latency::of(&measured.latency_us),
             log_bytes: stats
-                .filter(|stats| stats.commits > 0 && settings.recovery.records().is_some())
+                .filter(|stats| stats.commits > 0 && settings.recovery.recovery().records().is_some())
                 .map(|stats| stats.log_bytes as f64 / stats.commits as f64),
         }
     };

@@ -2,8 +2,8 @@
 
 pub use gnomon::Recovery;
 
-use gnomon::{Records, Strategy};
-use serde::Serializer;
+use gnomon::{Commits, Records, Strategy};
+use serde::{Serialize, Serializer};
 
 /// S1: page locks until the transaction ends; its pages are logged then.
 pub const SINGLE_LEVEL: Recovery = Recovery::PageLog(Strategy::SingleLevel);
@@ -26,6 +26,58 @@ pub fn paper_name(recovery: Recovery) -> &'static str {
         TWO_LEVEL => "S2",
         TWO_LEVEL_DEFERRED => "S2/PS",
         Recovery::Shadow | Recovery::CommitLog(_) => recovery.name(),
+    }
+}
+
+/// A recovery method, or none, to compare with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Commits are acknowledged at once, and made durable when the database is closed.
+    None,
+    /// One of the engine's.
+    Of(Recovery),
+}
+
+impl Method {
+    /// `none`, or the name of a recovery method.
+    ///
+    /// # Errors
+    /// What is no such name.
+    pub fn from_name(name: &str) -> Result<Method, gnomon::Error> {
+        match name {
+            "none" => Ok(Method::None),
+            name => Recovery::from_name(name).map(Method::Of),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::None => "none",
+            Method::Of(recovery) => recovery.name(),
+        }
+    }
+
+    /// How the database recovers that the method is measured with.
+    pub fn recovery(self) -> Recovery {
+        match self {
+            Method::None => Recovery::Shadow,
+            Method::Of(recovery) => recovery,
+        }
+    }
+
+    /// When that acknowledges commits.
+    pub fn commits(self) -> Commits {
+        match self {
+            Method::None => Commits::Unforced,
+            Method::Of(_) => Commits::Synchronous,
+        }
+    }
+}
+
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

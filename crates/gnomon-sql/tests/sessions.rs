@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use gnomon::{Database, InterruptReason, Options, Recovery, disk::MemDisk, sync::thread};
+use gnomon::{Commits, Database, InterruptReason, Options, Recovery, disk::MemDisk, sync::thread};
 use gnomon_sql::{
     Result, SqlState,
     session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
@@ -314,6 +314,18 @@ fn commits_that_are_not_waited_for_are_seen_at_once_and_durable_when_the_databas
     db.engine().close().unwrap();
     drop((s, db));
     assert_eq!(value(&mut session(&open()), "SELECT count(*) FROM t"), "102");
+}
+
+#[test]
+fn a_database_can_acknowledge_commits_early() {
+    let options = Options { commits: Commits::Asynchronous, ..Options::default() };
+    let db = SqlDatabase::open(Database::open_on(Arc::new(MemDisk::new()), options).unwrap()).unwrap();
+    let mut s = session(&db);
+    assert_eq!(value(&mut s, "SHOW synchronous_commit"), "off");
+    ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY); SET synchronous_commit = on; INSERT INTO t VALUES (1)");
+    ok(&mut s, "RESET synchronous_commit; INSERT INTO t VALUES (2)");
+    assert_eq!(value(&mut s, "SHOW synchronous_commit"), "off");
+    assert_eq!(value(&mut session(&db), "SELECT count(*) FROM t"), "2");
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, value_parser};
 use gnomon_lab::{
-    argument::parse_measured,
+    argument::{parse_interval, parse_measured},
     calls::{self, Calls, ExecutionKind, Settings},
     progress::Progress,
-    recovery::Recovery,
+    recovery::Method,
 };
 
 use super::common::Course;
@@ -18,13 +18,18 @@ use crate::Failure;
 pub struct RunCalls<W: Args> {
     #[command(flatten)]
     workload: W,
-    /// How the database survives a crash: shadow, value-log, command-log, adaptive, single-level, two-level,
+    /// How the database survives a crash: none, shadow, value-log, command-log, adaptive, single-level, two-level,
     /// two-level-deferred or page-log.
     ///
-    /// With shadow paging there is no log; value-log logs what each commit writes, command-log the call and its
+    /// With none, calls are answered before they are durable, to compare with. With shadow paging there is no log; value-log logs what each commit writes, command-log the call and its
     /// parameters, adaptive whichever is cheaper. The others have a log of pages.
-    #[arg(long, value_name = "METHOD", default_value = "command-log", value_parser = Recovery::from_name)]
-    recovery: Recovery,
+    #[arg(long, value_name = "METHOD", default_value = "command-log", value_parser = Method::from_name)]
+    recovery: Method,
+    /// How long commits wait for others before they are made durable together, in milliseconds.
+    ///
+    /// With 0 they do not wait: those that come while others are made durable are together all the same.
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
+    group_commit_ms: f64,
     /// How procedures run: serial or locked.
     ///
     /// Serial, by a thread for each partition, one after another, without locks. Locked, each by its client, beside each
@@ -68,6 +73,7 @@ impl<W: Args + Calls> RunCalls<W> {
                 warm_up_seconds: load.warm_up.as_secs_f64(),
                 measured_seconds: load.measured.as_secs_f64(),
                 recovery: self.recovery,
+                group_commit_ms: self.group_commit_ms,
                 execution: self.execution,
                 executors: self.executors.unwrap_or(processors.min(self.workload.partitions())),
                 pool_mib: self.pool_mib as usize,

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use gnomon::{Csn, Error, Interrupt, InterruptReason, env::Rng};
+use gnomon::{Commits, Csn, Error, Interrupt, InterruptReason, env::Rng};
 
 use super::{
     SessionOptions, Sink,
@@ -63,6 +63,9 @@ impl Session {
         let mut settings = Settings::new(&options.user);
         let prepared_max = shared.engine.prepared_max().to_string();
         settings.set_fixed("max_prepared_transactions", &prepared_max)?;
+        if shared.engine.commits() != Commits::Synchronous {
+            settings.set_initial("synchronous_commit", "off")?;
+        }
         for (name, value) in &options.facts {
             settings.set_fixed(name, value)?;
         }

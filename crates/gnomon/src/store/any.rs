@@ -1,5 +1,7 @@
 //! A store, whichever way it recovers: what level 1 asks of all of them.
 
+use std::time::Duration;
+
 use super::{
     GroupCommit, PageRead, check_page_size,
     logged::LoggedStore,
@@ -152,6 +154,11 @@ impl Store {
     /// Calls `call` once a commit is durable or has failed.
     pub fn when_durable(&self, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
         on_either!(self, store => store.when_durable(csn, call));
+    }
+
+    /// Has commits wait so long for others before they are made durable together.
+    pub fn set_commit_interval(&self, interval: Duration) {
+        on_either!(self, store => store.durability().set_interval(interval));
     }
 
     /// How much of it is in use.

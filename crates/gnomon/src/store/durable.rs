@@ -5,8 +5,10 @@
 //! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up. If there are
 //! some when the batch is durable, the leader goes on with the next one, since nobody else could begin it sooner; after
 //! some batches it has one of the others woken to lead. Before each batch it yields its processor once: where there are
-//! more clients than processors, batches are larger for it. Those whose commits a batch holds are told, one of them by
+//! more clients than processors, batches are larger for it; an interval may be set for which it sleeps instead. Those whose commits a batch holds are told, one of them by
 //! the leader and the rest by that one, so that the next batch does not wait for their wake-ups.
+
+use std::time::Duration;
 
 use crate::{
     Csn, Error, Result,
@@ -24,6 +26,8 @@ struct State {
     durable: Csn,
     leading: bool,
     failed: bool,
+    /// How long a leader waits before each batch.
+    interval: Duration,
     waiting: Vec<Waiting>,
 }
 
@@ -76,8 +80,19 @@ impl Durability {
     /// Of a store in which this commit and all before it are durable.
     pub fn new(durable: Csn) -> Durability {
         Durability {
-            state: Mutex::new(State { durable, leading: false, failed: false, waiting: Vec::new() }),
+            state: Mutex::new(State {
+                durable,
+                leading: false,
+                failed: false,
+                interval: Duration::ZERO,
+                waiting: Vec::new(),
+            }),
         }
+    }
+
+    /// Has leaders wait so long for others before each batch.
+    pub fn set_interval(&self, interval: Duration) {
+        self.state.lock().interval = interval;
     }
 
     /// Tells those whose commits are durable now.
@@ -186,14 +201,23 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
 
     /// Writes batches for as long as others wait for some, up to [`BATCHES_LED_MAX`].
     fn lead_batches(&self) -> Result<()> {
-        for _ in 1..BATCHES_LED_MAX {
+        let interval = self.durability().state.lock().interval;
+        let mut led = 0;
+        loop {
+            led += 1;
             let panicked = PoisonOnPanic(self);
-            // Whoever could run in this thread's place commits first, and is in the batch. Nobody else is waited for.
-            thread::yield_now();
+            match interval {
+                // Whoever could run in this thread's place commits first, and is in the batch. Nobody else is waited
+                // for.
+                Duration::ZERO => thread::yield_now(),
+                interval => thread::sleep(interval),
+            }
             let durable = self.write_batch();
             let Ok(durable) = durable else { return self.end_lead(durable) };
             let mut state = self.durability().state.lock();
-            if !state.waiting.iter().any(|waiting| waiting.csn > durable && waiting.csn < Csn(u64::MAX)) {
+            let others =
+                state.waiting.iter().any(|waiting| waiting.csn > durable && waiting.csn < Csn(u64::MAX));
+            if !others || led == BATCHES_LED_MAX {
                 drop(state);
                 return self.end_lead(Ok(durable));
             }
@@ -202,7 +226,6 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
             self.durability().advance(durable);
             drop(panicked);
         }
-        self.lead(Self::write_batch)
     }
 
     /// Makes everything durable that was changed by now, with or without a commit.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{database::Inner, immediate};
+use super::{commit::Commits, database::Inner, immediate};
 use crate::{
     Csn, Error, Result,
     page::PageCounts,
@@ -52,7 +52,7 @@ struct Shared {
     changed: Condvar,
     /// The root is to be confirmed when the database is idle. Seen by every commit, without the mutex.
     confirm: AtomicBool,
-    /// The log of commits is long. Seen like that.
+    /// The log of commits is long, or too much is in memory only. Seen like that.
     checkpoint: AtomicBool,
     /// There is something to clean, or a large sphere to write. Seen like that.
     clean: AtomicBool,
@@ -101,7 +101,11 @@ impl Background {
         };
         match &self.inner.store {
             Store::Shadow(store) => {
-                if !store.is_confirmed() {
+                if self.inner.commits == Commits::Unforced {
+                    if store.has_many_changed_pages() {
+                        ask_once(&self.shared.checkpoint);
+                    }
+                } else if !store.is_confirmed() {
                     ask_once(&self.shared.confirm);
                 }
                 if store.wants_repair() || self.inner.wants_spare() {
@@ -173,7 +177,10 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
             // Before: what the log grows by meanwhile asks anew.
             shared.checkpoint.store(false, Ordering::Release);
             // A failure poisons the store.
-            let _ = inner.log().map(|log| log.checkpoint());
+            let _ = match inner.log() {
+                Some(log) => log.checkpoint(),
+                None => inner.store.shadow().map_or(Ok(()), |store| store.flush()),
+            };
             shared.confirm.store(true, Ordering::Release);
             work = shared.work.lock();
         } else if work.reclaim == Reclaim::Now {

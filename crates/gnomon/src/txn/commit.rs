@@ -27,6 +27,19 @@ use crate::{
     sync::Arc,
 };
 
+/// When a commit is acknowledged. Whichever, a crash leaves the state after some commit, with all before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commits {
+    /// When it is durable.
+    #[default]
+    Synchronous,
+    /// At once; it is durable a moment later. A crash may lose what was acknowledged in that moment.
+    Asynchronous,
+    /// At once; it is durable when the database is closed, or memory is short, or somebody waits for it
+    /// ([`Database::wait_durable`](crate::Database::wait_durable)). Only with shadow paging.
+    Unforced,
+}
+
 /// The promise that a commit will be durable.
 pub struct Ticket {
     handle: Arc<Handle>,
@@ -61,17 +74,36 @@ impl Ticket {
         self.handle.inner.store.check().map(|()| false)
     }
 
-    /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one.
-    /// `f` must not block.
+    /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one. That is
+    /// soon, unless nobody forces commits ([`Commits::Unforced`]). `f` must not block.
     pub fn on_durable(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
         self.handle.inner.when_durable(self.csn, f);
         self.hurry();
     }
 
-    /// Has somebody else make it durable, and looks after old versions, as [`Ticket::wait`] does.
+    /// Waits for what the database acknowledges commits with.
+    pub(super) fn acknowledge(self) -> Result<Csn> {
+        if self.handle.inner.commits == Commits::Synchronous {
+            return self.wait();
+        }
+        self.hurry();
+        self.handle.inner.store.check().map(|()| self.csn)
+    }
+
+    /// As [`Ticket::acknowledge`], but returns at once, and tells `f`.
+    pub(super) fn acknowledge_then(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
+        match self.handle.inner.commits {
+            Commits::Synchronous => self.on_durable(f),
+            Commits::Asynchronous | Commits::Unforced => f(self.acknowledge()),
+        }
+    }
+
+    /// Has somebody else make it durable, unless nobody forces commits, and looks after old versions, as
+    /// [`Ticket::wait`] does.
     pub(super) fn hurry(&self) {
         self.handle.inner.prune();
-        if self.handle.inner.last_durable() < self.csn {
+        let inner = &self.handle.inner;
+        if inner.commits != Commits::Unforced && inner.last_durable() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
             self.handle.background.tidy();

@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     background::Background,
+    commit::Commits,
     immediate,
     log::{Change, CommitLog, Pending},
     prepared::{self, AllPrepared},
@@ -44,6 +45,8 @@ pub(super) const PAGES: TableId = TableId::new(3);
 /// The lock table of executors, which stand for their partitions.
 pub(super) const PARTITIONS: TableId = TableId::new(4);
 
+/// Commits wait so long for others, at most.
+const GROUP_COMMIT_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// The smallest buffer pool, in bytes.
 const POOL_BYTES_MIN: usize = 512 << 10;
 
@@ -104,6 +107,11 @@ pub struct Options {
     pub procedures: Vec<Procedure>,
     /// How calls of procedures run.
     pub execution: Execution,
+    /// When commits are acknowledged.
+    pub commits: Commits,
+    /// How long commits wait for others before they are made durable together. Without it they do not wait, and those
+    /// that come while others are made durable are together all the same: it helps slow disks and few clients.
+    pub group_commit_interval: Duration,
     /// Where calls are logged as whatever is [cheaper](super::Records::Cheaper): how much a second of replay counts
     /// beside one of logging. Every commit is logged, and few are replayed.
     pub replay_weight: f64,
@@ -139,6 +147,8 @@ impl Default for Options {
             operations: Vec::new(),
             procedures: Vec::new(),
             execution: Execution::default(),
+            commits: Commits::default(),
+            group_commit_interval: Duration::ZERO,
             replay_weight: 0.01,
             seed: None,
             #[cfg(all(test, not(shuttle)))]
@@ -284,6 +294,7 @@ pub(super) struct Inner {
     pub procedures: Procedures,
     /// Whether procedures run serially.
     pub is_serial: bool,
+    pub commits: Commits,
     pub replay_weight: f64,
     pub clock: Arc<dyn Clock>,
     /// Whoever applies operations to a key has the mutex of the key; before any latch.
@@ -360,10 +371,15 @@ impl Inner {
         }
     }
 
-    /// The newest durable commit of which all changes are there, with those of all before: in a log, a commit may be
-    /// durable before its transaction has told the versions.
-    pub fn durable_csn(&self) -> Csn {
-        self.last_durable().min(self.timeline.watermark())
+    /// The newest commit that snapshots have, which is durable unless commits are acknowledged whatever may become of
+    /// them. All its changes are there, with those of all before: in a log, a commit may be durable before its
+    /// transaction has told the versions.
+    pub fn settled_csn(&self) -> Csn {
+        let watermark = self.timeline.watermark();
+        match self.commits {
+            Commits::Unforced => watermark,
+            Commits::Synchronous | Commits::Asynchronous => self.last_durable().min(watermark),
+        }
     }
 
     pub fn new_tree_id(&self) -> TreeId {
@@ -388,7 +404,7 @@ impl Inner {
     }
 
     pub fn prune(&self) {
-        self.timeline.prune(|| self.durable_csn());
+        self.timeline.prune(|| self.settled_csn());
     }
 }
 
@@ -483,11 +499,28 @@ impl Database {
             return Err(Error::BadOption(detail));
         }
         let executors = Executors::new(options.execution)?;
+        if options.group_commit_interval > GROUP_COMMIT_INTERVAL_MAX {
+            return Err(Error::BadOption(format!(
+                "group_commit_interval is {:?}: give it {GROUP_COMMIT_INTERVAL_MAX:?} at most",
+                options.group_commit_interval
+            )));
+        }
         let operations = Registry::new(&options.operations)?;
         let mut rng = options.seed.map_or_else(Rng::from_entropy, Rng::from_seed);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let Opened { store, losers, recovery, log } =
             recovery::open(&mut disks, &options, access, || rng.next_u64(), &clock, prepare)?;
+        store.set_commit_interval(options.group_commit_interval);
+        if options.commits == Commits::Unforced {
+            match (&store, recovery) {
+                (Store::Shadow(store), Recovery::Shadow) => store.let_pages_wait(),
+                _ => {
+                    return Err(Error::BadOption(
+                        "commits are made durable by the log of this database: unforced ones need shadow paging".into(),
+                    ));
+                }
+            }
+        }
         let locks = LockManager::new(
             [
                 LockTable { name: "tree", modes: TREE_MODES },
@@ -519,6 +552,7 @@ impl Database {
             operations,
             procedures,
             is_serial: options.execution != Execution::Locked,
+            commits: options.commits,
             replay_weight: options.replay_weight,
             clock,
             appliers: std::array::from_fn(|_| Mutex::default()),
@@ -573,6 +607,11 @@ impl Database {
         let id = self.0.inner.new_txn_id();
         let read_only = options.read_only || self.0.inner.store.is_read_only();
         Ok(Transaction::new(self.0.clone(), id, TxnOptions { read_only, ..options }))
+    }
+
+    /// When it acknowledges commits.
+    pub fn commits(&self) -> Commits {
+        self.0.inner.commits
     }
 
     /// The newest durable commit.

@@ -85,7 +85,7 @@ mod writes;
 
 pub use apply::Applied;
 pub use backup::{Restored, restore};
-pub use commit::Ticket;
+pub use commit::{Commits, Ticket};
 pub use cursor::Cursor;
 pub use database::{Database, Options, Stats};
 pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};

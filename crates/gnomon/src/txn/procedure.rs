@@ -377,7 +377,7 @@ impl<'a> Rerun<'a> {
 
 impl Database {
     /// Calls a procedure ([`Options::procedures`](crate::Options::procedures)) in a transaction of its own, and
-    /// returns its answer when that is durable.
+    /// returns its answer when that is durable, or as [`Options::commits`](crate::Options::commits) says.
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`], the procedure's own, and those of a transaction; a deadlock runs it again. Where
@@ -385,7 +385,7 @@ impl Database {
     pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
         let Some(executors) = &self.0.executors else {
             let (answer, ticket) = self.start_call(procedure, params)?;
-            ticket.wait()?;
+            ticket.acknowledge()?;
             return Ok(answer);
         };
         let registered = self.get_procedure(procedure, params)?;
@@ -406,8 +406,8 @@ impl Database {
     }
 
     /// As [`Database::call`], but returns at once where procedures run serially, and when the transaction is ordered
-    /// where not. `done` is called with the answer when it is durable, on a thread of the engine's or on this one; it
-    /// must not block.
+    /// where not, or it is routed to several partitions. `done` is called with the answer when it is durable, on a
+    /// thread of the engine's or on this one; it must not block.
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`], [`Error::BadOption`] of parameters that are too long, [`Error::Busy`],
@@ -423,7 +423,7 @@ impl Database {
             return serial::call(&self.0, executors, registered, params, Box::new(done));
         }
         match self.start_call(procedure, params) {
-            Ok((answer, ticket)) => ticket.on_durable(move |durable| done(durable.map(|_| answer))),
+            Ok((answer, ticket)) => ticket.acknowledge_then(move |durable| done(durable.map(|_| answer))),
             Err(error) => done(Err(error)),
         }
         Ok(())

@@ -27,6 +27,7 @@ use std::{
 };
 
 use super::{
+    commit::Commits,
     database::{Handle, Inner, PARTITIONS},
     procedure::{Partitions, RUNS_MAX, Registered},
     transaction::{Isolation, Transaction, TxnOptions, Used},
@@ -240,9 +241,7 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
             })
             .collect();
         locks.release_committed();
-        // What a call saw, refused or not, is durable before it is answered.
-        let newest = newest.min(inner.store.last_csn());
-        inner.when_durable(newest, move |result| {
+        acknowledge(&handle, durable, newest, move |result| {
             for Ran { answer, done } in ran {
                 done(match &result {
                     Ok(_) => answer,
@@ -250,7 +249,6 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
                 });
             }
         });
-        ask(durable, newest);
         // A callback may have been the last to hold the database.
         drop(handle);
     }
@@ -266,6 +264,32 @@ fn run_call(registered: &Registered, mut txn: Transaction, params: &[u8]) -> (Cs
             Err(error) => (Csn(0), Err(error)),
         },
         Err(error) => (txn.seen(), Err(error)),
+    }
+}
+
+/// Tells `answer` when calls may be answered. `newest`: what they saw or are, refused or not, up to the last commit.
+fn acknowledge(
+    handle: &Arc<Handle>,
+    durable: &(Mutex<(Csn, bool)>, Condvar),
+    newest: Csn,
+    answer: impl FnOnce(Result<Csn>) + Send + 'static,
+) {
+    let inner = &handle.inner;
+    let newest = newest.min(inner.store.last_csn());
+    match inner.commits {
+        Commits::Synchronous => {
+            inner.when_durable(newest, answer);
+            ask(durable, newest);
+        }
+        Commits::Asynchronous => {
+            answer(inner.store.check().map(|()| newest));
+            ask(durable, newest);
+        }
+        Commits::Unforced => {
+            answer(inner.store.check().map(|()| newest));
+            inner.prune();
+            handle.background.tidy();
+        }
     }
 }
 
@@ -340,9 +364,7 @@ pub(super) fn call(
             Err(error) => break (Csn(0), Err(error)),
         }
     };
-    let csn = csn.min(handle.inner.store.last_csn());
-    handle.inner.when_durable(csn, move |result| done(result.and(answer)));
-    ask(&executors.durable, csn);
+    acknowledge(handle, &executors.durable, csn, move |result| done(result.and(answer)));
     Ok(())
 }
 

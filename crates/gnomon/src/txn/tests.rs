@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     Csn, Error, Result, TreeId,
     disk::{Disk, MemDisk, SimDisk},
-    env::Rng,
+    env::{Clock, Rng, SystemClock},
     store::shadow::Severity,
     sync::{Arc, thread},
 };
@@ -614,6 +614,51 @@ fn tickets_are_fulfilled_without_anybody_waiting() {
     ticket.on_durable(move |result| sender.send(result.unwrap()).unwrap());
     assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).unwrap(), csn);
     assert!(db.durable_csn() >= csn);
+}
+
+#[test]
+fn commits_are_acknowledged_as_the_database_says() {
+    let open = |disk: &SimDisk, commits| {
+        let interval = Duration::from_millis(1);
+        let options = Options { commits, group_commit_interval: interval, ..Options::shadow() };
+        Database::open_on(Arc::new(disk.clone()), options)
+    };
+    let read = |db: &Database, tree| {
+        let mut reader = db.begin(TxnOptions { read_only: true, ..TxnOptions::default() }).unwrap();
+        all(&mut reader, tree)
+    };
+    let disk = SimDisk::new(9);
+    let db = open(&disk, Commits::Unforced).unwrap();
+    let tree = tree_with(&db, &[("a", "1")]);
+    db.wait_durable(Csn(u64::MAX)).unwrap();
+    let before = db.durable_csn();
+    for value in ["2", "3"] {
+        let mut txn = begin(&db);
+        txn.put(tree, b"a", value.as_bytes()).unwrap();
+        txn.commit().unwrap();
+    }
+    assert_eq!(read(&db, tree), ["a=3"], "it is there for others");
+    assert_eq!(db.durable_csn(), before, "and nobody has made it durable");
+    let image = disk.crash_image(1);
+    assert_eq!(read(&open(&image, Commits::Synchronous).unwrap(), tree), ["a=1"]);
+    db.close().unwrap();
+    drop(db);
+    let db = open(&disk, Commits::Asynchronous).unwrap();
+    assert_eq!(read(&db, tree), ["a=3"]);
+    let mut txn = begin(&db);
+    txn.put(tree, b"a", b"4").unwrap();
+    let csn = txn.commit().unwrap();
+    let clock = SystemClock::new();
+    while db.durable_csn() < csn {
+        assert!(clock.now() < Duration::from_secs(10), "nobody makes it durable");
+        thread::yield_now();
+    }
+    let refused = |options| Database::open_on(&MemDisk::new(), options).map(drop).unwrap_err().to_string();
+    let recovery = Some(Recovery::CommitLog(Records::Values));
+    let options = Options { recovery, commits: Commits::Unforced, ..Options::default() };
+    assert!(refused(options).contains("shadow paging"));
+    let options = Options { group_commit_interval: Duration::from_secs(2), ..Options::shadow() };
+    assert!(refused(options).contains("group_commit_interval"));
 }
 
 #[test]

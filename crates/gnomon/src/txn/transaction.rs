@@ -351,7 +351,7 @@ impl Transaction {
         let after = self.options.after.max(seen).min(inner.store.last_csn());
         inner.timeline.wait_for(after, || inner.store.check())?;
         let snapshot = inner.timeline.take_snapshot(|| match self.options.read_only {
-            true => inner.durable_csn().max(after),
+            true => inner.settled_csn().max(after),
             false => inner.timeline.watermark(),
         });
         self.seen = self.seen.max(snapshot);
@@ -777,10 +777,11 @@ impl Transaction {
         self.lock(gap_name(tree, key), gap_mode::SCAN)
     }
 
-    /// Commits, and returns when the commit is durable. A transaction that wrote nothing returns when all that
-    /// it read is durable.
+    /// Commits, and returns when the commit is durable, unless the database acknowledges commits before that
+    /// ([`Options::commits`](crate::Options::commits)). A transaction that wrote nothing returns when all that it read
+    /// is durable.
     pub fn commit(self) -> Result<Csn> {
-        self.finish()?.wait()
+        self.finish()?.acknowledge()
     }
 
     /// Takes its place in the order of commits, and releases its locks. It is durable when the ticket has been waited

@@ -266,6 +266,7 @@ impl CommitLog {
             #[cfg(all(test, not(shuttle)))]
             planted: options.log_bug,
         });
+        log.durability.set_interval(options.group_commit_interval);
         log.look_for_checkpoint();
         let told = Arc::downgrade(&log);
         store.tell_when_poisoned(move || {

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::{
-    Error, Result, TreeId,
+    Csn, Error, Result, TreeId,
     disk::{MemDisk, SimDisk},
     env::Rng,
     sync::{
@@ -113,6 +113,25 @@ fn make(db: &Database) {
 fn balances(db: &Database, isolation: Isolation) -> Result<Vec<u64>> {
     let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() })?;
     (0..ACCOUNTS).map(|account| Ok(number(txn.get(tree(account), &account.to_le_bytes())?))).collect()
+}
+
+#[test]
+fn calls_are_answered_before_they_are_durable_if_the_database_says_so() {
+    let disk = SimDisk::new(3);
+    let unforced = Options { commits: Commits::Unforced, ..options(Recovery::Shadow, SERIAL) };
+    let db = Database::open_on(Arc::new(disk.clone()), unforced).unwrap();
+    make(&db);
+    let before = db.durable_csn();
+    db.call("transfer", &params(&[1, 6, 10])).unwrap();
+    db.call("transfer", &params(&[1, 2, 10])).unwrap();
+    assert_eq!(db.durable_csn(), before);
+    db.close().unwrap();
+    drop(db);
+    let asynchronous = Options { commits: Commits::Asynchronous, ..options(Recovery::Shadow, SERIAL) };
+    let db = Database::open_on(Arc::new(disk), asynchronous).unwrap();
+    assert_eq!(balances(&db, Isolation::ReadCommitted).unwrap()[1..3], [980, 1010]);
+    db.call("transfer", &params(&[1, 2, 10])).unwrap();
+    db.wait_durable(Csn(u64::MAX)).unwrap();
 }
 
 #[test]
