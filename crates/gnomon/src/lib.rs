@@ -43,8 +43,8 @@ pub use store::shadow::{
     check_backup, read_header as read_backup_header,
 };
 pub use txn::{
-    Applied, Call, Commits, Cursor, Database, Direction, Execution, GID_BYTES_MAX, Isolation, KeyRange,
-    NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction, Procedure,
+    AccessSet, Applied, Call, Commits, Cursor, Database, Direction, Execution, GID_BYTES_MAX, Isolation,
+    KeyRange, NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction, Procedure,
     ProcedureStats, Records, Recovery, Replayer, Restored, RowLock, Savepoint, Stats, Ticket, Transaction,
     TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify, verify_with,
 };

@@ -313,6 +313,11 @@ pub mod tree_mode {
     pub const A: Mode = Mode::new(6);
     /// Escalated: exclusive to all but those who read at a snapshot.
     pub const E: Mode = Mode::new(7);
+
+    /// Whether who holds it does not write.
+    pub fn only_reads(mode: Mode) -> bool {
+        matches!(mode, A | IS | S)
+    }
 }
 
 /// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a shared

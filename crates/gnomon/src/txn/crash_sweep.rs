@@ -189,6 +189,8 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
         },
         log_bytes_max: 200 << 10,
         sphere_pages_max: 6,
+        // So that what happens at the disk follows from the seed.
+        replay_threads: 1,
         seed: Some(7),
         log_bug: how.commits,
         degraded: disk.lacks_parts(),

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    num::NonZero,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -45,6 +46,8 @@ pub(super) const PAGES: TableId = TableId::new(3);
 /// The lock table of executors, which stand for their partitions.
 pub(super) const PARTITIONS: TableId = TableId::new(4);
 
+/// More threads are of no use to a replay.
+const REPLAY_THREADS_MAX: usize = 256;
 /// Commits wait so long for others, at most.
 const GROUP_COMMIT_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// The smallest buffer pool, in bytes.
@@ -115,6 +118,8 @@ pub struct Options {
     /// Where calls are logged as whatever is [cheaper](super::Records::Cheaper): how much a second of replay counts
     /// beside one of logging. Every commit is logged, and few are replayed.
     pub replay_weight: f64,
+    /// How many threads replay a log of commits; zero stands for as many as there are processors.
+    pub replay_threads: usize,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -150,9 +155,20 @@ impl Default for Options {
             commits: Commits::default(),
             group_commit_interval: Duration::ZERO,
             replay_weight: 0.01,
+            replay_threads: 0,
             seed: None,
             #[cfg(all(test, not(shuttle)))]
             log_bug: None,
+        }
+    }
+}
+
+impl Options {
+    /// How many threads replay a log.
+    pub(super) fn replay_threads(&self) -> usize {
+        match self.replay_threads {
+            0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+            threads => threads.min(REPLAY_THREADS_MAX),
         }
     }
 }
@@ -457,8 +473,18 @@ impl Database {
     /// be. No other process, and no other handle that is not a clone of this one, can have it open ([`Error::InUse`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         recovery::check_disks(path.as_ref(), &options)?;
-        let disks = DiskSet::open(&path, &options.disks, options.mirrored, options.create)?;
-        Database::open_on(disks, options).map_err(|error| with_path(error, path.as_ref()))
+        let open = |options: Options| {
+            let disks = DiskSet::open(&path, &options.disks, options.mirrored, options.create)?;
+            Database::open_on(disks, options)
+        };
+        let opened = match open(options.clone()) {
+            // Roots in between make room, but not while several threads replay a log.
+            Err(Error::DiskFull) if options.replay_threads() > 1 => {
+                open(Options { replay_threads: 1, ..options })
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| with_path(error, path.as_ref()))
     }
 
     /// Opens the database in the directory `path` to look at it, beside others who do the same: changes no byte of it

@@ -26,6 +26,7 @@ use super::{
     commit::Ticket,
     cursor::Cursor,
     database::{Database, Handle},
+    declared::{AccessSet, Declared},
     range::{Direction, KeyRange},
     recovery::Records,
     savepoint::Savepoint,
@@ -63,10 +64,15 @@ pub struct Procedure {
     name: Arc<str>,
     code: u64,
     body: Body,
-    route: Option<Arc<Route>>,
+    declare: Option<Declare>,
 }
 
-type Route = dyn Fn(&[u8]) -> Partitions + Send + Sync;
+/// What a call uses, by its parameters.
+#[derive(Clone)]
+enum Declare {
+    Partitions(Arc<dyn Fn(&[u8]) -> Partitions + Send + Sync>),
+    Accesses(Arc<dyn Fn(&[u8]) -> AccessSet + Send + Sync>),
+}
 
 /// The partitions whose trees a call uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +136,7 @@ impl Procedure {
         code: &str,
         run: impl Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
     ) -> Procedure {
-        Procedure { name: name.into(), code: hash(code), body: Body::Run(Arc::new(run)), route: None }
+        Procedure { name: name.into(), code: hash(code), body: Body::Run(Arc::new(run)), declare: None }
     }
 
     /// One whose calls are made by whoever is above the engine and runs them as transactions
@@ -142,13 +148,37 @@ impl Procedure {
         code: &str,
         replayer: impl Fn() -> Replayer + Send + Sync + 'static,
     ) -> Procedure {
-        Procedure { name: name.into(), code: hash(code), body: Body::Replay(Arc::new(replayer)), route: None }
+        Procedure {
+            name: name.into(),
+            code: hash(code),
+            body: Body::Replay(Arc::new(replayer)),
+            declare: None,
+        }
     }
 
     /// Has its calls run in the partitions that follow from their parameters, where procedures run
-    /// [serially](crate::Execution::Serial). They use no others; without this, a call has all of them.
+    /// [serially](crate::Execution::Serial). They use no others; without this, a call has all of them. However they run,
+    /// replay runs calls in different partitions beside each other, and one that has used others alone.
+    #[must_use]
     pub fn with_partitions(self, route: impl Fn(&[u8]) -> Partitions + Send + Sync + 'static) -> Procedure {
-        Procedure { route: Some(Arc::new(route)), ..self }
+        Procedure { declare: Some(Declare::Partitions(Arc::new(route))), ..self }
+    }
+
+    /// Has replay run calls beside each other that use different keys and trees, which follow from their parameters, in
+    /// the place of partitions. A call that has used something else is replayed alone. `accesses` is part of the
+    /// procedure's code: it must declare the same for the same parameters.
+    #[must_use]
+    pub fn with_accesses(self, accesses: impl Fn(&[u8]) -> AccessSet + Send + Sync + 'static) -> Procedure {
+        Procedure { declare: Some(Declare::Accesses(Arc::new(accesses))), ..self }
+    }
+
+    /// What a call declares to use.
+    pub(super) fn declared(&self, params: &[u8]) -> Declared {
+        match &self.declare {
+            None => Declared::Nothing,
+            Some(Declare::Partitions(route)) => Declared::Partitions(route(params)),
+            Some(Declare::Accesses(accesses)) => Declared::Accesses(accesses(params)),
+        }
     }
 
     /// Its name.
@@ -157,13 +187,23 @@ impl Procedure {
     }
 }
 
-/// Runs a procedure in a transaction. Returns its answer, and the checksum of what it did.
-fn run(run: &Run, txn: &mut Transaction, params: &[u8]) -> Result<(Vec<u8>, u32)> {
-    let mut call = Call { txn, digest: 0, failed: None };
+/// A call that has run.
+struct Done {
+    answer: Vec<u8>,
+    /// The checksum of what it did.
+    digest: u32,
+    /// Whether it has used nothing but what it declares.
+    is_within: bool,
+}
+
+/// Runs a procedure in a transaction.
+fn run(run: &Run, txn: &mut Transaction, declared: &Declared, params: &[u8]) -> Result<Done> {
+    let mut call = Call { txn, declared, is_within: true, digest: 0, failed: None };
     let answer = run(&mut call, params);
+    let is_within = call.is_within();
     match call.failed {
         Some(error) => Err(error),
-        None => answer.map(|answer| (answer, call.digest)),
+        None => answer.map(|answer| Done { answer, digest: call.digest, is_within }),
     }
 }
 
@@ -185,6 +225,8 @@ pub(super) struct Command {
     pub procedure: u32,
     /// The checksum of what it has written.
     pub digest: u32,
+    /// Whether it has used nothing but what it declares.
+    pub is_within: bool,
     pub params: Box<[u8]>,
     /// What running it takes of a processor, about.
     pub run_time: Duration,
@@ -233,7 +275,8 @@ impl Registered {
         let measured = inner.recovery.records() == Some(Records::Cheaper)
             && self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(MEASURED_EVERY);
         let began = measured.then(|| inner.clock.thread_time());
-        let (answer, digest) = run(&**code, txn, params)?;
+        let declared = self.procedure.declared(params);
+        let Done { answer, digest, is_within } = run(&**code, txn, &declared, params)?;
         if let Some(began) = began {
             let ns = inner.clock.thread_time().saturating_sub(began).as_nanos() as u64;
             let before = self.run_ns.load(Ordering::Relaxed);
@@ -241,13 +284,17 @@ impl Registered {
             self.run_ns.store(now, Ordering::Relaxed);
         }
         let run_time = Duration::from_nanos(self.run_ns.load(Ordering::Relaxed));
-        txn.command = Some(Command { procedure: self.number, digest, params: params.into(), run_time });
+        txn.command =
+            Some(Command { procedure: self.number, digest, is_within, params: params.into(), run_time });
         Ok(answer)
     }
 
     /// The partitions of a call.
     pub fn partitions(&self, params: &[u8]) -> Partitions {
-        self.procedure.route.as_ref().map_or(Partitions::All, |route| route(params))
+        match self.procedure.declared(params) {
+            Declared::Partitions(partitions) => partitions,
+            Declared::Nothing | Declared::Accesses(_) => Partitions::All,
+        }
     }
 }
 
@@ -357,17 +404,33 @@ impl<'a> Rerun<'a> {
     /// besides.
     pub fn call(&mut self, number: u32, digest: u32, params: &[u8]) -> Result<Option<WriteSet>> {
         let Some(procedure) = self.handle.inner.procedures.of_log(number)? else { return Ok(None) };
-        let mut txn = Transaction::alone(self.handle.clone());
-        let again = match &procedure.body {
-            Body::Replay(make) => {
-                let replayer = self.replayers.entry(number).or_insert_with(|| make());
-                replayer(&Database(self.handle.clone()), txn, params).map(|txn| (txn, 0))
-            }
-            Body::Run(code) => run(&**code, &mut txn, params).map(|(_, digest)| (txn, digest)),
+        let Body::Replay(make) = &procedure.body else {
+            return procedure.run_again(self.handle, digest, params).map(Some);
         };
-        let diverged = |detail| Error::ProcedureDiverged { name: procedure.name.clone(), detail };
+        let replayer = self.replayers.entry(number).or_insert_with(|| make());
+        let txn = Transaction::alone(self.handle.clone());
+        let again = replayer(&Database(self.handle.clone()), txn, params);
+        procedure.same(again.map(|txn| (txn, 0)), digest).map(Some)
+    }
+}
+
+impl Procedure {
+    /// Runs a call that the log has, while nobody else uses what it uses. Returns what it writes.
+    ///
+    /// # Errors
+    /// [`Error::ProcedureDiverged`], and what can fail besides.
+    pub(super) fn run_again(&self, handle: &Arc<Handle>, digest: u32, params: &[u8]) -> Result<WriteSet> {
+        let Body::Run(code) = &self.body else { return Err(Error::NoSuchProcedure((*self.name).into())) };
+        let mut txn = Transaction::alone(handle.clone());
+        let again = run(&**code, &mut txn, &Declared::Nothing, params);
+        self.same(again.map(|done| (txn, done.digest)), digest)
+    }
+
+    /// What a call has written that has run again, if that is what it wrote before.
+    fn same(&self, again: Result<(Transaction, u32)>, digest: u32) -> Result<WriteSet> {
+        let diverged = |detail| Error::ProcedureDiverged { name: self.name.clone(), detail };
         match again {
-            Ok((mut txn, now)) if now == digest => Ok(Some(std::mem::take(&mut txn.writes))),
+            Ok((mut txn, now)) if now == digest => Ok(std::mem::take(&mut txn.writes)),
             Ok(_) => Err(diverged("it wrote something else".into())),
             Err(error) if error.reaction() == Reaction::FixInput => Err(diverged(error.to_string().into())),
             Err(error) => Err(error),
@@ -488,7 +551,8 @@ impl Transaction {
             return Err(Error::BadOption("only a serializable transaction can be logged as a call".into()));
         }
         let procedure = self.inner().procedures.get(procedure)?.number;
-        self.command = Some(Command { procedure, digest: 0, params: params.into(), run_time });
+        self.command =
+            Some(Command { procedure, digest: 0, is_within: false, params: params.into(), run_time });
         Ok(())
     }
 
@@ -502,6 +566,9 @@ impl Transaction {
 /// A call of a procedure that is under way: what it reads and writes. See [`Transaction`] for what each method does.
 pub struct Call<'a> {
     txn: &'a mut Transaction,
+    declared: &'a Declared,
+    /// Whether it has used nothing else so far, as far as that is seen at once.
+    is_within: bool,
     /// The checksum of all that it was asked to write, and what came of it.
     digest: u32,
     /// An error that the next run need not meet: the call has failed, whatever it returns.
@@ -519,6 +586,16 @@ impl Call<'_> {
         result
     }
 
+    /// Notes that it uses a key, or a whole tree.
+    fn uses(&mut self, tree: TreeId, key: Option<&[u8]>) {
+        self.is_within = self.is_within && self.declared.allows_read(tree, key);
+    }
+
+    /// Whether it has used nothing but what it declares.
+    fn is_within(&self) -> bool {
+        self.is_within && self.declared.has(&self.txn.used, &self.txn.writes)
+    }
+
     /// Adds something to the checksum that was done to a key.
     fn count(&mut self, what: u8, tree: TreeId, key: &[u8], with: &[u8]) {
         let mut head = [what; 13];
@@ -529,6 +606,7 @@ impl Call<'_> {
 
     /// The value of a key.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.uses(tree, Some(key));
         let got = self.txn.get(tree, key);
         self.keep(got)
     }
@@ -536,12 +614,14 @@ impl Call<'_> {
     /// The value of a key that is to be written: as [`Call::get`], without the deadlock of two who have read it and
     /// then want to write it.
     pub fn get_for_update(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.uses(tree, Some(key));
         let got = self.txn.get_locked(tree, key, RowLock::Update);
         self.keep(got)
     }
 
     /// Writes a key that must be absent ([`Error::KeyExists`]).
     pub fn insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
+        self.uses(tree, Some(key));
         let inserted = self.txn.insert(tree, key, value);
         self.count(if inserted.is_ok() { 0 } else { 1 }, tree, key, value);
         self.keep(inserted)
@@ -556,6 +636,7 @@ impl Call<'_> {
 
     /// Deletes a key; false if it was absent.
     pub fn delete(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
+        self.uses(tree, Some(key));
         let deleted = self.txn.delete(tree, key);
         self.count(3 + u8::from(matches!(deleted, Ok(true))), tree, key, &[]);
         self.keep(deleted)
@@ -563,6 +644,7 @@ impl Call<'_> {
 
     /// Applies an operation to the value of a key, which it does not see.
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: &op::Call) -> Result<Applied> {
+        self.uses(tree, Some(key));
         let applied = self.txn.apply(tree, key, call);
         let came = match applied {
             Ok(Applied::Done) => 5,
@@ -576,6 +658,7 @@ impl Call<'_> {
 
     /// Begins a scan of a tree; its entries come by [`Call::next`].
     pub fn scan(&mut self, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
+        self.uses(tree, None);
         let cursor = self.txn.scan(tree, range, direction);
         self.keep(cursor)
     }
@@ -593,6 +676,8 @@ impl Call<'_> {
 
     /// Undoes what was written since a savepoint, which stays.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        // What it has read may still guide it.
+        self.is_within = self.is_within();
         let gone = self.txn.rollback_to(savepoint);
         self.keep(gone)
     }

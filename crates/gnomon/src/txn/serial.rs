@@ -384,7 +384,7 @@ impl Transaction {
             Some(Used { state: Some(state), .. }) => state.clone(),
             None => self.inner().tree(id)?,
         };
-        let writes = !matches!(mode, tree_mode::A | tree_mode::IS | tree_mode::S);
+        let writes = !tree_mode::only_reads(mode);
         let needed = match (state.placement, writes) {
             (Placement::Anywhere, _) => match self.confined {
                 Confined::No => return Ok(None),

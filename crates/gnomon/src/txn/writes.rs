@@ -342,6 +342,26 @@ impl WriteSet {
         Ok(())
     }
 
+    /// Splits what it writes of trees that it neither makes nor drops, by keys in their order, into about so many parts.
+    pub fn into_parts(self, parts: usize) -> Vec<WriteSet> {
+        let keys_max = self.keys().div_ceil(parts).max(1);
+        let mut all: Vec<WriteSet> = Vec::with_capacity(parts);
+        let mut room = 0;
+        for (tree, writes) in self.trees {
+            for (key, write) in writes.keys {
+                if room == 0 {
+                    all.push(WriteSet::default());
+                    room = keys_max;
+                }
+                room -= 1;
+                if let Some(part) = all.last_mut() {
+                    part.trees.entry(tree).or_default().keys.insert(key, write);
+                }
+            }
+        }
+        all
+    }
+
     /// How many keys it writes.
     pub fn keys(&self) -> usize {
         self.trees.values().map(|tree| tree.keys.len()).sum()

@@ -28,6 +28,7 @@ mod control;
 mod cost;
 mod record;
 mod replay;
+mod schedule;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -249,7 +250,7 @@ impl CommitLog {
         };
         let log = match new {
             Some(log) => log,
-            None => replay::replay(handle, &store, root, |visit| {
+            None => replay::replay(handle, &store, root, options.replay_threads(), |visit| {
                 Log::open(&disk, how, control.control().tail, visit)
             })?,
         };

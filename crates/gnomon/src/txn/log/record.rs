@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | varint | the CSN |
-//! | 1 | what follows: 0 nothing, since a root has it; 1 writes; 2 an entry; 3 the end of an entry, and writes; 4 a call |
+//! | 1 | what follows: 0 nothing, since a root has it; 1 writes; 2 an entry; 3 the end of an entry, and writes; 4, 5 a call |
 //!
 //! *Writes*: for each tree until the record ends its number (varint) and flags (1: it is made, 2 it is dropped, 4 keys
 //! follow). If it is made, the code of the size of its nodes (1) and that of whose it is (varint). If keys follow, how many (varint); for each, in their
@@ -16,7 +16,8 @@
 //! *An entry* of a prepared transaction: its identifier (1 byte for the length, text), then the bytes that
 //! [`entry`](crate::txn::entry) describes. *Its end*: its identifier, how many parts it was stored in (varint).
 //!
-//! *A call* of a procedure: its number (varint), the checksum of what it has written (4 bytes), its parameters.
+//! *A call* of a procedure: its number (varint), the checksum of what it has written (4 bytes), its parameters. A 5 says
+//! that it has used nothing but what it declares.
 //!
 //! The block of the log that a record is in has a checksum.
 
@@ -39,6 +40,7 @@ const WRITES: u8 = 1;
 const ENTRY: u8 = 2;
 const END: u8 = 3;
 const CALL: u8 = 4;
+const CALL_WITHIN: u8 = 5;
 
 const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
@@ -80,7 +82,7 @@ pub(super) enum Found<'a> {
     Writes,
     Entry { gid: &'a str, entry: &'a [u8] },
     End { gid: &'a str, parts: u32 },
-    Call { procedure: u32, digest: u32, params: &'a [u8] },
+    Call { procedure: u32, digest: u32, is_within: bool, params: &'a [u8] },
 }
 
 /// A record but for the CSN.
@@ -103,8 +105,8 @@ pub(super) fn encode(change: &Change<'_>) -> Vec<u8> {
             put_varint(&mut out, u64::from(*parts));
             put_writes(&mut out, writes);
         }
-        Change::Call(Command { procedure, digest, params, .. }) => {
-            out.push(CALL);
+        Change::Call(Command { procedure, digest, is_within, params, .. }) => {
+            out.push(if *is_within { CALL_WITHIN } else { CALL });
             put_varint(&mut out, u64::from(*procedure));
             out.extend_from_slice(&digest.to_le_bytes());
             out.extend_from_slice(params);
@@ -214,7 +216,8 @@ pub(super) fn decode<'a>(
 fn read<'a>(record: &'a [u8], bind: Bind<'_>, writes: &mut WriteSet) -> Result<Found<'a>, Unread> {
     let mut bytes = Bytes::new(record);
     bytes.varint()?;
-    let found = match bytes.byte()? {
+    let kind = bytes.byte()?;
+    let found = match kind {
         IN_ROOT if !bytes.is_empty() => return Err("there is more in it than it says".into()),
         IN_ROOT => Found::InRoot,
         WRITES => Found::Writes,
@@ -224,10 +227,11 @@ fn read<'a>(record: &'a [u8], bind: Bind<'_>, writes: &mut WriteSet) -> Result<F
             let parts = bytes.varint()?.try_into().map_err(|_| "an entry has too many parts")?;
             Found::End { gid, parts }
         }
-        CALL => {
+        CALL | CALL_WITHIN => {
             let procedure = bytes.varint()?.try_into().map_err(|_| "a procedure has too large a number")?;
             let digest = u32::from_le_bytes(bytes.array()?);
-            return Ok(Found::Call { procedure, digest, params: bytes.rest() });
+            let is_within = kind == CALL_WITHIN;
+            return Ok(Found::Call { procedure, digest, is_within, params: bytes.rest() });
         }
         _ => return Err("what it is is not known".into()),
     };
@@ -365,6 +369,7 @@ mod tests {
             let command = Command {
                 procedure: 300,
                 digest: 0x0102_0304,
+                is_within: csn_of % 2 == 0,
                 params: [7, 8].into(),
                 run_time: Duration::ZERO,
             };
@@ -380,7 +385,12 @@ mod tests {
                 ),
                 3 => (
                     Change::Call(&command),
-                    Found::Call { procedure: 300, digest: 0x0102_0304, params: &[7, 8] },
+                    Found::Call {
+                        procedure: 300,
+                        digest: 0x0102_0304,
+                        is_within: csn_of % 2 == 0,
+                        params: &[7, 8],
+                    },
                 ),
                 _ => (Change::Writes(&writes), Found::Writes),
             };

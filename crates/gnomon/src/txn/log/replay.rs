@@ -1,57 +1,127 @@
 //! Replay: from the root that a crash left to the state after the last record.
 //!
 //! Records are gathered into one write set for as long as that is small, later writes of a key in the place of earlier
-//! ones, and operations behind each other; then that is patched in the order of trees and keys, as one page
-//! transaction, which takes the CSNs of all of them. So a key that many commits have changed is changed once, and
-//! leaves are visited in order. Nobody reads meanwhile, so there are no versions and no locks.
+//! ones, and operations behind each other; then that is patched in the order of trees and keys. So a key that many
+//! commits have changed is changed once, and leaves are visited in order. Nobody reads meanwhile, so there are no
+//! versions and no locks.
 //!
-//! A call runs once more, alone, when all before it is patched: it reads what it read before, since calls are
+//! A call runs once more, when all before it is patched that it may see: it reads what it read before, since calls are
 //! serializable in the order of commits.
 //!
-//! A crash in the middle finds what it would have found before: roots written meanwhile have whole commits, and replay
-//! begins anew after the last of them.
+//! Threads share the work ([`schedule`](super::schedule)). Of a write set, each patches some keys. Calls that have used
+//! nothing but what they declare run beside each other where these are different partitions, trees or keys; between them,
+//! a commit that is logged by value needs its keys. All others have the database to themselves.
+//!
+//! A crash in the middle finds what it would have found before: roots written meanwhile have all commits up to one, since
+//! none is written while threads are at work, and replay begins anew after that.
 
 use super::{
     super::{
         commit::{create, in_parts, pages_changed},
         database::{Handle, Inner},
+        declared::Declared,
         prepared::{PART_BYTES, pages_of_entry},
-        procedure::Rerun,
+        procedure::{Partitions, Procedure, Rerun},
+        tree::Placement,
         writes::WriteSet,
     },
     damaged,
     record::{self, Found},
+    schedule::{Mode, Needs, Schedule},
 };
 use crate::{
-    Csn, Error, Result,
+    Csn, Error, Result, TreeId,
     access::Change,
     page::{PageCounts, PageSize},
     store::{
         GroupCommit,
         shadow::{PageTxn, Purpose, ShadowStore},
     },
-    sync::Arc,
+    sync::{Arc, thread},
     wal::{Log, Record},
 };
 
 /// So much is gathered at most: each key may need some pages of its own.
 const KEYS_MAX: usize = 4096;
 const BYTES_MAX: usize = 1 << 20;
+/// Fewer keys are not worth a thread of their own.
+const KEYS_OF_PART_MIN: usize = 64;
+/// So many jobs wait or run at a time.
+const JOBS_MAX: usize = 256;
+/// After so many commits by value in a row, there seem to be no calls between them.
+const VALUES_IN_ROW_MAX: usize = 64;
 
-/// Replays what `open` visits. `root`: the last commit that the root has.
+/// Replays what `open` visits, on so many threads. `root`: the last commit that the root has.
 pub(super) fn replay(
     handle: &Arc<Handle>,
     store: &Arc<ShadowStore>,
     root: Csn,
+    threads: usize,
     open: impl FnOnce(&mut dyn FnMut(Record<'_>) -> Result<()>) -> Result<Log>,
 ) -> Result<Log> {
     let inner = &handle.inner;
-    let rerun = Rerun::new(handle);
-    let mut replay = Replay { inner, store, rerun, last: root, gathered: WriteSet::default() };
-    let log = open(&mut |record| replay.record(&record))?;
-    replay.patch(&Found::Writes)?;
+    let schedule = Schedule::new(JOBS_MAX);
+    let log = thread::scope(|scope| {
+        for _ in 0..if threads > 1 { threads } else { 0 } {
+            scope.spawn(|| schedule.work(|job| run(handle, store, job)));
+        }
+        // However this ends, the others do.
+        let _stop = Stop(&schedule);
+        let mut replay = Replay {
+            inner,
+            store,
+            rerun: Rerun::new(handle),
+            last: root,
+            gathered: WriteSet::default(),
+            threads,
+            schedule: &schedule,
+            at_work: AtWork::Nobody,
+            submitted: root,
+            values_in_row: VALUES_IN_ROW_MAX,
+        };
+        let log = open(&mut |record| replay.record(&record))?;
+        replay.patch(&Found::Writes)?;
+        replay.drain()?;
+        Ok::<_, Error>(log)
+    })?;
     inner.timeline.begin_at(store.last_csn());
     Ok(log)
+}
+
+struct Stop<'a>(&'a Schedule<Job>);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// What a thread does.
+enum Job {
+    Call { procedure: Procedure, digest: u32, params: Box<[u8]> },
+    Writes(WriteSet),
+}
+
+fn run(handle: &Arc<Handle>, store: &ShadowStore, job: Job) -> Result<()> {
+    let writes = match job {
+        Job::Writes(writes) => writes,
+        Job::Call { procedure, digest, params } => procedure.run_again(handle, digest, &params)?,
+    };
+    let inner = &handle.inner;
+    // No root may be written now: where the disk is too full for this, one thread alone may find room.
+    let pages = begin(inner, store, &writes, &Found::Writes)?;
+    // Neither makes trees.
+    change(inner, &pages, Csn(0), writes)
+}
+
+/// What the threads are at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AtWork {
+    Nobody,
+    /// Parts of one write set.
+    Parts,
+    /// Commits, each by itself.
+    Commits,
 }
 
 struct Replay<'a> {
@@ -61,6 +131,13 @@ struct Replay<'a> {
     /// The commit of the last record.
     last: Csn,
     gathered: WriteSet,
+    threads: usize,
+    schedule: &'a Schedule<Job>,
+    at_work: AtWork,
+    /// The last commit that threads have or had.
+    submitted: Csn,
+    /// How many commits by value came behind the last call.
+    values_in_row: usize,
 }
 
 impl Replay<'_> {
@@ -74,66 +151,153 @@ impl Replay<'_> {
         if csn != next {
             return Err(broken(&format!("it is of commit {csn}, and there is none of commit {next}")));
         }
+        let is_among_calls = self.threads > 1 && self.values_in_row < VALUES_IN_ROW_MAX;
         let bind = |family: &str, name: &str| self.inner.operations.get(family, name).cloned();
         let found = record::decode(record.payload, &bind, &mut self.gathered)?.map_err(broken)?;
-        if let Found::Call { procedure, digest, params } = found {
-            self.patch(&Found::Writes)?;
-            let writes = self.rerun.call(procedure, digest, params)?;
-            self.gathered = writes.ok_or_else(|| broken("it is of a procedure that there never was"))?;
-            self.last = csn;
-            return self.patch(&Found::Writes);
-        }
-        self.last = csn;
         match found {
+            Found::Call { procedure, digest, is_within, params } => {
+                self.values_in_row = 0;
+                self.patch(&Found::Writes)?;
+                let of_log = self.inner.procedures.of_log(procedure)?;
+                let called = of_log.ok_or_else(|| broken("it is of a procedure that there never was"))?;
+                if self.threads > 1
+                    && is_within
+                    && let Some(needs) = self.needs_of_call(called, params)
+                {
+                    let job = Job::Call { procedure: called.clone(), digest, params: params.into() };
+                    return self.submit(csn, job, needs);
+                }
+                self.drain()?;
+                let writes = self.rerun.call(procedure, digest, params)?;
+                self.gathered = writes.ok_or_else(|| broken("it is of a procedure that there never was"))?;
+                self.last = csn;
+                self.patch(&Found::Writes)
+            }
             // It was forced behind the root that has it.
             Found::InRoot => Err(broken("no root has what it stands for")),
-            Found::Writes if self.gathered.keys() < KEYS_MAX && self.gathered.bytes() < BYTES_MAX => Ok(()),
-            found => self.patch(&found),
+            Found::Writes => {
+                self.values_in_row += 1;
+                if is_among_calls && let Some(needs) = self.needs_of_writes() {
+                    let writes = std::mem::take(&mut self.gathered);
+                    return self.submit(csn, Job::Writes(writes), needs);
+                }
+                self.last = csn;
+                let is_small = self.gathered.keys() < KEYS_MAX * self.threads
+                    && self.gathered.bytes() < BYTES_MAX * self.threads;
+                if is_small && !is_among_calls { Ok(()) } else { self.patch(&Found::Writes) }
+            }
+            found => {
+                self.last = csn;
+                self.patch(&found)
+            }
         }
     }
 
-    /// Changes the pages to what they were after the last record, and what that has done beside its writes.
-    fn patch(&mut self, beside: &Found<'_>) -> Result<()> {
-        if self.last <= self.store.last_csn() {
+    /// Has a thread do what a commit has done.
+    fn submit(&mut self, csn: Csn, job: Job, needs: Needs) -> Result<()> {
+        if self.at_work == AtWork::Parts {
+            self.drain()?;
+        }
+        self.at_work = AtWork::Commits;
+        (self.last, self.submitted) = (csn, csn);
+        self.schedule.submit(job, needs)
+    }
+
+    /// Waits until nobody is at work. The database is what it was after the last commit that somebody was given.
+    fn drain(&mut self) -> Result<()> {
+        if self.at_work == AtWork::Nobody {
             return Ok(());
         }
+        self.schedule.drain()?;
+        self.at_work = AtWork::Nobody;
+        self.store.begin_for(Purpose::Free, PageCounts::default())?.replay_to(self.submitted);
+        Ok(())
+    }
+
+    /// What a call needs that uses what it declares; none if that is all, or not known.
+    fn needs_of_call(&self, procedure: &Procedure, params: &[u8]) -> Option<Needs> {
+        let mut needs = Needs::default();
+        match procedure.declared(params) {
+            Declared::Nothing | Declared::Partitions(Partitions::All) => return None,
+            Declared::Partitions(Partitions::One(partition)) => needs.add(partition, Mode::Write),
+            Declared::Partitions(Partitions::Several(partitions)) => {
+                partitions.iter().for_each(|partition| needs.add(*partition, Mode::Write));
+            }
+            Declared::Accesses(set) => {
+                for access in set.accesses() {
+                    self.add_access(&mut needs, access.tree, access.key.as_deref(), access.writes)?;
+                }
+            }
+        }
+        Some(needs)
+    }
+
+    /// What a commit needs that writes what is gathered; none if that are not only keys, or such that all may read.
+    fn needs_of_writes(&self) -> Option<Needs> {
+        let mut needs = Needs::default();
+        for (tree, writes) in self.gathered.trees() {
+            if writes.created || writes.dropped {
+                return None;
+            }
+            for key in writes.keys.keys() {
+                self.add_access(&mut needs, tree, Some(key), true)?;
+            }
+        }
+        Some(needs)
+    }
+
+    /// Adds a key, or all of a tree, with what that is in.
+    fn add_access(&self, needs: &mut Needs, tree: TreeId, key: Option<&[u8]>, writes: bool) -> Option<()> {
+        let (within, itself) = match writes {
+            true => (Mode::IntentWrite, Mode::Write),
+            false => (Mode::IntentRead, Mode::Read),
+        };
+        match self.inner.tree(tree).ok()?.placement {
+            Placement::Anywhere => {}
+            Placement::Partition(partition) => needs.add(partition, within),
+            // Calls read it that declare nothing of it.
+            Placement::Replicated if writes => return None,
+            Placement::Replicated => {}
+        }
+        match key {
+            None => needs.add(tree.0, itself),
+            Some(key) => {
+                needs.add(tree.0, within);
+                needs.add((tree.0, key), itself);
+            }
+        }
+        Some(())
+    }
+
+    /// Has the pages changed to what they were after the last record, and by what that has done beside its writes.
+    fn patch(&mut self, beside: &Found<'_>) -> Result<()> {
+        if self.last <= self.submitted.max(self.store.last_csn()) {
+            return Ok(());
+        }
+        self.drain()?;
         let writes = std::mem::take(&mut self.gathered);
-        let mut pages = match self.begin(&writes, beside) {
+        let only_keys = writes.trees().all(|(_, writes)| !writes.created && !writes.dropped);
+        let parts = self.threads.min(writes.keys() / KEYS_OF_PART_MIN);
+        if parts > 1 && only_keys && matches!(beside, Found::Writes) {
+            self.at_work = AtWork::Parts;
+            self.submitted = self.last;
+            let parts = writes.into_parts(parts);
+            return parts.into_iter().try_for_each(|part| {
+                // Parts have no key in common.
+                self.schedule.submit(Job::Writes(part), Needs::default())
+            });
+        }
+        let mut pages = match begin(self.inner, self.store, &writes, beside) {
             Err(Error::DiskFull) => {
                 // What was replaced so far is free then.
                 self.store.flush()?;
-                self.begin(&writes, beside)?
+                begin(self.inner, self.store, &writes, beside)?
             }
             pages => pages?,
         };
         pages.replay_to(self.last);
-        pages.note_changed(writes.changed_bytes());
+        change(self.inner, &pages, self.last, writes)?;
         let directory = &self.inner.directory;
-        for (id, writes) in writes.into_trees() {
-            match (writes.created, writes.dropped) {
-                (true, true) => {}
-                (true, false) => create(self.inner, &pages, self.last, id, writes)?,
-                (false, true) => {
-                    directory.drop_tree(&pages, id, &self.inner.tree(id)?.tree)?;
-                    self.inner.forget_tree(id);
-                }
-                (false, false) => {
-                    let tree = self.inner.tree(id)?.tree;
-                    for (key, write) in writes.keys {
-                        let mut done = Ok(());
-                        tree.update(&pages, &key, &mut |there| match write.value(there) {
-                            Ok(Some(value)) => Change::Put(value.into_owned().into()),
-                            Ok(None) => Change::Delete,
-                            Err(error) => {
-                                done = Err(error);
-                                there.map_or(Change::Delete, |there| Change::Put(there.to_vec().into()))
-                            }
-                        })?;
-                        done?;
-                    }
-                }
-            }
-        }
         match beside {
             Found::InRoot | Found::Writes | Found::Call { .. } => Ok(()),
             Found::Entry { gid, entry } => {
@@ -144,15 +308,52 @@ impl Replay<'_> {
             Found::End { gid, parts } => directory.remove_prepared(&pages, gid, *parts),
         }
     }
+}
 
-    fn begin(&self, writes: &WriteSet, beside: &Found<'_>) -> Result<PageTxn<'_>> {
-        in_parts(|part_max| {
-            let changed = pages_changed(self.inner, writes, part_max)? + pages_beside(beside, part_max)?;
-            let mut pages = self.store.begin_for(Purpose::Free, changed)?;
-            pages.set_part_size_max(part_max);
-            Ok(pages)
-        })
+/// Begins what patches writes, and what a record does beside them.
+fn begin<'a>(
+    inner: &Inner,
+    store: &'a ShadowStore,
+    writes: &WriteSet,
+    beside: &Found<'_>,
+) -> Result<PageTxn<'a>> {
+    in_parts(|part_max| {
+        let changed = pages_changed(inner, writes, part_max)? + pages_beside(beside, part_max)?;
+        let mut pages = store.begin_for(Purpose::Free, changed)?;
+        pages.set_part_size_max(part_max);
+        Ok(pages)
+    })
+}
+
+/// Changes the pages.
+fn change(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Result<()> {
+    pages.note_changed(writes.changed_bytes());
+    for (id, writes) in writes.into_trees() {
+        match (writes.created, writes.dropped) {
+            (true, true) => {}
+            (true, false) => create(inner, pages, csn, id, writes)?,
+            (false, true) => {
+                inner.directory.drop_tree(pages, id, &inner.tree(id)?.tree)?;
+                inner.forget_tree(id);
+            }
+            (false, false) => {
+                let tree = inner.tree(id)?.tree;
+                for (key, write) in writes.keys {
+                    let mut done = Ok(());
+                    tree.update(pages, &key, &mut |there| match write.value(there) {
+                        Ok(Some(value)) => Change::Put(value.into_owned().into()),
+                        Ok(None) => Change::Delete,
+                        Err(error) => {
+                            done = Err(error);
+                            there.map_or(Change::Delete, |there| Change::Put(there.to_vec().into()))
+                        }
+                    })?;
+                    done?;
+                }
+            }
+        }
     }
+    Ok(())
 }
 
 /// At most so many pages change by what a record does beside its writes.

@@ -5,6 +5,7 @@ use super::{super::*, FILE};
 use crate::{
     Csn, Error, TreeId,
     disk::{Disk, MemDisk, SimDisk},
+    env::Rng,
     op::number,
     sync::Arc,
 };
@@ -365,6 +366,141 @@ fn a_call_that_takes_long_is_logged_by_value_where_the_cheaper_record_is_wanted(
         db.0.inner.log().unwrap().log.end().0 - before.0
     };
     assert!(bytes_of(1) + 1000 < bytes_of(30_000_000));
+}
+
+/// Trees of three partitions, one that all read, and one of nobody's.
+const SHARES: [TreeId; 3] = [TreeId(1), TreeId(2), TreeId(3)];
+const EVERYBODYS: TreeId = TreeId(4);
+const NOBODYS: TreeId = TreeId(5);
+
+/// Puts under a key what has been read so far, in short, and reads on from there.
+fn mix(call: &mut Call<'_>, tree: TreeId, key: u8, seen: u32) -> Result<u32, Error> {
+    let before = call.get_for_update(tree, &[key])?.unwrap_or_default();
+    let seen = crc32c::crc32c_append(seen, &before);
+    match seen % 7 {
+        0 => drop(call.delete(tree, &[key])?),
+        _ => call.put(tree, &[key], &seen.to_le_bytes())?,
+    }
+    Ok(seen)
+}
+
+/// Calls that mix keys of theirs, and now and then something else: the first parameter says what.
+fn mixers() -> Vec<Procedure> {
+    let share = |partition: u8| SHARES[usize::from(partition) % 3];
+    vec![
+        Procedure::new("share", "1", move |call, params| {
+            let common = call.get(EVERYBODYS, b"c")?.unwrap_or_default();
+            let mut seen = crc32c::crc32c(&common);
+            for &key in &params[3..] {
+                seen = mix(call, share(params[1]), key, seen)?;
+            }
+            seen = mix(call, share(params[2]), params[3], seen)?;
+            match params[0] {
+                0 => drop(mix(call, share(params[1] + 1), params[3], seen)?),
+                1 => {
+                    let savepoint = call.savepoint();
+                    let found = call.get(share(params[1] + 1), &params[3..4])?;
+                    call.rollback_to(savepoint)?;
+                    call.put(share(params[1]), b"found", &found.unwrap_or_default())?;
+                }
+                _ => {}
+            }
+            Ok(Vec::new())
+        })
+        .with_partitions(|params| Partitions::of([params[1], params[2]].map(|number| u32::from(number % 3)))),
+        Procedure::new("keys", "1", move |call, params| {
+            let mut seen = mix(call, NOBODYS, params[3], 0)?;
+            seen = mix(call, share(params[1]), params[3], seen)?;
+            match params[0] {
+                0 => drop(mix(call, NOBODYS, params[3] + 1, seen)?),
+                1 => {
+                    let found = call.get(share(params[1]), &[params[3] + 1])?;
+                    call.put(NOBODYS, &params[3..4], &found.unwrap_or_default())?;
+                }
+                _ => {}
+            }
+            Ok(Vec::new())
+        })
+        .with_accesses(move |params| {
+            let key = &params[3..4];
+            AccessSet::default().write(NOBODYS, key).write(share(params[1]), key)
+        }),
+        Procedure::new("sum", "1", move |call, params| {
+            let mut cursor = call.scan(share(params[1]), KeyRange::all(), Direction::Forward)?;
+            let mut seen = 0;
+            while let Some((key, value)) = call.next(&mut cursor)? {
+                seen = crc32c::crc32c_append(crc32c::crc32c_append(seen, &key), &value);
+            }
+            mix(call, NOBODYS, params[3], seen)?;
+            Ok(Vec::new())
+        })
+        .with_accesses(move |params| {
+            AccessSet::default().read_tree(share(params[1])).write(NOBODYS, &params[3..4])
+        }),
+        Procedure::new("anything", "1", move |call, params| {
+            let seen = mix(call, share(params[1]), params[3], 0)?;
+            mix(call, EVERYBODYS, b'c', seen)?;
+            Ok(Vec::new())
+        }),
+    ]
+}
+
+#[test]
+fn replay_on_several_threads_comes_to_the_same() {
+    let options = |threads| Options {
+        recovery: Some(Recovery::CommitLog(Records::Calls)),
+        procedures: mixers(),
+        replay_threads: threads,
+        log_bytes_max: 64 << 20,
+        ..options()
+    };
+    let mut rng = Rng::from_seed(20);
+    let disk = SimDisk::new(1);
+    let db = Database::open_on(Arc::new(disk.clone()), options(1)).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let mut placements: Vec<Placement> = (0..3).map(Placement::Partition).collect();
+    placements.extend([Placement::Replicated, Placement::Anywhere]);
+    for placement in placements {
+        txn.create_tree_with(TreeOptions { placement, ..TreeOptions::default() }).unwrap();
+    }
+    txn.commit().unwrap();
+    let trees = [SHARES[0], SHARES[1], SHARES[2], EVERYBODYS, NOBODYS];
+    for round in 0..3000 {
+        // Long rows of commits by value, and of calls with a few between.
+        let by_value = if round / 250 % 2 == 0 { 1 } else { 9 };
+        if rng.below(10) < by_value {
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            for _ in 0..1 + rng.below(20) {
+                let tree = if rng.below(100) == 0 { EVERYBODYS } else { SHARES[rng.below(3) as usize] };
+                let (key, value) = (rng.below(40) as u8, rng.below(1 << 20).to_le_bytes());
+                txn.put(tree, &[key], &value).unwrap();
+            }
+            if rng.below(50) == 0 {
+                txn.create_tree().unwrap();
+            }
+            txn.commit_ticket().unwrap();
+            continue;
+        }
+        let name = ["share", "share", "keys", "keys", "sum", "anything"][rng.below(6) as usize];
+        let mut params = vec![rng.below(20) as u8, rng.below(3) as u8, rng.below(3) as u8];
+        params.extend((0..1 + rng.below(5)).map(|_| rng.below(40) as u8));
+        db.call_then(name, &params, |answer| drop(answer.unwrap())).unwrap();
+    }
+    db.wait_durable(Csn(u64::MAX)).unwrap();
+    let contents = |threads| {
+        let db = Database::open_on(Arc::new(disk.crash_image_synced()), options(threads)).unwrap();
+        let mut txn = db.begin(TxnOptions { read_only: true, ..TxnOptions::default() }).unwrap();
+        let all = trees.map(|tree| {
+            let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
+            std::iter::from_fn(|| cursor.next(&mut txn).unwrap()).collect::<Vec<_>>()
+        });
+        (db.durable_csn(), all)
+    };
+    let expected = contents(1);
+    assert!(expected.1.iter().all(|entries| !entries.is_empty()));
+    for threads in [2, 5] {
+        assert_eq!(contents(threads), expected);
+    }
 }
 
 #[test]
