@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use gnomon::{Commits, Database, Options, Recovery};
-use gnomon_lab::argument::parse_interval;
+use gnomon_lab::{argument::parse_interval, progress::Progress};
 
 use crate::Failure;
 
@@ -90,8 +90,12 @@ impl Storage {
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
             ..options()
         };
-        let database =
-            Database::open(directory, options).map_err(|error| Failure::of_engine(directory, &error))?;
+        let mut progress = None;
+        let opened = Database::open_with(directory, options, &mut |done, total| {
+            progress.get_or_insert_with(|| Progress::on_stderr("replaying the log")).set(done, total);
+        });
+        drop(progress);
+        let database = opened.map_err(|error| Failure::of_engine(directory, &error))?;
         let has = database.stats().recovery;
         if let Some(wanted) = self.recovery.filter(|wanted| *wanted != has) {
             eprintln!(

@@ -270,3 +270,64 @@ fn a_procedure_is_refused_where_it_cannot_run() {
     assert_eq!(state(&mut s, "CALL sql()"), SqlState::UNDEFINED_FUNCTION);
     assert!(db.engine().call("sql", b"").is_err());
 }
+
+#[test]
+fn what_a_call_writes_from_a_spool_is_replayed_to_the_same() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk);
+    let mut s = serializable(&db);
+    ok(&mut s, "CREATE TABLE t (id int PRIMARY KEY, pad text); CREATE TABLE u (id int PRIMARY KEY)");
+    ok(&mut s, "INSERT INTO t SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n");
+    let body = "INSERT INTO u VALUES ((SELECT count(*) FROM t)); INSERT INTO t SELECT id + by, pad FROM t";
+    ok(&mut s, &format!("CREATE PROCEDURE copy(by int) LANGUAGE SQL AS $$ {body} $$"));
+    for by in [5000, 10_000] {
+        ok(&mut s, &format!("CALL copy({by})"));
+    }
+    let db = open(&disk.crash_image_synced());
+    let all = "SELECT (SELECT count(*) || ' ' || sum(id) FROM t) || '; ' || string_agg(id::text, ' ') FROM u";
+    assert_eq!(value(&mut session(&db), all), "20000 200010000; 5000 10000");
+}
+
+#[test]
+fn a_literal_that_stands_for_now_does_so_in_each_call() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk);
+    let mut s = serializable(&db);
+    ok(&mut s, "CREATE TABLE t (id int PRIMARY KEY, at timestamptz)");
+    ok(&mut s, "CREATE PROCEDURE note(id int) LANGUAGE SQL AS $$ INSERT INTO t VALUES (id, 'now') $$");
+    let mut other = serializable(&db);
+    for (id, session) in [(1, &mut s), (2, &mut other)] {
+        ok(session, &format!("CALL note({id})"));
+    }
+    ok(&mut s, "CALL note(3)");
+    let all = "SELECT string_agg(id || '@' || at, ' ' ORDER BY id) || count(DISTINCT at) FROM t";
+    let before = value(&mut s, all);
+    assert!(before.ends_with('3'), "{before}");
+    assert_eq!(value(&mut session(&open(&disk.crash_image_synced())), all), before);
+}
+
+#[test]
+fn long_names_are_shortened_wherever_they_stand() {
+    let db = open(&SimDisk::new(1));
+    let mut s = session(&db);
+    let name = "p".repeat(70);
+    ok(&mut s, "CREATE TABLE t (a int)");
+    for value in [1, 2] {
+        let body = format!("INSERT INTO t VALUES ({value})");
+        ok(&mut s, &format!("CREATE OR REPLACE PROCEDURE {name}() LANGUAGE SQL AS $$ {body} $$"));
+    }
+    ok(&mut s, &format!("CALL {name}()"));
+    assert_eq!(value(&mut s, "SELECT string_agg(a::text, ' ') FROM t"), "2");
+    ok(&mut s, &format!("DROP PROCEDURE {name}"));
+    assert_eq!(value(&mut s, "SELECT count(*) FROM pg_proc WHERE proname LIKE 'ppp%'"), "0");
+}
+
+#[test]
+fn a_definition_can_be_run_whatever_its_body_ends_with() {
+    let db = open(&SimDisk::new(1));
+    let mut s = session(&db);
+    ok(&mut s, "CREATE PROCEDURE p() LANGUAGE SQL AS 'SELECT 1 -- $procedure'");
+    let definition = value(&mut s, "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'p'");
+    ok(&mut s, &definition);
+    assert_eq!(value(&mut s, "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'p'"), definition);
+}

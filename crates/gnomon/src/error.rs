@@ -72,6 +72,8 @@ pub enum Error {
     },
     /// A procedure says that what was asked of it cannot be done, and why ([`Error::procedure`]).
     Procedure(Box<str>),
+    /// A call has used a tree that it was not routed to, where procedures run serially.
+    NotRouted(Box<str>),
     /// No procedure of this name is registered ([`Options::procedures`](crate::Options::procedures)).
     NoSuchProcedure(Box<str>),
     /// The log has calls of a procedure that is not registered, so it cannot be replayed.
@@ -208,6 +210,7 @@ impl Error {
             | Error::Operation(_)
             | Error::NoSuchOperation { .. }
             | Error::Procedure(_)
+            | Error::NotRouted(_)
             | Error::NoSuchProcedure(_)
             | Error::ProcedureUnknown(_)
             | Error::ProcedureChanged(_)
@@ -270,7 +273,7 @@ impl fmt::Display for Error {
                 f,
                 "there is no operation '{operation}' in a family '{family}': open the database with the operations that its transactions use"
             ),
-            Error::Procedure(why) => f.write_str(why),
+            Error::Procedure(why) | Error::NotRouted(why) => f.write_str(why),
             Error::NoSuchProcedure(name) => write!(
                 f,
                 "there is no procedure '{name}': open the database with the procedures that are to be called"

@@ -130,6 +130,7 @@ impl Session {
             statement_time: self.statement_time,
             extra_float_digits: self.settings.extra_float_digits(),
             environment: surroundings,
+            time_was_read: Cell::new(false),
         }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Plan {
     version: u64,
     search_path: Arc<[String]>,
     time_zone: String,
+    /// The time of the transaction, if a literal in it stands for that.
+    time: Option<i64>,
 }
 
 pub(super) enum Kind {
@@ -213,8 +215,14 @@ impl Session {
             let (kind, params) = bind(statement, overriding, types, view, params, names)?;
             let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
             let version = view.catalog.version;
-            Ok(Arc::new(Plan { kind, params, tables, version, search_path, time_zone }))
+            let time = types.time_was_read.get().then_some(types.transaction_time);
+            Ok(Arc::new(Plan { kind, params, tables, version, search_path, time_zone, time }))
         })
+    }
+
+    /// Whether a plan means the same as one that would be made now, for another run of the same call too.
+    pub(super) fn is_same_again(&self, plan: &Plan) -> bool {
+        self.is_current(plan) && plan.time.is_none_or(|time| time == self.current.time)
     }
 
     /// Whether a plan was made with the catalog and settings that hold now.

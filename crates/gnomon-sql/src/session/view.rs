@@ -4,7 +4,10 @@ use std::{cell::RefCell, sync::Arc};
 
 use sqlparser::ast::{self, ObjectName, ObjectNamePart};
 
-use super::parse::{fold, parse_query};
+use super::{
+    ddl::{NAME_BYTES_MAX, shorten},
+    parse::{fold, parse_query},
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
@@ -88,9 +91,10 @@ impl View {
 
     /// The procedure of this name.
     pub(super) fn procedure(&self, name: &Name) -> Option<Arc<model::Procedure>> {
+        let short = shorten(&name.name, NAME_BYTES_MAX);
         let found = match &name.schema {
-            Some(schema) => self.catalog.procedure(schema, &name.name),
-            None => self.search_path.iter().find_map(|schema| self.catalog.procedure(schema, &name.name)),
+            Some(schema) => self.catalog.procedure(schema, short),
+            None => self.search_path.iter().find_map(|schema| self.catalog.procedure(schema, short)),
         };
         found.cloned()
     }

@@ -1,7 +1,7 @@
 //! What the meaning of a value or a function depends on beside its arguments: the session's settings, the times of
 //! its transaction, and what lies above types and functions (the catalog, sequences), reached through a trait.
 
-use std::fmt;
+use std::{cell::Cell, fmt};
 
 use super::{Datum, Row, Type, datetime::Zone};
 use crate::{Result, SqlError, SqlState};
@@ -19,6 +19,8 @@ pub struct Context<'a> {
     pub extra_float_digits: i32,
     /// The catalog, sequences, clock and randomness.
     pub environment: &'a dyn Environment,
+    /// Whether a literal was read that stands for a time before or after now.
+    pub(crate) time_was_read: Cell<bool>,
 }
 
 impl<'a> Context<'a> {
@@ -31,7 +33,16 @@ impl<'a> Context<'a> {
             statement_time: now,
             extra_float_digits: 1,
             environment,
+            time_was_read: Cell::new(false),
         }
+    }
+}
+
+impl Context<'_> {
+    /// When the transaction began, for a literal that stands for it: what it makes holds for this transaction only.
+    pub(super) fn time_of_literal(&self) -> i64 {
+        self.time_was_read.set(true);
+        self.transaction_time
     }
 }
 

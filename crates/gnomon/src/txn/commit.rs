@@ -147,12 +147,12 @@ impl Transaction {
             }
             (None, _) => Logged::Writes(&writes),
         })?;
-        if let Some(command) = &self.command {
-            inner.procedures.note_commit(command.procedure, record.as_ref().map_or(0, Pending::bytes));
-        }
         let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
+        if let Some(command) = &self.command {
+            inner.procedures.note_commit(command.procedure, record.as_ref().map_or(0, Pending::bytes));
+        }
         let (csn, grown) = patch_in_order(inner, pages, record, writes, |pages, csn| {
             if let Some(large) = large.take() {
                 large.publish(inner, pages, csn);

@@ -46,6 +46,8 @@ pub(super) const PAGES: TableId = TableId::new(3);
 /// The lock table of executors, which stand for their partitions.
 pub(super) const PARTITIONS: TableId = TableId::new(4);
 
+/// Trees that a replay makes and drops have numbers from here on, which no others have.
+const REPLAY_TREES: u64 = 1 << 62;
 /// More threads are of no use to a replay.
 const REPLAY_THREADS_MAX: usize = 256;
 /// Commits wait so long for others, at most.
@@ -472,10 +474,20 @@ impl Database {
     /// Opens the database in the directory `path`, or of several disks in any of its directories, recovering it if need
     /// be. No other process, and no other handle that is not a clone of this one, can have it open ([`Error::InUse`]).
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        Database::open_with(path, options, &mut |_, _| ())
+    }
+
+    /// As [`Database::open`]. While a log of commits is replayed, `progress` is told now and then how many bytes of it
+    /// are done, and of how many.
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        options: Options,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Database> {
         recovery::check_disks(path.as_ref(), &options)?;
-        let open = |options: Options| {
+        let mut open = |options: Options| {
             let disks = DiskSet::open(&path, &options.disks, options.mirrored, options.create)?;
-            Database::open_on(disks, options)
+            Database::open_store_with(disks, options, Access::Write, |_| (), progress)
         };
         let opened = match open(options.clone()) {
             // Roots in between make room, but not while several threads replay a log.
@@ -509,10 +521,20 @@ impl Database {
     }
 
     pub(crate) fn open_store(
+        disks: DiskSet,
+        options: Options,
+        access: Access,
+        prepare: impl FnOnce(&mut Store),
+    ) -> Result<Database> {
+        Database::open_store_with(disks, options, access, prepare, &mut |_, _| ())
+    }
+
+    fn open_store_with(
         mut disks: DiskSet,
         options: Options,
         access: Access,
         prepare: impl FnOnce(&mut Store),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Database> {
         if options.pool_bytes < POOL_BYTES_MIN {
             return Err(Error::BadOption(format!(
@@ -569,7 +591,7 @@ impl Database {
             prepared: AllPrepared::new(options.prepared_max),
             trees: RwLock::default(),
             next_txn: AtomicU64::new(1),
-            next_tree: AtomicU64::new(0),
+            next_tree: AtomicU64::new(REPLAY_TREES),
             lock_timeout: options.lock_timeout,
             escalate_bytes: options.escalate_bytes,
             write_bytes_max: options.write_bytes_max,
@@ -591,7 +613,7 @@ impl Database {
         let handle = Arc::new(Handle { inner, background, executors, closing });
         let inner = &handle.inner;
         if let Some(unread) = log {
-            let log = CommitLog::open(&handle, unread, &options)?;
+            let log = CommitLog::open(&handle, unread, &options, progress)?;
             match inner.store.shadow() {
                 Some(store) if access == Access::Read => store.end_writing(),
                 _ => inner.store_procedures(&log)?,

@@ -30,7 +30,7 @@ use super::{
     commit::{
         Grown, Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order,
     },
-    database::{Database, Handle, Inner, KEYS},
+    database::{Database, Handle, Inner, KEYS, PARTITIONS},
     entry::{Entry, HeldLock, Outgoing},
     immediate::{self, EntryPart, Immediate, Keys},
     log::Change,
@@ -263,21 +263,23 @@ impl Transaction {
         if self.writes.trees().any(|(_, tree)| tree.created || tree.dropped) {
             return Err(Error::CannotPrepare("has made or dropped trees"));
         }
-        if self.used.iter().any(|used| self.is_placed(used)) {
-            return Err(Error::CannotPrepare("uses trees that calls use serially"));
-        }
         if self.has_pages() {
             return Err(Error::CannotPrepare(
                 "is so large that it has changed whole trees on pages of its own",
             ));
         }
         let (mut has_long_key, mut saw_refusal) = (false, self.holds_unnamed()?);
+        let mut has_partition = false;
         self.locks.visit_held(|name, mode| {
+            has_partition |= name.table == PARTITIONS;
             let Part::Key(key) = name.part else { return };
             has_long_key |= key.len() > KEY_BYTES_MAX;
             let is_written = || self.writes.get(TreeId(name.space), key).is_some();
             saw_refusal |= name.table == KEYS && op::is_shared(mode) && !is_written();
         });
+        if has_partition {
+            return Err(Error::CannotPrepare("uses trees that calls use serially"));
+        }
         if saw_refusal {
             return Err(Error::CannotPrepare(
                 "was refused an operation on a key, which is to stay so until it ends",

@@ -32,7 +32,7 @@ use super::{
     savepoint::Savepoint,
     serial,
     transaction::{Isolation, RowLock, Transaction, TxnOptions},
-    tree::StoredProcedure,
+    tree::{StoredProcedure, directory_damage},
     writes::WriteSet,
 };
 use crate::{
@@ -47,6 +47,8 @@ use crate::{
 const NAME_BYTES_MAX: usize = 63;
 /// The longest parameters of a call, in bytes.
 const PARAMS_BYTES_MAX: usize = 1 << 20;
+/// Procedures have numbers below this.
+const NUMBERS_MAX: u32 = 1 << 20;
 /// One of so many runs is measured, where that is asked for.
 const MEASURED_EVERY: u32 = 16;
 /// A call that is so often in vain ends with the error that it met.
@@ -67,11 +69,14 @@ pub struct Procedure {
     declare: Option<Declare>,
 }
 
-/// What a call uses, by its parameters.
+/// Tells something of a call by its parameters.
+type Of<T> = dyn Fn(&[u8]) -> T + Send + Sync;
+
+/// What a call uses.
 #[derive(Clone)]
 enum Declare {
-    Partitions(Arc<dyn Fn(&[u8]) -> Partitions + Send + Sync>),
-    Accesses(Arc<dyn Fn(&[u8]) -> AccessSet + Send + Sync>),
+    Partitions(Arc<Of<Partitions>>),
+    Accesses(Arc<Of<AccessSet>>),
 }
 
 /// The partitions whose trees a call uses.
@@ -310,7 +315,10 @@ impl Procedures {
     /// # Errors
     /// [`Error::BadOption`] of names that are too long, or used twice.
     pub fn new(registered: &[Procedure], stored: Vec<StoredProcedure>) -> Result<Procedures> {
-        let mut next = stored.iter().map(|stored| stored.number + 1).max().unwrap_or(0);
+        let mut next = stored.iter().map(|stored| stored.number.saturating_add(1)).max().unwrap_or(0);
+        if next > NUMBERS_MAX {
+            return Err(directory_damage(format!("a procedure has the number {}", next - 1)));
+        }
         let mut by_name: HashMap<Arc<str>, Arc<Registered>> = HashMap::new();
         let mut by_number: Vec<Option<Arc<Registered>>> = Vec::new();
         let mut unstored = Vec::new();
@@ -410,7 +418,11 @@ impl<'a> Rerun<'a> {
         let replayer = self.replayers.entry(number).or_insert_with(|| make());
         let txn = Transaction::alone(self.handle.clone());
         let again = replayer(&Database(self.handle.clone()), txn, params);
-        procedure.same(again.map(|txn| (txn, 0)), digest).map(Some)
+        let with_digest = |txn: Transaction| {
+            let digest = txn.writes.keys_digest();
+            (txn, digest)
+        };
+        procedure.same(again.map(with_digest), digest).map(Some)
     }
 }
 
@@ -542,7 +554,7 @@ impl Transaction {
     /// [`Procedure::replayed`] does with these parameters must be what this transaction has done since it began. It
     /// is logged by value nevertheless if it has made or dropped trees, or is larger than memory. `run_time` is what it
     /// has taken of a processor, about, for a log that keeps what is cheaper. So is one that has been told to
-    /// ([`Transaction::log_by_value`]).
+    /// ([`Transaction::log_by_value`]). The log has a checksum of the keys that it has written by now.
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`]; [`Error::BadOption`] if the transaction is not SERIALIZABLE.
@@ -551,8 +563,13 @@ impl Transaction {
             return Err(Error::BadOption("only a serializable transaction can be logged as a call".into()));
         }
         let procedure = self.inner().procedures.get(procedure)?.number;
-        self.command =
-            Some(Command { procedure, digest: 0, is_within: false, params: params.into(), run_time });
+        self.command = Some(Command {
+            procedure,
+            digest: self.writes.keys_digest(),
+            is_within: false,
+            params: params.into(),
+            run_time,
+        });
         Ok(())
     }
 
@@ -576,10 +593,12 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Passes a result on; one that depends on more than the database and the parameters ends the call.
+    /// Passes a result on; one that depends on more than the database and the parameters ends the call: on where it
+    /// runs, or on a tree whose number nobody has locked.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
-            && error.reaction() != Reaction::FixInput
+            && (error.reaction() != Reaction::FixInput
+                || matches!(error, Error::NotRouted(_) | Error::NoSuchTree(_)))
         {
             self.failed.get_or_insert_with(|| error.clone());
         }
@@ -684,6 +703,8 @@ impl Call<'_> {
 
     /// Makes a tree. The call is logged by value then.
     pub fn create_tree(&mut self, options: super::TreeOptions) -> Result<TreeId> {
+        // Another run would not give it the same number.
+        self.txn.log_by_value();
         let created = self.txn.create_tree_with(options);
         self.keep(created)
     }

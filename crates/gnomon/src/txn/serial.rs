@@ -35,7 +35,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    lock::{LockName, Mode, WaitOptions, key_mode, tree_mode},
+    lock::{Interrupt, InterruptReason, LockName, Mode, WaitOptions, key_mode, tree_mode},
     sync::{Arc, Condvar, Mutex, Weak, thread},
 };
 
@@ -76,6 +76,8 @@ struct Ran {
 struct Queue {
     jobs: Mutex<Jobs>,
     changed: Condvar,
+    /// Raised when the executor is to stop, whatever it waits for.
+    interrupt: Interrupt,
 }
 
 #[derive(Default)]
@@ -112,7 +114,13 @@ impl Executors {
                 "serial execution needs from 1 to 1024 executors, and room for one call at least in their queues".into(),
             ));
         }
-        let queue = || Arc::new(Queue { jobs: Mutex::default(), changed: Condvar::new() });
+        let queue = || {
+            Arc::new(Queue {
+                jobs: Mutex::default(),
+                changed: Condvar::new(),
+                interrupt: Interrupt::default(),
+            })
+        };
         Ok(Some(Executors {
             queues: (0..executors).map(|_| queue()).collect(),
             queue_max,
@@ -141,7 +149,8 @@ impl Executors {
             let waiting = std::mem::take(&mut jobs.waiting);
             drop(jobs);
             queue.changed.notify_all();
-            waiting.into_iter().for_each(|job| (job.done)(Err(Error::Closed)));
+            queue.interrupt.raise(InterruptReason::Shutdown);
+            waiting.into_iter().for_each(|job| tell(job.done, Err(Error::Closed)));
         }
         let threads = std::mem::take(&mut *self.threads.lock());
         let (durable, changed) = &*self.durable;
@@ -150,12 +159,13 @@ impl Executors {
         // The one that has commits made durable goes last: those before it may have asked it.
         let last = threads.pop();
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
-            thread.join().expect("an executor does not panic");
+            // Who called was told of a panic.
+            let _ = thread.join();
         }
         durable.lock().1 = true;
         changed.notify_all();
         if let Some(last) = last.filter(|last| last.thread().id() != own) {
-            last.join().expect("it does not panic");
+            let _ = last.join();
         }
     }
 
@@ -168,13 +178,14 @@ impl Executors {
         partition % self.count()
     }
 
-    /// Those of a call, in order; one of them, if that is all.
+    /// Those of a call, in order: one of them, if that is all, and at least one.
     fn of_call(&self, partitions: &Partitions) -> Vec<u32> {
         let mut executors: Vec<u32> = match partitions {
             Partitions::One(partition) => vec![self.of(*partition)],
-            Partitions::Several(partitions) => {
+            Partitions::Several(partitions) if !partitions.is_empty() => {
                 partitions.iter().map(|partition| self.of(*partition)).collect()
             }
+            Partitions::Several(_) => vec![0],
             Partitions::All => (0..self.count()).collect(),
         };
         executors.sort_unstable();
@@ -216,7 +227,7 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
             jobs.waiting.drain(..count).collect()
         };
         let Some(handle) = handle.upgrade() else {
-            batch.into_iter().for_each(|job| (job.done)(Err(Error::Closed)));
+            batch.into_iter().for_each(|job| tell(job.done, Err(Error::Closed)));
             return;
         };
         let inner = handle.inner.clone();
@@ -224,10 +235,11 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
         let waits = WaitOptions {
             timeout: inner.lock_timeout,
             nowait: inner.lock_timeout.is_some_and(|limit| limit.is_zero()),
-            ..WaitOptions::default()
+            interrupt: Some(&queue.interrupt),
         };
         if let Err(error) = locks.lock(partitions_of(executor), key_mode::X, &waits) {
-            batch.into_iter().for_each(|job| (job.done)(Err(error.clone())));
+            let error = if matches!(error, Error::Interrupted(_)) { Error::Closed } else { error };
+            batch.into_iter().for_each(|job| tell(job.done, Err(error.clone())));
             continue;
         }
         let mut newest = Csn(0);
@@ -243,15 +255,17 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
         locks.release_committed();
         acknowledge(&handle, durable, newest, move |result| {
             for Ran { answer, done } in ran {
-                done(match &result {
-                    Ok(_) => answer,
-                    Err(error) => Err(error.clone()),
-                });
+                tell(done, result.as_ref().map_err(Error::clone).and(answer));
             }
         });
         // A callback may have been the last to hold the database.
         drop(handle);
     }
+}
+
+/// Gives an answer. A panic of whoever gets it is not to end the thread of all calls after it.
+fn tell(done: Done, answer: Result<Vec<u8>>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| done(answer)));
 }
 
 /// Runs a call in a transaction. Returns the newest commit that it saw or is, and the answer.
@@ -388,7 +402,7 @@ impl Transaction {
         let needed = match (state.placement, writes) {
             (Placement::Anywhere, _) => match self.confined {
                 Confined::No => return Ok(None),
-                Confined::To(_) => return Err(Error::Procedure(NOBODYS.into())),
+                Confined::To(_) => return Err(Error::NotRouted(NOBODYS.into())),
             },
             (Placement::Partition(partition), _) => executors.of_call(&Partitions::One(partition)),
             (Placement::Replicated, true) => executors.of_call(&Partitions::All),
@@ -400,7 +414,7 @@ impl Transaction {
         match &self.confined {
             Confined::To(held) => {
                 if let Some(lacking) = needed.iter().find(|executor| !held.contains(executor)) {
-                    return Err(Error::Procedure(
+                    return Err(Error::NotRouted(
                         format!("tree {id} is of executor {lacking}, which the call was not routed to")
                             .into(),
                     ));

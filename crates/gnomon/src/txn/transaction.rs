@@ -243,7 +243,7 @@ impl Transaction {
         let options = TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() };
         let mut txn = Transaction::new(handle, id, options);
         txn.alone = true;
-        // What is larger than memory was not logged as a call.
+        // What is larger than memory when it commits is not logged as a call.
         txn.relieve_at = usize::MAX;
         txn
     }
@@ -446,6 +446,7 @@ impl Transaction {
     pub fn create_tree_with(&mut self, options: TreeOptions) -> Result<TreeId> {
         self.check_write(&[])?;
         self.inner().store.check_page_size(options.page_size)?;
+        options.placement.check()?;
         let id = self.inner().new_tree_id();
         if self.inner().store.logged().is_some() {
             // It is in the directory for a moment before its commit has a CSN.

@@ -26,7 +26,23 @@ pub enum Placement {
     Replicated,
 }
 
+/// The largest number of a partition.
+const PARTITION_MAX: u32 = u32::MAX - 2;
+
 impl Placement {
+    /// Whether there is such a partition.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`].
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            Placement::Partition(number) if number > PARTITION_MAX => Err(Error::BadOption(format!(
+                "a tree is placed in partition {number}: partitions have numbers up to {PARTITION_MAX}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// As it is stored.
     pub(super) fn code(self) -> u32 {
         match self {

@@ -342,6 +342,22 @@ impl WriteSet {
         Ok(())
     }
 
+    /// A checksum of the keys that it changes and of those that it deletes, whatever it makes of them.
+    pub fn keys_digest(&self) -> u32 {
+        let mut digest = 0;
+        for (tree, writes) in
+            self.trees().filter(|(_, writes)| writes.created == writes.dropped && !writes.dropped)
+        {
+            digest = crc32c::crc32c_append(digest, &tree.0.to_le_bytes());
+            for (key, write) in &writes.keys {
+                digest = crc32c::crc32c_append(digest, &(key.len() as u32).to_le_bytes());
+                digest = crc32c::crc32c_append(digest, key);
+                digest = crc32c::crc32c_append(digest, &[u8::from(write.is_delete())]);
+            }
+        }
+        digest
+    }
+
     /// Splits what it writes of trees that it neither makes nor drops, by keys in their order, into about so many parts.
     pub fn into_parts(self, parts: usize) -> Vec<WriteSet> {
         let keys_max = self.keys().div_ceil(parts).max(1);

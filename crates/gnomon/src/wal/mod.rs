@@ -62,6 +62,8 @@ pub(crate) struct LogOptions {
 pub(crate) struct Record<'a> {
     /// Its position.
     pub lsn: Lsn,
+    /// The log does not reach beyond this.
+    pub upto: Lsn,
     /// The run that wrote it.
     pub epoch: u32,
     /// What was appended.
@@ -169,10 +171,11 @@ impl Log {
         planted: Option<PlantedBug>,
     ) -> Result<Log> {
         let segments = Segments::open(disk, how.clone(), planted)?;
+        let upto = Lsn(segments.upto());
         let mut visit_all = |block: &Block| {
             block.records().try_for_each(|(at, payload)| match Lsn(block.header.start + at as u64) {
                 lsn if lsn < tail => Ok(()),
-                lsn => visit(Record { lsn, epoch: block.header.epoch, payload }),
+                lsn => visit(Record { lsn, upto, epoch: block.header.epoch, payload }),
             })
         };
         let lost = |end| segments.damaged_at(tail.0, format!("the log ends at {end}, its tail is at {tail}"));

@@ -195,6 +195,12 @@ impl Segments {
         self.state.lock().begin(tail).map(|(_, entry)| (entry.first, entry.epoch))
     }
 
+    /// Where the files end that hold a part of the log.
+    pub fn upto(&self) -> u64 {
+        let last = self.state.lock().live.last_key_value().map(|(number, _)| *number);
+        last.map_or(0, |number| (number + 1).saturating_mul(self.capacity()))
+    }
+
     /// Ends the opening of a log whose blocks were read from the tail to the end. What else its files hold is
     /// forgotten: a segment beyond the end may get its number again in another file.
     pub fn settle(&self, tail: u64, end: u64) -> Result<()> {

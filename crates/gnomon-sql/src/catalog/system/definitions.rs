@@ -95,7 +95,8 @@ pub(super) fn parameters(procedure: &Procedure, with_defaults: bool) -> String {
 pub(super) fn procedure(procedure: &Procedure) -> String {
     let tag = (0..)
         .map(|number| if number == 0 { "procedure".into() } else { format!("procedure{number}") })
-        .find(|tag| !procedure.body.contains(&format!("${tag}$")))
+        // What the body ends with and the closing tag must not be one, either.
+        .find(|tag| !procedure.body.contains(&format!("${tag}")))
         .unwrap_or_default();
     format!(
         "CREATE OR REPLACE PROCEDURE {}.{}({})\n LANGUAGE sql\nAS ${tag}${}${tag}$\n",

@@ -99,16 +99,18 @@ impl Session {
         let row = self.run_procedure(procedure, &values)?;
         if let CallState::Running { digest, catalog } = self.current.call {
             let run_time = began.map_or(Duration::ZERO, |began| clock.thread_time().saturating_sub(began));
-            let params = self.params_of(procedure, &values, digest)?;
-            self.current.call = CallState::Done(Box::new(Logged { params, catalog, run_time }));
+            self.current.call = match self.params_of(procedure, &values, digest)? {
+                Some(params) => CallState::Done(Box::new(Logged { params, catalog, run_time })),
+                None => CallState::No,
+            };
         }
         Ok(row)
     }
 
     /// The identifier (4 bytes), the time of the transaction and of the statement (8 bytes each), how many settings
     /// follow (1 byte); of each its number (1 byte) and its text behind its length (2 bytes); the checksum of what the
-    /// statements did (4 bytes); the arguments as a row. Numbers are little-endian.
-    fn params_of(&self, procedure: &Procedure, values: &[Datum], digest: u32) -> Result<Vec<u8>> {
+    /// statements did (4 bytes); the arguments as a row. Numbers are little-endian. None of settings that are too long.
+    fn params_of(&self, procedure: &Procedure, values: &[Datum], digest: u32) -> Result<Option<Vec<u8>>> {
         let mut params = procedure.oid.to_le_bytes().to_vec();
         params.extend_from_slice(&self.current.time.to_le_bytes());
         params.extend_from_slice(&self.statement_time.to_le_bytes());
@@ -128,13 +130,13 @@ impl Session {
         params.push(settings.len() as u8);
         for (number, text) in settings {
             params.push(number);
-            let bytes = u16::try_from(text.len()).map_err(|_| SqlError::unsupported("so long a setting"))?;
+            let Ok(bytes) = u16::try_from(text.len()) else { return Ok(None) };
             params.extend_from_slice(&bytes.to_le_bytes());
             params.extend_from_slice(text.as_bytes());
         }
         params.extend_from_slice(&digest.to_le_bytes());
         params.extend(rows::encode(values, &types_of(procedure))?);
-        Ok(params)
+        Ok(Some(params))
     }
 }
 
@@ -144,7 +146,14 @@ pub fn procedures() -> Vec<gnomon::Procedure> {
     let replayer = || -> gnomon::Replayer {
         let mut replay = Replay::default();
         Box::new(move |database, txn, params| {
-            replay.call(database, txn, params).map_err(|error| gnomon::Error::procedure(error.to_string()))
+            replay.call(database, txn, params).map_err(|error| match error.state() {
+                // Another time it may go well.
+                SqlState::DISK_FULL => gnomon::Error::DiskFull,
+                SqlState::IO_ERROR | SqlState::CRASH_SHUTDOWN => {
+                    gnomon::Error::Poisoned(error.to_string().into())
+                }
+                _ => gnomon::Error::procedure(error.to_string()),
+            })
         })
     };
     vec![gnomon::Procedure::replayed(NAME, CODE, replayer)]

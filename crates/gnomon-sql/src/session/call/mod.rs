@@ -225,7 +225,7 @@ impl Session {
 
     fn plan_of_body(&mut self, compiled: &Compiled, statement: &Statement) -> Result<Arc<Plan>> {
         if let Some(plan) = &*statement.plan.lock()
-            && self.is_current(plan)
+            && self.is_same_again(plan)
         {
             return Ok(plan.clone());
         }

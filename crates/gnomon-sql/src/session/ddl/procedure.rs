@@ -42,7 +42,8 @@ impl Session {
         let view = self.view();
         let schema = view.schema_for(&name)?;
         let parameters = self.parameters(&create.parameters)?;
-        let old = view.catalog.procedure(&schema, &name.name).cloned();
+        let shortened = shorten(&name.name, super::NAME_BYTES_MAX).to_owned();
+        let old = view.catalog.procedure(&schema, &shortened).cloned();
         if let Some(old) = &old {
             let types = |parameters: &[Parameter]| -> Vec<Type> {
                 parameters.iter().map(|parameter| parameter.ty.ty).collect()
@@ -54,7 +55,7 @@ impl Session {
             if !create.or_replace {
                 return Err(SqlError::new(
                     SqlState::DUPLICATE_FUNCTION,
-                    format!("procedure \"{}\" already exists with same argument types", name.name),
+                    format!("procedure \"{}\" already exists with same argument types", old.name),
                 ));
             }
             let modes = |parameter: &Parameter| (parameter.is_input, parameter.is_output);
@@ -67,8 +68,8 @@ impl Session {
             Some(old) => old.oid,
             None => self.new_oid()?,
         };
-        let name = shorten(&name.name, super::NAME_BYTES_MAX).to_owned();
-        let procedure = Arc::new(Procedure { oid, schema, name, parameters, body: create.body.clone() });
+        let procedure =
+            Arc::new(Procedure { oid, schema, name: shortened, parameters, body: create.body.clone() });
         // Finds its errors now; what it uses may be gone when it is called.
         let compiled = Compiled::new(&procedure, parse_body(&procedure)?);
         self.check_body(&compiled)?;

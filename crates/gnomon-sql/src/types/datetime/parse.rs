@@ -17,7 +17,7 @@ use crate::{Result, SqlError, SqlState, types::Context};
 pub fn parse_timestamp(cx: &Context, text: &str) -> Result<i64> {
     match decode(cx, text, "timestamp")? {
         Decoded::Infinity(negative) => Ok(if negative { i64::MIN } else { i64::MAX }),
-        Decoded::Now => Ok(cx.zone.to_local(cx.transaction_time)),
+        Decoded::Now => Ok(cx.zone.to_local(cx.time_of_literal())),
         Decoded::Fields(fields) => fields.timestamp(text),
     }
 }
@@ -29,7 +29,7 @@ pub fn parse_timestamp(cx: &Context, text: &str) -> Result<i64> {
 pub fn parse_timestamptz(cx: &Context, text: &str) -> Result<i64> {
     match decode(cx, text, "timestamp with time zone")? {
         Decoded::Infinity(negative) => Ok(if negative { i64::MIN } else { i64::MAX }),
-        Decoded::Now => Ok(cx.transaction_time),
+        Decoded::Now => Ok(cx.time_of_literal()),
         Decoded::Fields(fields) => {
             let local = fields.timestamp(text)?;
             let utc = match &fields.zone {
@@ -49,7 +49,7 @@ pub fn parse_date(cx: &Context, text: &str) -> Result<i32> {
     match decode(cx, text, "date")? {
         Decoded::Infinity(negative) => Ok(if negative { i32::MIN } else { i32::MAX }),
         Decoded::Now => {
-            let days = cx.zone.to_local(cx.transaction_time).div_euclid(DAY);
+            let days = cx.zone.to_local(cx.time_of_literal()).div_euclid(DAY);
             i32::try_from(days).map_err(|_| range_error("date", text))
         }
         Decoded::Fields(fields) => match fields.date {
@@ -72,7 +72,7 @@ pub fn parse_date(cx: &Context, text: &str) -> Result<i32> {
 pub fn parse_time(cx: &Context, text: &str) -> Result<i64> {
     match decode(cx, text, "time")? {
         Decoded::Infinity(_) => Err(malformed("time", text)),
-        Decoded::Now => Ok(cx.zone.to_local(cx.transaction_time).rem_euclid(DAY)),
+        Decoded::Now => Ok(cx.zone.to_local(cx.time_of_literal()).rem_euclid(DAY)),
         Decoded::Fields(fields) => fields.micros.ok_or_else(|| malformed("time", text)),
     }
 }
@@ -363,11 +363,11 @@ fn decode_fields(cx: &Context, fields: &[Field], time_only: bool) -> Result<Deco
                     "infinity" | "inf" => special = Some(Decoded::Infinity(false)),
                     "now" => special = Some(Decoded::Now),
                     "today" | "tomorrow" | "yesterday" | "epoch" => {
-                        let today = cx.zone.to_local(cx.transaction_time).div_euclid(DAY);
+                        let today = || cx.zone.to_local(cx.time_of_literal()).div_euclid(DAY);
                         let days = match lower.as_str() {
-                            "today" => today,
-                            "tomorrow" => today + 1,
-                            "yesterday" => today - 1,
+                            "today" => today(),
+                            "tomorrow" => today() + 1,
+                            "yesterday" => today() - 1,
                             _ => {
                                 d.zone = Some(Zone::UTC);
                                 days_from_civil(1970, 1, 1)

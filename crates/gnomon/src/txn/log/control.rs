@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The version of the format of the log: of this and of records.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"gnomoncl";
 /// Each copy has so many bytes to itself.
 const SLOT_BYTES: u64 = 4096;
@@ -42,7 +42,7 @@ impl Control {
         bytes
     }
 
-    /// Reads a copy; none if there is none, or it is not as it was written.
+    /// Reads a copy; none if there is none, or it is not as it was written, or of an older version.
     fn decode(bytes: &[u8; SECTOR_BYTES]) -> Result<Option<Control>> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
@@ -51,6 +51,9 @@ impl Control {
         }
         if half(8) > FORMAT_VERSION {
             return Err(Error::TooNew { found: half(8), known: FORMAT_VERSION });
+        }
+        if half(8) < FORMAT_VERSION {
+            return Ok(None);
         }
         let control = Control {
             epoch: half(12),
@@ -101,7 +104,7 @@ impl ControlFile {
         }
         Ok(Some(match newest {
             Some(control) => Ok(ControlFile { file, control }),
-            None => Err("neither copy of what the log begins with is whole"),
+            None => Err("neither copy of what the log begins with is whole and of this version"),
         }))
     }
 

@@ -114,7 +114,9 @@ impl Unread {
     pub fn find(disk: &Arc<dyn Disk>, store: &ShadowStore, segment_bytes: u64) -> Result<Unread> {
         let database = store.stats().identity;
         let mut control = match ControlFile::open(&**disk, FILE)? {
-            None if store.was_closed() => return Unread::create(disk, database, segment_bytes),
+            None | Some(Err(_)) if store.was_closed() => {
+                return Unread::create(disk, database, segment_bytes);
+            }
             None => return Err(damaged("the log of commits is not there: restore it, or a backup")),
             Some(Err(what)) => return Err(damaged(what)),
             Some(Ok(control)) => control,
@@ -145,6 +147,9 @@ pub(crate) enum PlantedBug {
     /// A commit is acknowledged before its record is forced.
     NotForced,
 }
+
+/// Progress of a replay is told about so often, in bytes.
+const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// The log of an open database.
 pub(super) struct CommitLog {
@@ -238,7 +243,12 @@ impl Drop for Pending {
 
 impl CommitLog {
     /// Reads the log, and replays it in a database that nobody else has yet.
-    pub fn open(handle: &Arc<Handle>, unread: Unread, options: &Options) -> Result<Arc<CommitLog>> {
+    pub fn open(
+        handle: &Arc<Handle>,
+        unread: Unread,
+        options: &Options,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Arc<CommitLog>> {
         let store = handle.inner.store.shadow_for("a log of commits")?.clone();
         let Unread { disk, control, new } = unread;
         let how = log_options(&control.control());
@@ -250,9 +260,19 @@ impl CommitLog {
         };
         let log = match new {
             Some(log) => log,
-            None => replay::replay(handle, &store, root, options.replay_threads(), |visit| {
-                Log::open(&disk, how, control.control().tail, visit)
-            })?,
+            None => {
+                let tail = control.control().tail;
+                let mut told = tail.0;
+                replay::replay(handle, &store, root, options.replay_threads(), |visit| {
+                    Log::open(&disk, how, tail, &mut |record| {
+                        if record.lsn.0 >= told {
+                            progress(record.lsn.0 - tail.0, record.upto.0 - tail.0);
+                            told = record.lsn.0 + PROGRESS_BYTES;
+                        }
+                        visit(record)
+                    })
+                })?
+            }
         };
         let csn = store.last_csn();
         let log = Arc::new(CommitLog {

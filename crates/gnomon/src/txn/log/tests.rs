@@ -368,6 +368,27 @@ fn a_call_that_takes_long_is_logged_by_value_where_the_cheaper_record_is_wanted(
     assert!(bytes_of(1) + 1000 < bytes_of(30_000_000));
 }
 
+#[test]
+fn a_call_that_made_a_tree_in_vain_is_logged_by_value() {
+    let procedures = || {
+        vec![Procedure::new("in vain", "1", |call, _| {
+            let savepoint = call.savepoint();
+            let made = call.create_tree(TreeOptions::default())?;
+            call.put(made, b"k", b"v")?;
+            call.rollback_to(savepoint)?;
+            call.put(TreeId(1), b"sum", &7_i64.to_le_bytes())?;
+            Ok(Vec::new())
+        })]
+    };
+    let disk = SimDisk::new(1);
+    let recovery = Recovery::CommitLog(Records::Calls);
+    let db = open_with(&disk, recovery, procedures()).unwrap();
+    let tree = make(&db);
+    db.call("in vain", b"").unwrap();
+    let db = open_with(&disk.crash_image_synced(), recovery, procedures()).unwrap();
+    assert_eq!(sum(&db, tree), 7);
+}
+
 /// Trees of three partitions, one that all read, and one of nobody's.
 const SHARES: [TreeId; 3] = [TreeId(1), TreeId(2), TreeId(3)];
 const EVERYBODYS: TreeId = TreeId(4);

@@ -79,6 +79,14 @@ fn procedures() -> Vec<Procedure> {
             Ok(call.get(TreeId(2 + PARTITIONS), b"k")?.unwrap_or_default())
         })
         .with_partitions(|_| Partitions::One(0)),
+        Procedure::new("hides it", "1", |call, _| {
+            let found = call.get(TreeId(2 + PARTITIONS), b"k").ok().flatten();
+            call.put(tree(0), b"hidden", &found.unwrap_or_default())?;
+            Ok(Vec::new())
+        })
+        .with_partitions(|_| Partitions::One(0)),
+        Procedure::new("nowhere", "1", |call, _| Ok(call.get(FEES, b"fee")?.unwrap_or_default()))
+            .with_partitions(|_| Partitions::of([])),
     ]
 }
 
@@ -146,7 +154,9 @@ fn a_call_uses_what_it_was_routed_to_and_nothing_else() {
     assert!(refused("astray", &params(&[1, 2, 10])).contains("was not routed to"));
     assert!(refused("charge astray", &[0; 8]).contains("was not routed to"));
     assert!(refused("nobody's", b"").contains("placed nowhere"));
+    assert!(refused("hides it", b"").contains("placed nowhere"), "whatever it makes of the error");
     assert!(refused("panic", b"").contains("panicked"));
+    assert_eq!(db.call("nowhere", b"").unwrap(), 5_u64.to_le_bytes());
     assert!(refused("transfer", &params(&[1, 2, 5000])).contains("not enough"));
     assert_eq!(balances(&db, Isolation::ReadCommitted).unwrap()[1..3], [965, 1025]);
     let other = Database::open_on(
@@ -154,6 +164,41 @@ fn a_call_uses_what_it_was_routed_to_and_nothing_else() {
         options(Recovery::Shadow, Execution::Serial { executors: 0, queue_max: 1 }),
     );
     assert!(matches!(other, Err(Error::BadOption(_))));
+}
+
+#[test]
+fn closing_does_not_wait_for_a_client_that_has_a_partition() {
+    let db = Database::open_on(&MemDisk::new(), options(Recovery::Shadow, SERIAL)).unwrap();
+    make(&db);
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(tree(1), &1_u64.to_le_bytes(), &[0; 8]).unwrap();
+    let (sender, answers) = std::sync::mpsc::channel();
+    db.call_then("transfer", &params(&[1, 6, 10]), move |answer| sender.send(answer).unwrap()).unwrap();
+    db.close().unwrap();
+    assert!(matches!(answers.recv().unwrap(), Err(Error::Closed)));
+}
+
+#[test]
+fn a_panic_of_whoever_is_answered_ends_nothing_else() {
+    let db = Database::open_on(&MemDisk::new(), options(Recovery::Shadow, SERIAL)).unwrap();
+    make(&db);
+    db.call_then("transfer", &params(&[1, 6, 5000]), |_| panic!("a caller that is at fault")).unwrap();
+    assert_eq!(db.call("transfer", &params(&[1, 6, 10])).unwrap(), 990_u64.to_le_bytes());
+    db.close().unwrap();
+}
+
+#[test]
+fn placed_trees_are_not_prepared_and_partitions_have_numbers_up_to_a_limit() {
+    let db = Database::open_on(&MemDisk::new(), options(Recovery::Shadow, SERIAL)).unwrap();
+    make(&db);
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(tree(1), b"k", b"v").unwrap();
+    let savepoint = txn.savepoint();
+    txn.rollback_to(savepoint).unwrap();
+    assert!(matches!(txn.prepare("g", b""), Err(Error::CannotPrepare(_))));
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let far = TreeOptions { placement: Placement::Partition(u32::MAX), ..TreeOptions::default() };
+    assert!(matches!(txn.create_tree_with(far), Err(Error::BadOption(_))));
 }
 
 /// Every recovery method, with both kinds of execution after each other.
