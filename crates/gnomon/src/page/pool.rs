@@ -351,7 +351,10 @@ impl Pool {
         let mut shard = self.shard(key).lock();
         shard.data_fetches += u64::from(key.level == 0);
         if let Some(frame) = shard.get(key) {
-            frame.recent.store(true, Ordering::Relaxed);
+            // Not written for nothing: others read it.
+            if !frame.recent.load(Ordering::Relaxed) {
+                frame.recent.store(true, Ordering::Relaxed);
+            }
             return Ok(Some(Pin::new(frame)));
         }
         let frame = shard.insert(key, FRAME_BYTES, self.shard_bytes);

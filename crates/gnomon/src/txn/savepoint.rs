@@ -64,6 +64,8 @@ impl Transaction {
         if let Some(large) = &mut self.large {
             large.go_back(state.number);
         }
+        // Its lock may go.
+        self.found.0 = None;
         for (tree, key) in self.pending.drain(state.pending..) {
             tree.remove_pending(&key);
         }

@@ -178,6 +178,8 @@ pub struct Transaction {
     snapshot: Option<Csn>,
     /// The newest commit that it may have seen.
     pub(super) seen: Csn,
+    /// The key that it has locked and found last, to write it.
+    pub(super) found: (Option<TreeId>, Vec<u8>),
     /// What it has read, if others that apply operations must not do so unnoticed.
     pub(super) reads: Reads,
     /// Under READ COMMITTED, keys that it has applied operations to together with others.
@@ -224,6 +226,7 @@ impl Transaction {
             relieve_at,
             snapshot: None,
             seen: Csn(0),
+            found: (None, Vec::new()),
             reads: Reads::default(),
             unobserved: BTreeMap::new(),
             pending: Vec::new(),
@@ -627,7 +630,17 @@ impl Transaction {
         self.note_read(tree, key);
         let at = self.newest();
         let stored = self.stored(tree, used.state.as_deref(), key, at)?;
+        if stored.is_some() && lock != RowLock::Share {
+            self.found.0 = Some(tree);
+            self.found.1.clear();
+            self.found.1.extend_from_slice(key);
+        }
         self.with_own(tree, key, stored)
+    }
+
+    /// Whether it has locked a key last, to write it, and found it: then it is still there.
+    fn is_found(&self, tree: TreeId, key: &[u8]) -> bool {
+        self.found.0 == Some(tree) && self.found.1 == key
     }
 
     /// Writes a key that must be absent; [`Error::KeyExists`] otherwise, and then nothing is written and the
@@ -652,7 +665,8 @@ impl Transaction {
         self.write(tree, key, None, false)
     }
 
-    /// Locks a key and writes it, unless it is present and must not be; tells whether it was.
+    /// Locks a key and writes it, unless it is present and must not be; tells whether it was, where that makes a
+    /// difference.
     fn write(
         &mut self,
         tree: TreeId,
@@ -678,11 +692,13 @@ impl Transaction {
         let present = match own {
             Some(present) => present,
             None => {
-                let stored = self.is_stored(&used, key)?;
+                let is_covered = used.covered() == Covered::Writes;
+                let is_asked = must_be_absent || value.is_none() || !is_covered;
+                let stored = is_asked && (self.is_found(tree, key) || self.is_stored(&used, key)?);
                 if let Some(state) = &used.state {
                     self.newest();
                     // A key of its own that becomes visible to others: where scans must notice it.
-                    if !stored && value.is_some() && used.covered() < Covered::Writes {
+                    if !stored && value.is_some() && !is_covered {
                         self.make_pending(tree, state, key)?;
                     }
                 }

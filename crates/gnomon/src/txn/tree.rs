@@ -20,7 +20,8 @@ pub enum Placement {
     /// Nobody's: transactions lock its keys, and procedures that run serially cannot use it.
     #[default]
     Anywhere,
-    /// That of a partition, numbered from 0: one transaction at a time uses all of the partition's trees.
+    /// That of a partition, numbered from 0: one transaction at a time uses all of the partition's trees. It reads them
+    /// as they are now, whatever its isolation, beside what it may read elsewhere at a snapshot.
     Partition(u32),
     /// Everybody's: whoever has a partition may read it, and who writes it has all of them.
     Replicated,

@@ -96,6 +96,8 @@ pub(crate) enum PlantedBug {
     LeaderNotWoken,
     /// A damaged block is taken for the end of the log, whatever is behind it.
     DamageUnseen,
+    /// A block counts of which only a part was written.
+    TornTailAccepted,
 }
 
 /// A log. See the [module](self).

@@ -190,7 +190,7 @@ fn a_crash_at_any_event_leaves_a_prefix_with_all_that_was_forced() {
 
 #[test]
 fn the_sweep_finds_planted_bugs() {
-    for bug in [PlantedBug::SyncMissing, PlantedBug::OldHeaderKept] {
+    for bug in [PlantedBug::SyncMissing, PlantedBug::OldHeaderKept, PlantedBug::TornTailAccepted] {
         let caught = (0..4).find_map(|seed| sweep(seed, Some(bug)).err());
         println!("{bug:?}: {}", caught.unwrap_or_else(|| panic!("{bug:?} is not found")));
     }
