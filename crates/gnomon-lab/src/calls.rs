@@ -22,7 +22,7 @@ use crate::{
     drive::{LATENCY_US_MAX, Load, Measured},
     progress::Progress,
     recovery::Method,
-    report::{Invariant, KindReport, Latency, Report},
+    report::{Invariant, KindReport, Report},
     store::{Result, StoreError},
     workload::directory_of,
 };
@@ -178,26 +178,13 @@ pub fn bench<W: Calls>(
         invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
         db.close()?;
     }
-    let mut all = Measured::nothing();
-    for kind in &kinds {
-        all.seconds = kind.seconds;
-        all.committed += kind.committed;
-        all.aborted += kind.aborted;
-        all.refused += kind.refused;
-        all.committed_in_all += kind.committed_in_all;
-        all.latency_us.add(&kind.latency_us).expect("all histograms have the same bounds");
-    }
+    let all = Measured::of_all(&kinds);
     let of_kind = |(measured, (name, procedure)): (&Measured, &(&str, &str))| {
         let stats = stats.iter().find(|stats| stats.name == *procedure);
-        KindReport {
-            name: (*name).into(),
-            committed: measured.committed,
-            refused: measured.refused,
-            latency_us: Latency::of(&measured.latency_us),
-            log_bytes: stats
-                .filter(|stats| stats.commits > 0 && settings.recovery.recovery().records().is_some())
-                .map(|stats| stats.log_bytes as f64 / stats.commits as f64),
-        }
+        let log_bytes = stats
+            .filter(|stats| stats.commits > 0 && settings.recovery.recovery().records().is_some())
+            .map(|stats| stats.log_bytes as f64 / stats.commits as f64);
+        KindReport { log_bytes, ..KindReport::new(name, measured) }
     };
     let by_kind = kinds.iter().zip(W::KINDS).map(of_kind).collect();
     let all_settings = AllSettings { own: workload, common: settings };
@@ -279,11 +266,7 @@ fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load
         }
         for (kind, one) in kinds.iter_mut().zip(&answered.kinds) {
             kind.seconds = seconds;
-            kind.committed += one.committed;
-            kind.aborted += one.aborted;
-            kind.refused += one.refused;
-            kind.committed_in_all += one.committed_in_all;
-            kind.latency_us.add(&one.latency_us).expect("all histograms have the same bounds");
+            kind.add(one);
         }
     }
     Ok(kinds)

@@ -68,12 +68,35 @@ impl Measured {
             lock_wait_share: None,
         }
     }
+
+    /// Adds what another client did in the same time, or what was done of another kind of transactions.
+    pub(crate) fn add(&mut self, other: &Measured) {
+        self.committed += other.committed;
+        self.aborted += other.aborted;
+        self.refused += other.refused;
+        self.committed_in_all += other.committed_in_all;
+        self.latency_us.add(&other.latency_us).expect("all histograms have the same bounds");
+    }
+
+    /// All kinds of transactions together.
+    pub(crate) fn of_all(kinds: &[Measured]) -> Measured {
+        let mut all = Measured::nothing();
+        for kind in kinds {
+            all.seconds = kind.seconds;
+            all.add(kind);
+        }
+        all
+    }
 }
 
 /// A client of a workload.
 pub trait Client: Send {
     /// Chooses the next transaction.
     fn choose(&mut self, rng: &mut Rng);
+    /// The kind of the chosen transaction: a number below that of the kinds which [`drive_kinds`] is told.
+    fn kind(&self) -> usize {
+        0
+    }
     /// Runs it until it is durable; called again if it returns [`StoreError::Retry`].
     fn attempt(&mut self) -> Result<()>;
     /// Whether nothing is left to do, for any client.
@@ -101,7 +124,31 @@ struct Stage {
 ///
 /// # Errors
 /// The first failure of a client, that the run was canceled, or that there was nothing left to measure.
-pub fn drive<C: Client>(store: &dyn Store, load: &Load, client: impl Fn(usize) -> C) -> Result<Measured> {
+pub fn drive<C: Client>(store: &dyn Store, load: &Load, client: impl FnMut(usize) -> C) -> Result<Measured> {
+    let (kinds, lock_wait_share) = run_clients(1, load, || store.lock_wait(), client)?;
+    Ok(Measured { lock_wait_share, ..Measured::of_all(&kinds) })
+}
+
+/// As [`drive`], for clients whose transactions are of so many kinds. Returns what was measured of each.
+///
+/// # Errors
+/// As [`drive`].
+pub fn drive_kinds<C: Client>(
+    kinds: usize,
+    load: &Load,
+    client: impl FnMut(usize) -> C,
+) -> Result<Vec<Measured>> {
+    Ok(run_clients(kinds, load, || None, client)?.0)
+}
+
+/// Runs the clients. Returns what was measured of each kind of transactions, and the share of time that was waited for
+/// locks.
+fn run_clients<C: Client>(
+    kinds: usize,
+    load: &Load,
+    lock_wait: impl Fn() -> Option<Duration>,
+    mut client: impl FnMut(usize) -> C,
+) -> Result<(Vec<Measured>, Option<f64>)> {
     let stage =
         Stage { clock: SystemClock::new(), phase: AtomicU8::new(WARMING_UP), over_at: OnceLock::new() };
     let mut seeds = Rng::from_seed(load.seed);
@@ -112,29 +159,24 @@ pub fn drive<C: Client>(store: &dyn Store, load: &Load, client: impl Fn(usize) -
         let stage = &stage;
         let threads: Vec<_> = clients
             .into_iter()
-            .map(|(client, rng)| scope.spawn(move || run_client(client, rng, stage)))
+            .map(|(client, rng)| scope.spawn(move || run_client(client, rng, kinds, stage)))
             .collect();
         sleep_unless_stopped(load.warm_up, phase, &load.cancel);
-        let (waited_before, began) = (store.lock_wait(), clock.now());
+        let (waited_before, began) = (lock_wait(), clock.now());
         // Unless a client has stopped it meanwhile.
         let _ = phase.compare_exchange(WARMING_UP, MEASURING, Ordering::AcqRel, Ordering::Acquire);
         sleep_unless_stopped(load.measured, phase, &load.cancel);
         phase.store(STOPPED, Ordering::Release);
-        let (ended, waited) = (over_at.get().copied().unwrap_or_else(|| clock.now()), store.lock_wait());
-        let mut all = Measured { seconds: ended.saturating_sub(began).as_secs_f64(), ..Measured::nothing() };
-        all.lock_wait_share = waited.zip(waited_before).map(|(waited, before)| {
-            waited.saturating_sub(before).as_secs_f64() / (load.clients as f64 * all.seconds)
+        let (ended, waited) = (over_at.get().copied().unwrap_or_else(|| clock.now()), lock_wait());
+        let seconds = ended.saturating_sub(began).as_secs_f64();
+        let mut all = vec![Measured { seconds, ..Measured::nothing() }; kinds];
+        let lock_wait_share = waited.zip(waited_before).map(|(waited, before)| {
+            waited.saturating_sub(before).as_secs_f64() / (load.clients as f64 * seconds)
         });
         let mut failure = None;
         for thread in threads {
             match thread.join() {
-                Ok(Ok(one)) => {
-                    all.committed += one.committed;
-                    all.aborted += one.aborted;
-                    all.refused += one.refused;
-                    all.committed_in_all += one.committed_in_all;
-                    all.latency_us.add(&one.latency_us).expect("all histograms have the same bounds");
-                }
+                Ok(Ok(one)) => all.iter_mut().zip(&one).for_each(|(all, one)| all.add(one)),
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
@@ -142,10 +184,10 @@ pub fn drive<C: Client>(store: &dyn Store, load: &Load, client: impl Fn(usize) -
         match failure {
             Some(error) => Err(error),
             None if load.cancel.load(Ordering::Acquire) => Err(StoreError::unexpected("canceled")),
-            None if all.seconds == 0.0 => {
+            None if seconds == 0.0 => {
                 Err(StoreError::unexpected("nothing was left to do when the warm-up ended: make it shorter"))
             }
-            None => Ok(all),
+            None => Ok((all, lock_wait_share)),
         }
     })
 }
@@ -171,9 +213,10 @@ enum Ended {
     Aborted,
 }
 
-fn run_client(mut client: impl Client, mut rng: Rng, stage: &Stage) -> Result<Measured> {
+/// Returns what it did of each kind of transactions.
+fn run_client(mut client: impl Client, mut rng: Rng, kinds: usize, stage: &Stage) -> Result<Vec<Measured>> {
     let Stage { clock, phase, over_at } = stage;
-    let mut one = Measured::nothing();
+    let mut done = vec![Measured::nothing(); kinds];
     let mut now = phase.load(Ordering::Acquire);
     while now != STOPPED {
         client.choose(&mut rng);
@@ -198,6 +241,7 @@ fn run_client(mut client: impl Client, mut rng: Rng, stage: &Stage) -> Result<Me
             let _ = over_at.set(now_at);
             phase.store(STOPPED, Ordering::Release);
         }
+        let one = &mut done[client.kind()];
         one.committed_in_all += u64::from(matches!(ended, Ended::Committed));
         let before = std::mem::replace(&mut now, phase.load(Ordering::Acquire));
         if before == MEASURING && now == MEASURING {
@@ -213,7 +257,7 @@ fn run_client(mut client: impl Client, mut rng: Rng, stage: &Stage) -> Result<Me
             }
         }
     }
-    Ok(one)
+    Ok(done)
 }
 
 #[cfg(test)]

@@ -62,6 +62,19 @@ pub struct KindReport {
     pub log_bytes: Option<f64>,
 }
 
+impl KindReport {
+    /// What was measured of a kind, without the bytes of a log.
+    pub fn new(name: &str, measured: &Measured) -> KindReport {
+        KindReport {
+            name: name.into(),
+            committed: measured.committed,
+            refused: measured.refused,
+            latency_us: Latency::of(&measured.latency_us),
+            log_bytes: None,
+        }
+    }
+}
+
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Latency {

@@ -112,7 +112,7 @@ impl fmt::Display for ServerError {
 impl error::Error for ServerError {}
 
 /// A failure of the server, as the workload takes it.
-fn failed(error: postgres::Error) -> StoreError {
+pub(crate) fn failed(error: postgres::Error) -> StoreError {
     match error.code() {
         Some(code)
             if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) =>
@@ -124,7 +124,7 @@ fn failed(error: postgres::Error) -> StoreError {
 }
 
 /// A failure to get as far as running anything.
-fn not_begun(what: &str) -> impl Fn(postgres::Error) -> StoreError + '_ {
+pub(crate) fn not_begun(what: &str) -> impl Fn(postgres::Error) -> StoreError + '_ {
     move |error| StoreError::unexpected(format!("{what}: {}", ServerError(error)))
 }
 
@@ -149,16 +149,7 @@ impl SqlStore {
         semantic_locks: bool,
     ) -> Result<SqlStore> {
         let mut client = connect(server)?;
-        let version: String = client
-            .query_one("SHOW server_version", &[])
-            .and_then(|row| row.try_get(0))
-            .map_err(not_begun("the server does not tell its version"))?;
-        // PostgreSQL takes a setting that it does not know if its name has a point: its errors tell nothing.
-        let gnomon = version.split_once("(Gnomon ").and_then(|(_, rest)| rest.split_once(')'));
-        let name = match gnomon {
-            Some((version, _)) => format!("Gnomon server {version}"),
-            None => format!("PostgreSQL {version}"),
-        };
+        let (name, is_gnomon) = name_of(&mut client)?;
         for layout in layouts {
             client.batch_execute(&create_table(layout)).map_err(not_begun("the tables are not made"))?;
         }
@@ -166,7 +157,8 @@ impl SqlStore {
             name,
             server: server.clone(),
             layouts,
-            semantic_locks: gnomon.map(|_| semantic_locks),
+            // PostgreSQL takes a setting that it does not know if its name has a point: its errors tell nothing.
+            semantic_locks: is_gnomon.then_some(semantic_locks),
             idle: Mutex::default(),
         };
         // The connection so far has not been told of semantic locks.
@@ -208,8 +200,39 @@ impl SqlStore {
     }
 }
 
-fn connect(server: &Server) -> Result<Client> {
+/// A connection of one's own.
+pub(crate) fn connect(server: &Server) -> Result<Client> {
     server.config.connect(NoTls).map_err(not_begun(&format!("cannot connect to {}", server.url)))
+}
+
+/// A server's name, for reports, and whether it is Gnomon's.
+pub(crate) fn name_of(client: &mut Client) -> Result<(String, bool)> {
+    let version: String = client
+        .query_one("SHOW server_version", &[])
+        .and_then(|row| row.try_get(0))
+        .map_err(not_begun("the server does not tell its version"))?;
+    let gnomon = version.split_once("(Gnomon ").and_then(|(_, rest)| rest.split_once(')'));
+    Ok(match gnomon {
+        Some((version, _)) => (format!("Gnomon server {version}"), true),
+        None => (format!("PostgreSQL {version}"), false),
+    })
+}
+
+/// Runs a transaction on a connection, which `begin` begins. After an error of the body it is rolled back.
+pub(crate) fn transact<C: AsMut<Client>>(
+    connection: &mut C,
+    begin: &str,
+    body: impl FnOnce(&mut C) -> Result<()>,
+) -> Result<()> {
+    connection.as_mut().batch_execute(begin).map_err(failed)?;
+    match body(connection) {
+        Ok(()) => connection.as_mut().batch_execute("COMMIT").map_err(failed),
+        Err(error) if connection.as_mut().is_closed() => Err(error),
+        Err(error) => {
+            connection.as_mut().batch_execute("ROLLBACK").map_err(failed)?;
+            Err(error)
+        }
+    }
 }
 
 /// Drops a table, if it is there, and makes it anew.
@@ -360,6 +383,12 @@ struct Connection {
     statements: HashMap<(Table, Kind), Statement>,
 }
 
+impl AsMut<Client> for Connection {
+    fn as_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+}
+
 impl Connection {
     fn prepared(&mut self, table: Table, kind: Kind) -> Result<Statement> {
         if let Some(statement) = self.statements.get(&(table, kind)) {
@@ -456,17 +485,7 @@ impl Store for SqlStore {
     }
 
     fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        self.with_connection(|connection| {
-            connection.client.batch_execute("BEGIN").map_err(failed)?;
-            match body(connection) {
-                Ok(()) => connection.client.batch_execute("COMMIT").map_err(failed),
-                Err(error) if connection.client.is_closed() => Err(error),
-                Err(error) => {
-                    connection.client.batch_execute("ROLLBACK").map_err(failed)?;
-                    Err(error)
-                }
-            }
-        })
+        self.with_connection(|connection| transact(connection, "BEGIN", |connection| body(connection)))
     }
 
     fn run_one(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {

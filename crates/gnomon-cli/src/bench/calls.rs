@@ -8,6 +8,11 @@ use gnomon_lab::{
     calls::{self, Calls, ExecutionKind, Settings},
     progress::Progress,
     recovery::Method,
+    sql::Server,
+    tpcc::{
+        Tpcc,
+        sql::{self, Isolation},
+    },
 };
 
 use super::common::Course;
@@ -81,6 +86,51 @@ impl<W: Args + Calls> RunCalls<W> {
             };
             let mut progress = Progress::on_stderr("loading");
             calls::bench(&self.workload, &settings, seed, &mut progress, cancel)
+        })
+    }
+}
+
+/// TPC-C, which runs on servers too.
+#[derive(Args)]
+pub struct RunTpcc {
+    #[command(flatten)]
+    here: RunCalls<Tpcc>,
+    /// Run on a server instead: postgres://USER@HOST:PORT/DATABASE.
+    ///
+    /// The transactions become the SQL statements that an application would write, for Gnomon and PostgreSQL alike; each
+    /// client has a connection, without TLS, and one transaction at a time. Tables named gnomon_bench_* are dropped and
+    /// made anew, and stay there afterwards. A password that is not in the URL comes from PGPASSWORD.
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = [
+            "recovery", "execution", "executors", "outstanding", "rate", "pool_mib", "dir", "partitions",
+            "group_commit_ms"
+        ]
+    )]
+    url: Option<Server>,
+    /// How transactions on a server are isolated: serializable, repeatable-read or read-committed.
+    ///
+    /// The consistency conditions hold at each of them. What the server asks to be run again counts as aborted.
+    #[arg(long, value_name = "LEVEL", default_value = "serializable", requires = "url")]
+    isolation: Isolation,
+}
+
+impl RunTpcc {
+    pub fn run(&self) -> Result<ExitCode, Failure> {
+        let Some(server) = &self.url else { return self.here.run() };
+        let RunCalls { workload, course, .. } = &self.here;
+        course.run(Tpcc::NAME, |seed, cancel| {
+            let load = course.load(seed, cancel);
+            let settings = sql::Settings {
+                clients: load.clients,
+                warm_up_seconds: load.warm_up.as_secs_f64(),
+                measured_seconds: load.measured.as_secs_f64(),
+                isolation: self.isolation,
+                server: server.clone(),
+            };
+            let mut progress = Progress::on_stderr("loading");
+            sql::bench(workload, &settings, seed, &mut progress, cancel)
         })
     }
 }

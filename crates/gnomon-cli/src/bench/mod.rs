@@ -1,4 +1,4 @@
-//! `gnomon bench`: workloads, in this process or, those over tables, on a server.
+//! `gnomon bench`: workloads, in this process or, those over tables and TPC-C, on a server.
 
 mod calls;
 mod common;
@@ -23,13 +23,12 @@ use gnomon_lab::{
     stock::Stock,
     store,
     tpcb::Tpcb,
-    tpcc::Tpcc,
     voter::Voter,
     workload::{self, Workload},
 };
 
 use crate::{Failure, signals};
-use calls::RunCalls;
+use calls::{RunCalls, RunTpcc};
 use common::{Common, Course};
 
 #[derive(Args)]
@@ -118,7 +117,7 @@ Examples:
   gnomon bench voter --recovery value-log --clients 32    logs writes
   gnomon bench voter --rate 20000 --clients 2             offered load")]
     Voter(RunCalls<Voter>),
-    /// TPC-C: orders, payments and deliveries of a wholesaler, by registered procedures.
+    /// TPC-C: orders, payments and deliveries of a wholesaler, by registered procedures or, on a server, by SQL.
     ///
     /// All five transactions, without think times; new orders that are to be rolled back count as refused. At the end
     /// the consistency conditions of clause 3.3.2 are checked, and once more after closing and opening the database.
@@ -127,8 +126,9 @@ Examples:
   gnomon bench tpcc --warehouses 2 --partitions 2         in partitions
   gnomon bench tpcc --execution locked --clients 8        under locks
   gnomon bench tpcc --items 10000 --outstanding 100       a smaller stock
-  gnomon bench tpcc --mix 100/0/0/0/0 --json              new orders")]
-    Tpcc(RunCalls<Tpcc>),
+  gnomon bench tpcc --mix 100/0/0/0/0 --json              new orders
+  gnomon bench tpcc --url postgres://127.0.0.1:5433/gnomon  on a server")]
+    Tpcc(RunTpcc),
 }
 
 /// A workload's own arguments, and those that all have.

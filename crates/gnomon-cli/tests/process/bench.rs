@@ -18,11 +18,16 @@ fn bench(workload: &[&str], more: &[&str]) -> Ran {
 
 /// The JSON report of a run that went well.
 fn report(workload: &[&str], more: &[&str]) -> serde_json::Value {
-    let ran = bench(workload, &[more, &["--json", "--seed", "7"]].concat());
-    assert_eq!(ran.code, Some(0), "{workload:?} {more:?}: {}", ran.stderr);
+    report_of(&[&["bench"], workload, &SHORT, more].concat())
+}
+
+/// As [`report`], with all arguments.
+fn report_of(arguments: &[&str]) -> serde_json::Value {
+    let ran = run(&[arguments, &["--json", "--seed", "7"]].concat());
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
     assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((&report["workload"], &report["seed"]), (&workload[0].into(), &7.into()));
+    assert_eq!((&report["workload"], &report["seed"]), (&arguments[1].into(), &7.into()));
     assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&report["invariant"]["holds"], &report["settings"]["clients"]), (&true.into(), &4.into()));
     assert!(report["committed"].as_u64().unwrap() > 0, "{report}");
@@ -148,6 +153,52 @@ fn workloads_report_what_they_did_on_a_server() {
     let row = client.query_one(accounts, &[]).unwrap();
     let (accounts, overdrawn): (i64, i64) = (row.get(0), row.get(1));
     assert!(accounts > 0 && overdrawn == 0, "{overdrawn} of {accounts} are overdrawn");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn tpcc_reports_each_kind_of_transactions_on_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Served::start(&directory.path().join("db"));
+    let url = format!("postgres://gnomon@127.0.0.1:{}/gnomon", server.port);
+    let small = ["tpcc", "--warehouses", "2", "--customers-per-district", "10", "--items", "100"];
+    // As many of each kind and no warm-up, so that a short run has all of them.
+    let on_server = [&small[..], &["--mix", "20/20/20/20/20", "--url", &url]].concat();
+    for isolation in ["serializable", "repeatable-read", "read-committed"] {
+        let course = ["--isolation", isolation, "--clients", "4", "--warm-up", "0", "--seconds", "1"];
+        let report = report_of(&[&["bench"], &on_server[..], &course].concat());
+        assert_eq!(report["store"], concat!("Gnomon server ", env!("CARGO_PKG_VERSION")));
+        let settings = &report["settings"];
+        assert_eq!((&settings["url"], &settings["isolation"]), (&url[..].into(), &isolation.into()));
+        let kinds = report["kinds"].as_array().unwrap();
+        let names: Vec<_> = kinds.iter().map(|kind| kind["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["new order", "payment", "order status", "delivery", "stock level"]);
+        let committed: Vec<_> = kinds.iter().map(|kind| kind["committed"].as_u64().unwrap()).collect();
+        assert!(committed.iter().all(|committed| *committed > 0), "{report}");
+        assert_eq!(report["committed"], committed.iter().sum::<u64>());
+        let detail = report["invariant"]["detail"].as_str().unwrap();
+        assert!(detail.starts_with("the 12 consistency conditions hold of 2 warehouses with "), "{detail}");
+    }
+    let mut client = server.connect().unwrap();
+    let customers = "SELECT count(*) FROM gnomon_bench_customer WHERE c_w_id = 2";
+    assert_eq!(client.query_one(customers, &[]).unwrap().get::<_, i64>(0), 100, "the tables stay");
+    for option in [
+        ["--recovery", "shadow"],
+        ["--execution", "locked"],
+        ["--executors", "2"],
+        ["--outstanding", "2"],
+        ["--rate", "10"],
+        ["--pool-mib", "8"],
+        ["--dir", "x"],
+        ["--partitions", "2"],
+    ] {
+        let ran = bench(&on_server, &option);
+        assert_eq!(ran.code, Some(2), "{option:?}");
+        assert!(ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
+    }
+    for alone in [&["--isolation", "serializable"][..], &["--url", &url, "--isolation", "snapshot"]] {
+        assert_eq!(bench(&small, alone).code, Some(2), "{alone:?}");
+    }
     assert_eq!(server.interrupt(), Some(0));
 }
 

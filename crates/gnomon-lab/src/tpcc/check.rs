@@ -58,19 +58,22 @@ impl fmt::Display for Failed {
 /// Those of the database, and rows of districts or customers that there are none of.
 pub fn check(db: &Database, tpcc: &Tpcc) -> Result<Invariant> {
     let (sums, failed) = checked(db, tpcc)?;
+    let orders = sums.districts.iter().map(|district| district.orders).sum();
+    let lines = sums.districts.iter().map(|district| district.lines).sum();
+    Ok(invariant_of(tpcc, orders, lines, &failed))
+}
+
+/// What is told of a database with so many orders and order lines, by the conditions that do not hold.
+pub(super) fn invariant_of(tpcc: &Tpcc, orders: u64, lines: u64, failed: &[Failed]) -> Invariant {
     let holds = failed.is_empty();
     let detail = match holds {
-        true => {
-            let orders: u64 = sums.districts.iter().map(|district| district.orders).sum();
-            let lines: u64 = sums.districts.iter().map(|district| district.lines).sum();
-            format!(
-                "the 12 consistency conditions hold of {} warehouses with {orders} orders and {lines} order lines",
-                tpcc.warehouses
-            )
-        }
+        true => format!(
+            "the 12 consistency conditions hold of {} warehouses with {orders} orders and {lines} order lines",
+            tpcc.warehouses
+        ),
         false => failed.iter().map(Failed::to_string).collect::<Vec<_>>().join("; "),
     };
-    Ok(Invariant { holds, detail })
+    Invariant { holds, detail }
 }
 
 /// The conditions that do not hold, in their order.

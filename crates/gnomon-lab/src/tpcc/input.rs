@@ -106,6 +106,11 @@ impl CustomerBy {
     }
 }
 
+/// The place of the one in the middle, of so many customers who share a last name.
+pub(super) fn middle(count: usize) -> usize {
+    count.div_ceil(2).saturating_sub(1)
+}
+
 /// The parameters of [`Kind::NewOrder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOrder {
@@ -130,6 +135,14 @@ pub struct OrderedItem {
     pub supply: u16,
     /// OL_QUANTITY
     pub quantity: u8,
+}
+
+/// The places of ordered items in the order in which their stock is locked. An unused item has the largest number, so
+/// that it comes last here, too, when all else is done.
+pub(super) fn places_by_item(items: &[OrderedItem]) -> impl Iterator<Item = usize> {
+    let mut places: [usize; LINES_MAX] = std::array::from_fn(|place| place);
+    places[..items.len()].sort_unstable_by_key(|place| (items[*place].item, items[*place].supply));
+    places.into_iter().take(items.len())
 }
 
 const ITEM: At<u32> = At::first();
@@ -259,6 +272,15 @@ impl Payment {
             date: from.fixed()?,
         };
         from.end().map(|()| payment)
+    }
+
+    /// What is put before C_DATA of a customer with bad credit (clause 2.5.2.2).
+    pub(super) fn note(&self, customer: u16) -> String {
+        let Payment { warehouse, district, customer_warehouse, customer_district, amount, .. } = self;
+        let (units, hundredths) = (amount / 100, amount % 100);
+        format!(
+            "{customer} {customer_district} {customer_warehouse} {district} {warehouse} {units}.{hundredths:02} | "
+        )
     }
 
     fn choose(terminal: &mut Terminal, now: i64) -> Payment {

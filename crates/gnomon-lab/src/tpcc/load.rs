@@ -1,7 +1,8 @@
 //! The population of the database (clause 4.3).
 //!
-//! Promises: the same settings and seed load the same bytes, dates included; transactions of about 10,000 rows, each of
-//! which locks the trees that it fills; what fails or is canceled leaves a database that is not used.
+//! Promises: the same settings and seed load the same rows, dates included, wherever they go ([`Sink`]); transactions of
+//! about 10,000 rows, on a database of this process each of them locks the trees that it fills; what fails or is canceled
+//! leaves a database that is not used.
 
 use gnomon::{Database, Placement, Transaction, TreeId, TreeLock, TreeOptions, TxnOptions, env::Rng};
 
@@ -23,7 +24,7 @@ use crate::{
 /// Rows that are loaded in one transaction.
 const CHUNK_ROWS: u64 = 10_000;
 /// The date of whatever is loaded: 2026-01-01 00:00 UTC.
-const LOADED_AT: i64 = 1_767_225_600_000_000;
+pub(super) const LOADED_AT: i64 = 1_767_225_600_000_000;
 /// The first payment of each customer.
 const FIRST_PAYMENT: i64 = 1_000;
 
@@ -39,20 +40,61 @@ pub fn load(
     progress: &mut dyn FnMut(u64, u64) -> Result<()>,
 ) -> Result<()> {
     make_trees(db, tpcc)?;
+    let txn = db.begin(TxnOptions::default())?;
+    fill(Trees { db, partitions: tpcc.partitions, txn, filled: Vec::new() }, tpcc, seed, progress)
+}
+
+/// Where the rows go.
+pub(super) trait Sink {
+    /// Takes a row of a table; those of a warehouse are in its partition. Rows of tables whose columns are under several
+    /// keys or in several tables come one right after another.
+    fn put(&mut self, table: Table, warehouse: u16, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Commits what was taken since the last time.
+    fn commit(&mut self) -> Result<()>;
+}
+
+/// The trees of a database in this process.
+struct Trees<'a> {
+    db: &'a Database,
+    partitions: u16,
+    txn: Transaction,
+    /// Those that the transaction has locked.
+    filled: Vec<TreeId>,
+}
+
+impl Sink for Trees<'_> {
+    fn put(&mut self, table: Table, warehouse: u16, key: &[u8], value: &[u8]) -> Result<()> {
+        let tree = super::tree(table, warehouse, self.partitions);
+        if !self.filled.contains(&tree) {
+            self.txn.lock_tree(tree, TreeLock::Exclusive)?;
+            self.filled.push(tree);
+        }
+        Ok(self.txn.put(tree, key, value)?)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let next = self.db.begin(TxnOptions::default())?;
+        std::mem::replace(&mut self.txn, next).commit()?;
+        self.filled.clear();
+        Ok(())
+    }
+}
+
+/// Fills empty tables. `progress` is told as by [`load`].
+///
+/// # Errors
+/// Those of `progress` and of the sink.
+pub(super) fn fill(
+    sink: impl Sink,
+    tpcc: &Tpcc,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
     let (customers, items) = (u64::from(tpcc.customers_per_district), u64::from(tpcc.items));
     let of_warehouse = items + u64::from(DISTRICTS) * 2 * customers;
     let total = items + u64::from(tpcc.warehouses) * of_warehouse;
-    let mut loader = Loader {
-        db,
-        tpcc,
-        rng: Rng::from_seed(seed),
-        txn: db.begin(TxnOptions::default())?,
-        filled: Vec::new(),
-        rows: 0,
-        done: 0,
-        total,
-        progress,
-    };
+    let mut loader = Loader { sink, tpcc, rng: Rng::from_seed(seed), rows: 0, done: 0, total, progress };
     loader.items()?;
     for warehouse in 1..=tpcc.warehouses {
         loader.warehouse(warehouse)?;
@@ -79,35 +121,27 @@ fn make_trees(db: &Database, tpcc: &Tpcc) -> Result<()> {
     Ok(())
 }
 
-struct Loader<'a> {
-    db: &'a Database,
+struct Loader<'a, S> {
+    sink: S,
     tpcc: &'a Tpcc,
     rng: Rng,
-    txn: Transaction,
-    /// The trees that the transaction has locked.
-    filled: Vec<TreeId>,
-    /// Rows of the transaction.
+    /// Rows that are not committed yet.
     rows: u64,
     done: u64,
     total: u64,
     progress: &'a mut dyn FnMut(u64, u64) -> Result<()>,
 }
 
-impl Loader<'_> {
-    fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
-        if !self.filled.contains(&tree) {
-            self.txn.lock_tree(tree, TreeLock::Exclusive)?;
-            self.filled.push(tree);
-        }
-        self.txn.put(tree, key, value)?;
+impl<S: Sink> Loader<'_, S> {
+    fn put(&mut self, table: Table, warehouse: u16, key: &[u8], value: &[u8]) -> Result<()> {
+        self.sink.put(table, warehouse, key, value)?;
         self.rows += 1;
         if self.rows >= CHUNK_ROWS { self.commit() } else { Ok(()) }
     }
 
     fn commit(&mut self) -> Result<()> {
-        let next = self.db.begin(TxnOptions::default())?;
-        std::mem::replace(&mut self.txn, next).commit()?;
-        (self.rows, self.filled) = (0, Vec::new());
+        self.sink.commit()?;
+        self.rows = 0;
         (self.progress)(self.done, self.total)
     }
 
@@ -117,20 +151,19 @@ impl Loader<'_> {
             let rng = &mut self.rng;
             row.clear().fixed(within(rng, 100, 10_000) as i64).fixed(within(rng, 1, 10_000) as u32);
             row.text(&letters(rng, 14, 24)).text(&data(rng));
-            self.put(tree_in(Table::Item, 0), &item::key(number), row.as_bytes())?;
+            self.put(Table::Item, 1, &item::key(number), row.as_bytes())?;
             self.done += 1;
         }
         Ok(())
     }
 
     fn warehouse(&mut self, w: u16) -> Result<()> {
-        let of = |table| super::tree(table, w, self.tpcc.partitions);
-        let trees = (of(Table::Warehouse), of(Table::Stock));
         let payments = FIRST_PAYMENT * i64::from(self.tpcc.customers_per_district);
         let mut row = Writer::default();
         place(&mut row, &mut self.rng);
-        self.put(trees.0, &warehouse::key(w), row.as_bytes())?;
-        self.put(trees.0, &warehouse::ytd_key(w), &(payments * i64::from(DISTRICTS)).to_le_bytes())?;
+        self.put(Table::Warehouse, w, &warehouse::key(w), row.as_bytes())?;
+        let payments = payments * i64::from(DISTRICTS);
+        self.put(Table::Warehouse, w, &warehouse::ytd_key(w), &payments.to_le_bytes())?;
         for number in 1..=self.tpcc.items {
             let rng = &mut self.rng;
             row.clear().fixed(within(rng, 10, 100) as i32).fixed(0_u32).fixed(0_u32).fixed(0_u32);
@@ -138,27 +171,26 @@ impl Loader<'_> {
                 row.raw(&letters(rng, 24, 24));
             }
             row.text(&data(rng));
-            self.put(trees.1, &stock::key(w, number), row.as_bytes())?;
+            self.put(Table::Stock, w, &stock::key(w, number), row.as_bytes())?;
             self.done += 1;
         }
         row.clear();
         for _ in 1..=DISTRICTS {
             row.fixed(self.tpcc.delivered_per_district() + 1);
         }
-        self.put(of(Table::District), &district::oldest_key(w), row.as_bytes())?;
+        self.put(Table::District, w, &district::oldest_key(w), row.as_bytes())?;
         (1..=DISTRICTS).try_for_each(|d| self.district(w, d))
     }
 
     fn district(&mut self, w: u16, d: u8) -> Result<()> {
-        let tree = super::tree(Table::District, w, self.tpcc.partitions);
         let customers = self.tpcc.customers_per_district;
         let mut row = Writer::default();
         place(&mut row, &mut self.rng);
-        self.put(tree, &district::key(w, d), row.as_bytes())?;
+        self.put(Table::District, w, &district::key(w, d), row.as_bytes())?;
         let payments = FIRST_PAYMENT * i64::from(customers);
-        self.put(tree, &district::ytd_key(w, d), &payments.to_le_bytes())?;
+        self.put(Table::District, w, &district::ytd_key(w, d), &payments.to_le_bytes())?;
         let next = u32::from(customers) + 1;
-        self.put(tree, &district::next_order_key(w, d), &next.to_le_bytes())?;
+        self.put(Table::District, w, &district::next_order_key(w, d), &next.to_le_bytes())?;
         self.customers(w, d)?;
         let mut ordering: Vec<u16> = (1..=customers).collect();
         self.rng.shuffle(&mut ordering);
@@ -166,9 +198,6 @@ impl Loader<'_> {
     }
 
     fn customers(&mut self, w: u16, d: u8) -> Result<()> {
-        let of = |table| super::tree(table, w, self.tpcc.partitions);
-        let [rows, data, history, names] =
-            [Table::Customer, Table::CustomerData, Table::History, Table::CustomerByName].map(of);
         let mut by_name = Vec::new();
         let (mut row, mut paid) = (Writer::default(), Writer::default());
         for c in 1..=self.tpcc.customers_per_district {
@@ -188,33 +217,31 @@ impl Loader<'_> {
             row.text(&digits(rng, 16));
             let about = letters(rng, 300, 500);
             paid.clear().fixed(LOADED_AT).fixed(FIRST_PAYMENT).text(&letters(rng, 12, 24));
-            self.put(rows, &key, row.as_bytes())?;
-            self.put(data, &key, &about)?;
-            self.put(history, &history::key((w, d), &key, 1), paid.as_bytes())?;
+            self.put(Table::Customer, w, &key, row.as_bytes())?;
+            self.put(Table::CustomerData, w, &key, &about)?;
+            self.put(Table::History, w, &history::key((w, d), &key, 1), paid.as_bytes())?;
             by_name.push((last, first, c));
             self.done += 1;
         }
         by_name.sort_unstable();
         for same in by_name.chunk_by(|(one, ..), (other, ..)| one == other) {
             let numbers: Vec<u8> = same.iter().flat_map(|(.., c)| c.to_le_bytes()).collect();
-            self.put(names, &customer::name_key(w, d, &same[0].0), &numbers)?;
+            self.put(Table::CustomerByName, w, &customer::name_key(w, d, &same[0].0), &numbers)?;
         }
         Ok(())
     }
 
     fn order(&mut self, (w, d): (u16, u8), c: u16, number: u32) -> Result<()> {
-        let of = |table| super::tree(table, w, self.tpcc.partitions);
-        let [orders, by_customer, new_orders, order_lines] =
-            [Table::Order, Table::OrderByCustomer, Table::NewOrder, Table::OrderLine].map(of);
         let is_delivered = number <= self.tpcc.delivered_per_district();
         let lines = within(&mut self.rng, 5, 15) as u8;
         let carrier = if is_delivered { within(&mut self.rng, 1, 10) as u8 } else { 0 };
         let mut row = Writer::default();
         row.fixed(LOADED_AT).fixed(c).fixed(carrier).fixed(lines).fixed(1_u8);
-        self.put(orders, &order::key(w, d, number), row.as_bytes())?;
-        self.put(by_customer, &order::customer_key(&customer::key(w, d, c), number), &[])?;
+        self.put(Table::Order, w, &order::key(w, d, number), row.as_bytes())?;
+        let by_customer = order::customer_key(&customer::key(w, d, c), number);
+        self.put(Table::OrderByCustomer, w, &by_customer, &[])?;
         if !is_delivered {
-            self.put(new_orders, &new_order::key(w, d, number), &[])?;
+            self.put(Table::NewOrder, w, &new_order::key(w, d, number), &[])?;
         }
         for line in 1..=lines {
             let rng = &mut self.rng;
@@ -224,7 +251,7 @@ impl Loader<'_> {
             };
             row.clear().fixed(delivered).fixed(amount).fixed(within(rng, 1, self.tpcc.items.into()) as u32);
             row.fixed(w).fixed(5_u8).raw(&letters(rng, 24, 24));
-            self.put(order_lines, &order_line::key(w, d, number, line), row.as_bytes())?;
+            self.put(Table::OrderLine, w, &order_line::key(w, d, number, line), row.as_bytes())?;
         }
         self.done += 1;
         Ok(())

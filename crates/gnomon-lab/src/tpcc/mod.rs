@@ -1,4 +1,5 @@
-//! TPC-C: orders, payments and deliveries of a wholesaler (TPC Benchmark C, revision 5.11), as registered procedures.
+//! TPC-C: orders, payments and deliveries of a wholesaler (TPC Benchmark C, revision 5.11), as registered procedures, and as SQL on a
+//! server ([`sql`]).
 //!
 //! The database (`rows.rs`, `load.rs`) has the nine tables of the benchmark with all their columns, and is filled as
 //! clause 4.3 says. The five transactions (`procedures.rs`) are those of clauses 2.4 to 2.8. Their parameters
@@ -31,6 +32,7 @@ mod input;
 mod load;
 mod procedures;
 mod rows;
+pub mod sql;
 #[cfg(test)]
 mod tests;
 
@@ -230,13 +232,7 @@ impl Calls for Tpcc {
         progress: &mut Progress,
         cancel: &AtomicBool,
     ) -> crate::store::Result<()> {
-        load(db, self, seed, &mut |done, total| {
-            progress.set(done, total);
-            match cancel.load(Ordering::Acquire) {
-                true => Err(StoreError::unexpected("canceled")),
-                false => Ok(()),
-            }
-        })
+        load(db, self, seed, &mut report_progress(progress, cancel))
     }
 
     fn clients(&self, count: usize, seed: u64) -> Vec<Box<dyn CallSource>> {
@@ -250,6 +246,20 @@ impl Calls for Tpcc {
 
     fn check(&self, db: &Database) -> crate::store::Result<Invariant> {
         check(db, self)
+    }
+}
+
+/// What a load tells how far it is. Canceled, it ends the load.
+fn report_progress(
+    progress: &mut Progress,
+    cancel: &AtomicBool,
+) -> impl FnMut(u64, u64) -> crate::store::Result<()> {
+    |done, total| {
+        progress.set(done, total);
+        match cancel.load(Ordering::Acquire) {
+            true => Err(StoreError::unexpected("canceled")),
+            false => Ok(()),
+        }
     }
 }
 

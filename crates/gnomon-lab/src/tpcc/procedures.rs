@@ -12,7 +12,9 @@ use gnomon::{Applied, Call, Direction, Error, KeyRange, Partitions, Procedure, R
 
 use super::{
     DISTRICTS, Kind, Table, Tpcc,
-    input::{CustomerBy, Delivery, NewOrder, OrderStatus, OrderedItem, Payment, StockLevel},
+    input::{
+        CustomerBy, Delivery, NewOrder, OrderStatus, OrderedItem, Payment, StockLevel, middle, places_by_item,
+    },
     partition,
     rows::{
         CUSTOMER_DATA_BYTES_MAX, LINES_MAX, customer, district, history, item, last_name, new_order, order,
@@ -113,13 +115,9 @@ fn new_order(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<
     call.insert(trees.get(Table::OrderByCustomer), &order::customer_key(&customer_key, number), &[])?;
     call.insert(trees.get(Table::NewOrder), &new_order::key(w, d, number), &[])?;
 
-    // An unused item has the largest number, so that it comes last here, too, when all else is done.
-    let mut places: [usize; LINES_MAX] = std::array::from_fn(|place| place);
-    let places = &mut places[..items.len()];
-    places.sort_unstable_by_key(|place| (items[*place].item, items[*place].supply));
     let mut lines = [const { None }; LINES_MAX];
     let mut total = 0;
-    for &place in &*places {
+    for place in places_by_item(&items) {
         let line = order_item(call, partitions, (w, d), &items[place])?;
         let mut row = [0; order_line::BYTES];
         order_line::AMOUNT.set(&mut row, line.amount)?;
@@ -278,7 +276,7 @@ fn number_of(call: &mut Call<'_>, trees: Trees, (w, d): (u16, u8), by: CustomerB
             let key = customer::name_key(w, d, &last_name(name));
             let numbers = get(call, trees.get(Table::CustomerByName), &key, "last name")?;
             let (numbers, _) = numbers.as_chunks();
-            let middle = numbers.get(numbers.len().div_ceil(2).saturating_sub(1));
+            let middle = numbers.get(middle(numbers.len()));
             middle
                 .map(|number| u16::from_le_bytes(*number))
                 .ok_or_else(|| Error::procedure("nobody has a last name that there is"))
@@ -307,14 +305,7 @@ fn payment(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<u8
     if customer::CREDIT.get(&row)? == BAD_CREDIT {
         let tree = of_customer.get(Table::CustomerData);
         let old = get_for_update(call, tree, &customer_key, "customer's data")?;
-        let mut new = format!(
-            "{c} {} {} {d} {w} {}.{:02} | ",
-            paid.customer_district,
-            paid.customer_warehouse,
-            amount / 100,
-            amount % 100
-        )
-        .into_bytes();
+        let mut new = paid.note(c).into_bytes();
         new.extend_from_slice(&old);
         new.truncate(CUSTOMER_DATA_BYTES_MAX);
         call.put(tree, &customer_key, &new)?;
