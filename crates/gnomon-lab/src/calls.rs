@@ -31,6 +31,8 @@ use crate::{
 const QUEUE_MAX: usize = 4096;
 /// How long to wait when it is full.
 const BUSY_PAUSE: Duration = Duration::from_micros(100);
+/// Between two looks at the clock, which take a fraction of a microsecond each.
+const SPINS: u32 = 32;
 
 /// A workload of procedures. Its fields are its own settings.
 pub trait Calls: Serialize + 'static {
@@ -62,6 +64,18 @@ pub trait Calls: Serialize + 'static {
 pub trait CallSource: Send {
     /// The next call: its kind (a place in [`Calls::KINDS`]) and parameters. `now` is in microseconds since 1970-01-01.
     fn next(&mut self, now: i64) -> (usize, Vec<u8>);
+}
+
+/// Takes so much of this thread's processor time, and does nothing else: for calls that are to be longer.
+pub(crate) fn compute(time: Duration) {
+    if time.is_zero() {
+        return;
+    }
+    let clock = SystemClock::new();
+    let end = clock.thread_time() + time;
+    while clock.thread_time() < end {
+        (0..SPINS).for_each(|_| std::hint::spin_loop());
+    }
 }
 
 /// How procedures run.
@@ -122,7 +136,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn options(&self, procedures: Vec<Procedure>) -> Options {
+    /// What a database is opened with for a workload's procedures.
+    pub(crate) fn options(&self, procedures: Vec<Procedure>) -> Options {
         Options {
             recovery: Some(self.recovery.recovery()),
             commits: self.recovery.commits(),
@@ -159,16 +174,8 @@ pub fn bench<W: Calls>(
     let (directory, _temporary) = directory_of(settings.dir.as_deref())?;
     let db = Database::open(&directory, settings.options(workload.procedures()))?;
     workload.load(&db, seed, progress, cancel)?;
-    let load = Load {
-        clients: settings.clients,
-        warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
-        measured: Duration::from_secs_f64(settings.measured_seconds),
-        seed,
-        cancel: cancel.clone(),
-    };
-    let kinds = drive(workload, &db, settings, &load)?;
+    let (all, kinds) = measure(workload, &db, settings, seed, cancel)?;
     let mut invariant = workload.check(&db)?;
-    let stats = db.procedure_stats();
     db.close()?;
     drop(db);
     if invariant.holds {
@@ -178,6 +185,28 @@ pub fn bench<W: Calls>(
         invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
         db.close()?;
     }
+    let all_settings = AllSettings { own: workload, common: settings };
+    Ok(Report::new(W::NAME, "gnomon", &all_settings, seed, &all, invariant).with_kinds(kinds))
+}
+
+/// Calls the procedures of an open database that has the workload's tables. Returns what was measured of all calls, and
+/// of each kind.
+pub(crate) fn measure<W: Calls>(
+    workload: &W,
+    db: &Database,
+    settings: &Settings,
+    seed: u64,
+    cancel: &Arc<AtomicBool>,
+) -> Result<(Measured, Vec<KindReport>)> {
+    let load = Load {
+        clients: settings.clients,
+        warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
+        measured: Duration::from_secs_f64(settings.measured_seconds),
+        seed,
+        cancel: cancel.clone(),
+    };
+    let kinds = drive(workload, db, settings, &load)?;
+    let stats = db.procedure_stats();
     let all = Measured::of_all(&kinds);
     let of_kind = |(measured, (name, procedure)): (&Measured, &(&str, &str))| {
         let stats = stats.iter().find(|stats| stats.name == *procedure);
@@ -186,9 +215,7 @@ pub fn bench<W: Calls>(
             .map(|stats| stats.log_bytes as f64 / stats.commits as f64);
         KindReport { log_bytes, ..KindReport::new(name, measured) }
     };
-    let by_kind = kinds.iter().zip(W::KINDS).map(of_kind).collect();
-    let all_settings = AllSettings { own: workload, common: settings };
-    Ok(Report::new(W::NAME, "gnomon", &all_settings, seed, &all, invariant).with_kinds(by_kind))
+    Ok((all, kinds.iter().zip(W::KINDS).map(of_kind).collect()))
 }
 
 const WARMING_UP: u8 = 0;

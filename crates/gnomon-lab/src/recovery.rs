@@ -16,6 +16,10 @@ pub const STRATEGIES: [Recovery; 3] = [SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERR
 
 /// What commits write is logged.
 pub const VALUE_LOG: Recovery = Recovery::CommitLog(Records::Values);
+/// Calls of procedures are logged as calls.
+pub const COMMAND_LOG: Recovery = Recovery::CommitLog(Records::Calls);
+/// Calls of procedures are logged as calls, or as what they write.
+pub const ADAPTIVE_LOG: Recovery = Recovery::CommitLog(Records::Cheaper);
 /// Those that differ where no procedures are called.
 pub const METHODS: [Recovery; 5] = [Recovery::Shadow, VALUE_LOG, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED];
 

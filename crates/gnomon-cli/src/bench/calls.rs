@@ -105,7 +105,7 @@ pub struct RunTpcc {
         value_name = "URL",
         conflicts_with_all = [
             "recovery", "execution", "executors", "outstanding", "rate", "pool_mib", "dir", "partitions",
-            "group_commit_ms"
+            "group_commit_ms", "compute_us"
         ]
     )]
     url: Option<Server>,

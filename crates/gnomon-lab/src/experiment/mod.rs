@@ -4,6 +4,7 @@
 //! - [`run`] runs one and gives a [`Report`]: for people, as JSON, and with figures ([`plot`]) in a directory;
 //! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
 //! - [`multilevel`]: the experiments of "A Performance Evaluation of Multi-Level Transaction Management";
+//! - [`logging`]: the experiments of "Recovery algorithms for in-memory OLTP databases";
 //! - [`operations`]: locks by meaning, this project's own.
 //!
 //! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
@@ -31,6 +32,7 @@ use crate::{
     store::{Result, StoreError},
 };
 
+pub mod logging;
 pub mod multilevel;
 pub mod operations;
 pub mod plot;
@@ -50,6 +52,14 @@ pub const EXPERIMENTS: &[Experiment] = &[
     multilevel::logs::EXPERIMENT,
     multilevel::parallel::EXPERIMENT,
     multilevel::warmstart::EXPERIMENT,
+    logging::voter::EXPERIMENT,
+    logging::tpcc::EXPERIMENT,
+    logging::bytes::EXPERIMENT,
+    logging::truncated::EXPERIMENT,
+    logging::recovery::EXPERIMENT,
+    logging::group_commit::EXPERIMENT,
+    logging::length::EXPERIMENT,
+    logging::clients::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 
@@ -189,7 +199,11 @@ impl Lab {
             std::fs::create_dir(&path)?;
             for entry in std::fs::read_dir(database)? {
                 let entry = entry?;
-                std::fs::copy(entry.path(), path.join(entry.file_name()))?;
+                let copy = path.join(entry.file_name());
+                std::fs::copy(entry.path(), &copy)?;
+                // So that no run waits for a copy to reach the disk.
+                #[expect(clippy::disallowed_methods, reason = "nobody has the copy open")]
+                std::fs::File::open(copy)?.sync_all()?;
             }
             std::io::Result::Ok(())
         })();
@@ -430,6 +444,34 @@ pub fn run(
     })
 }
 
+/// Whether a figure is within a quarter of what is stated.
+fn is_near(measured: f64, stated: f64) -> bool {
+    (stated / 1.25..=stated * 1.25).contains(&measured)
+}
+
+/// Of what holds, if it is comparable.
+fn verdict(comparable: bool, holds: Option<bool>) -> Verdict {
+    match holds {
+        Some(holds) if comparable => Verdict::of(holds),
+        _ => Verdict::NotComparable,
+    }
+}
+
+/// A number as people read it, with as many digits as tell something.
+fn figure(number: f64) -> String {
+    match number.abs() {
+        _ if !number.is_finite() => "-".into(),
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 10.0 => format!("{number:.1}"),
+        _ => format!("{number:.2}"),
+    }
+}
+
+/// Several of them.
+fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
+    numbers.into_iter().map(figure).collect::<Vec<_>>().join(", ")
+}
+
 /// A share as people read it.
 fn percent(share: f64, digits: usize) -> String {
     format!("{:.digits$} %", share * 100.0)
@@ -467,6 +509,22 @@ mod tests {
         assert_eq!(refused("levels", "1,x"), "levels: 'x' is not a number from 1 to 1024");
         assert_eq!(refused("runs", "0"), "runs: '0' is not a number from 1 to 100");
         assert_eq!(refused("seconds", ""), "seconds: '' is not a number from 0.01 to 86400");
+    }
+
+    #[test]
+    fn stated_figures_are_compared_within_a_quarter_and_with_the_stated_settings_only() {
+        assert!(is_near(2.0, 2.5) && is_near(3.1, 2.5) && !is_near(1.9, 2.5) && !is_near(3.2, 2.5));
+        assert!(!is_near(f64::NAN, 2.5) && !is_near(f64::INFINITY, 2.5));
+        assert_eq!(verdict(true, Some(true)), Verdict::Holds);
+        assert_eq!(verdict(true, Some(false)), Verdict::DoesNotHold);
+        assert_eq!(verdict(false, Some(true)), Verdict::NotComparable);
+        assert_eq!(verdict(true, None), Verdict::NotComparable);
+    }
+
+    #[test]
+    fn figures_are_short() {
+        let figures = [0.123, 9.876, 98.76, 987.6, f64::NAN, f64::INFINITY].map(figure);
+        assert_eq!(figures, ["0.12", "9.88", "98.8", "988", "-", "-"]);
     }
 
     #[test]

@@ -105,6 +105,11 @@ pub struct Tpcc {
     /// The benchmark asks for at least 43/4/4/4 of the last four.
     #[arg(long, value_name = "N/N/N/N/N", default_value = "45/43/4/4/4")]
     pub mix: Mix,
+    /// Computation added to each transaction, in microseconds.
+    ///
+    /// It takes a processor's time, and does nothing.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u32).range(..=1_000_000))]
+    pub compute_us: u32,
 }
 
 impl Tpcc {
@@ -116,6 +121,7 @@ impl Tpcc {
             customers_per_district: CUSTOMERS_PER_DISTRICT,
             items: ITEMS,
             mix: Mix::default(),
+            compute_us: 0,
         }
     }
 

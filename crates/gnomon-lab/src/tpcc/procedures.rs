@@ -6,7 +6,7 @@
 //!
 //! A row is changed in the bytes that were read, and only the fields that are needed are decoded.
 
-use std::ops::Bound;
+use std::{ops::Bound, time::Duration};
 
 use gnomon::{Applied, Call, Direction, Error, KeyRange, Partitions, Procedure, Result, TreeId, op::number};
 
@@ -22,7 +22,10 @@ use super::{
     },
     strings, tree_in,
 };
-use crate::fields::{Reader, Writer};
+use crate::{
+    calls::compute,
+    fields::{Reader, Writer},
+};
 
 /// The text of the error that rolls back a new order with an unused item (clause 2.4.3.4).
 const UNUSED_ITEM: &str = "Item number is not valid";
@@ -44,7 +47,7 @@ pub fn is_unused_item(error: &Error) -> bool {
 
 /// The procedures that a database of the workload is to be opened with.
 pub fn procedures(tpcc: &Tpcc) -> Vec<Procedure> {
-    let partitions = tpcc.partitions;
+    let (partitions, added) = (tpcc.partitions, Duration::from_micros(tpcc.compute_us.into()));
     // They write to other trees where there are other partitions.
     let code = format!(
         "{partitions} {} {} {}",
@@ -53,9 +56,12 @@ pub fn procedures(tpcc: &Tpcc) -> Vec<Procedure> {
         include_str!("input.rs")
     );
     let procedure = |kind: Kind, run: fn(&mut Call<'_>, u16, &[u8]) -> Result<Vec<u8>>| {
-        Procedure::new(kind.name(), &code, move |call, params| run(call, partitions, params))
-            // Of parameters that are cut short the procedure tells.
-            .with_partitions(move |params| kind.touched(params, partitions).unwrap_or(Partitions::All))
+        Procedure::new(kind.name(), &code, move |call, params| {
+            compute(added);
+            run(call, partitions, params)
+        })
+        // Of parameters that are cut short the procedure tells.
+        .with_partitions(move |params| kind.touched(params, partitions).unwrap_or(Partitions::All))
     };
     vec![
         procedure(Kind::NewOrder, new_order),

@@ -18,7 +18,7 @@
 
 mod area_codes;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, value_parser};
 use gnomon::{
@@ -28,7 +28,7 @@ use gnomon::{
 use serde::Serialize;
 
 use crate::{
-    calls::{CallSource, Calls},
+    calls::{CallSource, Calls, compute},
     fields::{At, Reader, Writer},
     progress::Progress,
     report::Invariant,
@@ -124,12 +124,17 @@ pub struct Voter {
     /// Phone P is in partition P modulo N. Each has trees of its own.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub partitions: u16,
+    /// Computation added to each vote, in microseconds.
+    ///
+    /// It takes a processor's time, and does nothing.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value_parser!(u32).range(..=1_000_000))]
+    pub compute_us: u32,
 }
 
 impl Voter {
     /// Six contestants, two votes a phone.
     pub fn new(partitions: u16) -> Voter {
-        Voter { contestants: 6, votes_per_phone: 2, partitions }
+        Voter { contestants: 6, votes_per_phone: 2, partitions, compute_us: 0 }
     }
 }
 
@@ -234,11 +239,12 @@ impl Winner {
 
 /// The procedures that a database of the workload is to be opened with.
 pub fn procedures(voter: &Voter) -> Vec<Procedure> {
-    let partitions = voter.partitions;
+    let (partitions, added) = (voter.partitions, Duration::from_micros(voter.compute_us.into()));
     // They write to other trees where there are other partitions.
     let code = format!("{partitions} {}", include_str!("mod.rs"));
     vec![
         Procedure::new(VOTE, &code, move |call, params| {
+            compute(added);
             vote(call, partitions, params).map(|answer| vec![answer as u8])
         })
         // Of parameters that are cut short the procedure tells.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     drive::Load,
-    experiment::{Lab, Setting, Values, Verdict},
+    experiment::{Lab, Setting, Values, figure},
     objects::{Enough, Loaded, Measured, Objects, Order, Retry, Skew, Victim, measure, object_options},
     recovery::{Recovery, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
     store::Result,
@@ -319,19 +319,6 @@ pub(super) fn at(points: &[Point], method: Recovery, clients: usize) -> Option<&
     measured.filter(|point| point.method == method).find(|point| point.clients == clients)
 }
 
-/// Whether a figure is within a quarter of what is stated.
-pub(super) fn is_near(measured: f64, stated: f64) -> bool {
-    (stated / 1.25..=stated * 1.25).contains(&measured)
-}
-
-/// Of what holds, if it is comparable.
-pub(super) fn verdict(comparable: bool, holds: Option<bool>) -> Verdict {
-    match holds {
-        Some(holds) if comparable => Verdict::of(holds),
-        _ => Verdict::NotComparable,
-    }
-}
-
 /// Of a [`Trio`].
 pub(super) const DMP: Setting =
     Setting { name: "dmp", help: "degree of multiprogramming", full: "12", quick: "4" };
@@ -398,43 +385,7 @@ impl Trio {
     }
 }
 
-/// A number as people read it, with as many digits as tell something.
-pub(super) fn figure(number: f64) -> String {
-    match number.abs() {
-        _ if !number.is_finite() => "-".into(),
-        size if size >= 100.0 => format!("{number:.0}"),
-        size if size >= 10.0 => format!("{number:.1}"),
-        _ => format!("{number:.2}"),
-    }
-}
-
-/// Several of them.
-pub(super) fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
-    numbers.into_iter().map(figure).collect::<Vec<_>>().join(", ")
-}
-
 /// A figure at the DMP for which it is stated, if that was measured, and its unit.
 pub(super) fn stated_figure(number: Option<f64>, unit: &str) -> String {
     number.map_or_else(|| "other settings".into(), |number| figure(number) + unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stated_figures_are_compared_within_a_quarter_and_with_the_stated_settings_only() {
-        assert!(is_near(2.0, 2.5) && is_near(3.1, 2.5) && !is_near(1.9, 2.5) && !is_near(3.2, 2.5));
-        assert!(!is_near(f64::NAN, 2.5) && !is_near(f64::INFINITY, 2.5));
-        assert_eq!(verdict(true, Some(true)), Verdict::Holds);
-        assert_eq!(verdict(true, Some(false)), Verdict::DoesNotHold);
-        assert_eq!(verdict(false, Some(true)), Verdict::NotComparable);
-        assert_eq!(verdict(true, None), Verdict::NotComparable);
-    }
-
-    #[test]
-    fn figures_are_short() {
-        let figures = [0.123, 9.876, 98.76, 987.6, f64::NAN, f64::INFINITY].map(figure);
-        assert_eq!(figures, ["0.12", "9.88", "98.8", "988", "-", "-"]);
-    }
 }

@@ -1,14 +1,11 @@
 //! `multilevel/disjoint`: operations that access own subobjects only (the paper's section 3.2 and Figure 7).
 
 use super::{
-    bench::{
-        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, STATED_DMP, TERMS, figure, figures, is_near,
-        stated_figure, verdict,
-    },
+    bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, STATED_DMP, TERMS, stated_figure},
     sweep::{self, PAGES_STATED, SWEEP_SETTINGS, Sweep, pages_claim},
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Values, percent},
+    experiment::{Claim, Experiment, Lab, Outcome, Values, figure, figures, is_near, percent, verdict},
     objects::Measured,
     recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
     store::Result,

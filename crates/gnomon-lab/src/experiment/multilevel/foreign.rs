@@ -3,14 +3,11 @@
 use serde::Serialize;
 
 use super::{
-    bench::{
-        BENCH_SETTINGS, Bench, OBJECT_SETTINGS, Point, STATED_DMP, TERMS, figure, figures, is_near,
-        stated_figure, verdict,
-    },
+    bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, Point, STATED_DMP, TERMS, stated_figure},
     sweep::{self, PAGES_STATED, READING_DMP, SWEEP_SETTINGS, Sweep, pages_claim},
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values},
+    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, figure, figures, is_near, verdict},
     objects::{Measured, Objects},
     recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
     store::Result,

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Point, TERMS, figure, verdict};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Point, TERMS};
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values},
+    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, verdict},
     objects::Objects,
     recovery::{TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
     store::Result,

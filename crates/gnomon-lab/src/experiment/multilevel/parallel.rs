@@ -3,13 +3,12 @@
 
 use serde::Serialize;
 
-use super::bench::{
-    BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, TERMS, figure, stated_figure, verdict,
-};
+use super::bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, TERMS, stated_figure};
 use crate::{
     experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
+        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure,
         plot::{Axis, Curve, Figure, Panel, Scale},
+        verdict,
     },
     objects::{Measured, Objects},
     recovery::TWO_LEVEL_DEFERRED,

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, TERMS, Trio, figures, verdict};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, TERMS, Trio};
 use crate::{
     experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
+        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figures,
         plot::{Axis, Curve, Figure, Panel, Scale},
+        verdict,
     },
     objects::{Measured, Objects},
     recovery::STRATEGIES,

@@ -1,10 +1,11 @@
 //! `multilevel/sharing`: more and more foreign accesses among the same number of accesses (the paper's Figure 10).
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, TERMS, Trio, figures, verdict};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, TERMS, Trio};
 use crate::{
     experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values,
+        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figures,
         plot::{Axis, Curve, Figure, Panel, Scale},
+        verdict,
     },
     objects::Objects,
     recovery::STRATEGIES,

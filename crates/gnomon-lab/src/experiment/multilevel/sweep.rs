@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::bench::{
-    Bench, Length, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, VICTIMS, at, figure, stated_figure, verdict,
-};
+use super::bench::{Bench, Length, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, VICTIMS, at, stated_figure};
 use crate::{
     experiment::{
-        Claim, ResultTable, Setting, Values, percent,
+        Claim, ResultTable, Setting, Values, figure, percent,
         plot::{Axis, Curve, Figure, Panel, Scale},
+        verdict,
     },
     objects::{Measured, Objects},
     recovery::{Recovery, SINGLE_LEVEL, STRATEGIES, TWO_LEVEL_DEFERRED, paper_name},

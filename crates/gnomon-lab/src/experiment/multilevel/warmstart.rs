@@ -12,11 +12,11 @@ use gnomon::{
 };
 use serde::Serialize;
 
-use super::bench::{OBJECT_SETTINGS, OWN, UPDATES, figure, objects};
+use super::bench::{OBJECT_SETTINGS, OWN, UPDATES, objects};
 use crate::{
     drive::Load,
     experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict,
+        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     objects::{Enough, Loaded, Objects, Place, Tally, measure, object_options},

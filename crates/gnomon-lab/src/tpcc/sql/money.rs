@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn numerics_are_read_as_amounts() {
-        for amount in [0, 1, 99, 100, -100, 9_999_99, -10_000_00, 123_456_789_012, i64::MAX / 200] {
+        for amount in [0, 1, 99, 100, -100, 999_999, -1_000_000, 123_456_789_012, i64::MAX / 200] {
             assert_eq!(Money::from_sql(&Type::NUMERIC, &encoded(amount)).unwrap(), Money(amount));
         }
         // Without digits behind the point, without any, and with more digits than there are hundredths.
