@@ -713,6 +713,7 @@ impl Transaction {
         }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
+            self.found.0 = None;
             self.writes.put(tree, key, value);
             self.change_soon(&used, key, value)?;
         }
