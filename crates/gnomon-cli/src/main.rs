@@ -4,6 +4,7 @@
 //! that make no sense; SIGPIPE when nobody reads the results any more. Results go to standard output, everything else
 //! to standard error.
 
+mod allocator;
 mod backup;
 mod bench;
 mod disk;

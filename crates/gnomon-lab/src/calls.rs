@@ -199,6 +199,7 @@ pub(crate) fn measure<W: Calls>(
     cancel: &Arc<AtomicBool>,
 ) -> Result<(Measured, Vec<KindReport>)> {
     let load = Load {
+        outstanding: 1,
         clients: settings.clients,
         warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
         measured: Duration::from_secs_f64(settings.measured_seconds),

@@ -13,7 +13,7 @@ use crate::{
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
-    store::{Layout, Result, Store, Table, number_of},
+    store::{Committed, Layout, Result, Store, Table, number_of},
     workload::Workload,
     zipf::{Skew, Zipf},
 };
@@ -46,7 +46,7 @@ impl Client for Counting<'_> {
         self.key = self.zipf.choose(rng);
     }
 
-    fn attempt(&mut self) -> Result<()> {
+    fn attempt(&mut self) -> Result<Committed> {
         let key = self.key.to_be_bytes();
         self.store.run_one(&mut |operations| operations.add_or_insert(COUNTERS, &key, self.one))
     }

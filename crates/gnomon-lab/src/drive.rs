@@ -1,4 +1,5 @@
-//! A closed loop: each client runs one transaction after another, as fast as it is answered.
+//! A closed loop: each client runs one transaction after another, as fast as it is answered, or is ahead of the answers
+//! by so many transactions.
 //!
 //! Promises: what is measured began after the warm-up and ended before the stop; a transaction that has to be run
 //! again counts as aborted, and its latency runs from its first attempt; one that is refused counts as such and has no
@@ -10,20 +11,23 @@ use std::time::Duration;
 use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::{
-        Arc, OnceLock,
+        Arc, Condvar, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU8, Ordering},
         thread,
     },
 };
 use hdrhistogram::Histogram;
 
-use crate::store::{Result, Store, StoreError};
+use crate::store::{Committed, Result, Store, StoreError};
 
 /// How long the loop runs and with how many clients.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Clients, a thread each.
     pub clients: usize,
+    /// How many transactions each of them has under way at most that are committed and not durable yet; with 1 it waits
+    /// for each.
+    pub outstanding: usize,
     /// Before anything is measured.
     pub warm_up: Duration,
     /// How long to measure.
@@ -97,8 +101,8 @@ pub trait Client: Send {
     fn kind(&self) -> usize {
         0
     }
-    /// Runs it until it is durable; called again if it returns [`StoreError::Retry`].
-    fn attempt(&mut self) -> Result<()>;
+    /// Runs it; called again if it returns [`StoreError::Retry`].
+    fn attempt(&mut self) -> Result<Committed>;
     /// Whether nothing is left to do, for any client.
     fn is_over(&self) -> bool {
         false
@@ -149,17 +153,20 @@ fn run_clients<C: Client>(
     lock_wait: impl Fn() -> Option<Duration>,
     mut client: impl FnMut(usize) -> C,
 ) -> Result<(Vec<Measured>, Option<f64>)> {
-    let stage =
-        Stage { clock: SystemClock::new(), phase: AtomicU8::new(WARMING_UP), over_at: OnceLock::new() };
+    let stage = Arc::new(Stage {
+        clock: SystemClock::new(),
+        phase: AtomicU8::new(WARMING_UP),
+        over_at: OnceLock::new(),
+    });
     let mut seeds = Rng::from_seed(load.seed);
     let clients: Vec<(C, Rng)> =
         (0..load.clients).map(|number| (client(number), Rng::from_seed(seeds.next_u64()))).collect();
     thread::scope(|scope| {
-        let Stage { clock, phase, over_at } = &stage;
-        let stage = &stage;
+        let Stage { clock, phase, over_at } = &*stage;
+        let (stage, outstanding) = (&stage, load.outstanding);
         let threads: Vec<_> = clients
             .into_iter()
-            .map(|(client, rng)| scope.spawn(move || run_client(client, rng, kinds, stage)))
+            .map(|(client, rng)| scope.spawn(move || run_client(client, rng, kinds, outstanding, stage)))
             .collect();
         sleep_unless_stopped(load.warm_up, phase, &load.cancel);
         let (waited_before, began) = (lock_wait(), clock.now());
@@ -213,43 +220,41 @@ enum Ended {
     Aborted,
 }
 
-/// Returns what it did of each kind of transactions.
-fn run_client(mut client: impl Client, mut rng: Rng, kinds: usize, stage: &Stage) -> Result<Vec<Measured>> {
-    let Stage { clock, phase, over_at } = stage;
-    let mut done = vec![Measured::nothing(); kinds];
-    let mut now = phase.load(Ordering::Acquire);
-    while now != STOPPED {
-        client.choose(&mut rng);
-        let began = clock.now();
-        let mut aborted = 0;
-        let ended = loop {
-            match client.attempt() {
-                Ok(()) => break Ended::Committed,
-                Err(StoreError::Refused) => break Ended::Refused,
-                Err(StoreError::Retry) => aborted += 1,
-                Err(error) => {
-                    phase.store(STOPPED, Ordering::Release);
-                    return Err(error);
-                }
-            }
-            if phase.load(Ordering::Acquire) == STOPPED {
-                break Ended::Aborted;
-            }
-        };
-        let now_at = clock.now();
-        if client.is_over() {
-            let _ = over_at.set(now_at);
-            phase.store(STOPPED, Ordering::Release);
-        }
-        let one = &mut done[client.kind()];
+/// A transaction that a client has begun.
+struct Begun {
+    at: Duration,
+    kind: usize,
+    is_measured: bool,
+    /// Attempts that had to be run again.
+    aborted: u64,
+}
+
+/// What a client has done, and its wait for what is not durable yet.
+struct Tally {
+    done: Mutex<Done>,
+    changed: Condvar,
+}
+
+struct Done {
+    /// What was measured of each kind of transactions.
+    kinds: Vec<Measured>,
+    outstanding: usize,
+    failure: Option<StoreError>,
+}
+
+impl Tally {
+    fn count(&self, stage: &Stage, begun: &Begun, ended: Ended) {
+        let taken = stage.clock.now() - begun.at;
+        let is_measured = begun.is_measured && stage.phase.load(Ordering::Acquire) == MEASURING;
+        let mut done = self.done.lock();
+        let one = &mut done.kinds[begun.kind];
         one.committed_in_all += u64::from(matches!(ended, Ended::Committed));
-        let before = std::mem::replace(&mut now, phase.load(Ordering::Acquire));
-        if before == MEASURING && now == MEASURING {
-            one.aborted += aborted;
+        if is_measured {
+            one.aborted += begun.aborted;
             match ended {
                 Ended::Committed => {
                     one.committed += 1;
-                    let latency_us = u64::try_from((now_at - began).as_micros()).unwrap_or(LATENCY_US_MAX);
+                    let latency_us = u64::try_from(taken.as_micros()).unwrap_or(LATENCY_US_MAX);
                     one.latency_us.saturating_record(latency_us);
                 }
                 Ended::Refused => one.refused += 1,
@@ -257,14 +262,99 @@ fn run_client(mut client: impl Client, mut rng: Rng, kinds: usize, stage: &Stage
             }
         }
     }
-    Ok(done)
+
+    /// Counts a transaction when it is durable, and has its client go on meanwhile.
+    fn count_when_durable(self: &Arc<Self>, stage: &Arc<Stage>, begun: Begun, committed: Committed) {
+        self.done.lock().outstanding += 1;
+        let (tally, stage) = (self.clone(), stage.clone());
+        committed.then(move |durable| {
+            if durable.is_ok() {
+                tally.count(&stage, &begun, Ended::Committed);
+            }
+            let mut done = tally.done.lock();
+            done.outstanding -= 1;
+            done.failure = done.failure.take().or(durable.err());
+            drop(done);
+            tally.changed.notify_one();
+        });
+    }
+
+    /// Waits until fewer transactions than that are not durable.
+    fn wait_for_place(&self, limit: usize) -> Result<()> {
+        let mut done = self.done.lock();
+        while done.outstanding >= limit {
+            self.changed.wait(&mut done);
+        }
+        done.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Returns what it did of each kind of transactions. A failure stops the run.
+fn run_client(
+    client: impl Client,
+    rng: Rng,
+    kinds: usize,
+    outstanding: usize,
+    stage: &Arc<Stage>,
+) -> Result<Vec<Measured>> {
+    let done = Done { kinds: vec![Measured::nothing(); kinds], outstanding: 0, failure: None };
+    let tally = Arc::new(Tally { done: Mutex::new(done), changed: Condvar::new() });
+    let run = run_transactions(client, rng, outstanding, stage, &tally);
+    let rest = tally.wait_for_place(1);
+    run.and(rest).inspect_err(|_| stage.phase.store(STOPPED, Ordering::Release))?;
+    let kinds = std::mem::take(&mut tally.done.lock().kinds);
+    Ok(kinds)
+}
+
+fn run_transactions(
+    mut client: impl Client,
+    mut rng: Rng,
+    outstanding: usize,
+    stage: &Arc<Stage>,
+    tally: &Arc<Tally>,
+) -> Result<()> {
+    let Stage { clock, phase, over_at } = &**stage;
+    loop {
+        let now = phase.load(Ordering::Acquire);
+        if now == STOPPED {
+            return Ok(());
+        }
+        client.choose(&mut rng);
+        let mut begun =
+            Begun { at: clock.now(), kind: client.kind(), is_measured: now == MEASURING, aborted: 0 };
+        let ended = loop {
+            match client.attempt() {
+                Ok(committed) => break Ok(committed),
+                Err(StoreError::Refused) => break Err(Ended::Refused),
+                Err(StoreError::Retry) => begun.aborted += 1,
+                Err(error) => return Err(error),
+            }
+            if phase.load(Ordering::Acquire) == STOPPED {
+                break Err(Ended::Aborted);
+            }
+        };
+        match ended {
+            Ok(committed) if outstanding == 1 => {
+                committed.wait()?;
+                tally.count(stage, &begun, Ended::Committed);
+            }
+            Ok(committed) => {
+                tally.count_when_durable(stage, begun, committed);
+                tally.wait_for_place(outstanding)?;
+            }
+            Err(ended) => tally.count(stage, &begun, ended),
+        }
+        if client.is_over() {
+            let _ = over_at.set(clock.now());
+            phase.store(STOPPED, Ordering::Release);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::{Operations, Row, Table, Visitor};
-    use gnomon::sync::Mutex;
 
     /// Clients do not ask it for anything; it tells a second of waiting at each look.
     #[derive(Default)]
@@ -279,8 +369,8 @@ mod tests {
             Ok(())
         }
 
-        fn run(&self, _: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-            Ok(())
+        fn run(&self, _: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
+            Ok(Committed::Durable)
         }
 
         fn visit(&self, _: Table, _: Visitor<'_>) -> Result<()> {
@@ -307,14 +397,14 @@ mod tests {
             self.chosen.push(rng.next_u64());
         }
 
-        fn attempt(&mut self) -> Result<()> {
+        fn attempt(&mut self) -> Result<Committed> {
             self.attempts += 1;
             thread::sleep(Duration::from_micros(200));
             match self.attempts {
                 20 if self.fails => Err(StoreError::unexpected("broken")),
                 attempts if attempts % 3 == 0 => Err(StoreError::Retry),
                 attempts if attempts % 5 == 0 => Err(StoreError::Refused),
-                _ => Ok(()),
+                _ => Ok(Committed::Durable),
             }
         }
 
@@ -337,6 +427,7 @@ mod tests {
     ) -> (Result<Measured>, Vec<Vec<u64>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let load = Load {
+            outstanding: 1,
             clients: 2,
             warm_up: Duration::from_millis(warm_up_ms),
             measured: Duration::from_millis(measured_ms),

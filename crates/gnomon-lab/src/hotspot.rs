@@ -24,7 +24,7 @@ use crate::{
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
-    store::{Added, Layout, Operations, Result, Store, StoreError, Table, number_of},
+    store::{Added, Committed, Layout, Operations, Result, Store, StoreError, Table, number_of},
     workload::{self, Rows, Workload, key_number, load_rows, value_number},
     zipf::{Skew, Zipf},
 };
@@ -108,7 +108,7 @@ impl Client for Payer<'_> {
         self.number = self.numbers.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn attempt(&mut self) -> Result<()> {
+    fn attempt(&mut self) -> Result<Committed> {
         let Transfer { from, to, amount } = self.transfer;
         self.store.run(&mut |operations| {
             self.transfer.apply(operations)?;
@@ -235,13 +235,13 @@ mod tests {
         assert!(check().holds);
         // The sums stay what they are: only the entries tell.
         let transfer = Transfer { from: 7, to: 3, amount: 5 };
-        store.run(&mut |operations| transfer.apply(operations)).unwrap();
+        store.run(&mut |operations| transfer.apply(operations)).unwrap().wait().unwrap();
         assert!(check().detail.contains("2 disagree with their entries"), "{:?}", check());
         let overdraft = Transfer { from: 3, to: 7, amount: 2_000_000 };
-        let refused = store.run(&mut |operations| overdraft.apply(operations)).unwrap_err();
+        let refused = store.run(&mut |operations| overdraft.apply(operations)).err().unwrap();
         assert!(matches!(refused, StoreError::Refused), "{refused}");
         let back = Transfer { from: 3, to: 7, amount: 5 };
-        store.run(&mut |operations| back.apply(operations)).unwrap();
+        store.run(&mut |operations| back.apply(operations)).unwrap().wait().unwrap();
         assert!(check().holds, "a refused transfer leaves nothing");
         assert!(!hotspot.check(&store, entries / 2 + 1).unwrap().holds, "a transfer was lost");
     }

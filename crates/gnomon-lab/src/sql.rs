@@ -28,7 +28,7 @@ use postgres::{
 };
 use serde::Serialize;
 
-use crate::store::{Added, Layout, Operations, Result, Row, Store, StoreError, Table, Visitor};
+use crate::store::{Added, Committed, Layout, Operations, Result, Row, Store, StoreError, Table, Visitor};
 
 /// What the names of all tables begin with.
 pub const TABLE_PREFIX: &str = "gnomon_bench_";
@@ -484,12 +484,14 @@ impl Store for SqlStore {
         })
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        self.with_connection(|connection| transact(connection, "BEGIN", |connection| body(connection)))
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
+        self.with_connection(|connection| transact(connection, "BEGIN", |connection| body(connection)))?;
+        Ok(Committed::Durable)
     }
 
-    fn run_one(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        self.with_connection(|connection| body(connection))
+    fn run_one(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
+        self.with_connection(|connection| body(connection))?;
+        Ok(Committed::Durable)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {

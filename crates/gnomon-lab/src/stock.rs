@@ -21,7 +21,7 @@ use crate::{
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
-    store::{Added, Layout, Result, Store, StoreError, Table, number_of},
+    store::{Added, Committed, Layout, Result, Store, StoreError, Table, number_of},
     workload::{self, Rows, Workload, key_number, load_rows, value_number},
 };
 
@@ -72,7 +72,7 @@ impl Client for Buyer<'_> {
         self.number = self.sale.numbers.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn attempt(&mut self) -> Result<()> {
+    fn attempt(&mut self) -> Result<Committed> {
         let order = Stock::TABLES[ORDERS].value(&[1, self.item as i64]);
         self.store.run(&mut |operations| {
             if operations.add(ITEMS, &self.item.to_be_bytes(), -1, 0, i64::MAX)? == Added::Refused {
@@ -183,7 +183,7 @@ mod tests {
         let more = |operations: &mut dyn crate::store::Operations| {
             operations.add(ITEMS, &1u64.to_be_bytes(), 1, 0, i64::MAX).map(|_| ())
         };
-        store.run(&mut { more }).unwrap();
+        store.run(&mut { more }).unwrap().wait().unwrap();
         let broken = stock.check(&store, 60).unwrap();
         assert!(!broken.holds && broken.detail.starts_with("of 1 items"), "{broken:?}");
     }

@@ -6,8 +6,8 @@
 use std::{error, fmt, path::Path, time::Duration};
 
 use gnomon::{
-    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, Recovery, RowLock, Transaction,
-    TreeId, TreeLock, TxnOptions, disk::Disk, sync::Arc,
+    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, Recovery, RowLock, Ticket,
+    Transaction, TreeId, TreeLock, TxnOptions, disk::Disk, sync::Arc,
 };
 
 use crate::row;
@@ -79,6 +79,35 @@ impl From<Error> for StoreError {
     }
 }
 
+/// A transaction that is committed, which others see and will see after a crash if this one does.
+#[must_use]
+pub enum Committed {
+    /// It is durable.
+    Durable,
+    /// It will be soon.
+    Soon(Ticket),
+}
+
+impl Committed {
+    /// Waits until it is durable.
+    pub fn wait(self) -> Result<()> {
+        match self {
+            Committed::Durable => Ok(()),
+            Committed::Soon(ticket) => Ok(ticket.wait().map(|_| ())?),
+        }
+    }
+
+    /// Calls `f` when it is durable or has failed, at once or on another thread.
+    pub fn then(self, f: impl FnOnce(Result<()>) + Send + 'static) {
+        match self {
+            Committed::Durable => f(Ok(())),
+            Committed::Soon(ticket) => {
+                ticket.on_durable(|durable| f(durable.map(|_| ()).map_err(StoreError::from)))
+            }
+        }
+    }
+}
+
 /// Takes the rows of a table, key and value.
 pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
@@ -93,12 +122,12 @@ pub trait Store: Sync {
     /// Writes rows in one transaction; nobody else is there. Returns when they are durable.
     fn load(&self, table: Table, rows: &[Row]) -> Result<()>;
 
-    /// Runs a transaction and returns when it is durable. After an error of the body it is rolled back. After
-    /// [`StoreError::Retry`], of the body or of the commit, nothing of it has happened.
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()>;
+    /// Runs a transaction. After an error of the body it is rolled back. After [`StoreError::Retry`], of the body or of
+    /// the commit, nothing of it has happened.
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed>;
 
     /// As [`Store::run`], for a body of one operation: a store need not be told where it begins and ends.
-    fn run_one(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+    fn run_one(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
         self.run(body)
     }
 
@@ -260,11 +289,10 @@ impl Store for GnomonStore {
         Ok(())
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
         let mut txn = self.database.begin(self.options.clone())?;
         body(&mut txn)?;
-        txn.commit()?;
-        Ok(())
+        Ok(Committed::Soon(txn.order()?))
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {

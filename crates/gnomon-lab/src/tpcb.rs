@@ -28,7 +28,7 @@ use crate::{
     drive::{Client, Load, Measured, drive},
     progress::Progress,
     report::Invariant,
-    store::{Added, Layout, Operations, Result, Store, StoreError, Table, number_of},
+    store::{Added, Committed, Layout, Operations, Result, Store, StoreError, Table, number_of},
     workload::{self, Rows, Workload, load_rows},
 };
 
@@ -147,7 +147,7 @@ impl Client for Teller<'_> {
         self.number = self.numbers.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn attempt(&mut self) -> Result<()> {
+    fn attempt(&mut self) -> Result<Committed> {
         let transfer = self.transfer;
         let mut key = [0; 16];
         key[..8].copy_from_slice(&self.run.to_be_bytes());
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_short_run_keeps_its_invariant_under_every_recovery_method() {
-        for recovery in METHODS {
-            let place = Place::Process { recovery, pool_mib: 4, dir: None };
+        for (recovery, outstanding) in METHODS.into_iter().zip([1, 20].into_iter().cycle()) {
+            let place = Place::Process { recovery, outstanding, pool_mib: 4, dir: None };
             let settings = Settings { place, ..short_run(None, true) };
             let report = bench(&TPCB, &settings, 3, &mut Progress::silent(), &Default::default()).unwrap();
             assert!(report.invariant.holds, "{report}");
@@ -295,7 +295,7 @@ mod tests {
             .unwrap();
         assert!(report.invariant.holds && TPCB.check(&store, rows).unwrap().holds);
         assert!(!TPCB.check(&store, rows + 1).unwrap().holds, "a transaction was lost");
-        store.run(&mut |operations| add(operations, TELLERS, 7, 1).map(|_| ())).unwrap();
+        store.run(&mut |operations| add(operations, TELLERS, 7, 1).map(|_| ())).unwrap().wait().unwrap();
         let broken = TPCB.check(&store, rows).unwrap();
         assert!(!broken.holds && broken.detail.contains("instead of"), "{broken:?}");
     }

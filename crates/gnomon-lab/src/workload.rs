@@ -73,6 +73,8 @@ pub enum Place {
         /// How the database survives a crash.
         #[serde(serialize_with = "recovery::serialize")]
         recovery: Recovery,
+        /// How many transactions each client has under way that are not durable yet: see [`Load`].
+        outstanding: usize,
         /// The buffer pool's size.
         pool_mib: usize,
         /// The database's directory; none takes a temporary one and removes it afterwards.
@@ -101,6 +103,10 @@ pub fn bench<W: Workload>(
     cancel: &Arc<AtomicBool>,
 ) -> Result<Report> {
     let load = Load {
+        outstanding: match settings.place {
+            Place::Process { outstanding, .. } => outstanding,
+            Place::Server(_) => 1,
+        },
         clients: settings.clients,
         warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
         measured: Duration::from_secs_f64(settings.measured_seconds),
@@ -110,7 +116,7 @@ pub fn bench<W: Workload>(
     // Servers other than Gnomon's have no semantic locks.
     let mut semantic_locks = Some(settings.semantic_locks);
     let (name, measured, invariant) = match &settings.place {
-        Place::Process { recovery, pool_mib, dir } => {
+        Place::Process { recovery, pool_mib, dir, .. } => {
             let (directory, _temporary) = directory_of(dir.as_deref())?;
             let pool_bytes = pool_mib << 20;
             let store = GnomonStore::create(&directory, W::TABLES.len(), pool_bytes, *recovery)?;
@@ -228,6 +234,6 @@ pub(crate) fn short_run(dir: Option<PathBuf>, semantic_locks: bool) -> Settings 
         warm_up_seconds: 0.05,
         measured_seconds: 0.2,
         semantic_locks,
-        place: Place::Process { recovery: Recovery::Shadow, pool_mib: 4, dir },
+        place: Place::Process { recovery: Recovery::Shadow, outstanding: 1, pool_mib: 4, dir },
     }
 }

@@ -65,8 +65,13 @@ pub struct Common {
     /// Each operation becomes the SQL statement that an application would write, for Gnomon and PostgreSQL alike; each
     /// client has a connection, without TLS. Tables named gnomon_bench_* are dropped and made anew, and stay there
     /// afterwards. A password that is not in the URL comes from PGPASSWORD.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "pool_mib"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "outstanding", "pool_mib"])]
     url: Option<Server>,
+    /// Transactions of each client that are committed and not durable yet.
+    ///
+    /// With one, a client waits for each; with more, it goes on with the next, and is told when each is durable.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    outstanding: u32,
     /// Whether additions lock what they mean: on or off.
     ///
     /// Off, each of them locks its row exclusively until the transaction ends, for comparison. A server of Gnomon's is
@@ -83,6 +88,7 @@ pub struct Common {
 impl Course {
     pub fn load(&self, seed: u64, cancel: &Arc<AtomicBool>) -> Load {
         Load {
+            outstanding: 1,
             clients: self.clients.into(),
             warm_up: Duration::from_secs_f64(self.warm_up),
             measured: Duration::from_secs_f64(self.seconds),
@@ -98,6 +104,7 @@ impl Common {
             Some(server) => Place::Server(Box::new(server.clone())),
             None => Place::Process {
                 recovery: self.recovery,
+                outstanding: self.outstanding as usize,
                 pool_mib: self.pool_mib as usize,
                 dir: self.course.dir.clone(),
             },

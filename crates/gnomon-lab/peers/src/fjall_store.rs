@@ -7,7 +7,7 @@ use fjall::{
     Conflict, Keyspace, KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode,
     Readable, SingleWriterTxDatabase, SingleWriterTxKeyspace,
 };
-use gnomon_lab::store::{Operations, Result, Row, Store, StoreError, Table, Visitor};
+use gnomon_lab::store::{Committed, Operations, Result, Row, Store, StoreError, Table, Visitor};
 
 use crate::{failed, group::GroupCommit};
 
@@ -99,11 +99,12 @@ impl Store for SingleWriter {
         txn.commit().map_err(failed)
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
         let mut txn = Txn { txn: self.database.write_tx(), tables: &self.tables };
         body(&mut txn)?;
         txn.txn.commit().map_err(failed)?;
-        self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
+        self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)?;
+        Ok(Committed::Durable)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {
@@ -141,12 +142,13 @@ impl Store for Optimistic {
         txn.commit().map_err(failed)?.map_err(|Conflict| StoreError::Retry)
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
         let txn = self.database.write_tx().map_err(failed)?;
         let mut txn = Txn { txn, tables: &self.tables };
         body(&mut txn)?;
         txn.txn.commit().map_err(failed)?.map_err(|Conflict| StoreError::Retry)?;
-        self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)
+        self.group.wait(|| self.database.persist(PersistMode::SyncAll)).map_err(failed)?;
+        Ok(Committed::Durable)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {

@@ -174,6 +174,7 @@ fn compare(arguments: &Tpcb) -> Result<bool> {
 
 fn run(bank: &mut Bank, scale: &tpcb::Tpcb, arguments: &Tpcb, clients: usize, round: u64) -> Result<Report> {
     let load = Load {
+        outstanding: 1,
         clients,
         warm_up: Duration::from_secs_f64(arguments.warm_up),
         measured: Duration::from_secs_f64(arguments.seconds),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gnomon_lab::store::{Operations, Result, Row, Store, Table, Visitor};
+use gnomon_lab::store::{Committed, Operations, Result, Row, Store, Table, Visitor};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::{failed, group::GroupCommit};
@@ -50,12 +50,13 @@ impl Store for Redb {
         txn.0.commit().map_err(failed)
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
         let mut txn = Txn(self.database.begin_write().map_err(failed)?);
         txn.0.set_durability(Durability::None).map_err(failed)?;
         body(&mut txn)?;
         txn.0.commit().map_err(failed)?;
-        self.group.wait(|| self.sync())
+        self.group.wait(|| self.sync())?;
+        Ok(Committed::Durable)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use gnomon::sync::Mutex;
-use gnomon_lab::store::{Operations, Result, Row, Store, Table, Visitor};
+use gnomon_lab::store::{Committed, Operations, Result, Row, Store, Table, Visitor};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::failed;
@@ -43,12 +43,13 @@ impl Store for Sqlite {
         })
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
         let mut connection = self.0.lock();
         let txn = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let mut txn = Txn(txn);
         body(&mut txn)?;
-        txn.0.commit().map_err(failed)
+        txn.0.commit().map_err(failed)?;
+        Ok(Committed::Durable)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {

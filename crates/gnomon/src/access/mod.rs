@@ -91,6 +91,7 @@ pub enum Seek<'a> {
 #[derive(Clone)]
 pub struct LeafView {
     page: Arc<Page>,
+    id: PageId,
     count: usize,
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
@@ -175,6 +176,12 @@ impl Tree {
         }
     }
 
+    /// Whether there is an entry of a key.
+    pub fn contains<P: PageRead>(&self, pages: &P, key: &[u8]) -> Result<bool> {
+        let (guard, leaf_id) = self.descend(pages, |inner| inner.covering(key))?;
+        parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(leaf_id).map(|found| found.is_ok())
+    }
+
     /// One leaf, for a scan. After the last entry that it wants, a scan goes on with [`Seek::At`] the
     /// [upper](LeafView::upper) fence, or with [`Seek::Before`] the [lower](LeafView::lower). If others change the
     /// tree meanwhile, that leaf may begin with keys that the scan has seen already.
@@ -210,10 +217,7 @@ impl Tree {
             Ok(index)
         })?;
         let leaf = parse_leaf(&guard).at(leaf_id)?;
-        let count = leaf.count();
-        // So that later accesses cannot fail.
-        (0..count).try_for_each(|index| leaf.entry(index).map(|_| ())).at(leaf_id)?;
-        Ok(LeafView { page: Arc::clone(&guard), count, lower, upper })
+        Ok(LeafView { page: Arc::clone(&guard), id: leaf_id, count: leaf.count(), lower, upper })
     }
 
     /// Changes the entry of one key.
@@ -388,19 +392,21 @@ impl LeafView {
     }
 
     /// The key and the value at an index below [`LeafView::len`], in the order of keys; none beyond.
-    pub fn entry(&self, index: usize) -> Option<(&[u8], Value<'_>)> {
-        let (key, value) = parse_leaf(&self.page).and_then(|leaf| leaf.entry(index)).ok()?;
+    pub fn entry(&self, index: usize) -> Result<Option<(&[u8], Value<'_>)>> {
+        if index >= self.count {
+            return Ok(None);
+        }
+        let (key, value) = parse_leaf(&self.page).and_then(|leaf| leaf.entry(index)).at(self.id)?;
         let value = match value {
             Stored::Inline(value) => Value::Inline(value),
             Stored::Large(chain) => Value::Large { bytes: chain.bytes as usize },
         };
-        Some((key, value))
+        Ok(Some((key, value)))
     }
 
     /// The index of a key, or else that of the first greater one (which may be [`LeafView::len`]).
-    pub fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        // The entries were checked when the view was made, so there is no other error.
-        parse_leaf(&self.page).and_then(|leaf| leaf.search(key)).unwrap_or(Err(self.count))
+    pub fn search(&self, key: &[u8]) -> Result<Result<usize, usize>> {
+        parse_leaf(&self.page).and_then(|leaf| leaf.search(key)).at(self.id)
     }
 
     /// The leaf covers keys from this one on; none if it is the first.

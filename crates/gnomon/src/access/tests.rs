@@ -26,7 +26,7 @@ fn delete(tree: Tree, pages: &MemoryPages, key: &[u8]) {
 /// All entries by a scan from leaf to leaf.
 fn scan(tree: Tree, pages: &MemoryPages, forward: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let owned = |leaf: &LeafView, index: usize| {
-        let (key, value) = leaf.entry(index).unwrap();
+        let (key, value) = leaf.entry(index).unwrap().unwrap();
         let value = match value {
             Value::Inline(value) => value.to_vec(),
             Value::Large { bytes } => {
@@ -40,7 +40,7 @@ fn scan(tree: Tree, pages: &MemoryPages, forward: bool) -> Vec<(Vec<u8>, Vec<u8>
     let mut found = Vec::new();
     let mut leaf = tree.leaf(pages, if forward { Seek::First } else { Seek::Last }).unwrap();
     loop {
-        assert!(leaf.entry(leaf.len()).is_none());
+        assert!(matches!(leaf.entry(leaf.len()), Ok(None)));
         let entries = (0..leaf.len()).map(|index| owned(&leaf, index));
         if forward {
             found.extend(entries);
@@ -256,13 +256,15 @@ fn cases(default: u32) -> u32 {
 fn seeks_agree(tree: Tree, pages: &MemoryPages, model: &Model, key: &[u8]) {
     let at = tree.leaf(pages, Seek::At(key)).unwrap();
     assert!(at.lower().is_none_or(|lower| lower <= key) && at.upper().is_none_or(|upper| key < upper));
-    assert_eq!(at.search(key).is_ok(), model.contains_key(key));
+    assert_eq!(at.search(key).unwrap().is_ok(), model.contains_key(key));
+    assert_eq!(tree.contains(pages, key).unwrap(), model.contains_key(key));
     let before = tree.leaf(pages, Seek::Before(key)).unwrap();
     assert!(
         before.lower().is_none_or(|lower| lower < key) && before.upper().is_none_or(|upper| key <= upper)
     );
-    let (Ok(index) | Err(index)) = before.search(key);
-    let previous = index.checked_sub(1).and_then(|index| before.entry(index)).map(|(key, _)| key.to_vec());
+    let (Ok(index) | Err(index)) = before.search(key).unwrap();
+    let previous = index.checked_sub(1).and_then(|index| before.entry(index).unwrap());
+    let previous = previous.map(|(key, _)| key.to_vec());
     let expected = model.range(..key.to_vec()).next_back().map(|(key, _)| key.clone());
     // The leaf may begin with the first key that is not less than `key` only if there is none before in the tree's
     // part that the leaf covers; a scan then goes on below its lower fence.
@@ -589,7 +591,8 @@ fn read_all(tree: Tree, pages: &MemoryPages, reader: u64, rounds: u64) {
         let mut leaf = tree.leaf(pages, if forward { Seek::First } else { Seek::Last }).unwrap();
         loop {
             for index in 0..leaf.len() {
-                let (key, value) = leaf.entry(if forward { index } else { leaf.len() - 1 - index }).unwrap();
+                let index = if forward { index } else { leaf.len() - 1 - index };
+                let (key, value) = leaf.entry(index).unwrap().unwrap();
                 if let Value::Inline(value) = value {
                     assert!(is_whole(key, value));
                 }
@@ -660,9 +663,7 @@ fn damaged_pages_make_errors_and_nothing_worse() {
                 _ => {
                     for seek in [Seek::At(&key), Seek::Before(&key), Seek::First, Seek::Last] {
                         match tree.leaf(&pages, seek) {
-                            Ok(leaf) => {
-                                (0..leaf.len()).for_each(|index| assert!(leaf.entry(index).is_some()))
-                            }
+                            Ok(leaf) => (0..leaf.len()).for_each(|index| note(leaf.entry(index).is_err())),
                             Err(_) => note(true),
                         }
                     }
@@ -742,7 +743,8 @@ mod scheduled {
                 let mut seen = Vec::new();
                 let mut leaf = tree.leaf(&*pages, Seek::First).unwrap();
                 loop {
-                    let keys = (0..leaf.len()).filter_map(|index| leaf.entry(index)).map(|(key, _)| key);
+                    let keys =
+                        (0..leaf.len()).filter_map(|index| leaf.entry(index).unwrap()).map(|(key, _)| key);
                     seen.extend(keys.filter(|key| key.last() == Some(&9)).map(|key| usize::from(key[0])));
                     let Some(upper) = leaf.upper().map(<[u8]>::to_vec) else { break };
                     leaf = tree.leaf(&*pages, Seek::At(&upper)).unwrap();

@@ -307,7 +307,9 @@ impl Pool {
     /// A pool of `bytes` bytes.
     pub fn new(bytes: usize) -> Pool {
         let bytes = bytes.max(FRAMES_MIN * FRAME_BYTES);
-        let shards = (bytes / (FRAMES_MIN * FRAME_BYTES)).clamp(1, SHARDS_MAX);
+        // A power of two, which makes it cheap to find a page's.
+        let most = (bytes / (FRAMES_MIN * FRAME_BYTES)).clamp(1, SHARDS_MAX);
+        let shards = 1 << most.ilog2();
         Pool { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_bytes: bytes / shards }
     }
 
@@ -333,7 +335,7 @@ impl Pool {
 
     fn shard(&self, key: PoolKey) -> &Mutex<Shard> {
         // Other bits than the shard's own table looks at.
-        &self.shards[(key.spread() >> 40) as usize % self.shards.len()]
+        &self.shards[(key.spread() >> 40) as usize & (self.shards.len() - 1)]
     }
 
     /// The frame of a page if it is in memory (or being loaded).

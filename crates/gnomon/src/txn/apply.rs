@@ -339,21 +339,22 @@ impl Transaction {
 
     /// Before a key is read that the transaction has applied operations to: from now on nobody else changes it. Under
     /// SNAPSHOT nobody may have changed it since; under READ COMMITTED it is as if the key had been locked exclusively
-    /// from the beginning: a snapshot that is taken later includes all changes of it, and if the one in use does not,
-    /// the newest value is to be read, which is told.
+    /// from the beginning: a snapshot that is taken later includes all changes of it, and if there is none yet, or the one
+    /// in use does not, the newest value is to be read, which is told.
     pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
         self.note_read(used.id, key);
         if used.covered() < Covered::Writes {
             self.lock_alone(used, key)?;
         }
         self.check_first_committer(used, key)?;
-        let newest = used.state.as_ref().and_then(|state| state.versions.newest(key));
-        let Some(newest) = newest.filter(|_| self.options.isolation == Isolation::ReadCommitted) else {
+        if self.options.isolation != Isolation::ReadCommitted {
             return Ok(false);
-        };
+        }
         // Later snapshots include what this was built on.
         self.newest();
-        Ok(self.snapshot().is_some_and(|snapshot| snapshot < newest))
+        let Some(snapshot) = self.snapshot() else { return Ok(true) };
+        let newest = used.state.as_ref().and_then(|state| state.versions.newest(key));
+        Ok(newest.is_some_and(|newest| snapshot < newest))
     }
 
     /// [`Transaction::observe`], of a key in a tree that is scanned.

@@ -216,7 +216,7 @@ impl Cursor {
             txn.inner().timeline.check_snapshot(snapshot)?;
         }
         match read? {
-            Some((view, part, changed)) => self.take(&view, part, changed),
+            Some((view, part, changed)) => self.take(&view, part, changed)?,
             None => self.unread = None,
         }
         Ok(())
@@ -239,7 +239,7 @@ impl Cursor {
             }
             let view = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
             let mut part = Part::of(&view, unread, self.direction);
-            let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()));
+            let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()))?;
             if self.direction == Direction::Backward {
                 keys.reverse();
             }
@@ -270,7 +270,7 @@ impl Cursor {
                 } else {
                     pending
                 };
-            let mut now = existing(&again, &part.range, pending);
+            let mut now = existing(&again, &part.range, pending)?;
             if self.direction == Direction::Backward {
                 now.reverse();
             }
@@ -279,15 +279,13 @@ impl Cursor {
                 self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
                 #[cfg(all(test, shuttle))]
                 if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
-                    self.take(&again, part, BTreeMap::new());
-                    return Ok(());
+                    return self.take(&again, part, BTreeMap::new());
                 }
                 txn.newest();
                 // What is not committed there is the transaction's own, and may be taken back.
                 let changed =
                     snapshot.map(|snapshot| state.versions.changed(part.range.as_bounds(), snapshot, NO_END));
-                self.take(&again, part, changed.unwrap_or_default());
-                return Ok(());
+                return self.take(&again, part, changed.unwrap_or_default());
             }
         }
     }
@@ -324,9 +322,10 @@ impl Cursor {
 
     /// Puts the entries of the part into `ahead`, with what those keys held that have `changed` since, and notes what
     /// is unread after it.
-    fn take(&mut self, view: &LeafView, part: Part, mut changed: BTreeMap<Box<[u8]>, Before>) {
+    fn take(&mut self, view: &LeafView, part: Part, mut changed: BTreeMap<Box<[u8]>, Before>) -> Result<()> {
         let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
-        for (key, value) in entries_in(view, &part.range) {
+        for entry in entries_in(view, &part.range)? {
+            let (key, value) = entry?;
             while let Some(first) = changed.first_entry()
                 && **first.key() < *key
             {
@@ -353,27 +352,33 @@ impl Cursor {
         }
         self.ahead.extend(entries);
         self.unread = part.after(self.unread.take(), self.direction);
+        Ok(())
     }
 }
 
 /// The keys that exist within a range of the leaf: in it or pending.
-fn existing(view: &LeafView, range: &KeyRange, pending: Vec<Box<[u8]>>) -> Vec<Box<[u8]>> {
-    let mut keys: Vec<Box<[u8]>> = entries_in(view, range).map(|(key, _)| key.into()).collect();
+fn existing(view: &LeafView, range: &KeyRange, pending: Vec<Box<[u8]>>) -> Result<Vec<Box<[u8]>>> {
+    let entries = entries_in(view, range)?;
+    let mut keys = entries.map(|entry| Ok(entry?.0.into())).collect::<Result<Vec<Box<[u8]>>>>()?;
     if !pending.is_empty() {
         keys.extend(pending);
         keys.sort_unstable();
         keys.dedup();
     }
-    keys
+    Ok(keys)
 }
 
-fn entries_in<'v>(view: &'v LeafView, range: &'v KeyRange) -> impl Iterator<Item = (&'v [u8], Value<'v>)> {
+fn entries_in<'v>(
+    view: &'v LeafView,
+    range: &'v KeyRange,
+) -> Result<impl Iterator<Item = Result<(&'v [u8], Value<'v>)>>> {
     let start = match &range.start {
-        Bound::Included(key) => view.search(key).unwrap_or_else(|index| index),
-        Bound::Excluded(key) => view.search(key).map_or_else(|index| index, |index| index + 1),
+        Bound::Included(key) => view.search(key)?.unwrap_or_else(|index| index),
+        Bound::Excluded(key) => view.search(key)?.map_or_else(|index| index, |index| index + 1),
         Bound::Unbounded => 0,
     };
-    (start..view.len()).map_while(|index| view.entry(index)).take_while(|(key, _)| !range.is_above(key))
+    let entries = (start..view.len()).map_while(|index| view.entry(index).transpose());
+    Ok(entries.take_while(|entry| entry.as_ref().map_or(true, |(key, _)| !range.is_above(key))))
 }
 
 /// The part of a scan's range that one leaf covers.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
-    access::{self, Seek, Tree},
+    access::{self, Tree},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
     store::GroupCommit,
@@ -721,10 +721,10 @@ impl Transaction {
     }
 
     fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
-        let found = self.read_stored(used.id, used.state.as_deref(), ReadAt::Newest, |tree, pages, _| {
-            Ok(tree.leaf(pages, Seek::At(key))?.search(key).is_ok())
-        });
-        Ok(found?.unwrap_or(false))
+        let state = used.state.as_deref();
+        let found =
+            self.read_stored(used.id, state, ReadAt::Newest, |tree, pages, _| tree.contains(pages, key))?;
+        Ok(found.unwrap_or(false))
     }
 
     /// Makes a new key known to scans, waiting for those whose range it falls into.

@@ -194,12 +194,12 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
         Bound::Unbounded => tree.leaf(pages, Seek::First)?,
     };
     let mut index = match bound {
-        Bound::Included(key) => view.search(key).unwrap_or_else(|index| index),
-        Bound::Excluded(key) => view.search(key).map_or_else(|index| index, |index| index + 1),
+        Bound::Included(key) => view.search(key)?.unwrap_or_else(|index| index),
+        Bound::Excluded(key) => view.search(key)?.map_or_else(|index| index, |index| index + 1),
         Bound::Unbounded => 0,
     };
     loop {
-        if let Some((key, _)) = view.entry(index) {
+        if let Some((key, _)) = view.entry(index)? {
             return Ok(Some(key.into()));
         }
         let Some(upper) = view.upper() else { return Ok(None) };
@@ -351,8 +351,9 @@ impl Directory {
         let mut before = vec![state + 1];
         loop {
             let view = self.0.leaf(pages, Seek::Before(&before))?;
-            let index = view.search(&before).unwrap_or_else(|index| index);
-            if let Some((key, _)) = index.checked_sub(1).and_then(|index| view.entry(index)) {
+            let index = view.search(&before)?.unwrap_or_else(|index| index);
+            let last = index.checked_sub(1).map(|index| view.entry(index)).transpose()?;
+            if let Some((key, _)) = last.flatten() {
                 let (found, tree) = decode_key(key)?;
                 return Ok(if found == state { tree } else { TreeId(0) });
             }

@@ -326,6 +326,9 @@ struct Snapshot {
     needed: Vec<Outdated>,
 }
 
+/// How often who waits for a patch looks before it sleeps: for some ten microseconds.
+const SPINS: u32 = if cfg!(shuttle) { 1 } else { 256 };
+
 impl Timeline {
     /// `bytes_max`: the limit for all versions.
     pub fn new(csn: Csn, bytes_max: usize) -> Timeline {
@@ -387,8 +390,12 @@ impl Timeline {
 
     /// Waits until every commit up to `csn` is patched: the time of a patch at most. Gives up when `check` fails.
     pub fn wait_for(&self, csn: Csn, check: impl Fn() -> Result<()>) -> Result<()> {
-        if self.watermark() >= csn {
-            return Ok(());
+        // A patch takes a few microseconds, less than falling asleep and being woken.
+        for _ in 0..SPINS {
+            if self.watermark() >= csn {
+                return Ok(());
+            }
+            std::hint::spin_loop();
         }
         let mut patched = self.patched.lock();
         while self.watermark() < csn {

@@ -29,6 +29,8 @@ pub(super) struct WriteSet {
     replaced: Option<Vec<Replaced>>,
     /// What was put and deleted so far, replaced or not, in bytes.
     bytes: usize,
+    /// Whether anything was deleted or dropped so far, taken back or not.
+    frees: bool,
 }
 
 /// What a transaction makes of a key.
@@ -184,6 +186,9 @@ impl WriteSet {
     /// Whether it deletes keys or trees, and puts next to nothing. To change an indexed column deletes one key and puts
     /// two; to drop a table puts what the catalog notes.
     pub fn gives_space_back(&self) -> bool {
+        if !self.frees {
+            return false;
+        }
         let dropped = self.trees.values().filter(|tree| tree.dropped && !tree.created).count();
         let entries = || self.trees.values().flat_map(|tree| &tree.keys);
         let deletes = entries().filter(|(_, write)| write.is_delete()).count();
@@ -209,6 +214,7 @@ impl WriteSet {
     }
 
     pub fn drop_tree(&mut self, tree: TreeId) {
+        self.frees = true;
         let before = self.trees.remove(&tree);
         let (created, options) =
             before.as_ref().map(|before| (before.created, before.options)).unwrap_or_default();
@@ -366,7 +372,7 @@ impl WriteSet {
         for (tree, writes) in self.trees {
             for (key, write) in writes.keys {
                 if room == 0 {
-                    all.push(WriteSet::default());
+                    all.push(WriteSet { frees: self.frees, ..WriteSet::default() });
                     room = keys_max;
                 }
                 room -= 1;
@@ -423,6 +429,7 @@ impl WriteSet {
     fn write(&mut self, tree: TreeId, key: &[u8], write: Write) {
         let bytes = bytes_of(key, &write);
         self.bytes += bytes;
+        self.frees |= write.is_delete();
         let writes = self.trees.entry(tree).or_default();
         writes.bytes += bytes;
         let before = writes.keys.insert(key.into(), write);

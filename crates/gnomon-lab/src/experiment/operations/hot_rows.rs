@@ -172,6 +172,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let place = match settings.text("url")? {
         "none" => Place::Process {
             recovery: Recovery::Shadow,
+            outstanding: 1,
             pool_mib: settings.number("pool-mib", 1, 1 << 20)?,
             dir: None,
         },

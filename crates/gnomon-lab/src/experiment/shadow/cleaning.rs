@@ -32,7 +32,7 @@ use crate::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
-    store::{GnomonStore, Result, Row, Store, StoreError},
+    store::{Committed, GnomonStore, Result, Row, Store, StoreError},
     tpcb::{self, Tpcb as Bank},
     workload::Workload,
 };
@@ -164,6 +164,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let seconds = settings.number("seconds", 0.01, 86_400.0)?;
     let runs = Runs {
         load: Load {
+            outstanding: 1,
             clients: settings.number("clients", 1, 1024)?,
             warm_up: Duration::ZERO,
             measured: Duration::from_secs_f64(seconds),
@@ -310,7 +311,7 @@ impl Client for Updater<'_> {
         self.value = rng.below(256) as u8;
     }
 
-    fn attempt(&mut self) -> Result<()> {
+    fn attempt(&mut self) -> Result<Committed> {
         let value = vec![self.value; self.update.value_bytes];
         self.store.run(&mut |operations| {
             self.chosen.iter().try_for_each(|key| operations.put(0, &key.to_be_bytes(), &value))

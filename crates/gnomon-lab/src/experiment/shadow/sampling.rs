@@ -12,7 +12,7 @@ use gnomon::{
 };
 use serde::Serialize;
 
-use crate::store::{GnomonStore, Operations, Result, Row, Store, Table, Visitor};
+use crate::store::{Committed, GnomonStore, Operations, Result, Row, Store, Table, Visitor};
 
 /// What a run did in an interval, and how things stood at its end.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -69,10 +69,10 @@ impl Store for Counted<'_> {
         self.store.load(table, rows)
     }
 
-    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<()> {
-        self.store.run(body)?;
+    fn run(&self, body: &mut dyn FnMut(&mut dyn Operations) -> Result<()>) -> Result<Committed> {
+        self.store.run(body)?.wait()?;
         self.committed.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(Committed::Durable)
     }
 
     fn visit(&self, table: Table, visit: Visitor<'_>) -> Result<()> {

@@ -128,6 +128,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let part = Duration::from_secs_f64(settings.number("seconds", 0.01, 86_400.0)?);
     let interval = Duration::from_secs_f64(settings.number("interval", 0.01, 3_600.0)?);
     let load = Load {
+        outstanding: 1,
         clients: settings.number("clients", 1, 1024)?,
         warm_up: Duration::ZERO,
         measured: part * PARTS.len() as u32,

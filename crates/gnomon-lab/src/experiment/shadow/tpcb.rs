@@ -124,6 +124,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         let mut runs_tps = Vec::new();
         for number in 0..runs {
             let load = Load {
+                outstanding: 1,
                 clients: level,
                 warm_up,
                 measured,

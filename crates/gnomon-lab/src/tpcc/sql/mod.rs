@@ -33,7 +33,7 @@ use crate::{
     progress::Progress,
     report::{KindReport, Report},
     sql::{Server, connect, name_of},
-    store::Result,
+    store::{Committed, Result},
 };
 use transactions::Session;
 
@@ -129,6 +129,7 @@ pub fn bench(
     let (name, _) = name_of(&mut client)?;
     load::load(&mut client, tpcc, seed, &mut report_progress(progress, cancel))?;
     let load = Load {
+        outstanding: 1,
         clients: settings.clients,
         warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
         measured: Duration::from_secs_f64(settings.measured_seconds),
@@ -178,9 +179,10 @@ impl drive::Client for Client {
         self.chosen.0 as usize
     }
 
-    fn attempt(&mut self) -> Result<()> {
+    fn attempt(&mut self) -> Result<Committed> {
         let (kind, params) = &self.chosen;
-        self.session.run(*kind, params)
+        self.session.run(*kind, params)?;
+        Ok(Committed::Durable)
     }
 }
 
