@@ -60,6 +60,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     logging::group_commit::EXPERIMENT,
     logging::length::EXPERIMENT,
     logging::clients::EXPERIMENT,
+    logging::hot_row::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 

@@ -9,10 +9,12 @@
 //! Not here: log records cut short, which the engine does not write ([`truncated`] does without the disk instead);
 //! replay by several threads.
 
+mod bare;
 mod bench;
 pub mod bytes;
 pub mod clients;
 pub mod group_commit;
+pub mod hot_row;
 pub mod length;
 pub mod recovery;
 mod sweep;
