@@ -18,6 +18,8 @@
 //!
 //! Not here: what placed trees mean with locked execution, which is nothing; routing in SQL.
 
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
@@ -237,7 +239,12 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
             nowait: inner.lock_timeout.is_some_and(|limit| limit.is_zero()),
             interrupt: Some(&queue.interrupt),
         };
-        if let Err(error) = locks.lock(partitions_of(executor), key_mode::X, &waits) {
+        let locked = locks.lock(partitions_of(executor), key_mode::X, &waits);
+        #[cfg(all(test, shuttle))]
+        if inner.store.race() == Some(crate::store::shadow::PlantedRace::PartitionsNotLocked) {
+            locks.release_all();
+        }
+        if let Err(error) = locked {
             let error = if matches!(error, Error::Interrupted(_)) { Error::Closed } else { error };
             batch.into_iter().for_each(|job| tell(job.done, Err(error.clone())));
             continue;

@@ -348,6 +348,8 @@ pub(crate) enum PlantedRace {
     RecordOutOfOrder,
     /// A checkpoint gives up the log up to where it ends when the batch is written.
     CheckpointBehindBatch,
+    /// An executor uses its partitions without a lock on them.
+    PartitionsNotLocked,
 }
 
 impl ShadowStore {
