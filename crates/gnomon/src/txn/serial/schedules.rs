@@ -144,5 +144,8 @@ fn shuttle_calls_in_partitions_and_clients_see_whole_calls() {
 fn shuttle_finds_an_executor_that_does_not_lock_its_partitions() {
     let run = || calls_and_clients(Some(PlantedRace::PartitionsNotLocked));
     let (seed, _) = find_failing_seed(0..2000, Arc::new(run)).expect("nothing was found");
-    assert!(std::panic::catch_unwind(|| run_seed(seed, Arc::new(run))).is_err(), "seed {seed} does not repeat it");
+    assert!(
+        std::panic::catch_unwind(|| run_seed(seed, Arc::new(run))).is_err(),
+        "seed {seed} does not repeat it"
+    );
 }
