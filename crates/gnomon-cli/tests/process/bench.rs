@@ -2,7 +2,7 @@
 
 use crate::harness::{Ran, Served, gnomon, run, text};
 
-const SHORT: [&str; 6] = ["--seconds", "0.3", "--warm-up", "0.1", "--clients", "4"];
+const SHORT: [&str; 6] = ["--seconds", "0.6", "--warm-up", "0.1", "--clients", "4"];
 
 /// Each workload, small.
 const WORKLOADS: [&[&str]; 4] = [
