@@ -90,7 +90,6 @@ pub(crate) struct Frame {
     pins: AtomicU32,
     /// What it counts in the pool. Changed under the shard's mutex only.
     bytes: AtomicUsize,
-    recent: AtomicBool,
     /// Changed since the last commit batch was closed: the image exists nowhere else.
     pub dirty: AtomicBool,
     /// Part of the commit batch that is being written.
@@ -101,11 +100,7 @@ impl Frame {
     /// The image, if nobody holds the frame exclusively at the moment.
     pub fn try_read(self: &Arc<Frame>) -> Option<ReadLatch> {
         let latch = Latch::try_read_arc(&self.latch)?;
-        latch.is_some().then_some(ReadLatch { latch, _pin: None })
-    }
-
-    fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) > 0
+        latch.is_some().then_some(ReadLatch { latch })
     }
 
     /// Whether the image exists nowhere else, or is about to be written.
@@ -127,10 +122,10 @@ impl Pin {
         &self.0
     }
 
-    /// Latches the frame shared; none if loading it failed.
+    /// Latches the frame shared, which keeps it pinned; none if loading it failed.
     pub fn read(self) -> Option<ReadLatch> {
         let latch = Latch::read_arc(&self.0.latch);
-        latch.is_some().then_some(ReadLatch { latch, _pin: Some(self) })
+        latch.is_some().then_some(ReadLatch { latch })
     }
 
     /// Latches the frame exclusively; none if loading it failed.
@@ -157,11 +152,9 @@ impl Drop for Pin {
     }
 }
 
-/// A frame latched shared.
+/// A frame latched shared. It stays in the pool: its latch has one holder more than the frame and the table.
 pub struct ReadLatch {
-    // Before the pin: dropped first.
     latch: LatchRead<Image>,
-    _pin: Option<Pin>,
 }
 
 impl std::ops::Deref for ReadLatch {
@@ -197,9 +190,27 @@ impl WriteLatch {
     }
 }
 
+/// What the table says of a frame, so that a reader of its page need not touch the frame.
+struct Slot {
+    /// Its place among the frames.
+    index: usize,
+    /// Asked for since the clock came by.
+    recent: bool,
+    /// The frame's.
+    latch: Arc<Latch<Image>>,
+}
+
+impl Slot {
+    /// Whether somebody holds the frame or its latch, which is cloned under the shard's mutex only.
+    fn is_pinned(&self, frame: &Frame) -> bool {
+        const OWNERS: usize = 2;
+        frame.pins.load(Ordering::Acquire) > 0 || Arc::strong_count(&self.latch) > OWNERS
+    }
+}
+
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<PoolKey, usize, BuildHasherDefault<Spread>>,
+    slots: HashMap<PoolKey, Slot, BuildHasherDefault<Spread>>,
     frames: Vec<Arc<Frame>>,
     /// What all frames count.
     bytes: usize,
@@ -212,8 +223,15 @@ struct Shard {
 }
 
 impl Shard {
-    fn get(&self, key: PoolKey) -> Option<&Arc<Frame>> {
-        self.slots.get(&key).map(|&slot| &self.frames[slot])
+    fn slot(&mut self, key: PoolKey) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(&key)?;
+        slot.recent = true;
+        Some(slot)
+    }
+
+    fn get(&mut self, key: PoolKey) -> Option<&Arc<Frame>> {
+        let index = self.slot(key)?.index;
+        Some(&self.frames[index])
     }
 
     /// Adds a frame that counts so many bytes.
@@ -225,11 +243,10 @@ impl Shard {
             latch: Arc::new(Latch::new(None)),
             pins: AtomicU32::new(0),
             bytes: AtomicUsize::new(bytes),
-            recent: AtomicBool::new(true),
             dirty: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
         });
-        let slot = self.frames.len();
+        let slot = Slot { index: self.frames.len(), recent: true, latch: frame.latch.clone() };
         match self.slots.entry(key) {
             Entry::Vacant(entry) => entry.insert(slot),
             Entry::Occupied(_) => unreachable!("the caller looked first"),
@@ -243,14 +260,14 @@ impl Shard {
         while self.bytes > capacity && self.evict_one() {}
     }
 
-    fn slot_of(&self, frame: &Arc<Frame>) -> Option<usize> {
-        let slot = *self.slots.get(&frame.key)?;
-        Arc::ptr_eq(&self.frames[slot], frame).then_some(slot)
+    fn index_of(&self, frame: &Arc<Frame>) -> Option<usize> {
+        let index = self.slots.get(&frame.key)?.index;
+        Arc::ptr_eq(&self.frames[index], frame).then_some(index)
     }
 
     /// Notes what a pinned frame counts.
     fn recount(&mut self, frame: &Arc<Frame>, bytes: usize, capacity: usize) {
-        if self.slot_of(frame).is_some() {
+        if self.index_of(frame).is_some() {
             self.bytes += bytes;
             self.bytes -= frame.bytes.swap(bytes, Ordering::Relaxed);
             self.fit(capacity);
@@ -258,17 +275,17 @@ impl Shard {
     }
 
     fn remove(&mut self, frame: &Arc<Frame>) {
-        if let Some(slot) = self.slot_of(frame) {
-            self.remove_slot(slot);
+        if let Some(index) = self.index_of(frame) {
+            self.remove_at(index);
         }
     }
 
-    fn remove_slot(&mut self, slot: usize) {
-        let frame = self.frames.swap_remove(slot);
+    fn remove_at(&mut self, index: usize) {
+        let frame = self.frames.swap_remove(index);
         self.bytes -= frame.bytes.load(Ordering::Relaxed);
         self.slots.remove(&frame.key);
-        if let Some(moved) = self.frames.get(slot) {
-            self.slots.insert(moved.key, slot);
+        if let Some(moved) = self.frames.get(index) {
+            self.slots.get_mut(&moved.key).expect("every frame has one").index = index;
         }
     }
 
@@ -279,14 +296,15 @@ impl Shard {
                 self.hand = 0;
             }
             let frame = &self.frames[self.hand];
-            let pinned = frame.is_pinned();
+            let slot = self.slots.get_mut(&frame.key).expect("every frame has one");
+            let pinned = slot.is_pinned(frame);
             #[cfg(all(test, shuttle))]
             let pinned = pinned && !self.unpins_early;
-            if pinned || frame.is_changed() || frame.recent.swap(false, Ordering::Relaxed) {
+            if pinned || frame.is_changed() || std::mem::take(&mut slot.recent) {
                 self.hand += 1;
                 continue;
             }
-            self.remove_slot(self.hand);
+            self.remove_at(self.hand);
             return true;
         }
         false
@@ -340,11 +358,20 @@ impl Pool {
 
     /// The frame of a page if it is in memory (or being loaded).
     pub fn get(&self, key: PoolKey) -> Option<Pin> {
-        let shard = self.shard(key).lock();
-        shard.get(key).map(|frame| {
-            frame.recent.store(true, Ordering::Relaxed);
-            Pin::new(frame)
-        })
+        self.shard(key).lock().get(key).map(Pin::new)
+    }
+
+    /// A page latched shared, if it is in memory.
+    pub fn read(&self, key: PoolKey) -> Option<ReadLatch> {
+        let latch = {
+            let mut shard = self.shard(key).lock();
+            let latch = &shard.slot(key)?.latch;
+            let latch = Latch::try_read_arc(latch).ok_or_else(|| latch.clone());
+            shard.data_fetches += u64::from(key.level == 0);
+            latch
+        };
+        let latch = latch.unwrap_or_else(|busy| Latch::read_arc(&busy));
+        latch.is_some().then_some(ReadLatch { latch })
     }
 
     /// The frame of a page, loaded by `load` if it is not in memory. None if `load` finds that there is no such
@@ -353,10 +380,6 @@ impl Pool {
         let mut shard = self.shard(key).lock();
         shard.data_fetches += u64::from(key.level == 0);
         if let Some(frame) = shard.get(key) {
-            // Not written for nothing: others read it.
-            if !frame.recent.load(Ordering::Relaxed) {
-                frame.recent.store(true, Ordering::Relaxed);
-            }
             return Ok(Some(Pin::new(frame)));
         }
         let frame = shard.insert(key, FRAME_BYTES, self.shard_bytes);

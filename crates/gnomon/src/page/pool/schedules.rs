@@ -66,6 +66,9 @@ impl World {
     }
 
     fn read(&self, key: PoolKey) -> u64 {
+        if let Some(latch) = self.pool.read(key) {
+            return number(&latch);
+        }
         loop {
             if let Some(latch) = self.fetch(key).expect("it is there").read() {
                 return number(&latch);
@@ -119,16 +122,16 @@ impl World {
         assert!(self.fetch(key).is_none());
     }
 
-    /// A pinned frame stays where it is found.
+    /// A latched frame stays where it is found.
     fn hold(&self, index: u64) {
         // A frame whose load failed is no longer in the pool.
-        let Some(latch) = self.fetch(data(index)).and_then(Pin::read) else { return };
-        let frame = latch._pin.as_ref().expect("fetched").frame().clone();
-        let pin = Pin::new(&frame);
-        drop(latch);
+        let Some(pin) = self.fetch(data(index)) else { return };
+        let frame = pin.frame().clone();
+        let Some(latch) = pin.read() else { return };
         (0..3).for_each(|_| thread::yield_now());
-        let again = self.pool.get(data(index)).expect("a pinned frame was evicted");
-        assert!(Arc::ptr_eq(pin.frame(), again.frame()), "a pinned frame was replaced");
+        let again = self.pool.get(data(index)).expect("a latched frame was evicted");
+        assert!(Arc::ptr_eq(&frame, again.frame()), "a latched frame was replaced");
+        drop(latch);
     }
 
     fn publish(&self, version: u64) {

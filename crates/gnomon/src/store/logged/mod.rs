@@ -672,6 +672,9 @@ impl PageRead for LoggedStore {
     /// Reads a page under a latch, whoever has locked it.
     fn read(&self, id: PageId) -> Result<ReadLatch> {
         self.check()?;
+        if let Some(latch) = self.pool.read(PoolKey { level: 0, index: id.0 }) {
+            return Ok(latch);
+        }
         loop {
             if let Some(latch) = self.data(id)?.read() {
                 return Ok(latch);

@@ -736,6 +736,9 @@ impl ShadowStore {
     /// A node of the page table as published, if there is one.
     fn node(&self, level: u8, base: u64) -> Result<Option<ReadLatch>> {
         let key = PoolKey { level, index: base };
+        if let Some(latch) = self.pool.read(key) {
+            return Ok(Some(latch));
+        }
         loop {
             let pin = self.pool.fetch(key, || match self.entry(level, base)? {
                 Some(entry) => Ok(Some(self.read_page(level, base, entry)?)),
@@ -1142,6 +1145,9 @@ impl PageRead for ShadowStore {
 
     fn read(&self, id: PageId) -> Result<ReadLatch> {
         self.check()?;
+        if let Some(latch) = self.pool.read(PoolKey { level: 0, index: id.0 }) {
+            return Ok(latch);
+        }
         loop {
             if let Some(latch) = self.data(id)?.read() {
                 return Ok(latch);
