@@ -1,20 +1,27 @@
 //! The catalog's entries as bytes.
 //!
-//! An entry begins with the version of its layout (1 byte, now 2 for all kinds). Numbers follow little-endian, text
+//! An entry begins with the version of its layout (1 byte, now 3 for all kinds; 2 is read, too). Numbers follow little-endian, text
 //! as its length in bytes (4 bytes) and UTF-8, lists as their length (4 bytes) and elements, optional fields as 0 or
 //! as 1 and the field, types as `pg_type.oid` and modifier (4 bytes each). An entry that does not decode exactly is
 //! damaged ([`SqlState::DATA_CORRUPTED`]); one of a newer version is refused as such.
 
+use std::collections::BTreeMap;
+
 use gnomon::{PageSize, TreeId};
 
-use super::model::{Check, Column, Identity, Index, Parameter, Procedure, Schema, Sequence, Table, View};
+use super::{
+    model::{Check, Column, Identity, Index, Parameter, Procedure, Schema, Sequence, Table, View},
+    partition::{Partition, Partitioning},
+};
 use crate::{
     Result, SqlError, SqlState,
     types::{ColumnType, Type},
 };
 
 /// The version of every layout.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The oldest version that is read: nothing in it is about partitions.
+const OLDEST: u8 = 2;
 /// The longest list that an entry may hold; more is damage.
 const LIST_MAX: usize = 1 << 16;
 
@@ -70,14 +77,15 @@ impl Writer {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     what: &'static str,
+    version: u8,
 }
 
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8], what: &'static str) -> Result<Reader<'a>> {
-        let mut reader = Reader { bytes, what };
+        let mut reader = Reader { bytes, what, version: 0 };
         match reader.u8()? {
             0 => Err(reader.damaged()),
-            VERSION => Ok(reader),
+            version @ OLDEST..=VERSION => Ok(Reader { version, ..reader }),
             other => Err(SqlError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("the catalog's entry of a {what} has version {other}, this program reads {VERSION}"),
@@ -113,6 +121,10 @@ impl<'a> Reader<'a> {
     }
     fn u32(&mut self) -> Result<u32> {
         self.take().map(u32::from_le_bytes)
+    }
+    fn u16(&mut self) -> Result<u16> {
+        let number = self.u32()?;
+        u16::try_from(number).map_err(|_| self.damaged())
     }
     fn u64(&mut self) -> Result<u64> {
         self.take().map(u64::from_le_bytes)
@@ -222,6 +234,18 @@ impl Entry for Table {
             w.text(&check.expression);
         });
         w.page_size(self.page_size);
+        w.bool(self.is_replicated);
+        write_trees(&mut w, &self.partition_trees);
+        w.option(self.partitioning.as_ref(), |w, partitioning| {
+            w.list(&partitioning.columns, |w, column| w.len(*column));
+            w.u32(u32::from(partitioning.modulus));
+            let partitions: Vec<_> = partitioning.partitions.iter().collect();
+            w.list(&partitions, |w, (number, partition)| {
+                w.u32(u32::from(**number));
+                w.u32(partition.oid);
+                w.text(&partition.name);
+            });
+        });
         w.0
     }
     fn decode(bytes: &[u8]) -> Result<Table> {
@@ -244,7 +268,57 @@ impl Entry for Table {
         let indexes = r.list(|r| read_index(r, width))?;
         let checks = r.list(|r| Ok(Check { name: r.text()?, expression: r.text()? }))?;
         let page_size = r.page_size()?;
-        r.end(Table { oid, schema, name, columns, tree, primary_key, indexes, checks, page_size })
+        let mut table = Table {
+            oid,
+            schema,
+            name,
+            columns,
+            tree,
+            partition_trees: BTreeMap::new(),
+            partitioning: None,
+            partition_of: None,
+            is_replicated: false,
+            primary_key,
+            indexes,
+            checks,
+            page_size,
+        };
+        if r.version > OLDEST {
+            table.is_replicated = r.bool()?;
+            table.partition_trees = read_trees(&mut r)?;
+            table.partitioning = r.option(|r| read_partitioning(r, width))?;
+        }
+        let numbers = table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.keys());
+        let trees = |trees: &BTreeMap<u16, TreeId>| numbers.clone().eq(trees.keys());
+        let sound =
+            trees(&table.partition_trees) && table.all_indexes().all(|index| trees(&index.partition_trees));
+        if sound { r.end(table) } else { Err(r.damaged()) }
+    }
+}
+
+fn write_trees(w: &mut Writer, trees: &BTreeMap<u16, TreeId>) {
+    let trees: Vec<_> = trees.iter().collect();
+    w.list(&trees, |w, (number, tree)| {
+        w.u32(u32::from(**number));
+        w.u64(tree.0);
+    });
+}
+
+fn read_trees(r: &mut Reader<'_>) -> Result<BTreeMap<u16, TreeId>> {
+    Ok(r.list(|r| Ok((r.u16()?, TreeId(r.u64()?))))?.into_iter().collect())
+}
+
+/// `width` is the number of the table's columns, which bounds the positions.
+fn read_partitioning(r: &mut Reader<'_>, width: usize) -> Result<Partitioning> {
+    let columns = r.list(Reader::len)?;
+    let modulus = r.u16()?;
+    let partitions = r.list(|r| Ok((r.u16()?, Partition { oid: r.u32()?, name: r.text()? })))?;
+    let sound = !columns.is_empty()
+        && columns.iter().all(|column| *column < width)
+        && partitions.iter().all(|(number, _)| *number < modulus);
+    match sound {
+        true => Ok(Partitioning { columns, modulus, partitions: partitions.into_iter().collect() }),
+        false => Err(r.damaged()),
     }
 }
 
@@ -258,11 +332,12 @@ fn write_index(w: &mut Writer, index: &Index) {
     w.bool(index.unique);
     w.bool(index.constraint);
     w.page_size(index.page_size);
+    write_trees(w, &index.partition_trees);
 }
 
 /// `width` is the number of the table's columns, which bounds the positions.
 fn read_index(r: &mut Reader<'_>, width: usize) -> Result<Index> {
-    let index = Index {
+    let mut index = Index {
         oid: r.u32()?,
         name: r.text()?,
         tree: TreeId(r.u64()?),
@@ -272,7 +347,11 @@ fn read_index(r: &mut Reader<'_>, width: usize) -> Result<Index> {
         unique: r.bool()?,
         constraint: r.bool()?,
         page_size: r.page_size()?,
+        partition_trees: BTreeMap::new(),
     };
+    if r.version > OLDEST {
+        index.partition_trees = read_trees(r)?;
+    }
     let keys = index.columns.len();
     let sound = keys > 0
         && index.descending.len() == keys
@@ -408,6 +487,7 @@ mod tests {
             unique: true,
             constraint: true,
             tree: TreeId(12),
+            partition_trees: [(1, TreeId(14))].into(),
             page_size: None,
         };
         Table {
@@ -416,6 +496,14 @@ mod tests {
             name: "Ärger".into(),
             columns: vec![column("a", None), column("b", Some("1 + 1"))],
             tree: TreeId(11),
+            partition_trees: [(1, TreeId(13))].into(),
+            partitioning: Some(Partitioning {
+                columns: vec![1],
+                modulus: 2,
+                partitions: [(1, Partition { oid: 16385, name: "Ärger_1".into() })].into(),
+            }),
+            partition_of: None,
+            is_replicated: true,
             primary_key: Some(index("pk")),
             indexes: vec![index("i")],
             checks: vec![Check { name: "c".into(), expression: "a > 0".into() }],

@@ -1,10 +1,11 @@
 //! The catalog: what tables, indexes and sequences there are.
 //!
 //! [`model`] describes the objects, [`Catalog`] holds all of them at one moment; `store` keeps them in the engine's
-//! trees, each in the form that `encode` lays out.
+//! trees, each in the form that `encode` lays out. [`partition`] says where the rows of a table in partitions are.
 
 mod encode;
 pub mod model;
+pub mod partition;
 mod snapshot;
 pub(crate) mod store;
 pub mod system;

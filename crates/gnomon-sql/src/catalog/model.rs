@@ -1,7 +1,10 @@
 //! The descriptions of tables, indexes and sequences, as every layer above shares them (immutable, behind `Arc`).
 
+use std::collections::BTreeMap;
+
 use gnomon::{PageSize, TreeId};
 
+use super::partition::{PartitionOf, Partitioning};
 use crate::{SqlError, SqlState, types::ColumnType};
 
 /// An object identifier as PostgreSQL has it; those of users begin at 16384.
@@ -19,7 +22,16 @@ pub struct Table {
     /// Its columns in order of definition. A dropped column stays, so that stored rows keep their positions.
     pub columns: Vec<Column>,
     /// Where its rows are: key is the primary key's columns, or a row number (8 bytes, big-endian) if there is none.
+    /// Of a table in partitions it is empty, and stands for the table in locks.
     pub tree: TreeId,
+    /// Where the rows of each partition are.
+    pub partition_trees: BTreeMap<u16, TreeId>,
+    /// How it is partitioned, if it is.
+    pub partitioning: Option<Partitioning>,
+    /// What it is a partition of; not stored.
+    pub partition_of: Option<PartitionOf>,
+    /// Whether every partition may read it (WITH (replicated)).
+    pub is_replicated: bool,
     /// Its primary key, if it has one: `None` while rows are keyed by row number.
     pub primary_key: Option<Index>,
     /// Its other indexes, unique or not.
@@ -77,6 +89,8 @@ pub struct Index {
     /// Key: the columns; of an index that is not unique, and of a row with a NULL in it, followed by the row's key.
     /// Value: the row's key.
     pub tree: TreeId,
+    /// The entries of each partition, if the table has them.
+    pub partition_trees: BTreeMap<u16, TreeId>,
     /// The size of its pages, if it was given. Of a primary key that is the table's.
     pub page_size: Option<PageSize>,
 }

@@ -47,6 +47,7 @@ impl Relation {
 #[derive(Clone, Copy, Debug)]
 enum Name {
     Table(Oid),
+    Partition(Oid),
     Index { table: Oid, index: Oid },
     Sequence(Oid),
     View(Oid),
@@ -64,6 +65,8 @@ pub struct Catalog {
     pub csn: Csn,
     pub(super) schemas: BTreeMap<Oid, Arc<Schema>>,
     pub(super) tables: BTreeMap<Oid, Arc<Table>>,
+    /// The partitions of tables, each as a table by itself.
+    partitions: BTreeMap<Oid, Arc<Table>>,
     pub(super) sequences: BTreeMap<Oid, Arc<Sequence>>,
     pub(super) views: BTreeMap<Oid, Arc<View>>,
     pub(super) procedures: BTreeMap<Oid, Arc<Procedure>>,
@@ -87,6 +90,7 @@ impl Catalog {
             csn: Csn::default(),
             schemas: BTreeMap::new(),
             tables: BTreeMap::new(),
+            partitions: BTreeMap::new(),
             sequences: BTreeMap::new(),
             views: BTreeMap::new(),
             procedures: BTreeMap::new(),
@@ -106,6 +110,11 @@ impl Catalog {
     /// All tables, in the order of their identifiers.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
+    }
+    /// The partitions of a table, by their numbers, each as a table by itself.
+    pub fn partitions_of<'c>(&'c self, table: &'c Table) -> impl Iterator<Item = &'c Arc<Table>> {
+        let partitions = table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values());
+        partitions.filter_map(|partition| self.partitions.get(&partition.oid))
     }
     /// All sequences.
     pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
@@ -131,9 +140,9 @@ impl Catalog {
     pub fn comments(&self) -> impl Iterator<Item = (CommentKey, &Arc<str>)> {
         self.comments.iter().map(|(key, text)| (*key, text))
     }
-    /// The table with this identifier.
+    /// The table, or partition of one, with this identifier.
     pub fn table_by_oid(&self, oid: Oid) -> Option<&Arc<Table>> {
-        self.tables.get(&oid)
+        self.tables.get(&oid).or_else(|| self.partitions.get(&oid))
     }
     /// The sequence with this identifier.
     pub fn sequence_by_oid(&self, oid: Oid) -> Option<&Arc<Sequence>> {
@@ -144,6 +153,7 @@ impl Catalog {
     pub fn relation(&self, schema: &str, name: &str) -> Option<Relation> {
         Some(match *self.names.get(schema)?.get(name)? {
             Name::Table(oid) => Relation::Table(self.tables.get(&oid)?.clone()),
+            Name::Partition(oid) => Relation::Table(self.partitions.get(&oid)?.clone()),
             Name::Index { table, index } => Relation::Index(self.tables.get(&table)?.clone(), index),
             Name::Sequence(oid) => Relation::Sequence(self.sequences.get(&oid)?.clone()),
             Name::View(oid) => Relation::View(self.views.get(&oid)?.clone()),
@@ -189,6 +199,13 @@ impl Catalog {
             names.insert(index.name.clone(), Name::Index { table: table.oid, index: index.oid });
         }
         let table = Arc::new(table);
+        for (number, partition) in table.partitioning.iter().flat_map(|partitioning| &partitioning.partitions)
+        {
+            names.insert(partition.name.clone(), Name::Partition(partition.oid));
+            if let Some(alone) = table.partition(*number) {
+                self.partitions.insert(partition.oid, Arc::new(alone));
+            }
+        }
         self.tables.insert(table.oid, table.clone());
         table
     }
@@ -197,7 +214,9 @@ impl Catalog {
         self.forget_names_of_table(oid);
         if let Some(table) = self.tables.remove(&oid) {
             let indexes = table.primary_key.iter().chain(&table.indexes).map(|index| index.oid);
-            for oid in indexes.chain([oid]) {
+            let partitions =
+                table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values());
+            for oid in indexes.chain(partitions.map(|partition| partition.oid)).chain([oid]) {
                 self.comments.retain(|key, _| key.0 != oid);
             }
         }
@@ -210,6 +229,12 @@ impl Catalog {
             names.remove(&table.name);
             for index in table.primary_key.iter().chain(&table.indexes) {
                 names.remove(&index.name);
+            }
+            for partition in
+                table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values())
+            {
+                names.remove(&partition.name);
+                self.partitions.remove(&partition.oid);
             }
         }
     }

@@ -111,6 +111,10 @@ impl TestDatabase {
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
+            partition_trees: Default::default(),
+            partitioning: None,
+            partition_of: None,
+            is_replicated: false,
             page_size: None,
         };
         self.next_oid += 1;
@@ -134,6 +138,7 @@ impl TestDatabase {
                 unique: index.unique,
                 constraint: primary,
                 tree: if primary { tree } else { txn.create_tree().expect("a tree") },
+                partition_trees: Default::default(),
                 page_size: None,
             };
             self.next_oid += 1;

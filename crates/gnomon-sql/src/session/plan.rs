@@ -304,7 +304,7 @@ impl Session {
     pub(super) fn observe<'t>(&mut self, tables: impl Iterator<Item = &'t Arc<Table>>) -> Result<()> {
         let engine = self.engine()?;
         for table in tables {
-            engine.observe_tree(table.tree)?;
+            table.trees().try_for_each(|tree| engine.observe_tree(tree))?;
         }
         Ok(())
     }

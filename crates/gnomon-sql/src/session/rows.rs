@@ -13,7 +13,7 @@ use gnomon::{
     },
 };
 
-use crate::{Result, SqlError, SqlState};
+use crate::{Result, SqlError, SqlState, catalog::model::Table};
 
 /// The counter of one table.
 #[derive(Clone, Debug)]
@@ -36,15 +36,19 @@ impl AllRowNumbers {
         self.0.lock().insert(tree, RowNumbers(Arc::new(AtomicU64::new(1))));
     }
 
-    /// The counter of a tree. It is made with the help of a transaction that has the tree locked: whatever rows are
+    /// The counter of a table. It is made with the help of a transaction that has the table locked: whatever rows are
     /// there and were not numbered through it were committed or prepared before the database was opened.
-    pub(super) fn of(&self, txn: &mut Transaction, tree: TreeId) -> Result<RowNumbers> {
+    pub(super) fn of(&self, txn: &mut Transaction, table: &Table) -> Result<RowNumbers> {
+        let tree = table.tree;
         if let Some(counter) = self.0.lock().get(&tree) {
             return Ok(counter.clone());
         }
         // Whoever is first decides; no number has been given out before but those of transactions that an earlier run
         // has left prepared. The newest rows count, seen by the transaction or not.
-        let last = txn.last_key(tree)?;
+        let mut last = None;
+        for tree in table.trees() {
+            last = last.max(txn.last_key(tree)?);
+        }
         let next = match last {
             None => 1,
             Some(key) => match <[u8; 8]>::try_from(&key[..]).map(u64::from_be_bytes) {

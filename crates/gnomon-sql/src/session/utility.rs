@@ -305,7 +305,7 @@ impl Session {
                 if nowait {
                     engine.set_lock_timeout(Some(std::time::Duration::ZERO));
                 }
-                let locked = engine.lock_tree(table.tree, lock);
+                let locked = table.trees().try_for_each(|tree| engine.lock_tree(tree, lock));
                 engine.set_lock_timeout(timeout);
                 let unchanged = Arc::ptr_eq(&self.catalog(), &view.catalog);
                 match locked {

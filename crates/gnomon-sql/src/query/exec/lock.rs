@@ -27,7 +27,7 @@ pub(in crate::query) enum Locked {
     Skipped,
 }
 
-/// Locks the row with this key.
+/// Locks the row with this located key.
 pub(in crate::query) fn lock_row(
     table: &Table,
     key: &[u8],
@@ -35,12 +35,14 @@ pub(in crate::query) fn lock_row(
     wait: LockWait,
     ctx: &mut ExecContext<'_>,
 ) -> Result<Locked> {
+    let (place, key) = table.split(key)?;
+    let tree = table.tree_at(place)?;
     if wait == LockWait::Block {
-        return Ok(Locked::Row(ctx.txn.get_locked(table.tree, key, lock)?));
+        return Ok(Locked::Row(ctx.txn.get_locked(tree, key, lock)?));
     }
     let timeout = ctx.txn.options().lock_timeout;
     ctx.txn.set_lock_timeout(Some(Duration::ZERO));
-    let result = ctx.txn.get_locked(table.tree, key, lock);
+    let result = ctx.txn.get_locked(tree, key, lock);
     ctx.txn.set_lock_timeout(timeout);
     match (result, wait) {
         (Ok(row), _) => Ok(Locked::Row(row)),

@@ -1,13 +1,16 @@
 //! Sources at the leaves: stored tables by point, ranges or whole; computed tables; functions.
 
-use std::{ops::Bound, sync::Arc};
+use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 
 use gnomon::{Cursor, Direction, KeyRange};
 
 use super::{RowSource, eval_all, join::OptionalCondition};
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Index, Table},
+    catalog::{
+        model::{Index, Table},
+        partition::Place,
+    },
     functions::Rows,
     query::{
         context::{ExecContext, row_bytes},
@@ -84,10 +87,74 @@ fn push_key(index: &Index, position: usize, value: &Datum, out: &mut Vec<u8>) {
 
 /// Where an access looks: ranges in the order in which a scan of that direction passes them.
 pub(in crate::query) enum Ranges {
-    /// Single keys of a unique index, whole.
+    /// Single keys of a unique index, whole and located.
     Points(Vec<Vec<u8>>),
-    /// Ranges.
+    /// Ranges, at every place that is looked at.
     Ranges(Vec<KeyRange>),
+}
+
+/// What the leading columns of a key are.
+#[derive(Clone, Default)]
+struct Prefix {
+    key: Vec<u8>,
+    /// The same, where they decide on the partition.
+    values: Vec<Datum>,
+}
+
+impl Prefix {
+    fn push(&mut self, key: &[u8], value: &Datum, table: &Table) {
+        self.key.extend_from_slice(key);
+        if table.partitioning.is_some() {
+            self.values.push(value.clone());
+        }
+    }
+
+    /// A whole key of a unique index, which has all columns of the partition key; none if there is no such partition.
+    fn locate(self, table: &Table, index: &Index) -> Option<Vec<u8>> {
+        let columns = table.partitioning.iter().flat_map(|partitioning| &partitioning.columns);
+        let values = columns.map(|column| {
+            let position = index.columns.iter().position(|indexed| indexed == column);
+            position.and_then(|position| self.values.get(position)).unwrap_or(&Datum::Null)
+        });
+        Some(table.place_of_values(values)?.locate(self.key))
+    }
+}
+
+/// The values that a part of a condition allows a column of this type; none if no value is.
+fn allowed(part: &KeyPart, ty: Type, ctx: &mut ExecContext<'_>) -> Result<Vec<Datum>> {
+    let given = match part {
+        KeyPart::Equal(expr) => vec![expr.eval(&[], ctx)?],
+        KeyPart::Any(array) => match array.eval(&[], ctx)? {
+            Datum::Array(_, items) => items.into_iter().collect(),
+            _ => Vec::new(),
+        },
+    };
+    Ok(given
+        .into_iter()
+        .filter_map(|value| match fit(value, ty) {
+            Fit::Value(value) => Some(value),
+            Fit::Below | Fit::Above | Fit::Null => None,
+        })
+        .collect())
+}
+
+/// The places that a scan looks at: of a table in partitions those that its conditions leave, each column of the
+/// partition key equal to what `pruning` has for it.
+fn places(table: &Table, pruning: Option<&[KeyPart]>, ctx: &mut ExecContext<'_>) -> Result<Vec<Place>> {
+    let (Some(partitioning), Some(pruning)) = (&table.partitioning, pruning) else {
+        return Ok(table.places());
+    };
+    let mut keys: Vec<Row> = vec![Row::new()];
+    for (column, part) in partitioning.columns.iter().zip(pruning) {
+        let values = allowed(part, table.columns[*column].ty.ty, ctx)?;
+        ctx.reserve(keys.len().saturating_mul(values.len()).saturating_mul(48))?;
+        keys = keys
+            .iter()
+            .flat_map(|key| values.iter().map(move |value| [&key[..], std::slice::from_ref(value)].concat()))
+            .collect();
+    }
+    let found: BTreeSet<Place> = keys.iter().filter_map(|key| table.place_of_values(key)).collect();
+    Ok(found.into_iter().collect())
 }
 
 /// The key ranges of an access, its values computed.
@@ -98,46 +165,47 @@ pub(in crate::query) fn key_ranges(
 ) -> Result<Ranges> {
     let index = access.index_of(table);
     let nothing = Ranges::Points(Vec::new());
-    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut prefixes = vec![Prefix::default()];
     for (position, part) in access.equal.iter().enumerate() {
         let ty = table.columns[index.columns[position]].ty.ty;
-        match part {
-            KeyPart::Equal(expr) => {
-                let Fit::Value(value) = fit(expr.eval(&[], ctx)?, ty) else { return Ok(nothing) };
-                for prefix in &mut prefixes {
-                    push_key(index, position, &value, prefix);
-                }
-            }
-            KeyPart::Any(array) => {
-                let Datum::Array(_, items) = array.eval(&[], ctx)? else { return Ok(nothing) };
-                let mut values = Vec::with_capacity(items.len());
-                for item in items {
-                    if let Fit::Value(value) = fit(item, ty) {
-                        let mut key = Vec::new();
-                        push_key(index, position, &value, &mut key);
-                        values.push(key);
-                    }
-                }
-                values.sort_unstable();
-                values.dedup();
-                ctx.reserve(prefixes.len().saturating_mul(values.len()).saturating_mul(48))?;
-                prefixes = prefixes
-                    .iter()
-                    .flat_map(|prefix| values.iter().map(move |value| [&prefix[..], value].concat()))
-                    .collect();
-            }
+        let encoded = |value: Datum| {
+            let mut key = Vec::new();
+            push_key(index, position, &value, &mut key);
+            (key, value)
+        };
+        let mut values: Vec<_> = allowed(part, ty, ctx)?.into_iter().map(encoded).collect();
+        if values.is_empty() {
+            return Ok(nothing);
         }
+        if let [(key, value)] = &values[..] {
+            prefixes.iter_mut().for_each(|prefix| prefix.push(key, value, table));
+            continue;
+        }
+        values.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        values.dedup_by(|(left, _), (right, _)| left == right);
+        ctx.reserve(prefixes.len().saturating_mul(values.len()).saturating_mul(48))?;
+        prefixes = prefixes
+            .iter()
+            .flat_map(|prefix| {
+                values.iter().map(move |(key, value)| {
+                    let mut longer = prefix.clone();
+                    longer.push(key, value, table);
+                    longer
+                })
+            })
+            .collect();
     }
     if access.direction == Direction::Backward {
         prefixes.reverse();
     }
     if access.point {
-        return Ok(Ranges::Points(prefixes));
+        let located = prefixes.into_iter().filter_map(|prefix| prefix.locate(table, index));
+        return Ok(Ranges::Points(located.collect()));
     }
+    let prefixes = prefixes.into_iter().map(|prefix| prefix.key);
     let Some(range) = &access.range else {
         return Ok(Ranges::Ranges(
             prefixes
-                .into_iter()
                 .map(|prefix| KeyRange { end: after_prefix(&prefix), start: Bound::Included(prefix) })
                 .collect(),
         ));
@@ -156,7 +224,7 @@ pub(in crate::query) fn key_ranges(
         push_key(index, position, value, &mut key);
         key
     };
-    let ranges = prefixes.into_iter().map(|prefix| {
+    let ranges = prefixes.map(|prefix| {
         let start = match &first {
             Limit::At(value, true) => Bound::Included(encoded(value, &prefix)),
             Limit::At(value, false) => match after_prefix(&encoded(value, &prefix)) {
@@ -220,21 +288,32 @@ struct TableSource {
 enum TableState {
     New,
     Points(std::vec::IntoIter<Vec<u8>>),
-    Ranges(std::vec::IntoIter<KeyRange>, Option<Cursor>),
+    Ranges(std::vec::IntoIter<(Place, KeyRange)>, Option<(Place, Cursor)>),
 }
 
 impl TableSource {
     fn start(&self, ctx: &mut ExecContext<'_>) -> Result<TableState> {
-        Ok(match &self.node.access {
-            Access::Full(_) => TableState::Ranges(vec![KeyRange::all()].into_iter(), None),
-            Access::Key(access) => match key_ranges(&self.node.table, access, ctx)? {
-                Ranges::Points(keys) => TableState::Points(keys.into_iter()),
-                Ranges::Ranges(ranges) => TableState::Ranges(ranges.into_iter(), None),
+        let table = &self.node.table;
+        let ranges = match &self.node.access {
+            Access::Full(_) => vec![KeyRange::all()],
+            Access::Key(access) => match key_ranges(table, access, ctx)? {
+                Ranges::Points(keys) => return Ok(TableState::Points(keys.into_iter())),
+                Ranges::Ranges(ranges) => ranges,
             },
-        })
+        };
+        let places = places(table, self.node.pruning.as_deref(), ctx)?;
+        ctx.reserve(places.len().saturating_sub(1).saturating_mul(ranges.len()).saturating_mul(96))?;
+        let placed = match &places[..] {
+            [place] => ranges.into_iter().map(|range| (*place, range)).collect(),
+            _ => places
+                .iter()
+                .flat_map(|place| ranges.iter().map(|range| (*place, range.clone())))
+                .collect::<Vec<_>>(),
+        };
+        Ok(TableState::Ranges(placed.into_iter(), None))
     }
 
-    /// The next candidate: its row key and its stored row.
+    /// The next candidate: its located row key and its stored row.
     fn candidate(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if matches!(self.state, TableState::New) {
             self.state = self.start(ctx)?;
@@ -249,30 +328,31 @@ impl TableSource {
             TableState::Points(keys) => {
                 for key in keys {
                     ctx.tick()?;
+                    let (place, stored) = table.split(&key)?;
                     let key = match index {
-                        None => key,
-                        Some(index) => match ctx.txn.get(index.tree, &key)? {
+                        None => stored.to_vec(),
+                        Some(index) => match ctx.txn.get(index.tree_at(place)?, stored)? {
                             Some(key) => key,
                             None => continue,
                         },
                     };
-                    if let Some(value) = ctx.txn.get(table.tree, &key)? {
-                        return Ok(Some((key, value)));
+                    if let Some(value) = ctx.txn.get(table.tree_at(place)?, &key)? {
+                        return Ok(Some((place.locate(key), value)));
                     }
                 }
                 Ok(None)
             }
             TableState::Ranges(ranges, cursor) => {
-                while let Some((key, value)) =
-                    read_range(ranges, cursor, index.map_or(table.tree, |index| index.tree), direction, ctx)?
+                while let Some((place, key, value)) =
+                    read_range(ranges, cursor, table, index, direction, ctx)?
                 {
                     ctx.tick()?;
                     if index.is_none() {
-                        return Ok(Some((key, value)));
+                        return Ok(Some((place.locate(key), value)));
                     }
                     // A cursor may outlive a deletion by its own transaction; then the entry's row is gone.
-                    if let Some(row) = ctx.txn.get(table.tree, &value)? {
-                        return Ok(Some((value, row)));
+                    if let Some(row) = ctx.txn.get(table.tree_at(place)?, &value)? {
+                        return Ok(Some((place.locate(value), row)));
                     }
                 }
                 Ok(None)
@@ -281,23 +361,25 @@ impl TableSource {
     }
 }
 
-/// The next entry of a tree's ranges.
-pub(in crate::query) fn read_range(
-    ranges: &mut std::vec::IntoIter<KeyRange>,
-    cursor: &mut Option<Cursor>,
-    tree: gnomon::TreeId,
+/// The next row, or entry of an index, of some ranges: where it is, its key and its value.
+fn read_range(
+    ranges: &mut std::vec::IntoIter<(Place, KeyRange)>,
+    cursor: &mut Option<(Place, Cursor)>,
+    table: &Table,
+    index: Option<&Index>,
     direction: Direction,
     ctx: &mut ExecContext<'_>,
-) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+) -> Result<Option<(Place, Vec<u8>, Vec<u8>)>> {
     loop {
-        if let Some(open) = cursor {
-            if let Some(entry) = open.next(ctx.txn)? {
-                return Ok(Some(entry));
+        if let Some((place, open)) = cursor {
+            if let Some((key, value)) = open.next(ctx.txn)? {
+                return Ok(Some((*place, key, value)));
             }
             *cursor = None;
         }
-        let Some(range) = ranges.next() else { return Ok(None) };
-        *cursor = Some(ctx.txn.scan(tree, range, direction)?);
+        let Some((place, range)) = ranges.next() else { return Ok(None) };
+        let tree = index.map_or_else(|| table.tree_at(place), |index| index.tree_at(place))?;
+        *cursor = Some((place, ctx.txn.scan(tree, range, direction)?));
     }
 }
 

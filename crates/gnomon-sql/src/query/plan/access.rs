@@ -97,6 +97,8 @@ pub(in crate::query) struct Choice {
     pub ordered: bool,
     /// How much it finds, as far as is certain.
     pub rank: Rank,
+    /// What each column of the partition key is equal to, if the conditions say so of all.
+    pub pruning: Option<Vec<KeyPart>>,
 }
 
 /// How selective an access is, without statistics; larger is better.
@@ -307,22 +309,30 @@ pub(in crate::query) fn choose_access(
         reader.condition(condition, position);
     }
     let comparands = reader.out;
+    let pruning = pruning(table, &comparands);
+    // Partitions are passed one after another, so several of them have no order together.
+    let is_one = |parts: &Vec<KeyPart>| parts.iter().all(|part| matches!(part, KeyPart::Equal(_)));
+    let has_order = table.partitioning.is_none() || pruning.as_ref().is_some_and(is_one);
     let full_order = table
         .primary_key
         .as_ref()
-        .filter(|_| !order.is_empty())
+        .filter(|_| has_order && !order.is_empty())
         .and_then(|index| order_of(table, index, &[], columns, order));
     let mut best = Choice {
         access: Access::Full(full_order.unwrap_or(Direction::Forward)),
         covered: BTreeSet::new(),
         ordered: order.is_empty() || full_order.is_some(),
         rank: Rank::Full,
+        pruning: pruning.clone(),
     };
     let indexes = table.indexes.iter().enumerate().map(|(position, index)| (Some(position), index));
     for (position, index) in table.primary_key.iter().map(|index| (None, index)).chain(indexes) {
-        let Some(choice) = by_index(table, position, index, columns, conditions, &comparands, order) else {
+        let Some(mut choice) = by_index(table, position, index, columns, conditions, &comparands, order)
+        else {
             continue;
         };
+        choice.ordered &= has_order || order.is_empty();
+        choice.pruning.clone_from(&pruning);
         // A detour over a secondary index for its order alone pays when only the first rows are wanted.
         let for_order = limited && !order.is_empty() && choice.ordered && !best.ordered;
         if choice.rank == Rank::Full && !for_order {
@@ -333,6 +343,16 @@ pub(in crate::query) fn choose_access(
         }
     }
     best
+}
+
+/// What the columns of the partition key are equal to, if something is known of each.
+fn pruning(table: &Table, comparands: &[Comparand]) -> Option<Vec<KeyPart>> {
+    let of_column = |column: &usize| {
+        let with = |operator| comparands.iter().find(move |c| c.column == *column && c.operator == operator);
+        let equal = with(Operator::Compare(Comparison::Equal)).map(|c| KeyPart::Equal(c.value.clone()));
+        equal.or_else(|| with(Operator::Any).map(|c| KeyPart::Any(c.value.clone())))
+    };
+    table.partitioning.as_ref()?.columns.iter().map(of_column).collect()
 }
 
 fn by_index(
@@ -409,6 +429,7 @@ fn by_index(
         covered,
         ordered: order.is_empty() || direction.is_some(),
         rank,
+        pruning: None,
     })
 }
 

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     Access, Filter, FunctionScan, HashJoin, JoinKind, NestedLoop, Plan, SortKey, TableScan, VirtualScan,
-    access::{Choice, Rank, choose_access},
+    access::{Choice, KeyPart, Rank, choose_access},
 };
 use crate::{
     Result,
@@ -442,7 +442,7 @@ impl Planner<'_> {
                     .iter()
                     .map(|key| SortKey { expr: place(key.expr.clone(), &layout), ..key.clone() })
                     .collect();
-                let Choice { access, covered, ordered, rank } =
+                let Choice { access, covered, ordered, rank, pruning } =
                     choose_access(&table, &columns, &filter, &order, alone && self.wishes.limited);
                 let mut rest: Vec<Expr> = filter
                     .into_iter()
@@ -464,7 +464,7 @@ impl Planner<'_> {
                 if with_key {
                     layout.push(base + width - 1);
                 }
-                let scan = TableScan::new(table, alias, columns, with_key, access, rest);
+                let scan = TableScan::new(table, alias, columns, with_key, access, pruning, rest);
                 let plan = Plan::TableScan(Arc::new(scan));
                 return Planned { plan, layout, params, ordered: alone && ordered, rank };
             }
@@ -597,10 +597,11 @@ impl TableScan {
         columns: Vec<usize>,
         with_key: bool,
         access: Access,
+        pruning: Option<Vec<KeyPart>>,
         filter: Vec<Expr>,
     ) -> TableScan {
         let types = table.columns.iter().map(|column| column.ty).collect();
         let filter = (!filter.is_empty()).then(|| Expr::and(filter));
-        TableScan { table, types, alias, columns, with_key, access, filter }
+        TableScan { table, types, alias, columns, with_key, access, pruning, filter }
     }
 }

@@ -86,6 +86,8 @@ pub struct TableScan {
     pub with_key: bool,
     /// How the rows are found.
     pub access: Access,
+    /// Of a table in partitions: what each column of the partition key is equal to, if that leaves some of them out.
+    pub pruning: Option<Vec<KeyPart>>,
     /// What they are then tested for.
     pub filter: Option<Expr>,
 }

@@ -194,7 +194,7 @@ impl Session {
             let types: Vec<Type> = positions.iter().map(|i| table.columns[*i].ty.ty).collect();
             return self.with_context(&[], |_, ctx, _| {
                 let mut output = Out::new(options, &names, types, sink)?;
-                let mut rows = TableReader::new(ctx.txn, table.clone())?;
+                let mut rows = TableReader::new(table.clone());
                 while let Some((_, mut row)) = rows.next(ctx.txn)? {
                     let row: Row =
                         positions.iter().map(|i| std::mem::replace(&mut row[*i], Datum::Null)).collect();

@@ -19,10 +19,12 @@ use super::{
     column::{
         ColumnSpec, ConstraintSpec, column_of, column_spec, constraint_spec, has_constraint, parser_option,
     },
-    notice, refuse_null,
+    notice,
+    partition::{refuse_key_column, refuse_partition},
+    refuse_null,
     sequence::SequenceSpec,
     skip_missing,
-    storage::page_size_of_table,
+    storage::TableParameters,
     tag, violated,
 };
 use crate::{
@@ -87,6 +89,7 @@ impl Session {
             return tag("ALTER TABLE");
         }
         let table = view.table(&name)?;
+        refuse_partition(&table, "ALTER TABLE")?;
         self.lock_table(&table, TreeLock::Exclusive)?;
         for operation in &alter.operations {
             // Each operation works on what the ones before it made of the table.
@@ -173,13 +176,19 @@ impl Session {
                 let to = self.name(to)?.name;
                 self.rename_table(table, &to)
             }
-            AlterTableOperation::SetOptionsParens { options } => match page_size_of_table(options)? {
-                Some(size) if table.page_size != Some(size) => {
-                    let changed = Table { page_size: Some(size), ..(**table).clone() };
-                    self.rewrite(table, changed, None).map(drop)
+            AlterTableOperation::SetOptionsParens { options } => {
+                let given = TableParameters::read(options)?;
+                let page_size = given.page_size.or(table.page_size);
+                let is_replicated = given.replicated.unwrap_or(table.is_replicated);
+                if given.partitions.is_some() || is_replicated && table.partitioning.is_some() {
+                    return Err(SqlError::unsupported("changing how a table is partitioned"));
                 }
-                _ => Ok(()),
-            },
+                if (page_size, is_replicated) == (table.page_size, table.is_replicated) {
+                    return Ok(());
+                }
+                let changed = Table { page_size, is_replicated, ..(**table).clone() };
+                self.rewrite(table, changed, None).map(drop)
+            }
             // There is one user, and storage has no other parameters.
             AlterTableOperation::OwnerTo { .. }
             | AlterTableOperation::SetLogged
@@ -254,12 +263,13 @@ impl Session {
         notices: &mut Vec<Notice>,
     ) -> Result<Arc<Table>> {
         let name = table.columns[position].name.clone();
+        refuse_key_column(table, position, "drop")?;
         let what = format!("column {name} of table {}", table.name);
         self.drop_dependent_views(table.oid, &what, Some(&name), cascade, notices)?;
         let mut changed = (**table).clone();
         let uses = |index: &Index| index.columns.contains(&position);
         for index in table.indexes.iter().filter(|index| uses(index)) {
-            self.engine()?.drop_tree(index.tree)?;
+            self.drop_index_trees(table, index)?;
         }
         changed.indexes.retain(|index| !uses(index));
         let mut checks = Vec::new();
@@ -415,6 +425,7 @@ impl Session {
                 changed.columns[position].default = None;
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                refuse_key_column(table, position, "alter")?;
                 return self.alter_type(table, position, data_type, using.as_ref());
             }
             AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {

@@ -1,6 +1,6 @@
 //! Column definitions and constraints, as CREATE TABLE and ALTER TABLE have them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sqlparser::ast::{
     self, ColumnDef, ColumnOption, ConstraintCharacteristics, DataType, GeneratedAs, IndexColumn,
@@ -12,7 +12,7 @@ use super::super::{
     dml::{bind_check, missing_column},
     parse::{SequenceOption, expression_text, fold},
 };
-use super::{COLUMNS_MAX, INDEX_COLUMNS_MAX, choose_name, sequence::SequenceSpec};
+use super::{COLUMNS_MAX, INDEX_COLUMNS_MAX, choose_name, partition::check_unique, sequence::SequenceSpec};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Identity, Index, Table},
@@ -418,7 +418,7 @@ impl Session {
                 }
             }
         };
-        Ok(Index {
+        let index = Index {
             oid: self.new_oid()?,
             name,
             columns,
@@ -427,8 +427,11 @@ impl Session {
             unique,
             constraint,
             tree: table.tree,
+            partition_trees: BTreeMap::new(),
             page_size: None,
-        })
+        };
+        check_unique(table, &index, primary)?;
+        Ok(index)
     }
 }
 

@@ -1,6 +1,6 @@
 //! CREATE TABLE, CREATE TABLE AS, CREATE SCHEMA.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon::TreeId;
 use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
@@ -8,8 +8,10 @@ use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
 use super::super::{Session, connection::Tag, dml::TableWriter, parse::fold};
 use super::{
     column::{column_spec, constraint_spec},
-    notice, refuse_taken,
-    storage::page_size_of_table,
+    notice,
+    partition::partitioning,
+    refuse_taken,
+    storage::TableParameters,
     tag,
 };
 use crate::{
@@ -25,7 +27,6 @@ fn check_clauses(create: &CreateTable) -> Result<()> {
     refuse(create.temporary, "a temporary table")?;
     refuse(create.like.is_some(), "CREATE TABLE LIKE")?;
     refuse(create.inherits.is_some(), "table inheritance")?;
-    refuse(create.partition_by.is_some() || create.partition_of.is_some(), "table partitioning")?;
     refuse(create.or_replace, "CREATE OR REPLACE TABLE")?;
     refuse(create.external || create.clone.is_some(), "this form of CREATE TABLE")?;
     refuse(create.without_rowid, "WITHOUT ROWID")?;
@@ -54,6 +55,13 @@ impl Session {
                 "UNLOGGED has no effect: every table is durable".into(),
             ));
         }
+        if let Some(parent) = &create.partition_of {
+            return self.create_partition(create, parent, notices);
+        }
+        let parameters = match &create.table_options {
+            CreateTableOptions::With(options) => TableParameters::read(options)?,
+            _ => TableParameters::default(),
+        };
         let name = self.name(&create.name)?;
         let view = self.view();
         let schema = view.schema_for(&name)?;
@@ -71,14 +79,25 @@ impl Session {
             name: name.name,
             columns: Vec::new(),
             tree: TreeId::default(),
+            partition_trees: BTreeMap::new(),
+            partitioning: None,
+            partition_of: None,
+            is_replicated: parameters.replicated.unwrap_or(false),
             primary_key: None,
             indexes: Vec::new(),
             checks: Vec::new(),
-            page_size: match &create.table_options {
-                CreateTableOptions::With(options) => page_size_of_table(options)?,
-                _ => None,
-            },
+            page_size: parameters.page_size,
         };
+        let suits = match create.partition_by {
+            Some(_) => create.query.is_none() && !table.is_replicated,
+            None => parameters.partitions.is_none(),
+        };
+        if !suits {
+            return Err(SqlError::new(
+                SqlState::INVALID_TABLE_DEFINITION,
+                "partitions are of a table that is created with PARTITION BY HASH, and neither replicated nor from a query",
+            ));
+        }
         if let Some(query) = &create.query {
             return self.create_table_as(table, query, create);
         }
@@ -93,6 +112,10 @@ impl Session {
             }
             self.add_column(&mut table, &spec)?;
             constraints.append(&mut spec.constraints);
+        }
+        if let Some(by) = &create.partition_by {
+            table.partitioning = Some(partitioning(&table, by)?);
+            self.add_partitions(&mut table, parameters.partitions.unwrap_or(0))?;
         }
         for constraint in &create.constraints {
             constraints.push(constraint_spec(constraint)?);

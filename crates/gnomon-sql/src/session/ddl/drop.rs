@@ -10,7 +10,7 @@ use super::super::{
     connection::Tag,
     view::{Name, with_article},
 };
-use super::{notice, refuse_taken, skip_missing, tag};
+use super::{notice, partition::refuse_partition, refuse_taken, skip_missing, tag};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
@@ -67,7 +67,14 @@ impl Session {
     }
 
     fn drop_table(&mut self, table: &Arc<Table>, cascade: bool, notices: &mut Vec<Notice>) -> Result<()> {
-        self.drop_dependent_views(table.oid, &format!("table {}", table.name), None, cascade, notices)?;
+        let partitions = self.catalog();
+        for relation in partitions.partitions_of(table).chain([table]) {
+            let what = format!("table {}", relation.name);
+            self.drop_dependent_views(relation.oid, &what, None, cascade, notices)?;
+        }
+        if let Some(of) = &table.partition_of {
+            return self.drop_partition(of);
+        }
         self.lock_table(table, TreeLock::Exclusive)?;
         self.drop_trees(table)?;
         let owned: Vec<Oid> = self.owned_sequences(table.oid).iter().map(|sequence| sequence.oid).collect();
@@ -101,7 +108,7 @@ impl Session {
         let mut changed = (**table).clone();
         if let Some(at) = changed.indexes.iter().position(|index| index.oid == oid) {
             let index = changed.indexes.remove(at);
-            self.engine()?.drop_tree(index.tree)?;
+            self.drop_index_trees(table, &index)?;
         }
         self.change(|catalog| {
             catalog.put_comment((oid, 0), None);
@@ -255,6 +262,10 @@ impl Session {
         for target in &truncate.table_names {
             let name = self.name(&target.name)?;
             let table = self.view().table(&name)?;
+            if let Some(of) = &table.partition_of {
+                self.truncate_partition(of)?;
+                continue;
+            }
             self.lock_table(&table, TreeLock::Exclusive)?;
             self.drop_trees(&table)?;
             let mut empty = (*table).clone();
@@ -318,6 +329,7 @@ impl Session {
 
     pub(super) fn rename_table(&mut self, table: &Arc<Table>, to: &str) -> Result<()> {
         refuse_taken(&self.view(), &table.schema, to)?;
+        refuse_partition(table, "renaming")?;
         self.refuse_renaming(table.oid, &format!("table {}", table.name))?;
         self.lock_table(table, TreeLock::Exclusive)?;
         let mut renamed = (**table).clone();

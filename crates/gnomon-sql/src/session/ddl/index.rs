@@ -13,6 +13,7 @@ use super::super::{
 use super::{
     column::{index_keys, refuse_include},
     could_not_build, notice,
+    partition::refuse_partition,
     storage::page_size_of_index,
     tag,
 };
@@ -39,6 +40,7 @@ impl Session {
         let name = create.name.as_ref().map(|name| self.name(name)).transpose()?;
         let table_name = self.name(&create.table_name)?;
         let table = self.view().table(&table_name)?;
+        refuse_partition(&table, "CREATE INDEX")?;
         let name = name.map(|name| name.name);
         if let Some(name) = &name
             && self.catalog().has_relation(&table.schema, name)
@@ -60,12 +62,12 @@ impl Session {
     /// Makes the tree of a new index, fills it from the table's rows and adds it to the table, whose writers are
     /// locked out.
     pub(super) fn build_index(&mut self, table: &Arc<Table>, mut index: Index) -> Result<Arc<Table>> {
-        index.tree = self.create_index_tree(&index)?;
+        self.new_index_trees(table, &mut index)?;
         let (source, built) = (table.clone(), index.clone());
         let _shown = self.registered.progress().show("CREATE INDEX", table, self.statement_time);
         self.with_context(&[], move |shared, ctx, _| {
             let writer = TableWriter::new(shared, ctx.txn, source.clone(), Arc::from([]))?;
-            let mut rows = TableReader::new(ctx.txn, source.clone())?;
+            let mut rows = TableReader::new(source.clone());
             while let Some((key, row)) = rows.next(ctx.txn)? {
                 writer.insert_entry(ctx.txn, ctx.types, &built, &row, &key).map_err(|error| {
                     if error.state() == SqlState::UNIQUE_VIOLATION {

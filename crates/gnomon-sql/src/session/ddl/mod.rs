@@ -12,6 +12,7 @@ mod column;
 mod create;
 mod drop;
 mod index;
+mod partition;
 mod procedure;
 mod sequence;
 mod storage;
@@ -34,6 +35,7 @@ use crate::{
     catalog::{
         Catalog,
         model::{Index, Oid, Table},
+        partition::Place,
         store::CATALOG_TREE,
     },
     query::ExecContext,
@@ -125,21 +127,42 @@ impl Session {
     /// Locks a table against everybody (or, shared, against writers) and begins to see what they committed.
     pub(super) fn lock_table(&mut self, table: &Table, lock: TreeLock) -> Result<()> {
         let engine = self.engine()?;
-        engine.lock_tree(table.tree, lock)?;
+        // The one that stands for the table first, as everybody does; the others for who uses a partition by its name.
+        for tree in table.trees() {
+            engine.lock_tree(tree, lock)?;
+        }
         Ok(engine.start_statement()?)
     }
 
-    /// Makes an empty tree for an index.
-    pub(super) fn create_index_tree(&mut self, index: &Index) -> Result<TreeId> {
-        let options =
-            TreeOptions { page_size: index.page_size.unwrap_or_default(), ..TreeOptions::default() };
-        Ok(self.engine()?.create_tree_with(options)?)
+    /// Makes an empty tree for the entries of an index at a place.
+    fn create_index_tree(&mut self, table: &Table, index: &Index, place: Place) -> Result<TreeId> {
+        let page_size = index.page_size.unwrap_or_default();
+        Ok(self.engine()?.create_tree_with(TreeOptions { page_size, placement: table.placement(place) })?)
     }
 
-    /// Makes an empty tree for a table; rows in it are numbered from 1 if it is a table's without primary key.
-    pub(super) fn create_tree(&mut self, table: &Table) -> Result<TreeId> {
-        let options =
-            TreeOptions { page_size: table.page_size.unwrap_or_default(), ..TreeOptions::default() };
+    /// Gives an index new, empty trees.
+    fn new_index_trees(&mut self, table: &Table, index: &mut Index) -> Result<()> {
+        for place in table.places() {
+            let tree = self.create_index_tree(table, index, place)?;
+            match place {
+                Place::Whole => index.tree = tree,
+                Place::Partition(number) => drop(index.partition_trees.insert(number, tree)),
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_index_trees(&mut self, table: &Table, index: &Index) -> Result<()> {
+        for place in table.places() {
+            self.engine()?.drop_tree(index.tree_at(place)?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an empty tree for the rows of a table at a place; they are numbered from 1 if it has no primary key.
+    fn create_tree(&mut self, table: &Table, place: Place) -> Result<TreeId> {
+        let page_size = table.page_size.unwrap_or_default();
+        let options = TreeOptions { page_size, placement: table.placement(place) };
         let tree = self.engine()?.create_tree_with(options)?;
         self.shared.row_numbers.register(tree);
         Ok(tree)
@@ -147,22 +170,31 @@ impl Session {
 
     /// Drops the trees of a table and its indexes.
     pub(super) fn drop_trees(&mut self, table: &Table) -> Result<()> {
-        let engine = self.engine()?;
-        engine.drop_tree(table.tree)?;
+        for tree in table.trees() {
+            self.engine()?.drop_tree(tree)?;
+        }
         for index in &table.indexes {
-            engine.drop_tree(index.tree)?;
+            self.drop_index_trees(table, index)?;
         }
         Ok(())
     }
 
     /// Gives a table and its indexes new, empty trees. The former ones are left alone.
     pub(super) fn new_trees(&mut self, table: &mut Table) -> Result<()> {
-        table.tree = self.create_tree(table)?;
-        if let Some(primary) = &mut table.primary_key {
-            primary.tree = table.tree;
+        table.tree = self.create_tree(table, Place::Whole)?;
+        for index in table.primary_key.iter_mut().chain(&mut table.indexes) {
+            index.tree = table.tree;
+            index.partition_trees.clear();
         }
-        for index in &mut table.indexes {
-            index.tree = self.create_index_tree(index)?;
+        table.partition_trees.clear();
+        let Some(partitioning) = &table.partitioning else {
+            for at in 0..table.indexes.len() {
+                table.indexes[at].tree = self.create_index_tree(table, &table.indexes[at], Place::Whole)?;
+            }
+            return Ok(());
+        };
+        for number in partitioning.partitions.keys().copied().collect::<Vec<_>>() {
+            self.new_partition_trees(table, number)?;
         }
         Ok(())
     }
@@ -180,7 +212,7 @@ impl Session {
         let (old, target) = (old.clone(), new.clone());
         self.with_context(&[], move |shared, ctx, _| {
             let writer = TableWriter::new(shared, ctx.txn, target.clone(), Arc::from([]))?;
-            let mut rows = TableReader::new(ctx.txn, old.clone())?;
+            let mut rows = TableReader::new(old.clone());
             let mut convert = convert;
             while let Some((_, mut row)) = rows.next(ctx.txn)? {
                 row.resize(target.columns.len(), Datum::Null);
@@ -209,7 +241,7 @@ impl Session {
     ) -> Result<()> {
         let table = table.clone();
         self.with_context(&[], move |_, ctx, _| {
-            let mut rows = TableReader::new(ctx.txn, table)?;
+            let mut rows = TableReader::new(table);
             while let Some((_, row)) = rows.next(ctx.txn)? {
                 check(ctx, &row)?;
             }

@@ -1,13 +1,15 @@
-//! Storage parameters: the size of pages.
+//! Storage parameters: the size of pages, partitions, copies in all of them.
 
 use gnomon::PageSize;
 use sqlparser::ast::{BinaryOperator, Expr, SqlOption, Value};
 
-use super::super::parse::fold;
+use super::{super::parse::fold, partition::MODULUS_MAX};
 use crate::{Result, SqlError, SqlState};
 
 /// The name of the storage parameter.
 pub(super) const PAGE_SIZE: &str = "page_size";
+const REPLICATED: &str = "replicated";
+const PARTITIONS: &str = "partitions";
 
 /// PostgreSQL's others: they are about a storage that this is not.
 const TABLE_PARAMETERS: [&str; 7] = [
@@ -29,18 +31,30 @@ const INDEX_PARAMETERS: [&str; 7] = [
     "autosummarize",
 ];
 
-/// What WITH (page_size = ...) says of a table.
-pub(super) fn page_size_of_table(options: &[SqlOption]) -> Result<Option<PageSize>> {
-    let mut found = None;
-    for option in options {
-        if let SqlOption::KeyValue { key, value } = option {
-            match fold(key) {
-                key if key == PAGE_SIZE => found = Some(page_size(value)?),
-                key => check_ignored(&key, &TABLE_PARAMETERS)?,
+/// What WITH (...) says of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TableParameters {
+    pub page_size: Option<PageSize>,
+    /// Whether every partition may read it.
+    pub replicated: Option<bool>,
+    /// How many partitions it is made with.
+    pub partitions: Option<u16>,
+}
+
+impl TableParameters {
+    pub fn read(options: &[SqlOption]) -> Result<TableParameters> {
+        let mut found = TableParameters::default();
+        for option in options {
+            let SqlOption::KeyValue { key, value } = option else { continue };
+            match fold(key).as_str() {
+                PAGE_SIZE => found.page_size = Some(page_size(value)?),
+                REPLICATED => found.replicated = Some(replicated(value)?),
+                PARTITIONS => found.partitions = Some(partitions(value)?),
+                key => check_ignored(key, &TABLE_PARAMETERS)?,
             }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 /// What it says of an index.
@@ -68,16 +82,43 @@ fn check_ignored(name: &str, known: &[&str]) -> Result<()> {
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
-/// A size in bytes, or as text with one of PostgreSQL's units: B, kB, MB.
-fn page_size(value: &Expr) -> Result<PageSize> {
-    let text = match value {
+/// A value as it was written, without quotes.
+fn text(value: &Expr) -> String {
+    match value {
         Expr::Value(value) => match &value.value {
             Value::Number(number, _) => number.to_string(),
             Value::SingleQuotedString(text) => text.clone(),
             other => other.to_string(),
         },
         other => other.to_string(),
-    };
+    }
+}
+
+fn replicated(value: &Expr) -> Result<bool> {
+    match text(value).to_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        other => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid value for boolean option \"{REPLICATED}\": {other}"),
+        )),
+    }
+}
+
+fn partitions(value: &Expr) -> Result<u16> {
+    let text = text(value);
+    text.parse().ok().filter(|count| (1..=MODULUS_MAX).contains(count)).ok_or_else(|| {
+        SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid value for parameter \"{PARTITIONS}\": \"{text}\""),
+        )
+        .detail(format!("A table has from 1 to {MODULUS_MAX} partitions."))
+    })
+}
+
+/// A size in bytes, or as text with one of PostgreSQL's units: B, kB, MB.
+fn page_size(value: &Expr) -> Result<PageSize> {
+    let text = text(value);
     let trimmed = text.trim();
     let digits = trimmed.trim_end_matches(|c: char| !c.is_ascii_digit());
     let factor = match trimmed[digits.len()..].trim_start() {

@@ -252,12 +252,12 @@ impl Run<'_> {
             // There a missing row would be kept missing for others, too, who want to insert it.
             && ctx.txn.options().isolation != Isolation::Serializable
         {
-            let key = columns_key(primary, &row);
+            let key = table.place_of(&row)?.locate(columns_key(primary, &row));
             let mut both = vec![Datum::Null; table.columns.len()];
             both.extend(row.iter().cloned());
             let outcome = match self.affected.contains(&key) {
                 true => Outcome::ToBeSeen,
-                false => unseen.run(ctx, table.tree, &key, &both)?,
+                false => unseen.run(ctx, &table, &key, &both)?,
             };
             match outcome {
                 Outcome::Updated => {
@@ -294,10 +294,11 @@ impl Run<'_> {
         if has_null(index, row) {
             return Ok(None);
         }
+        let place = table.place_of(row)?;
         let key = columns_key(index, row);
-        let found = ctx.txn.get_locked(index.tree, &key, RowLock::Exclusive)?;
+        let found = ctx.txn.get_locked(index.tree_at(place)?, &key, RowLock::Exclusive)?;
         let primary = table.primary_key.as_ref().is_some_and(|primary| primary.oid == index.oid);
-        Ok(found.map(|value| if primary { key } else { value }))
+        Ok(found.map(|value| place.locate(if primary { key } else { value })))
     }
 
     fn update(
@@ -316,7 +317,9 @@ impl Run<'_> {
                 "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
             ));
         }
-        let Some(bytes) = ctx.txn.get_locked(self.plan.table.tree, &key, RowLock::Exclusive)? else {
+        let table = &self.plan.table;
+        let (place, stored) = table.split(&key)?;
+        let Some(bytes) = ctx.txn.get_locked(table.tree_at(place)?, stored, RowLock::Exclusive)? else {
             return Err(SqlError::new(
                 SqlState::DATA_CORRUPTED,
                 format!("an index of table \"{}\" points to a row that is not there", self.plan.table.name),

@@ -11,7 +11,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use gnomon::{
-    Applied, Error, TreeId,
+    Applied, Error,
     op::record::{self, Change, Condition, Number},
 };
 
@@ -147,14 +147,16 @@ impl Unseen {
         bounds.chain(self.changes.iter().map(|(column, _)| *column))
     }
 
-    /// Updates the row under a key. `row` has the columns from the table's width on.
+    /// Updates the row under a located key. `row` has the columns from the table's width on.
     pub(super) fn run(
         &self,
         ctx: &mut ExecContext<'_>,
-        tree: TreeId,
+        table: &Table,
         key: &[u8],
         row: &[Datum],
     ) -> Result<Outcome> {
+        let (place, key) = table.split(key)?;
+        let tree = table.tree_at(place)?;
         // Values are computed before it is known whether there is such a row: if one cannot be, that may be no error.
         let Ok(Some(update)) = self.update(ctx, row) else { return Ok(Outcome::ToBeSeen) };
         let Ok(call) = record::update(&update) else { return Ok(Outcome::ToBeSeen) };

@@ -104,7 +104,7 @@ pub(super) fn apply(
     new: &[crate::types::Datum],
     pending: &mut Vec<Pending>,
 ) -> Result<Vec<u8>> {
-    let new_key = writer.key_after_update(key, new);
+    let new_key = writer.key_after_update(key, new)?;
     if new_key == key {
         let changed = writer.replace(ctx.txn, key, old, new)?;
         if !changed.is_empty() {
@@ -186,7 +186,7 @@ impl UpdatePlan {
     ) -> Result<u64> {
         if let (Ok(unseen), true) = (&self.unseen, ctx.semantic_locks) {
             let Some(key) = self.targets.key(ctx)? else { return Ok(0) };
-            match unseen.run(ctx, self.table.tree, &key, &[])? {
+            match unseen.run(ctx, &self.table, &key, &[])? {
                 Outcome::Updated => {
                     ctx.row_done();
                     return Ok(1);

@@ -1,17 +1,22 @@
 //! Rows into tables: their keys, their bytes, the entries of their indexes, and the constraints that they must meet.
 //!
+//! Keys of rows are located ([`crate::catalog::partition`]); entries of indexes are in the partition of their row.
+//!
 //! A row is stored under its primary key or, in a table without one, under a row number that is never given out
 //! twice. Unique indexes and primary keys are checked by inserting into the engine's trees, which waits for others
 //! that write the same key.
 
 use std::sync::Arc;
 
-use gnomon::{Error, Transaction, TreeId};
+use gnomon::{Cursor, Direction, Error, KeyRange, Transaction, TreeId};
 
 use super::super::{database::Shared, rows::RowNumbers};
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Index, Table},
+    catalog::{
+        model::{Index, Table},
+        partition::Place,
+    },
     query::{ExecContext, Expr},
     types::{ColumnType, Context, Datum, Row, keys, rows, text},
 };
@@ -46,7 +51,7 @@ impl TableWriter {
         let types = table.columns.iter().map(|column| column.ty).collect();
         let numbers = match table.primary_key {
             Some(_) => None,
-            None => Some(shared.row_numbers.of(txn, table.tree)?),
+            None => Some(shared.row_numbers.of(txn, table.numbered())?),
         };
         Ok(TableWriter { table, types, checks, numbers })
     }
@@ -116,19 +121,28 @@ impl TableWriter {
     }
 
     /// The key of a new row.
-    fn new_key(&self, row: &[Datum]) -> Vec<u8> {
-        match (&self.table.primary_key, &self.numbers) {
+    fn new_key(&self, row: &[Datum]) -> Result<Vec<u8>> {
+        let place = self.place_of(row)?;
+        Ok(place.locate(match (&self.table.primary_key, &self.numbers) {
             (Some(index), _) => columns_key(index, row),
             (None, Some(numbers)) => numbers.next().to_be_bytes().to_vec(),
             (None, None) => Vec::new(),
-        }
+        }))
     }
 
     /// The key that a row has after an update of the row under `key`.
-    pub(in crate::session) fn key_after_update(&self, key: &[u8], row: &[Datum]) -> Vec<u8> {
-        match &self.table.primary_key {
+    pub(in crate::session) fn key_after_update(&self, key: &[u8], row: &[Datum]) -> Result<Vec<u8>> {
+        let place = self.place_of(row)?;
+        Ok(place.locate(match &self.table.primary_key {
             Some(index) => columns_key(index, row),
-            None => key.to_vec(),
+            None => self.table.split(key)?.1.to_vec(),
+        }))
+    }
+
+    fn place_of(&self, row: &[Datum]) -> Result<Place> {
+        match self.table.partitioning.is_none() && self.table.partition_of.is_none() {
+            true => Ok(Place::Whole),
+            false => self.table.place_of(row),
         }
     }
 
@@ -143,7 +157,7 @@ impl TableWriter {
             // Another run would draw other numbers.
             txn.log_by_value();
         }
-        let key = self.new_key(row);
+        let key = self.new_key(row)?;
         self.insert_at(txn, context, &key, row)?;
         Ok(key)
     }
@@ -157,15 +171,17 @@ impl TableWriter {
         row: &[Datum],
     ) -> Result<()> {
         let bytes = self.encode(row)?;
+        let (place, stored) = self.table.split(key)?;
+        let tree = self.table.tree_at(place)?;
         match &self.table.primary_key {
             // A row number is handed out once: that it is taken is no error of the statement's.
-            None => txn.insert(self.table.tree, key, &bytes).map_err(|error| match error {
+            None => txn.insert(tree, stored, &bytes).map_err(|error| match error {
                 Error::KeyExists => {
                     SqlError::new(SqlState::INTERNAL_ERROR, "a row number was handed out twice")
                 }
                 error => self.failed(None, error),
             })?,
-            Some(index) => txn.insert(self.table.tree, key, &bytes).map_err(|error| match error {
+            Some(index) => txn.insert(tree, stored, &bytes).map_err(|error| match error {
                 Error::KeyExists => self.duplicate(context, index, row),
                 error => self.failed(Some(index), error),
             })?,
@@ -185,10 +201,12 @@ impl TableWriter {
         row: &[Datum],
         key: &[u8],
     ) -> Result<()> {
+        let (place, key) = self.table.split(key)?;
+        let tree = index.tree_at(place)?;
         let entry = entry_key(index, row, key);
         let inserted = match index.unique {
-            true => txn.insert(index.tree, &entry, key),
-            false => txn.put(index.tree, &entry, key),
+            true => txn.insert(tree, &entry, key),
+            false => txn.put(tree, &entry, key),
         };
         inserted.map_err(|error| match error {
             Error::KeyExists => self.duplicate(context, index, row),
@@ -221,9 +239,10 @@ impl TableWriter {
 
     /// Deletes a row and its entries.
     pub(in crate::session) fn delete(&self, txn: &mut Transaction, key: &[u8], row: &[Datum]) -> Result<()> {
-        txn.delete(self.table.tree, key)?;
+        let (place, key) = self.table.split(key)?;
+        txn.delete(self.table.tree_at(place)?, key)?;
         for index in &self.table.indexes {
-            txn.delete(index.tree, &entry_key(index, row, key))?;
+            txn.delete(index.tree_at(place)?, &entry_key(index, row, key))?;
         }
         Ok(())
     }
@@ -237,12 +256,14 @@ impl TableWriter {
         old: &[Datum],
         new: &[Datum],
     ) -> Result<Vec<usize>> {
-        txn.put(self.table.tree, key, &self.encode(new)?).map_err(|error| self.failed(None, error))?;
+        let (place, key) = self.table.split(key)?;
+        txn.put(self.table.tree_at(place)?, key, &self.encode(new)?)
+            .map_err(|error| self.failed(None, error))?;
         let mut changed = Vec::new();
         for (i, index) in self.table.indexes.iter().enumerate() {
             let entry = entry_key(index, old, key);
             if entry != entry_key(index, new, key) {
-                txn.delete(index.tree, &entry)?;
+                txn.delete(index.tree_at(place)?, &entry)?;
                 changed.push(i);
             }
         }
@@ -317,26 +338,32 @@ pub(in crate::session) fn has_null(index: &Index, row: &[Datum]) -> bool {
     index.columns.iter().any(|&column| row.get(column).is_none_or(Datum::is_null))
 }
 
-/// The rows of a table, which is locked, as DDL passes over them: key and row, in the order of the keys; the newest,
-/// whatever the transaction's snapshot.
+/// The rows of a table, which is locked, as DDL passes over them: located key and row, in the order of these; the
+/// newest, whatever the transaction's snapshot.
 pub(in crate::session) struct TableReader {
-    cursor: gnomon::Cursor,
+    places: std::vec::IntoIter<Place>,
+    cursor: Option<(Place, Cursor)>,
     table: Arc<Table>,
     types: Vec<ColumnType>,
 }
 
 impl TableReader {
-    pub(in crate::session) fn new(txn: &mut Transaction, table: Arc<Table>) -> Result<TableReader> {
-        let tree: TreeId = table.tree;
+    pub(in crate::session) fn new(table: Arc<Table>) -> TableReader {
         let types = table.columns.iter().map(|column| column.ty).collect();
-        let cursor = txn.scan_newest(tree, gnomon::KeyRange::all(), gnomon::Direction::Forward)?;
-        Ok(TableReader { cursor, table, types })
+        TableReader { places: table.places().into_iter(), cursor: None, table, types }
     }
 
     pub(in crate::session) fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Row)>> {
-        match self.cursor.next(txn)? {
-            Some((key, bytes)) => Ok(Some((key, decode(&self.table, &self.types, &bytes)?))),
-            None => Ok(None),
+        loop {
+            if let Some((place, cursor)) = &mut self.cursor {
+                if let Some((key, bytes)) = cursor.next(txn)? {
+                    return Ok(Some((place.locate(key), decode(&self.table, &self.types, &bytes)?)));
+                }
+                self.cursor = None;
+            }
+            let Some(place) = self.places.next() else { return Ok(None) };
+            let tree: TreeId = self.table.tree_at(place)?;
+            self.cursor = Some((place, txn.scan_newest(tree, KeyRange::all(), Direction::Forward)?));
         }
     }
 }

@@ -27,8 +27,8 @@ use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
     tokens::{
-        expand_table_queries, order_identity_options, strengthen_row_locks, take_column_names,
-        take_overriding,
+        expand_table_queries, order_identity_options, order_partitioning, strengthen_row_locks,
+        take_column_names, take_overriding,
     },
 };
 use crate::{Result, SqlError, SqlState};
@@ -119,6 +119,7 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     let overriding = take_overriding(&mut tokens);
     let names = take_column_names(&mut tokens);
     order_identity_options(&mut tokens);
+    order_partitioning(&mut tokens);
     expand_table_queries(&mut tokens);
     strengthen_row_locks(&mut tokens);
     let command = on_fit_stack(nesting, || {

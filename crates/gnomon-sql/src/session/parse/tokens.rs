@@ -22,6 +22,27 @@ fn is(token: &TokenWithSpan, expected: &str) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
 }
 
+/// Puts WITH (...) of a new table in front of its PARTITION BY, where the parser crate reads it.
+pub(super) fn order_partitioning(tokens: &mut [TokenWithSpan]) {
+    if keyword(tokens.first()) != Keyword::CREATE {
+        return;
+    }
+    let by = tokens
+        .windows(2)
+        .position(|two| keyword(two.first()) == Keyword::PARTITION && keyword(two.get(1)) == Keyword::BY);
+    let Some(by) = by else { return };
+    // The list of columns has no parentheses in it but those of expressions, which are refused.
+    let end = |from: usize| {
+        tokens[from..].iter().position(|token| token.token == Token::RParen).map(|i| from + i + 1)
+    };
+    let Some(with) = end(by) else { return };
+    if keyword(tokens.get(with)) == Keyword::WITH
+        && let Some(end) = end(with)
+    {
+        tokens[by..end].rotate_left(with - by);
+    }
+}
+
 /// Puts the options of identity columns, which stand in any order, into the one order that the parser crate reads.
 pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
     let rank = |word: Keyword| {

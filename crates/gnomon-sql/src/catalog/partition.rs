@@ -1,0 +1,214 @@
+//! Tables in partitions by hash: which partition a row belongs to, and where its keys are.
+//!
+//! Each partition has a tree for its rows and one for its entries of each index, all placed in the engine's partition
+//! of the same number ([`gnomon::Placement`]). The table keeps a tree of its own, which is empty: it stands for the
+//! table where the table as a whole is locked.
+//!
+//! The key of a row is *located*: the number of the partition (2 bytes, big-endian) stands before it. In a table
+//! without partitions it is the key as stored.
+//!
+//! A row belongs to partition CRC-32C(k) modulo the table's modulus, where k are the columns of the partition key as
+//! an ascending key has them, integers of every width as bigint. This is part of the format.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gnomon::{Placement, TreeId};
+
+use super::model::{Column, Index, Oid, Table};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{Datum, keys},
+};
+
+/// PARTITION BY HASH.
+#[derive(Clone, Debug)]
+pub struct Partitioning {
+    /// Positions in [`Table::columns`].
+    pub columns: Vec<usize>,
+    /// The modulus of all partitions; 0 while there are none.
+    pub modulus: u16,
+    /// The partitions that there are, by their remainders.
+    pub partitions: BTreeMap<u16, Partition>,
+}
+
+/// A partition. Its columns and indexes are the table's.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Its identifier (`pg_class.oid`).
+    pub oid: Oid,
+    /// Its name, in the schema of the table.
+    pub name: String,
+}
+
+/// What a partition is of, where it is used by its own name.
+#[derive(Clone, Debug)]
+pub struct PartitionOf {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Its remainder.
+    pub number: u16,
+}
+
+/// Where in a table a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In a table without partitions.
+    Whole,
+    /// In a partition.
+    Partition(u16),
+}
+
+impl Place {
+    /// A key, located.
+    pub fn locate(self, key: Vec<u8>) -> Vec<u8> {
+        match self {
+            Place::Whole => key,
+            Place::Partition(number) => [&number.to_be_bytes()[..], &key].concat(),
+        }
+    }
+}
+
+impl Partitioning {
+    /// The number of the partition that a row with these values of the partition key belongs to.
+    ///
+    /// # Panics
+    /// If there are no partitions.
+    pub fn number<'d>(&self, values: impl IntoIterator<Item = &'d Datum>) -> u16 {
+        let mut key = Vec::with_capacity(16);
+        for value in values {
+            let wide = match value {
+                Datum::Int2(n) => Datum::Int8(i64::from(*n)),
+                Datum::Int4(n) => Datum::Int8(i64::from(*n)),
+                other => other.clone(),
+            };
+            keys::encode(&mut key, &wide, false, false);
+        }
+        (crc32c::crc32c(&key) % u32::from(self.modulus)) as u16
+    }
+
+    /// As PARTITION BY has it.
+    pub fn definition(&self, columns: &[Column]) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|column| columns[*column].name.as_str()).collect();
+        format!("HASH ({})", names.join(", "))
+    }
+}
+
+fn at(whole: TreeId, partitions: &BTreeMap<u16, TreeId>, place: Place) -> Result<TreeId> {
+    match place {
+        Place::Whole => Ok(whole),
+        Place::Partition(number) => partitions.get(&number).copied().ok_or_else(|| {
+            SqlError::new(
+                SqlState::DATA_CORRUPTED,
+                format!("a key names partition {number}, which is missing"),
+            )
+        }),
+    }
+}
+
+impl Index {
+    /// The tree of its entries at a place.
+    pub fn tree_at(&self, place: Place) -> Result<TreeId> {
+        at(self.tree, &self.partition_trees, place)
+    }
+}
+
+impl Table {
+    /// The tree of its rows at a place.
+    pub fn tree_at(&self, place: Place) -> Result<TreeId> {
+        at(self.tree, &self.partition_trees, place)
+    }
+
+    /// The trees of its rows, after the one that stands for the table.
+    pub fn trees(&self) -> impl Iterator<Item = TreeId> {
+        [self.tree].into_iter().chain(self.partition_trees.values().copied())
+    }
+
+    /// The places that it has, in their order.
+    pub fn places(&self) -> Vec<Place> {
+        match self.partitioning {
+            None => vec![Place::Whole],
+            Some(_) => self.partition_trees.keys().map(|number| Place::Partition(*number)).collect(),
+        }
+    }
+
+    /// Where the engine is to have the trees of a place.
+    pub fn placement(&self, place: Place) -> Placement {
+        match place {
+            Place::Partition(number) => Placement::Partition(u32::from(number)),
+            Place::Whole if self.is_replicated => Placement::Replicated,
+            Place::Whole => Placement::Anywhere,
+        }
+    }
+
+    /// A located key: its place, and as it is stored.
+    pub fn split<'k>(&self, located: &'k [u8]) -> Result<(Place, &'k [u8])> {
+        if self.partitioning.is_none() {
+            return Ok((Place::Whole, located));
+        }
+        match located.split_first_chunk() {
+            Some((number, key)) => Ok((Place::Partition(u16::from_be_bytes(*number)), key)),
+            None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row's key lacks its partition")),
+        }
+    }
+
+    /// The place of rows with these values of the partition key, if there is one.
+    pub fn place_of_values<'d>(&self, values: impl IntoIterator<Item = &'d Datum>) -> Option<Place> {
+        match &self.partitioning {
+            None => Some(Place::Whole),
+            Some(partitioning) if partitioning.partitions.is_empty() => None,
+            Some(partitioning) => {
+                let number = partitioning.number(values);
+                partitioning.partitions.contains_key(&number).then_some(Place::Partition(number))
+            }
+        }
+    }
+
+    /// The place that a row belongs to.
+    pub fn place_of(&self, row: &[Datum]) -> Result<Place> {
+        if let Some(of) = &self.partition_of {
+            return match of.table.place_of(row) {
+                Ok(Place::Partition(number)) if number == of.number => Ok(Place::Whole),
+                _ => Err(SqlError::new(
+                    SqlState::CHECK_VIOLATION,
+                    format!("new row for relation \"{}\" violates partition constraint", self.name),
+                )
+                .table(&self.schema, &self.name)),
+            };
+        }
+        let columns = self.partitioning.iter().flat_map(|partitioning| &partitioning.columns);
+        let values = columns.map(|column| row.get(*column).unwrap_or(&Datum::Null));
+        self.place_of_values(values).ok_or_else(|| {
+            SqlError::new(
+                SqlState::CHECK_VIOLATION,
+                format!("no partition of relation \"{}\" found for row", self.name),
+            )
+            .table(&self.schema, &self.name)
+            .hint("Create the partition with CREATE TABLE ... PARTITION OF.")
+        })
+    }
+
+    /// A partition as a table by itself.
+    pub(super) fn partition(self: &Arc<Table>, number: u16) -> Option<Table> {
+        let partition = self.partitioning.as_ref()?.partitions.get(&number)?;
+        let alone = |index: &Index| {
+            let tree = *index.partition_trees.get(&number)?;
+            Some(Index { tree, partition_trees: BTreeMap::new(), ..index.clone() })
+        };
+        Some(Table {
+            oid: partition.oid,
+            name: partition.name.clone(),
+            tree: *self.partition_trees.get(&number)?,
+            partition_trees: BTreeMap::new(),
+            partitioning: None,
+            partition_of: Some(PartitionOf { table: self.clone(), number }),
+            primary_key: self.primary_key.as_ref().and_then(alone),
+            indexes: self.indexes.iter().filter_map(alone).collect(),
+            ..Table::clone(self)
+        })
+    }
+
+    /// The table whose rows are numbered, if they are: a partition's are numbered with those of its table.
+    pub fn numbered(&self) -> &Table {
+        self.partition_of.as_ref().map_or(self, |of| &of.table)
+    }
+}
