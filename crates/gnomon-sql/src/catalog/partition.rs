@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon::{Placement, TreeId};
 
-use super::model::{Column, Index, Oid, Table};
+use super::model::{Index, Oid, Table};
 use crate::{
     Result, SqlError, SqlState,
     types::{Datum, keys},
@@ -84,12 +84,6 @@ impl Partitioning {
             keys::encode(&mut key, &wide, false, false);
         }
         (crc32c::crc32c(&key) % u32::from(self.modulus)) as u16
-    }
-
-    /// As PARTITION BY has it.
-    pub fn definition(&self, columns: &[Column]) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|column| columns[*column].name.as_str()).collect();
-        format!("HASH ({})", names.join(", "))
     }
 }
 

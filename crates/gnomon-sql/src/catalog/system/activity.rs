@@ -75,12 +75,17 @@ impl System<'_> {
 
     /// Which relation has which tree.
     fn trees(&self) -> BTreeMap<u64, Object<'_>> {
-        let tree = |object: &Object<'_>| match object {
-            Object::Table(table) => Some(table.tree),
-            Object::Index(table, index) if index.tree != table.tree => Some(index.tree),
+        let own = self.objects().filter_map(|object| match &object {
+            Object::Table(table) => Some((table.tree.0, object)),
+            Object::Index(table, index) if index.tree != table.tree => Some((index.tree.0, object)),
             _ => None,
-        };
-        self.objects().filter_map(|object| Some((tree(&object)?.0, object))).collect()
+        });
+        let entries = self.catalog().tables().flat_map(|table| {
+            table.indexes.iter().flat_map(move |index| {
+                index.partition_trees.values().map(move |tree| (tree.0, Object::Index(table, index)))
+            })
+        });
+        own.chain(entries).collect()
     }
 
     /// The engine's locks as PostgreSQL shows its own: a tree as a whole is `relation`, a key in it `tuple`.

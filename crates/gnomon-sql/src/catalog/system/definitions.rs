@@ -2,7 +2,10 @@
 
 use super::names::quote;
 use crate::{
-    catalog::model::{Check, Index, Procedure, Table, View},
+    catalog::{
+        model::{Check, Index, Procedure, Table, View},
+        partition::PartitionOf,
+    },
     types::format_type,
 };
 
@@ -105,4 +108,27 @@ pub(super) fn procedure(procedure: &Procedure) -> String {
         parameters(procedure, true),
         procedure.body
     )
+}
+
+/// A partition key, as PARTITION BY has it.
+pub(super) fn partition_key(table: &Table) -> Option<String> {
+    Some(format!("HASH ({})", partition_columns(table)?.join(", ")))
+}
+
+/// Which rows a partition has, as PARTITION OF has it.
+pub(super) fn partition_bound(of: &PartitionOf) -> String {
+    let modulus = of.table.partitioning.as_ref().map_or(0, |partitioning| partitioning.modulus);
+    format!("FOR VALUES WITH (modulus {modulus}, remainder {})", of.number)
+}
+
+/// The condition that all rows of a partition meet.
+pub(super) fn partition_constraint(of: &PartitionOf) -> Option<String> {
+    let columns = partition_columns(&of.table)?.join(", ");
+    let (table, modulus) = (of.table.oid, of.table.partitioning.as_ref()?.modulus);
+    Some(format!("satisfies_hash_partition('{table}'::oid, {modulus}, {}, {columns})", of.number))
+}
+
+fn partition_columns(table: &Table) -> Option<Vec<String>> {
+    let columns = &table.partitioning.as_ref()?.columns;
+    Some(columns.iter().map(|column| quote(&table.columns[*column].name)).collect())
 }

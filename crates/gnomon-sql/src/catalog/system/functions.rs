@@ -142,10 +142,17 @@ impl System<'_> {
                     text(format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {name} DO INSTEAD {query}"))
                 }))
             }
+            ("pg_get_partkeydef", [Datum::Oid(oid)]) => {
+                let table = self.catalog().table_by_oid(*oid);
+                or_null(table.and_then(|table| definitions::partition_key(table)).map(text))
+            }
+            ("pg_get_partition_constraintdef", [Datum::Oid(oid)]) => {
+                let of = self.catalog().table_by_oid(*oid).and_then(|table| table.partition_of.as_ref());
+                or_null(of.and_then(definitions::partition_constraint).map(text))
+            }
             // There are no such objects.
             (
                 "pg_get_triggerdef"
-                | "pg_get_partkeydef"
                 | "pg_get_statisticsobjdef_columns"
                 | "pg_tablespace_location",
                 [Datum::Oid(oid), ..],

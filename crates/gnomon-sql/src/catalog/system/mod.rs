@@ -299,6 +299,8 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_attribute" => cx.attributes(&mut rows),
             "pg_attrdef" => cx.defaults(&mut rows),
             "pg_index" => cx.indexes(&mut rows),
+            "pg_inherits" => cx.inheritance(&mut rows),
+            "pg_partitioned_table" => cx.partitioned_tables(&mut rows),
             "pg_constraint" => cx.constraints(&mut rows),
             "pg_namespace" => cx.namespaces(&mut rows),
             "pg_sequence" => cx.sequences(&mut rows),
@@ -385,7 +387,9 @@ impl<'a> System<'a> {
         let catalog = self.catalog();
         let tables = catalog.tables().flat_map(|table| {
             let indexes = table.primary_key.iter().chain(&table.indexes);
-            std::iter::once(Object::Table(table)).chain(indexes.map(|index| Object::Index(table, index)))
+            let partitions = catalog.partitions_of(table).map(|partition| Object::Table(partition));
+            let own = std::iter::once(Object::Table(table));
+            own.chain(indexes.map(|index| Object::Index(table, index))).chain(partitions)
         });
         let sequences = catalog.sequences().map(|sequence| Object::Sequence(sequence));
         tables.chain(sequences).chain(catalog.views().map(|view| Object::View(view)))

@@ -6,11 +6,14 @@ use super::{
     DATABASE, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID,
     System,
     builder::{Rows, attributes, int, letter, oid, oids, option, small, string, strings, yes},
-    default_oid, derived_oid, reference, tree_number,
+    default_oid, definitions, derived_oid, reference, tree_number,
 };
 use crate::{
     Result,
-    catalog::model::{Column, Index, Oid, Table},
+    catalog::{
+        model::{Column, Index, Oid, Table},
+        partition::PartitionOf,
+    },
     types::{ColumnType, Datum, Scalar, Type},
 };
 
@@ -37,6 +40,7 @@ struct Class<'a> {
     checks: usize,
     has_index: bool,
     page_size: Option<PageSize>,
+    partition_of: Option<&'a PartitionOf>,
 }
 
 /// A column of any relation.
@@ -86,7 +90,7 @@ impl<'a> Object<'a> {
 
 fn add_class(rows: &mut Rows, class: &Class<'_>) {
     let kind = class.kind;
-    let is_table = kind == b'r';
+    let is_table = matches!(kind, b'r' | b'p');
     rows.add([
         ("oid", oid(class.oid)),
         ("relname", string(class.name)),
@@ -110,12 +114,13 @@ fn add_class(rows: &mut Rows, class: &Class<'_>) {
         ("relchecks", small(class.checks)),
         ("relhasrules", yes(kind == b'v')),
         ("relhastriggers", yes(false)),
-        ("relhassubclass", yes(false)),
+        ("relhassubclass", yes(kind == b'p')),
         ("relrowsecurity", yes(false)),
         ("relforcerowsecurity", yes(false)),
         ("relispopulated", yes(true)),
         ("relreplident", letter(if is_table { b'd' } else { b'n' })),
-        ("relispartition", yes(false)),
+        ("relispartition", yes(class.partition_of.is_some())),
+        ("relpartbound", option(class.partition_of.map(|of| string(definitions::partition_bound(of))))),
         ("relrewrite", oid(0)),
         ("relfrozenxid", oid(0)),
         ("relminmxid", oid(0)),
@@ -225,6 +230,7 @@ impl System<'_> {
                     checks: 0,
                     has_index: false,
                     page_size: None,
+                    partition_of: None,
                 },
             );
         }
@@ -232,9 +238,16 @@ impl System<'_> {
             let (kind, method, file, checks, has_index, page_size) = match &object {
                 Object::Table(table) => {
                     let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
-                    (b'r', HEAP, tree_number(table.tree), table.checks.len(), has_index, table.page_size)
+                    let (kind, method, file) = match table.partitioning {
+                        Some(_) => (b'p', 0, 0),
+                        None => (b'r', HEAP, tree_number(table.tree)),
+                    };
+                    (kind, method, file, table.checks.len(), has_index, table.page_size)
                 }
-                Object::Index(_, index) => (b'i', BTREE, tree_number(index.tree), 0, false, index.page_size),
+                Object::Index(table, index) => match table.partitioning {
+                    Some(_) => (b'I', BTREE, 0, 0, false, index.page_size),
+                    None => (b'i', BTREE, tree_number(index.tree), 0, false, index.page_size),
+                },
                 Object::Sequence(_) => (b'S', 0, 0, 0, false, None),
                 Object::View(_) => (b'v', 0, 0, 0, false, None),
             };
@@ -251,8 +264,43 @@ impl System<'_> {
                     checks,
                     has_index,
                     page_size,
+                    partition_of: match object {
+                        Object::Table(table) => table.partition_of.as_ref(),
+                        _ => None,
+                    },
                 },
             );
+        }
+    }
+
+    /// `pg_inherits`: which tables are partitions of which.
+    pub(super) fn inheritance(&self, rows: &mut Rows) {
+        for table in self.catalog().tables() {
+            for partition in self.catalog().partitions_of(table) {
+                rows.add([
+                    ("inhrelid", oid(partition.oid)),
+                    ("inhparent", oid(table.oid)),
+                    ("inhseqno", Datum::Int4(1)),
+                    ("inhdetachpending", yes(false)),
+                ]);
+            }
+        }
+    }
+
+    /// `pg_partitioned_table`.
+    pub(super) fn partitioned_tables(&self, rows: &mut Rows) {
+        for table in self.catalog().tables() {
+            let Some(partitioning) = &table.partitioning else { continue };
+            let types = || partitioning.columns.iter().map(|column| column_type(table, *column));
+            rows.add([
+                ("partrelid", oid(table.oid)),
+                ("partstrat", letter(b'h')),
+                ("partnatts", small(partitioning.columns.len())),
+                ("partdefid", oid(0)),
+                ("partattrs", attributes(&partitioning.columns)),
+                ("partclass", oids(types().map(reference::operator_class))),
+                ("partcollation", oids(types().map(|ty| ty.info().collation))),
+            ]);
         }
     }
 
