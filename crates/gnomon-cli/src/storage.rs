@@ -6,8 +6,8 @@ use std::{
 };
 
 use clap::Args;
-use gnomon::{Commits, Database, Options, Recovery};
-use gnomon_lab::{argument::parse_interval, progress::Progress};
+use gnomon::{Commits, Database, Execution, Options, Recovery};
+use gnomon_lab::{argument::parse_interval, calls::ExecutionKind, progress::Progress};
 
 use crate::Failure;
 
@@ -58,7 +58,21 @@ pub struct Storage {
     /// With 0 they do not wait: those that come while others are made durable are together all the same.
     #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
     group_commit_ms: f64,
+    /// How transactions run on tables in partitions: locked or serial.
+    ///
+    /// Locked, beside each other, with locks on rows. Serial, one after another in each partition, without; others wait
+    /// for the partitions that a transaction has used until it ends. Tables in no partition are locked either way.
+    #[arg(long, value_name = "KIND", default_value = "locked")]
+    execution: ExecutionKind,
+    /// How many executors share the partitions, with serial execution; partition n is of executor n modulo N.
+    ///
+    /// Without it, as many as there are processors.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    executors: Option<u32>,
 }
+
+/// How many calls of procedures may wait for an executor.
+const QUEUE_MAX: usize = 1000;
 
 fn parse_page_bytes_min(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -73,6 +87,19 @@ pub fn options() -> Options {
 }
 
 impl Storage {
+    fn execution(&self) -> Execution {
+        match self.execution {
+            ExecutionKind::Locked => Execution::Locked,
+            ExecutionKind::Serial => {
+                let processors = || std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+                Execution::Serial {
+                    executors: self.executors.unwrap_or_else(processors),
+                    queue_max: QUEUE_MAX,
+                }
+            }
+        }
+    }
+
     /// Opens the database in a directory, or makes one there, and tells of disks that are lost.
     pub fn open(&self, directory: &Path, pool_mib: u32) -> Result<Database, Failure> {
         let pool_bytes = (pool_mib as usize).checked_mul(1 << 20).ok_or_else(|| {
@@ -88,6 +115,7 @@ impl Storage {
             recovery: self.recovery,
             commits: if self.asynchronous { Commits::Asynchronous } else { Commits::Synchronous },
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
+            execution: self.execution(),
             ..options()
         };
         let mut progress = None;

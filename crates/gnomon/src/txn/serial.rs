@@ -12,8 +12,9 @@
 //! - An executor holds one lock for all of its partitions while it runs what is queued, a [`BATCH`] at a time. Its
 //!   transactions take no others, and leave no versions: nobody reads its trees at a snapshot.
 //! - Everybody else takes that lock too, for a placed tree that it uses, until its transaction ends: calls that are
-//!   routed to several partitions, which run on the thread of the caller, and transactions of clients. So deadlocks
-//!   over partitions are found as all others are.
+//!   routed to several partitions, which run on the thread of the caller, and transactions of clients; shared, if they
+//!   are read-only. What is in all partitions has a lock besides, which clients share to read it. So deadlocks over
+//!   partitions are found as all others are.
 //! - An executor does not wait for the disk. One thread for all has commits made durable, and calls are answered then.
 //!
 //! Not here: what placed trees mean with locked execution, which is nothing; routing in SQL.
@@ -99,6 +100,12 @@ pub(super) struct Executors {
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
+/// The lock that stands for what is in all partitions: who writes that has it, and all executors' besides; who has none
+/// of these shares it to read.
+fn replicated() -> LockName<'static> {
+    LockName::whole(PARTITIONS, u64::MAX)
+}
+
 /// The lock that stands for all partitions of an executor.
 fn partitions_of(executor: u32) -> LockName<'static> {
     LockName::whole(PARTITIONS, u64::from(executor))
@@ -137,7 +144,8 @@ impl Executors {
         for (executor, queue) in (0..).zip(&self.queues) {
             let (queue, handle) = (queue.clone(), Arc::downgrade(handle));
             let durable = self.durable.clone();
-            threads.push(thread::spawn(move || run(executor, &queue, &handle, &durable)));
+            let is_alone = self.count() == 1;
+            threads.push(thread::spawn(move || run(executor, is_alone, &queue, &handle, &durable)));
         }
         let (durable, inner) = (self.durable.clone(), handle.inner.clone());
         threads.push(thread::spawn(move || make_durable(&durable, &inner)));
@@ -213,8 +221,14 @@ impl Executors {
     }
 }
 
-/// Runs the calls of one executor.
-fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex<(Csn, bool)>, Condvar)>) {
+/// Runs the calls of one executor, which may be the only one.
+fn run(
+    executor: u32,
+    is_alone: bool,
+    queue: &Queue,
+    handle: &Weak<Handle>,
+    durable: &Arc<(Mutex<(Csn, bool)>, Condvar)>,
+) {
     loop {
         let batch: Vec<Job> = {
             let mut jobs = queue.jobs.lock();
@@ -239,7 +253,10 @@ fn run(executor: u32, queue: &Queue, handle: &Weak<Handle>, durable: &Arc<(Mutex
             nowait: inner.lock_timeout.is_some_and(|limit| limit.is_zero()),
             interrupt: Some(&queue.interrupt),
         };
-        let locked = locks.lock(partitions_of(executor), key_mode::X, &waits);
+        let mut locked = locks.lock(partitions_of(executor), key_mode::X, &waits);
+        if is_alone {
+            locked = locked.and_then(|()| locks.lock(replicated(), key_mode::X, &waits));
+        }
         #[cfg(all(test, shuttle))]
         if inner.store.race() == Some(crate::store::shadow::PlantedRace::PartitionsNotLocked) {
             locks.release_all();
@@ -378,7 +395,11 @@ pub(super) fn call(
     let (csn, answer) = loop {
         runs += 1;
         let mut txn = begin(handle, Confined::To(of_call.clone()));
-        let locked = of_call.iter().try_for_each(|executor| txn.lock(partitions_of(*executor), key_mode::X));
+        let mut names: Vec<LockName<'_>> = of_call.iter().copied().map(partitions_of).collect();
+        if of_call.len() == executors.count() as usize {
+            names.push(replicated());
+        }
+        let locked = names.into_iter().try_for_each(|name| txn.lock(name, key_mode::X));
         match locked {
             Ok(()) => break run_call(registered, txn, params),
             Err(Error::Deadlock) if runs < RUNS_MAX => {}
@@ -415,7 +436,7 @@ impl Transaction {
             (Placement::Replicated, true) => executors.of_call(&Partitions::All),
             (Placement::Replicated, false) => match &self.confined {
                 Confined::To(held) => held[..1].to_vec(),
-                Confined::No => vec![0],
+                Confined::No => Vec::new(),
             },
         };
         match &self.confined {
@@ -429,8 +450,16 @@ impl Transaction {
             }
             Confined::No => {
                 self.check()?;
+                // Whoever reads a partition may come to write it: two who both waited for that would be a deadlock.
+                let is_own = matches!(state.placement, Placement::Partition(_)) && !self.options.read_only;
                 for executor in needed {
-                    self.lock(partitions_of(executor), if writes { key_mode::X } else { key_mode::S })?;
+                    self.lock(
+                        partitions_of(executor),
+                        if writes || is_own { key_mode::X } else { key_mode::S },
+                    )?;
+                }
+                if state.placement == Placement::Replicated {
+                    self.lock(replicated(), if writes { key_mode::X } else { key_mode::S })?;
                 }
             }
         }

@@ -152,9 +152,7 @@ impl System<'_> {
             }
             // There are no such objects.
             (
-                "pg_get_triggerdef"
-                | "pg_get_statisticsobjdef_columns"
-                | "pg_tablespace_location",
+                "pg_get_triggerdef" | "pg_get_statisticsobjdef_columns" | "pg_tablespace_location",
                 [Datum::Oid(oid), ..],
             ) => match (function, *oid) {
                 ("pg_tablespace_location", _) => text(""),
