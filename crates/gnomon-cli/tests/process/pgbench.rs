@@ -70,3 +70,32 @@ fn pgbench_runs_unchanged_and_its_sums_agree() {
     drop(client);
     assert_eq!(server.interrupt(), Some(0));
 }
+
+#[test]
+fn pgbench_runs_on_partitions_one_transaction_after_another() {
+    if Command::new("pgbench").arg("--version").output().is_err() {
+        println!("skipped: pgbench is not installed");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let arguments = ["--execution", "serial", "--executors", "2", "--recovery", "command-log"];
+    let server = Served::start_with(&database, &arguments);
+    pgbench(&server, &["-i", "-q", "--partitions=3", "--partition-method=hash"]);
+    let seconds = from_environment("GNOMON_PGBENCH_SECONDS", 2).to_string();
+    pgbench(&server, &["-n", "-c", "8", "-j", "2", "-T", &seconds, "-M", "prepared"]);
+    // It is a database like any other, whichever way it is opened.
+    assert_eq!(server.interrupt(), Some(0));
+    let server = Served::start(&database);
+    let mut client = server.connect().unwrap();
+    let mut one = |sql: &str| -> i64 { client.query_one(sql, &[]).unwrap().get(0) };
+    let accounts = one("SELECT sum(abalance)::bigint FROM pgbench_accounts");
+    assert_eq!(accounts, one("SELECT sum(delta)::bigint FROM pgbench_history"));
+    assert_eq!(accounts, one("SELECT sum(bbalance)::bigint FROM pgbench_branches"));
+    assert_eq!(one("SELECT count(*) FROM pgbench_accounts"), 100_000);
+    for partition in 1..=3 {
+        assert!(one(&format!("SELECT count(*) FROM pgbench_accounts_{partition}")) > 30_000);
+    }
+    drop(client);
+    assert_eq!(server.interrupt(), Some(0));
+}

@@ -169,6 +169,8 @@ impl TargetScan {
                     let text = super::expr::DisplayExpr { expr: condition, qualified: false };
                     lines.push(format!("  Index Cond: {text}"));
                 }
+                let partitions = super::plan::partitions(&self.table, true);
+                lines.extend(partitions.map(|partitions| format!("  Partitions: {partitions}")));
                 lines
             }
             Find::Scan(plan) => super::plan::explain(plan),

@@ -288,7 +288,7 @@ struct TableSource {
 enum TableState {
     New,
     Points(std::vec::IntoIter<Vec<u8>>),
-    Ranges(std::vec::IntoIter<(Place, KeyRange)>, Option<(Place, Cursor)>),
+    Ranges(Box<RangeScan>),
 }
 
 impl TableSource {
@@ -310,7 +310,7 @@ impl TableSource {
                 .flat_map(|place| ranges.iter().map(|range| (*place, range.clone())))
                 .collect::<Vec<_>>(),
         };
-        Ok(TableState::Ranges(placed.into_iter(), None))
+        Ok(TableState::Ranges(Box::new(RangeScan::new(placed))))
     }
 
     /// The next candidate: its located row key and its stored row.
@@ -342,17 +342,15 @@ impl TableSource {
                 }
                 Ok(None)
             }
-            TableState::Ranges(ranges, cursor) => {
-                while let Some((place, key, value)) =
-                    read_range(ranges, cursor, table, index, direction, ctx)?
-                {
+            TableState::Ranges(scan) => {
+                while let Some((key, value)) = scan.next(table, index, direction, ctx)? {
                     ctx.tick()?;
                     if index.is_none() {
-                        return Ok(Some((place.locate(key), value)));
+                        return Ok(Some((scan.place.locate(key), value)));
                     }
                     // A cursor may outlive a deletion by its own transaction; then the entry's row is gone.
-                    if let Some(row) = ctx.txn.get(table.tree_at(place)?, &value)? {
-                        return Ok(Some((place.locate(value), row)));
+                    if let Some(row) = ctx.txn.get(table.tree_at(scan.place)?, &value)? {
+                        return Ok(Some((scan.place.locate(value), row)));
                     }
                 }
                 Ok(None)
@@ -361,25 +359,39 @@ impl TableSource {
     }
 }
 
-/// The next row, or entry of an index, of some ranges: where it is, its key and its value.
-fn read_range(
-    ranges: &mut std::vec::IntoIter<(Place, KeyRange)>,
-    cursor: &mut Option<(Place, Cursor)>,
-    table: &Table,
-    index: Option<&Index>,
-    direction: Direction,
-    ctx: &mut ExecContext<'_>,
-) -> Result<Option<(Place, Vec<u8>, Vec<u8>)>> {
-    loop {
-        if let Some((place, open)) = cursor {
-            if let Some((key, value)) = open.next(ctx.txn)? {
-                return Ok(Some((*place, key, value)));
+/// Ranges of a table's rows, or of the entries of an index, one after another.
+struct RangeScan {
+    ranges: std::vec::IntoIter<(Place, KeyRange)>,
+    /// The place of the present range.
+    place: Place,
+    cursor: Option<Cursor>,
+}
+
+impl RangeScan {
+    fn new(ranges: Vec<(Place, KeyRange)>) -> RangeScan {
+        RangeScan { ranges: ranges.into_iter(), place: Place::Whole, cursor: None }
+    }
+
+    /// The next row's or entry's key and value; it is at `place`.
+    fn next(
+        &mut self,
+        table: &Table,
+        index: Option<&Index>,
+        direction: Direction,
+        ctx: &mut ExecContext<'_>,
+    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        loop {
+            if let Some(open) = &mut self.cursor {
+                if let Some(entry) = open.next(ctx.txn)? {
+                    return Ok(Some(entry));
+                }
+                self.cursor = None;
             }
-            *cursor = None;
+            let Some((place, range)) = self.ranges.next() else { return Ok(None) };
+            let tree = index.map_or_else(|| table.tree_at(place), |index| index.tree_at(place))?;
+            self.place = place;
+            self.cursor = Some(ctx.txn.scan(tree, range, direction)?);
         }
-        let Some((place, range)) = ranges.next() else { return Ok(None) };
-        let tree = index.map_or_else(|| table.tree_at(place), |index| index.tree_at(place))?;
-        *cursor = Some((place, ctx.txn.scan(tree, range, direction)?));
     }
 }
 

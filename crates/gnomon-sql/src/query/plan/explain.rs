@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use gnomon::Direction;
 
 use super::{Access, JoinKind, Plan, RowsFrom, SortKey, TableScan};
-use crate::query::{
-    Expr,
-    expr::{DisplayExpr, ExprKind, Subquery},
+use crate::{
+    catalog::model::Table,
+    query::{
+        Expr,
+        expr::{DisplayExpr, ExprKind, Subquery},
+    },
 };
 
 /// The lines of a plan.
@@ -118,6 +121,9 @@ impl Printer {
                 if let Some(condition) = condition {
                     details.insert(0, ("Index Cond", self.text(&condition)));
                 }
+                let is_point = matches!(&node.access, Access::Key(access) if access.point);
+                let partitions = partitions(&node.table, is_point || node.pruning.is_some());
+                details.extend(partitions.map(|partitions| ("Partitions", partitions)));
                 name
             }
             Plan::VirtualScan(node) => {
@@ -191,6 +197,17 @@ impl Printer {
         };
         (name, details, subqueries)
     }
+}
+
+/// Which partitions of a table are looked at, if it has them: those that their key leads to, or all.
+pub(in crate::query) fn partitions(table: &Table, by_key: bool) -> Option<String> {
+    let partitioning = table.partitioning.as_ref()?;
+    let names: Vec<&str> =
+        partitioning.columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    Some(match by_key {
+        true => format!("by {}", names.join(", ")),
+        false => format!("all {}", partitioning.partitions.len()),
+    })
 }
 
 fn find_subqueries<'e>(expr: &'e Expr, out: &mut Vec<&'e Subquery>) {

@@ -19,6 +19,7 @@ use crate::{
 
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
 pub use explain::explain;
+pub(in crate::query) use explain::partitions;
 pub(super) use select::{finish_query, plan_select, plan_set_operation, plan_targets};
 
 /// A node of a plan with everything below it.
