@@ -111,6 +111,10 @@ impl Catalog {
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
+    /// All tables, and the partitions of those that have any.
+    pub fn tables_and_partitions(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values().chain(self.partitions.values())
+    }
     /// The partitions of a table, by their numbers, each as a table by itself.
     pub fn partitions_of<'c>(&'c self, table: &'c Table) -> impl Iterator<Item = &'c Arc<Table>> {
         let partitions = table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values());

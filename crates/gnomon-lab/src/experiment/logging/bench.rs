@@ -87,8 +87,6 @@ pub(super) const TERMS: &[&str] = &[
     "busy: calls that were given up in the whole run, since the queue of their executor was full, or by deadlocks",
 ];
 
-const MIB: f64 = 1024.0 * 1024.0;
-
 /// What was measured of one load under one method.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Point {
@@ -129,8 +127,10 @@ pub(super) struct Replay {
     pub log_bytes: u64,
     /// How long they took when they ran.
     pub run_seconds: f64,
-    /// How long opening takes that replays them: the median.
+    /// How long opening takes that replays them, by a thread for each processor: the median.
     pub seconds: f64,
+    /// The same by one thread, where that was measured, too.
+    pub one_thread_seconds: Option<f64>,
 }
 
 impl Replay {
@@ -142,10 +142,6 @@ impl Replay {
     /// Commits a second when they ran.
     pub fn run_tps(&self) -> f64 {
         self.commits as f64 / self.run_seconds
-    }
-
-    pub fn mib_per_second(&self) -> f64 {
-        self.log_bytes as f64 / MIB / self.seconds
     }
 }
 
@@ -212,6 +208,8 @@ pub(super) struct How {
     pub rounds: u64,
     /// How often the log of the first round is replayed.
     pub replays: usize,
+    /// Whether that is done by one thread, too.
+    pub one_thread: bool,
     /// Whether the database is in memory, so that nothing waits for a disk.
     pub in_memory: bool,
 }
@@ -219,7 +217,7 @@ pub(super) struct How {
 impl How {
     /// On the disk, without a replay.
     pub fn rounds(rounds: u64) -> How {
-        How { rounds, replays: 0, in_memory: false }
+        How { rounds, replays: 0, one_thread: false, in_memory: false }
     }
 }
 
@@ -310,7 +308,7 @@ impl<'a> Bench<'a> {
             for &recovery in methods[first..].iter().chain(&methods[..first]) {
                 let settings = Settings { recovery, ..settings.clone() };
                 let replays = if round == 0 && recovery != Method::None { how.replays } else { 0 };
-                points.push(self.measure(workload, &settings, round, replays, how.in_memory)?);
+                points.push(self.measure(workload, &settings, round, How { replays, ..how })?);
                 self.done += 1;
                 self.lab.progress.set(self.done, self.total);
             }
@@ -324,11 +322,10 @@ impl<'a> Bench<'a> {
         workload: &W,
         settings: &Settings,
         round: u64,
-        replays: usize,
-        in_memory: bool,
+        how: How,
     ) -> Result<Point> {
         let original = self.loaded(workload, settings.recovery)?;
-        let place = match in_memory {
+        let place = match how.in_memory {
             true => Place::Memory(memory_copy(&original)?),
             false => Place::Directory(self.lab.copy(&original)?),
         };
@@ -339,10 +336,14 @@ impl<'a> Bench<'a> {
         let (measured, kinds) = calls::measure(workload, &db, settings, seed, &self.lab.cancel)?;
         let run_seconds = clock.now().as_secs_f64();
         let replay = match &place {
-            Place::Directory(path) if replays > 0 => {
+            Place::Directory(path) if how.replays > 0 => {
                 let (commits, log_bytes) = in_log(&before, &db.stats())?;
-                let seconds = self.replay(workload, path, &options, &db, replays)?;
-                Some(Replay { commits, log_bytes, run_seconds, seconds })
+                let one_thread = Options { replay_threads: 1, ..options.clone() };
+                let one_thread =
+                    how.one_thread.then(|| self.replay(workload, path, &one_thread, &db, how.replays));
+                let one_thread_seconds = one_thread.transpose()?;
+                let seconds = self.replay(workload, path, &options, &db, how.replays)?;
+                Some(Replay { commits, log_bytes, run_seconds, seconds, one_thread_seconds })
             }
             _ => None,
         };

@@ -56,7 +56,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let all = [Series::measure(&mut bench, &voter, replays)?, Series::measure(&mut bench, &tpcc, replays)?];
     let mut differences = bench.differences();
     differences.extend([
-        "one thread replays the log, whatever the partitions are; there, one for each partition".into(),
+        "threads share the keys of values, and the partitions of commands; there is one for each processor".into(),
         "values are gathered over many commits before pages are changed, so a row that is written often is changed once"
             .into(),
         "the log was written a moment before, so it is read from the system's cache; that is no step of its own".into(),
@@ -73,7 +73,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 
 impl Series {
     fn measure<W: Calls>(bench: &mut Bench<'_>, workload: &W, replays: usize) -> Result<Series> {
-        let (base, how) = (bench.base.clone(), How { replays, ..How::rounds(1) });
+        let (base, how) = (bench.base.clone(), How { replays, one_thread: true, ..How::rounds(1) });
         Ok(Series { workload: W::NAME, rounds: bench.compare(workload, &base, &LOGS, how)? })
     }
 }
@@ -107,12 +107,14 @@ fn claims(all: &[Series], comparable: bool) -> Vec<Claim> {
 
 fn table(all: &[Series]) -> ResultTable {
     let row = |workload: &str, name: &str, replay: &Replay| {
+        let mib = replay.log_bytes as f64 / f64::from(1 << 20);
         let numbers = [
             replay.run_tps(),
-            replay.log_bytes as f64 / (1 << 20) as f64,
+            mib,
+            replay.one_thread_seconds.unwrap_or(f64::NAN),
             replay.seconds,
             replay.tps(),
-            replay.mib_per_second(),
+            mib / replay.seconds,
             replay.tps() / replay.run_tps(),
         ];
         [workload.to_owned(), name.to_owned(), replay.commits.to_string()]
@@ -128,6 +130,7 @@ fn table(all: &[Series]) -> ResultTable {
             "commits",
             "run commits/s",
             "log MiB",
+            "replay s, one thread",
             "replay s",
             "commits/s",
             "MiB/s",
@@ -170,8 +173,13 @@ mod tests {
         let series = |workload, command, value| {
             let mut rounds = round(&[(COMMAND, 1.0, 1.0), (VALUE, 1.0, 1.0)]);
             for (point, tps) in rounds.0[0].iter_mut().zip([command, value]) {
-                point.replay =
-                    Some(Replay { commits: 100, log_bytes: 1, run_seconds: 1.0, seconds: 100.0 / tps });
+                point.replay = Some(Replay {
+                    commits: 100,
+                    log_bytes: 1,
+                    run_seconds: 1.0,
+                    seconds: 100.0 / tps,
+                    one_thread_seconds: None,
+                });
             }
             Series { workload, rounds }
         };

@@ -322,7 +322,7 @@ impl System<'_> {
     }
 
     pub(super) fn defaults(&self, rows: &mut Rows) {
-        for table in self.catalog().tables() {
+        for table in self.catalog().tables_and_partitions() {
             for (i, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
                 if let Some(default) = &column.default {
                     rows.add([
@@ -545,7 +545,7 @@ impl System<'_> {
         for relation in system {
             add(relation.schema, relation.name, false);
         }
-        for table in self.catalog().tables() {
+        for table in self.catalog().tables_and_partitions() {
             add(&table.schema, &table.name, table.primary_key.is_some() || !table.indexes.is_empty());
         }
     }
@@ -619,7 +619,7 @@ impl System<'_> {
             "autoanalyze_count",
             "idx_scan",
         ];
-        for table in self.catalog().tables() {
+        for table in self.catalog().tables_and_partitions() {
             let names = [
                 ("relid", oid(table.oid)),
                 ("schemaname", string(table.schema.as_str())),

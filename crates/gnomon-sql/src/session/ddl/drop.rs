@@ -227,6 +227,8 @@ impl Session {
                 // What went with a relation before it is gone already; indexes and owned sequences go with theirs.
                 let present = |session: &Session, oid: Oid| session.view().relation_name(oid).is_some();
                 let oid = match &relation {
+                    // They go with their tables, which are in the same schema.
+                    Relation::Table(table) if table.partition_of.is_some() => continue,
                     Relation::Table(table) => table.oid,
                     Relation::View(view) => view.oid,
                     Relation::Sequence(sequence) if sequence.owner.is_none() => sequence.oid,
