@@ -97,6 +97,31 @@ pub struct LeafView {
     upper: Option<Vec<u8>>,
 }
 
+/// A leaf that stays latched exclusively while keys in ascending order are changed ([`Tree::update_next`]).
+pub struct HeldLeaf<G> {
+    guard: Option<G>,
+    /// Nobody changes it but who has the leaf latched: leaves end elsewhere only when they are split or merged.
+    upper: Option<Vec<u8>>,
+}
+
+impl<G> Default for HeldLeaf<G> {
+    fn default() -> Self {
+        HeldLeaf { guard: None, upper: None }
+    }
+}
+
+impl<G> HeldLeaf<G> {
+    /// Lets go of the leaf.
+    pub fn release(&mut self) {
+        self.guard = None;
+    }
+
+    /// The leaf if it covers a key, which is not below those before; it is let go of otherwise.
+    fn take(&mut self, key: &[u8]) -> Option<G> {
+        self.guard.take().filter(|_| self.upper.as_deref().is_none_or(|upper| key < upper))
+    }
+}
+
 /// A value in a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
@@ -235,10 +260,36 @@ impl Tree {
         key: &[u8],
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
+        self.update_held(pages, key, None, f)
+    }
+
+    /// As [`Tree::update`], of keys in ascending order: their leaf stays latched for those after them that it covers.
+    /// Nothing else of the store may be latched before `held` is dropped, and no lock that others take before a latch.
+    pub fn update_next<'v, P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        held: &mut HeldLeaf<P::WriteGuard>,
+        f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
+    ) -> Result<()> {
+        self.update_held(pages, key, Some(held), f)
+    }
+
+    fn update_held<'v, P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        mut held: Option<&mut HeldLeaf<P::WriteGuard>>,
+        f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
+    ) -> Result<()> {
         if key.len() > self.key_bytes_max() {
             return Err(Error::KeyTooLong { bytes: key.len(), max: self.key_bytes_max() });
         }
-        let mut guard = self.latch_leaf(pages, key)?;
+        let kept = held.as_mut().and_then(|held| held.take(key));
+        let mut guard = match kept {
+            Some(guard) => guard,
+            None => self.latch_leaf(pages, key, held.as_mut().map(|held| &mut held.upper))?,
+        };
         let leaf_id = guard.id();
         let leaf = parse_leaf(&guard).at(leaf_id)?;
         let position = leaf.search(key).at(leaf_id)?;
@@ -249,8 +300,8 @@ impl Tree {
                 Stored::Large(chain) => f(Some(&overflow::read(pages, leaf_id, chain)?)),
             },
         };
-        match (change, position) {
-            (Change::Delete, Err(_)) => Ok(()),
+        let kept = match (change, position) {
+            (Change::Delete, Err(_)) => Ok(Some(guard)),
             (Change::Delete, Ok(index)) => {
                 let old = leaf.entry(index).at(leaf_id)?.1.chain();
                 let used_before = leaf.used();
@@ -267,14 +318,19 @@ impl Tree {
                 // Others may use the leaf while the value is written.
                 drop(guard);
                 let chain = overflow::write(pages, self.size, &value)?;
-                let guard = self.latch_leaf(pages, key)?;
+                let guard = self.latch_leaf(pages, key, None)?;
                 let position = parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(guard.id())?;
-                self.put(pages, key, Stored::Large(chain), guard, position)
+                self.put(pages, key, Stored::Large(chain), guard, position).map(|_| None)
             }
+        }?;
+        if let Some(held) = held {
+            held.guard = kept;
         }
+        Ok(())
     }
 
-    /// Puts an entry into its leaf, which is latched, or by a second descent into what becomes of it.
+    /// Puts an entry into its leaf, which is latched, or by a second descent into what becomes of it. Returns the leaf
+    /// if it is as it was otherwise.
     fn put<P: PageWrite>(
         &self,
         pages: &P,
@@ -282,7 +338,7 @@ impl Tree {
         value: Stored<'_>,
         mut guard: P::WriteGuard,
         position: Result<usize, usize>,
-    ) -> Result<()> {
+    ) -> Result<Option<P::WriteGuard>> {
         let leaf_id = guard.id();
         let leaf = parse_leaf(&guard).at(leaf_id)?;
         if leaf.has_room(position, key, value).at(leaf_id)? {
@@ -293,17 +349,19 @@ impl Tree {
         }
         drop(guard);
         match restructure::insert(pages, self.root, key, value) {
-            Ok(Some(old)) => overflow::free_all(pages, old),
-            Ok(None) => Ok(()),
+            Ok(Some(old)) => overflow::free_all(pages, old)?,
+            Ok(None) => {}
             Err(error) => {
                 overflow::give_back(pages, value.chain());
-                Err(error)
+                return Err(error);
             }
         }
+        Ok(None)
     }
 
-    /// Releases a leaf that was changed, frees what was its large value, and merges the leaf if it shrank and is now
-    /// too empty. A leaf that is small because it has just begun to grow is left alone.
+    /// Ends the change of a leaf: frees what was its large value, and merges the leaf if it shrank and is now too empty.
+    /// A leaf that is small because it has just begun to grow is left alone. If there is nothing to do, the leaf is
+    /// returned.
     fn finish<P: PageWrite>(
         &self,
         pages: &P,
@@ -311,15 +369,21 @@ impl Tree {
         guard: P::WriteGuard,
         used_before: usize,
         old: Option<Chain>,
-    ) -> Result<()> {
+    ) -> Result<Option<P::WriteGuard>> {
         let leaf_id = guard.id();
         let leaf = parse_leaf(&guard).at(leaf_id)?;
         let merge = leaf_id != self.root && leaf.used() < used_before && leaf.is_underfull();
+        if old.is_none() && !merge {
+            return Ok(Some(guard));
+        }
         drop(guard);
         if let Some(chain) = old {
             overflow::free_all(pages, chain)?;
         }
-        if merge { restructure::rebalance(pages, self.root, key) } else { Ok(()) }
+        if merge {
+            restructure::rebalance(pages, self.root, key)?;
+        }
+        Ok(None)
     }
 
     /// Reads a page as a node of this tree; `level` is what its parent says of it, and none for the root.
@@ -355,16 +419,31 @@ impl Tree {
         }
     }
 
-    /// Goes down to the leaf that covers a key under shared latches and latches it exclusively.
-    fn latch_leaf<P: PageWrite>(&self, pages: &P, key: &[u8]) -> Result<P::WriteGuard> {
+    /// Goes down to the leaf that covers a key under shared latches and latches it exclusively. `upper` gets the key that
+    /// the leaf ends before, if there is one.
+    fn latch_leaf<P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        mut upper: Option<&mut Option<Vec<u8>>>,
+    ) -> Result<P::WriteGuard> {
         loop {
+            if let Some(upper) = &mut upper {
+                **upper = None;
+            }
             let mut id = self.root;
             let mut guard = pages.read(id)?;
             let mut level = None;
             while let Node::Inner(inner) = self.parse(&guard, level).at(id)? {
-                let child = inner.covering(key).and_then(|index| inner.child(index)).at(id)?;
+                let index = inner.covering(key).at(id)?;
+                let child = inner.child(index).at(id)?;
                 if child == id {
                     return Err(Flaw::Reached.error(id));
+                }
+                if let Some(upper) = &mut upper
+                    && index + 1 < inner.count()
+                {
+                    set_fence(upper, inner.separator(index + 1).at(id)?);
                 }
                 level = Some(inner.child_level());
                 if level == Some(0) {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use proptest::prelude::*;
 
 use super::{
-    Change, LeafView, Seek, Tree, Value,
+    Change, HeldLeaf, LeafView, Seek, Tree, Value,
     check::TreeReport,
     key_bytes_max,
     memory::{MemoryPages, Random},
@@ -108,12 +108,16 @@ fn resize(step: Step, size: PageSize) -> Step {
         key.truncate(key_bytes_max(size));
         key
     };
+    let value = |mut value: Vec<u8>| {
+        let fill = value.first().copied().unwrap_or_default();
+        let bytes = value.len() * size.bytes() / PageSize::DEFAULT.bytes();
+        value.resize(bytes.min(if size > PageSize::DEFAULT { 300_000 } else { 20_000 }), fill);
+        value
+    };
     match step {
-        Step::Put(k, mut value) => {
-            let fill = value.first().copied().unwrap_or_default();
-            let bytes = value.len() * size.bytes() / PageSize::DEFAULT.bytes();
-            value.resize(bytes.min(if size > PageSize::DEFAULT { 300_000 } else { 20_000 }), fill);
-            Step::Put(key(k), value)
+        Step::Put(k, v) => Step::Put(key(k), value(v)),
+        Step::Sorted(changes) => {
+            Step::Sorted(changes.into_iter().map(|(k, v)| (key(k), v.map(value))).collect())
         }
         Step::Delete(k) => Step::Delete(key(k)),
         Step::DeleteRange(a, b) => {
@@ -145,7 +149,12 @@ enum Step {
     Delete(Vec<u8>),
     /// Deletes what lies in a range, as a way to many merges.
     DeleteRange(Vec<u8>, Vec<u8>),
+    /// Changes of several keys, in their order, with leaves held from one to the next.
+    Sorted(Changes),
 }
+
+/// Values to put, or none to delete.
+type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Few letters, so that keys repeat and share prefixes; some as long as may be.
 fn some_key() -> impl Strategy<Value = Vec<u8>> {
@@ -177,6 +186,8 @@ fn some_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (some_key(), some_value()).prop_map(|(key, value)| Step::Put(key, value)),
         5 => some_key().prop_map(Step::Delete),
+        2 => prop::collection::btree_map(some_key(), prop::option::weighted(0.7, some_value()), 1..60)
+            .prop_map(Step::Sorted),
         1 => (some_key(), some_key()).prop_map(|(a, b)| Step::DeleteRange(a.clone().min(b.clone()), a.max(b))),
     ]
 }
@@ -205,6 +216,20 @@ fn apply(tree: Tree, pages: &MemoryPages, model: &mut Model, step: &Step) {
             .unwrap();
             assert!(before.is_some() || pages.changes() == changes, "nothing was there to delete");
             assert_eq!(tree.get(pages, key).unwrap(), None);
+        }
+        Step::Sorted(changes) => {
+            let mut leaf = HeldLeaf::default();
+            for (key, value) in changes {
+                let before = match value {
+                    Some(value) => model.insert(key.clone(), value.clone()),
+                    None => model.remove(key),
+                };
+                tree.update_next(pages, key, &mut leaf, &mut |old| {
+                    assert_eq!(old, before.as_deref());
+                    value.as_deref().map_or(Change::Delete, |value| Change::Put(Cow::Borrowed(value)))
+                })
+                .unwrap();
+            }
         }
         Step::DeleteRange(from, to) => {
             let keys: Vec<_> = model.range(from.clone()..to.clone()).map(|(key, _)| key.clone()).collect();

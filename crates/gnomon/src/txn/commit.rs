@@ -17,7 +17,7 @@ use super::{
 use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{self, Change, Seek, Tree},
+    access::{self, Change, HeldLeaf, Seek, Tree},
     lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
     store::{
@@ -323,11 +323,14 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
             (false, false) => {
                 let state = inner.tree(id)?;
                 let has_versions = !inner.is_serial || state.placement == Placement::Anywhere;
+                let mut leaf = HeldLeaf::default();
                 for (key, write) in writes.keys {
                     let value = match write {
                         Write::Put(value) => Some(value),
                         Write::Delete => None,
                         Write::Apply(calls) => {
+                            // Others take the mutex of an operation's key before the leaf.
+                            leaf.release();
                             let keeps_length = calls.keep_length();
                             let (version, longer) = apply(inner, pages, csn, &state, &key, calls)?;
                             patched.bytes += version;
@@ -349,7 +352,7 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                         patched.changed.push((state.clone(), key));
                         continue;
                     }
-                    state.tree.update(pages, &key, &mut |old| {
+                    state.tree.update_next(pages, &key, &mut leaf, &mut |old| {
                         if has_versions {
                             patched.bytes += state.versions.publish(&key, csn, old);
                         }
@@ -418,11 +421,13 @@ pub(super) fn create(
         Some(made) => made,
         None => Tree::create(pages, writes.options.page_size)?,
     };
+    let mut leaf = HeldLeaf::default();
     for (key, write) in writes.keys {
         if let Some(value) = write.value(None)? {
-            tree.update(pages, &key, &mut |_| Change::Put((&*value).into()))?;
+            tree.update_next(pages, &key, &mut leaf, &mut |_| Change::Put((&*value).into()))?;
         }
     }
+    drop(leaf);
     let listed = Listed { tree, placement: writes.options.placement };
     inner.add_tree(id, TreeState::new(listed, csn));
     inner.directory.insert(pages, id, &listed).map(drop)

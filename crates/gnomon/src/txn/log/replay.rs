@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    access::Change,
+    access::{Change, HeldLeaf},
     page::{PageCounts, PageSize},
     store::{
         GroupCommit,
@@ -338,9 +338,10 @@ fn change(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Res
             }
             (false, false) => {
                 let tree = inner.tree(id)?.tree;
+                let mut leaf = HeldLeaf::default();
                 for (key, write) in writes.keys {
                     let mut done = Ok(());
-                    tree.update(pages, &key, &mut |there| match write.value(there) {
+                    tree.update_next(pages, &key, &mut leaf, &mut |there| match write.value(there) {
                         Ok(Some(value)) => Change::Put(value.into_owned().into()),
                         Ok(None) => Change::Delete,
                         Err(error) => {
