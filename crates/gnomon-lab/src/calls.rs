@@ -11,7 +11,7 @@ use gnomon::{
     Database, Error, Execution, Options, Procedure, Reaction,
     env::{Clock, SystemClock},
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, Ordering},
         thread,
     },
@@ -24,6 +24,7 @@ use crate::{
     recovery::Method,
     report::{Invariant, KindReport, Report},
     store::{Result, StoreError},
+    window::Window,
     workload::directory_of,
 };
 
@@ -226,7 +227,6 @@ const STOPPED: u8 = 2;
 /// What the calls of one client have come to so far.
 struct Answered {
     kinds: Vec<Measured>,
-    outstanding: usize,
     failure: Option<StoreError>,
 }
 
@@ -234,20 +234,31 @@ struct Answered {
 struct Run {
     clock: SystemClock,
     phase: AtomicU8,
+    has_failed: AtomicBool,
 }
 
-/// A client's answers, and who waits for them.
-type Answers = Arc<(Mutex<Answered>, Condvar)>;
+/// A client's calls.
+struct Answers {
+    answered: Mutex<Answered>,
+    window: Window,
+}
 
 /// Runs the clients. Returns what was measured of each kind.
 fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load) -> Result<Vec<Measured>> {
-    let run = Arc::new(Run { clock: SystemClock::new(), phase: AtomicU8::new(WARMING_UP) });
+    let run = Arc::new(Run {
+        clock: SystemClock::new(),
+        phase: AtomicU8::new(WARMING_UP),
+        has_failed: AtomicBool::new(false),
+    });
+    // What comes at a rate waits for nothing.
+    let outstanding = if settings.rate.is_some() { usize::MAX } else { settings.outstanding };
     let sources = workload.clients(load.clients, load.seed);
-    let answers: Vec<Answers> = sources
+    let answers: Vec<Arc<Answers>> = sources
         .iter()
         .map(|_| {
             let kinds = W::KINDS.iter().map(|_| Measured::nothing()).collect();
-            Arc::new((Mutex::new(Answered { kinds, outstanding: 0, failure: None }), Condvar::new()))
+            let answered = Mutex::new(Answered { kinds, failure: None });
+            Arc::new(Answers { answered, window: Window::new(outstanding) })
         })
         .collect();
     let seconds = thread::scope(|scope| {
@@ -259,12 +270,14 @@ fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load
                 scope.spawn(move || client.run::<W>(source))
             })
             .collect();
-        let failed = || answers.iter().any(|answers| answers.0.lock().failure.is_some());
         let until = |duration: Duration| {
             let end = run.clock.now() + duration;
             loop {
                 let left = end.saturating_sub(run.clock.now());
-                if left.is_zero() || load.cancel.load(Ordering::Acquire) || failed() {
+                if left.is_zero()
+                    || load.cancel.load(Ordering::Acquire)
+                    || run.has_failed.load(Ordering::Acquire)
+                {
                     return;
                 }
                 thread::sleep(left.min(Duration::from_millis(50)));
@@ -288,7 +301,7 @@ fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load
     }
     let mut kinds: Vec<Measured> = W::KINDS.iter().map(|_| Measured::nothing()).collect();
     for answers in answers {
-        let mut answered = answers.0.lock();
+        let mut answered = answers.answered.lock();
         if let Some(failure) = answered.failure.take() {
             return Err(failure);
         }
@@ -306,7 +319,7 @@ struct Client<'a> {
     settings: &'a Settings,
     number: u32,
     run: Arc<Run>,
-    answers: &'a Answers,
+    answers: &'a Arc<Answers>,
 }
 
 impl Client<'_> {
@@ -315,15 +328,15 @@ impl Client<'_> {
         let pause = self.settings.rate.map(|rate| self.settings.clients as f64 / rate);
         let began = self.run.clock.now();
         let mut calls = 0_u64;
-        while self.run.phase.load(Ordering::Acquire) != STOPPED {
-            let due = match pause {
-                Some(pause) => {
-                    let share = f64::from(self.number) / self.settings.clients as f64;
-                    began + Duration::from_secs_f64(pause * (calls as f64 + share))
-                }
-                None => self.run.clock.now(),
-            };
-            let early = due.saturating_sub(self.run.clock.now());
+        let has_ended = || {
+            self.run.phase.load(Ordering::Acquire) == STOPPED || self.run.has_failed.load(Ordering::Acquire)
+        };
+        while !has_ended() {
+            let due = pause.map(|pause| {
+                let share = f64::from(self.number) / self.settings.clients as f64;
+                began + Duration::from_secs_f64(pause * (calls as f64 + share))
+            });
+            let early = due.map_or(Duration::ZERO, |due| due.saturating_sub(self.run.clock.now()));
             if !early.is_zero() {
                 // So that a stop is not waited for.
                 thread::sleep(early.min(Duration::from_millis(20)));
@@ -332,33 +345,19 @@ impl Client<'_> {
             calls += 1;
             let now = self.run.clock.unix_time().as_micros() as i64;
             let (kind, params) = source.next(now);
-            self.wait_for_place(if pause.is_some() { usize::MAX } else { self.settings.outstanding });
-            let due = if pause.is_some() { due } else { self.run.clock.now() };
-            if !self.call::<W>(kind, &params, due) {
-                break;
-            }
+            self.answers.window.wait_for_place();
+            self.call::<W>(kind, &params, due.unwrap_or_else(|| self.run.clock.now()));
         }
-        self.wait_for_place(1);
+        self.answers.window.wait_until_empty();
     }
 
-    /// Waits until fewer calls than that are under way.
-    fn wait_for_place(&self, limit: usize) {
-        let (answered, changed) = &**self.answers;
-        let mut answered = answered.lock();
-        while answered.outstanding >= limit {
-            changed.wait(&mut answered);
-        }
-    }
-
-    /// Makes a call; false if the run has failed.
-    fn call<W: Calls>(&self, kind: usize, params: &[u8], due: Duration) -> bool {
+    fn call<W: Calls>(&self, kind: usize, params: &[u8], due: Duration) {
         let (run, answers) = (self.run.clone(), self.answers.clone());
         let phase_before = run.phase.load(Ordering::Acquire);
         let done = move |answer: gnomon::Result<Vec<u8>>| {
             let taken = run.clock.now().saturating_sub(due);
             let is_measured = phase_before == MEASURING && run.phase.load(Ordering::Acquire) == MEASURING;
-            let mut answered = answers.0.lock();
-            answered.outstanding -= 1;
+            let mut answered = answers.answered.lock();
             let measured = &mut answered.kinds[kind];
             match answer {
                 Ok(_) => {
@@ -371,28 +370,31 @@ impl Client<'_> {
                 }
                 Err(error) if error.reaction() == Reaction::Retry => measured.aborted += 1,
                 Err(error) if W::is_refusal(&error) => measured.refused += u64::from(is_measured),
-                Err(error) => answered.failure = Some(error.into()),
+                Err(error) => {
+                    answered.failure = Some(error.into());
+                    run.has_failed.store(true, Ordering::Release);
+                }
             }
             drop(answered);
-            answers.1.notify_one();
+            answers.window.give_back();
         };
-        self.answers.0.lock().outstanding += 1;
+        self.answers.window.take();
         let procedure = W::KINDS[kind].1;
         if self.settings.outstanding == 1 && self.settings.rate.is_none() {
             // A client that waits makes its commit durable itself.
             done(self.db.call(procedure, params));
         } else if let Err(error) = self.db.call_then(procedure, params, done) {
-            let mut answered = self.answers.0.lock();
-            answered.outstanding -= 1;
+            self.answers.window.give_back();
             match error {
                 Error::Busy => {
-                    answered.kinds[kind].aborted += 1;
-                    drop(answered);
+                    self.answers.answered.lock().kinds[kind].aborted += 1;
                     thread::sleep(BUSY_PAUSE);
                 }
-                error => answered.failure = Some(error.into()),
+                error => {
+                    self.answers.answered.lock().failure = Some(error.into());
+                    self.run.has_failed.store(true, Ordering::Release);
+                }
             }
         }
-        self.answers.0.lock().failure.is_none()
     }
 }

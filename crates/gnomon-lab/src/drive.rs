@@ -11,14 +11,17 @@ use std::time::Duration;
 use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::{
-        Arc, Condvar, Mutex, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU8, Ordering},
         thread,
     },
 };
 use hdrhistogram::Histogram;
 
-use crate::store::{Committed, Result, Store, StoreError};
+use crate::{
+    store::{Committed, Result, Store, StoreError},
+    window::Window,
+};
 
 /// How long the loop runs and with how many clients.
 #[derive(Clone, Debug)]
@@ -232,13 +235,12 @@ struct Begun {
 /// What a client has done, and its wait for what is not durable yet.
 struct Tally {
     done: Mutex<Done>,
-    changed: Condvar,
+    window: Window,
 }
 
 struct Done {
     /// What was measured of each kind of transactions.
     kinds: Vec<Measured>,
-    outstanding: usize,
     failure: Option<StoreError>,
 }
 
@@ -265,27 +267,18 @@ impl Tally {
 
     /// Counts a transaction when it is durable, and has its client go on meanwhile.
     fn count_when_durable(self: &Arc<Self>, stage: &Arc<Stage>, begun: Begun, committed: Committed) {
-        self.done.lock().outstanding += 1;
+        self.window.take();
         let (tally, stage) = (self.clone(), stage.clone());
         committed.then(move |durable| {
-            if durable.is_ok() {
-                tally.count(&stage, &begun, Ended::Committed);
+            match durable {
+                Ok(()) => tally.count(&stage, &begun, Ended::Committed),
+                Err(error) => {
+                    tally.done.lock().failure.get_or_insert(error);
+                    stage.phase.store(STOPPED, Ordering::Release);
+                }
             }
-            let mut done = tally.done.lock();
-            done.outstanding -= 1;
-            done.failure = done.failure.take().or(durable.err());
-            drop(done);
-            tally.changed.notify_one();
+            tally.window.give_back();
         });
-    }
-
-    /// Waits until fewer transactions than that are not durable.
-    fn wait_for_place(&self, limit: usize) -> Result<()> {
-        let mut done = self.done.lock();
-        while done.outstanding >= limit {
-            self.changed.wait(&mut done);
-        }
-        done.failure.take().map_or(Ok(()), Err)
     }
 }
 
@@ -297,11 +290,12 @@ fn run_client(
     outstanding: usize,
     stage: &Arc<Stage>,
 ) -> Result<Vec<Measured>> {
-    let done = Done { kinds: vec![Measured::nothing(); kinds], outstanding: 0, failure: None };
-    let tally = Arc::new(Tally { done: Mutex::new(done), changed: Condvar::new() });
+    let done = Done { kinds: vec![Measured::nothing(); kinds], failure: None };
+    let tally = Arc::new(Tally { done: Mutex::new(done), window: Window::new(outstanding) });
     let run = run_transactions(client, rng, outstanding, stage, &tally);
-    let rest = tally.wait_for_place(1);
-    run.and(rest).inspect_err(|_| stage.phase.store(STOPPED, Ordering::Release))?;
+    tally.window.wait_until_empty();
+    let failure = tally.done.lock().failure.take();
+    run.and(failure.map_or(Ok(()), Err)).inspect_err(|_| stage.phase.store(STOPPED, Ordering::Release))?;
     let kinds = std::mem::take(&mut tally.done.lock().kinds);
     Ok(kinds)
 }
@@ -340,7 +334,7 @@ fn run_transactions(
             }
             Ok(committed) => {
                 tally.count_when_durable(stage, begun, committed);
-                tally.wait_for_place(outstanding)?;
+                tally.window.wait_for_place();
             }
             Err(ended) => tally.count(stage, &begun, ended),
         }

@@ -39,5 +39,6 @@ pub mod store;
 pub mod tpcb;
 pub mod tpcc;
 pub mod voter;
+mod window;
 pub mod workload;
 pub mod zipf;
