@@ -5,6 +5,7 @@ use crate::KEY_BYTES_MAX;
 pub(super) const SHORT: &str = "it ends too early";
 
 /// Bytes that were not read yet. Where something is wrong with them, a text says what. Numbers are little-endian.
+#[derive(Clone)]
 pub(super) struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -460,8 +460,6 @@ fn pages_changed_in(
     part_max: PageSize,
     later: impl Fn(u64) -> u64,
 ) -> Result<PageCounts> {
-    // Looking at the leaves of a few keys costs more than it saves.
-    const KEYS_FEW: usize = 16;
     let mut pages = PageCounts::default();
     for (id, tree) in writes.trees() {
         if tree.created || tree.dropped {
@@ -471,34 +469,75 @@ fn pages_changed_in(
         if tree.dropped {
             continue;
         }
-        let size = if tree.created { tree.options.page_size } else { inner.tree(id)?.tree.size() };
-        let (mut put_bytes, mut in_place) = (0, 0);
+        if !tree.created {
+            let keys = || tree.keys.keys().map(|key| &**key);
+            let mut changed = LeavesChanged::new(inner.tree(id)?.tree, part_max);
+            tree.keys
+                .iter()
+                .for_each(|(key, write)| changed.add(key, write.value_bytes(), write.keeps_length()));
+            pages += changed.pages(|tree| leaves_of(inner, tree, keys()).map(&later))?;
+            continue;
+        }
+        let size = tree.options.page_size;
+        let mut put_bytes = 0;
         for (key, write) in &tree.keys {
             let Some(value_bytes) = write.value_bytes() else { continue };
             let (bytes, beside) = access::room_for(size, part_max, key.len(), value_bytes);
             pages += beside;
-            // Such a leaf is neither split nor merged.
-            if matches!(write, Write::Apply(calls) if calls.keep_length()) {
-                in_place += 1;
-            } else {
-                put_bytes += bytes;
-            }
+            put_bytes += bytes;
         }
-        pages[size] += in_place;
-        if tree.created && put_bytes < size.body_bytes() * 3 / 4 {
+        pages[size] += match put_bytes < size.body_bytes() * 3 / 4 {
             // Its root has room for all of it.
-            pages[size] += 1;
-            continue;
-        }
-        let leaves = match tree.keys.len() - in_place as usize {
-            0 if in_place > 0 => continue,
-            _ if tree.created => 0,
-            few if few <= KEYS_FEW => few as u64,
-            many => later(leaves_of(inner, id, tree)?).min(many as u64),
+            true => 1,
+            false => new_leaves(size, put_bytes) + PAGES_A_TREE,
         };
-        pages[size] += PAGES_A_LEAF * leaves + new_leaves(size, put_bytes) + PAGES_A_TREE;
     }
     Ok(pages)
+}
+
+/// How many pages change at most, of a tree that is there, when keys are changed that it is told of.
+pub(super) struct LeavesChanged {
+    tree: Tree,
+    part_max: PageSize,
+    /// How many entries change without changing their length. Such a leaf is neither split nor merged.
+    in_place: u64,
+    others: u64,
+    put_bytes: usize,
+    beside: PageCounts,
+}
+
+impl LeavesChanged {
+    pub fn new(tree: Tree, part_max: PageSize) -> LeavesChanged {
+        LeavesChanged { tree, part_max, in_place: 0, others: 0, put_bytes: 0, beside: PageCounts::default() }
+    }
+
+    /// Adds a key, and how long its value can be; none if it is deleted.
+    pub fn add(&mut self, key: &[u8], value_bytes: Option<usize>, keeps_length: bool) {
+        let room = |value_bytes| access::room_for(self.tree.size(), self.part_max, key.len(), value_bytes);
+        let (bytes, beside) = value_bytes.map_or((0, PageCounts::default()), room);
+        self.beside += beside;
+        if keeps_length {
+            self.in_place += 1;
+        } else {
+            self.others += 1;
+            self.put_bytes += bytes;
+        }
+    }
+
+    /// `leaves` tells how many leaves they are of, if they are many.
+    pub fn pages(self, leaves: impl FnOnce(&Tree) -> Result<u64>) -> Result<PageCounts> {
+        // Looking at the leaves of a few keys costs more than it saves.
+        const KEYS_FEW: u64 = 16;
+        let size = self.tree.size();
+        let mut pages = self.beside;
+        pages[size] += self.in_place;
+        if self.others > 0 {
+            let leaves =
+                if self.others <= KEYS_FEW { self.others } else { leaves(&self.tree)?.min(self.others) };
+            pages[size] += PAGES_A_LEAF * leaves + new_leaves(size, self.put_bytes) + PAGES_A_TREE;
+        }
+        Ok(pages)
+    }
 }
 
 /// At most so many nodes of `size` are new when entries of so many bytes are put into leaves.
@@ -529,14 +568,13 @@ pub(super) fn pages_of_sequence(
 }
 
 /// How many leaves have the keys that are written.
-fn leaves_of(inner: &Inner, id: TreeId, writes: &TreeWrites) -> Result<u64> {
-    let state = inner.tree(id)?;
+pub(super) fn leaves_of<'k>(inner: &Inner, tree: &Tree, keys: impl Iterator<Item = &'k [u8]>) -> Result<u64> {
     let mut leaves = 0;
-    let mut keys = writes.keys.keys().peekable();
+    let mut keys = keys.peekable();
     while let Some(key) = keys.next() {
         leaves += 1;
-        let leaf = state.tree.leaf(&inner.store, Seek::At(key))?;
-        while keys.next_if(|next| leaf.upper().is_none_or(|upper| ***next < *upper)).is_some() {}
+        let leaf = tree.leaf(&inner.store, Seek::At(key))?;
+        while keys.next_if(|next| leaf.upper().is_none_or(|upper| *next < upper)).is_some() {}
     }
     Ok(leaves)
 }

@@ -191,6 +191,7 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
         sphere_pages_max: 6,
         // So that what happens at the disk follows from the seed.
         replay_threads: 1,
+        replay_bytes_max: [0, 4 << 10, 64 << 20][seed as usize % 3],
         seed: Some(7),
         log_bug: how.commits,
         degraded: disk.lacks_parts(),

@@ -11,7 +11,7 @@ use super::{
     background::Background,
     commit::Commits,
     immediate,
-    log::{Change, CommitLog, Pending},
+    log::{BYTES_OF_RUN, Change, CommitLog, Pending},
     prepared::{self, AllPrepared},
     procedure::{Procedure, Procedures},
     recovery::{self, Opened, Recovery},
@@ -122,6 +122,9 @@ pub struct Options {
     pub replay_weight: f64,
     /// How many threads replay a log of commits; zero stands for as many as there are processors.
     pub replay_threads: usize,
+    /// About so many bytes of memory the writes take that are gathered from a log of commits, to be replayed together.
+    /// The more they are, the fewer times is a page changed.
+    pub replay_bytes_max: usize,
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
@@ -158,6 +161,7 @@ impl Default for Options {
             group_commit_interval: Duration::ZERO,
             replay_weight: 0.01,
             replay_threads: 0,
+            replay_bytes_max: 64 << 20,
             seed: None,
             #[cfg(all(test, not(shuttle)))]
             log_bug: None,
@@ -490,9 +494,11 @@ impl Database {
             Database::open_store_with(disks, options, Access::Write, |_| (), progress)
         };
         let opened = match open(options.clone()) {
-            // Roots in between make room, but not while several threads replay a log.
-            Err(Error::DiskFull) if options.replay_threads() > 1 => {
-                open(Options { replay_threads: 1, ..options })
+            // Roots in between make room, but not while several threads replay a log, or much of it.
+            Err(Error::DiskFull)
+                if options.replay_threads() > 1 || options.replay_bytes_max > BYTES_OF_RUN =>
+            {
+                open(Options { replay_threads: 1, replay_bytes_max: BYTES_OF_RUN, ..options })
             }
             opened => opened,
         };

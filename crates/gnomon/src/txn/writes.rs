@@ -119,6 +119,11 @@ impl Write {
         }
     }
 
+    /// Whether it leaves the length of the value as it is.
+    pub fn keeps_length(&self) -> bool {
+        matches!(self, Write::Apply(calls) if calls.keep_length())
+    }
+
     /// The value that it makes of what is there.
     pub fn value<'a>(&'a self, there: Option<&[u8]>) -> Result<Option<Cow<'a, [u8]>>> {
         match self {
@@ -320,34 +325,6 @@ impl WriteSet {
         self.write(tree, key, Write::Apply(calls));
     }
 
-    /// Adds what a later transaction makes of a key.
-    ///
-    /// # Errors
-    /// Those of an operation.
-    pub fn follow(&mut self, tree: TreeId, key: &[u8], write: Write) -> Result<()> {
-        let Write::Apply(calls) = write else {
-            self.write(tree, key, write);
-            return Ok(());
-        };
-        let value = match self.get(tree, key) {
-            Some(Write::Put(value)) => calls.apply(value)?,
-            Some(Write::Delete) => return Err(absent()),
-            Some(Write::Apply(_)) => {
-                let value_bytes_max = calls.value_bytes_max;
-                for call in calls.calls {
-                    self.apply(tree, key, call, value_bytes_max);
-                }
-                return Ok(());
-            }
-            None => {
-                self.write(tree, key, Write::Apply(calls));
-                return Ok(());
-            }
-        };
-        self.write(tree, key, Write::Put(value.into()));
-        Ok(())
-    }
-
     /// A checksum of the keys that it changes and of those that it deletes, whatever it makes of them.
     pub fn keys_digest(&self) -> u32 {
         let mut digest = 0;
@@ -362,26 +339,6 @@ impl WriteSet {
             }
         }
         digest
-    }
-
-    /// Splits what it writes of trees that it neither makes nor drops, by keys in their order, into about so many parts.
-    pub fn into_parts(self, parts: usize) -> Vec<WriteSet> {
-        let keys_max = self.keys().div_ceil(parts).max(1);
-        let mut all: Vec<WriteSet> = Vec::with_capacity(parts);
-        let mut room = 0;
-        for (tree, writes) in self.trees {
-            for (key, write) in writes.keys {
-                if room == 0 {
-                    all.push(WriteSet { frees: self.frees, ..WriteSet::default() });
-                    room = keys_max;
-                }
-                room -= 1;
-                if let Some(part) = all.last_mut() {
-                    part.trees.entry(tree).or_default().keys.insert(key, write);
-                }
-            }
-        }
-        all
     }
 
     /// How many keys it writes.

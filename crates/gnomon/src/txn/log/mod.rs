@@ -26,6 +26,7 @@
 
 mod control;
 mod cost;
+mod gather;
 mod record;
 mod replay;
 mod schedule;
@@ -34,6 +35,7 @@ mod tests;
 
 pub(super) use cost::is_call_cheaper;
 pub(super) use record::Change;
+pub(super) use replay::BYTES_OF_RUN;
 
 use super::{
     bytes::put_varint,
@@ -263,7 +265,7 @@ impl CommitLog {
             None => {
                 let tail = control.control().tail;
                 let mut told = tail.0;
-                replay::replay(handle, &store, root, options.replay_threads(), |visit| {
+                replay::replay(handle, &store, root, options, |visit| {
                     Log::open(&disk, how, tail, &mut |record| {
                         if record.lsn.0 >= told {
                             progress(record.lsn.0 - tail.0, record.upto.0 - tail.0);

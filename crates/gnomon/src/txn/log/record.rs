@@ -23,9 +23,8 @@
 
 use crate::{
     Csn, Error, KEY_BYTES_MAX, Result, TreeId, VALUE_BYTES_MAX,
-    op::Registered,
+    op::Registry,
     page::PageSize,
-    sync::Arc,
     txn::{
         bytes::{Bytes, put_counted, put_varint},
         procedure::Command,
@@ -46,9 +45,9 @@ const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
 const KEYS: u8 = 4;
 
-const DELETE: u64 = 0;
-const PUT: u64 = 1;
-const APPLY: u64 = 2;
+const DELETE: u8 = Kind::Delete as u8;
+const PUT: u8 = Kind::Put as u8;
+const APPLY: u8 = Kind::Apply as u8;
 
 /// Operations that are known by a number. It is part of the format: more can follow.
 const NUMBERED: [(&str, &str); 7] = [
@@ -143,7 +142,7 @@ fn put_writes(out: &mut Vec<u8>, writes: &WriteSet) {
                 Write::Put(_) => PUT,
                 Write::Apply(_) => APPLY,
             };
-            put_varint(out, key.len() as u64 * 4 + kind);
+            put_varint(out, key.len() as u64 * 4 + u64::from(kind));
             out.extend_from_slice(key);
             match write {
                 Write::Delete => {}
@@ -176,52 +175,22 @@ pub(super) fn csn(record: &[u8]) -> Result<Csn, &'static str> {
     Bytes::new(record).varint().map(Csn)
 }
 
-/// Why a record was not read.
-enum Unread {
-    /// What is wrong with it.
-    Malformed(&'static str),
-    /// It is as it was written, but for one of its operations.
-    Operation(Error),
-}
-
-impl From<&'static str> for Unread {
-    fn from(what: &'static str) -> Unread {
-        Unread::Malformed(what)
-    }
-}
-
-impl From<Error> for Unread {
-    fn from(error: Error) -> Unread {
-        Unread::Operation(error)
-    }
-}
-
-/// Finds an operation by the names of its family and of itself.
-type Bind<'a> = &'a dyn Fn(&str, &str) -> Result<Arc<Registered>>;
-
-/// Reads a record, and adds its writes to what earlier ones have made of `writes`. An error within is of an operation;
-/// a text says what is wrong with the record.
-pub(super) fn decode<'a>(
-    record: &'a [u8],
-    bind: Bind<'_>,
-    writes: &mut WriteSet,
-) -> Result<Result<Found<'a>, &'static str>> {
-    match read(record, bind, writes) {
-        Ok(found) => Ok(Ok(found)),
-        Err(Unread::Malformed(what)) => Ok(Err(what)),
-        Err(Unread::Operation(error)) => Err(error),
-    }
-}
-
-fn read<'a>(record: &'a [u8], bind: Bind<'_>, writes: &mut WriteSet) -> Result<Found<'a>, Unread> {
+/// Reads a record: what is found in it, and its writes.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn decode(record: &[u8]) -> Result<(Found<'_>, Writes<'_>), &'static str> {
     let mut bytes = Bytes::new(record);
     bytes.varint()?;
     let kind = bytes.byte()?;
     let found = match kind {
-        IN_ROOT if !bytes.is_empty() => return Err("there is more in it than it says".into()),
+        IN_ROOT if !bytes.is_empty() => return Err("there is more in it than it says"),
         IN_ROOT => Found::InRoot,
         WRITES => Found::Writes,
-        ENTRY => return Ok(Found::Entry { gid: bytes.name()?, entry: bytes.rest() }),
+        ENTRY => {
+            let gid = bytes.name()?;
+            return Ok((Found::Entry { gid, entry: bytes.rest() }, Writes::of(&[])));
+        }
         END => {
             let gid = bytes.name()?;
             let parts = bytes.varint()?.try_into().map_err(|_| "an entry has too many parts")?;
@@ -231,71 +200,200 @@ fn read<'a>(record: &'a [u8], bind: Bind<'_>, writes: &mut WriteSet) -> Result<F
             let procedure = bytes.varint()?.try_into().map_err(|_| "a procedure has too large a number")?;
             let digest = u32::from_le_bytes(bytes.array()?);
             let is_within = kind == CALL_WITHIN;
-            return Ok(Found::Call { procedure, digest, is_within, params: bytes.rest() });
+            let call = Found::Call { procedure, digest, is_within, params: bytes.rest() };
+            return Ok((call, Writes::of(&[])));
         }
-        _ => return Err("what it is is not known".into()),
+        _ => return Err("what it is is not known"),
     };
-    while !bytes.is_empty() {
-        let (tree, keys) = read_tree(&mut bytes, writes)?;
-        for _ in 0..keys {
-            let (key, write) = read_write(&mut bytes, bind)?;
-            writes.follow(tree, key, write)?;
-        }
-    }
-    Ok(found)
+    Ok((found, Writes::of(bytes.rest())))
 }
 
-/// Reads what becomes of a tree. Returns its number, and how many of its keys follow.
-fn read_tree(bytes: &mut Bytes<'_>, writes: &mut WriteSet) -> Result<(TreeId, u64), &'static str> {
-    let tree = TreeId(bytes.varint()?);
-    let flags = bytes.byte()?;
-    if flags & !(CREATED | DROPPED | KEYS) != 0 || flags & DROPPED != 0 && flags != DROPPED {
-        return Err("a tree has flags that are not known");
-    }
-    if flags & CREATED != 0 {
-        let page_size = PageSize::from_code(bytes.byte()?).ok_or("nodes have no size that is known")?;
-        let code = bytes.varint()?.try_into().map_err(|_| "a tree is placed nowhere")?;
-        writes.create_tree(tree, TreeOptions { page_size, placement: Placement::of_code(code) });
-    }
-    if flags & DROPPED != 0 {
-        writes.drop_tree(tree);
-    }
-    let keys = if flags & KEYS != 0 { bytes.varint()? } else { 0 };
-    Ok((tree, keys))
+/// The writes of a record, as they stand there.
+#[derive(Clone)]
+pub(super) struct Writes<'a> {
+    bytes: Bytes<'a>,
+    /// The tree that so many keys are of that come next.
+    tree: TreeId,
+    keys: u64,
 }
 
-fn read_write<'a>(bytes: &mut Bytes<'a>, bind: Bind<'_>) -> Result<(&'a [u8], Write), Unread> {
-    let head = bytes.varint()?;
-    let key_bytes = usize::try_from(head / 4).map_err(|_| "a key is too long")?;
-    if key_bytes > KEY_BYTES_MAX {
-        return Err("a key is too long".into());
-    }
-    let key = bytes.take(key_bytes)?;
-    let write = match head % 4 {
-        DELETE => Write::Delete,
-        PUT => match bytes.counted()? {
-            value if value.len() > VALUE_BYTES_MAX => return Err("a value is too long".into()),
-            value => Write::Put(value.into()),
-        },
-        APPLY => {
-            let value_bytes_max = bytes.varint()?;
-            if value_bytes_max > VALUE_BYTES_MAX as u64 {
-                return Err("a value is too long".into());
-            }
-            let mut calls = Calls::default();
-            for _ in 0..bytes.varint()? {
-                let (family, name) = match bytes.byte()? {
-                    0 => (bytes.name()?, bytes.name()?),
-                    number => *NUMBERED.get(usize::from(number) - 1).ok_or("an operation is not known")?,
-                };
-                let operation = bind(family, name)?;
-                calls.add(BoundCall { operation, args: bytes.counted()?.into() }, value_bytes_max as usize);
-            }
-            Write::Apply(calls)
+/// What comes next among writes.
+pub(super) enum Next<'a> {
+    /// A tree is made.
+    Created(TreeId, TreeOptions),
+    /// A tree is dropped.
+    Dropped(TreeId),
+    /// Something becomes of a key.
+    Key { tree: TreeId, key: &'a [u8], kind: Kind, body: &'a [u8] },
+}
+
+/// What becomes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Delete = 0,
+    Put = 1,
+    Apply = 2,
+}
+
+impl Kind {
+    pub fn of(number: u8) -> Result<Kind, &'static str> {
+        match number {
+            DELETE => Ok(Kind::Delete),
+            PUT => Ok(Kind::Put),
+            APPLY => Ok(Kind::Apply),
+            _ => Err("what is made of a key is not known"),
         }
-        _ => return Err("what is made of a key is not known".into()),
-    };
-    Ok((key, write))
+    }
+}
+
+impl<'a> Writes<'a> {
+    fn of(bytes: &'a [u8]) -> Writes<'a> {
+        Writes { bytes: Bytes::new(bytes), tree: TreeId(0), keys: 0 }
+    }
+
+    /// The next of them, in the order in which they were written.
+    pub fn next(&mut self) -> Result<Option<Next<'a>>, &'static str> {
+        while self.keys == 0 {
+            if self.bytes.is_empty() {
+                return Ok(None);
+            }
+            self.tree = TreeId(self.bytes.varint()?);
+            let flags = self.bytes.byte()?;
+            if flags & !(CREATED | DROPPED | KEYS) != 0 || flags & DROPPED != 0 && flags != DROPPED {
+                return Err("a tree has flags that are not known");
+            }
+            let created = if flags & CREATED != 0 { Some(self.options()?) } else { None };
+            self.keys = if flags & KEYS != 0 { self.bytes.varint()? } else { 0 };
+            if let Some(options) = created {
+                return Ok(Some(Next::Created(self.tree, options)));
+            }
+            if flags & DROPPED != 0 {
+                return Ok(Some(Next::Dropped(self.tree)));
+            }
+        }
+        self.keys -= 1;
+        self.key().map(Some)
+    }
+
+    fn options(&mut self) -> Result<TreeOptions, &'static str> {
+        let page_size = PageSize::from_code(self.bytes.byte()?).ok_or("nodes have no size that is known")?;
+        let code = self.bytes.varint()?.try_into().map_err(|_| "a tree is placed nowhere")?;
+        Ok(TreeOptions { page_size, placement: Placement::of_code(code) })
+    }
+
+    fn key(&mut self) -> Result<Next<'a>, &'static str> {
+        let head = self.bytes.varint()?;
+        let key_bytes = usize::try_from(head / 4).map_err(|_| "a key is too long")?;
+        if key_bytes > KEY_BYTES_MAX {
+            return Err("a key is too long");
+        }
+        let kind = Kind::of((head % 4) as u8)?;
+        let key = self.bytes.take(key_bytes)?;
+        let body = self.bytes.clone().rest();
+        self.bytes = Stored::read(kind, self.bytes.clone())?.1;
+        let body = &body[..body.len() - self.bytes.clone().rest().len()];
+        Ok(Next::Key { tree: self.tree, key, kind, body })
+    }
+
+    /// As a transaction has them.
+    ///
+    /// # Errors
+    /// Those of operations, or what `broken` makes of what is wrong.
+    pub fn write_set(
+        mut self,
+        operations: &Registry,
+        broken: impl Fn(&'static str) -> Error,
+    ) -> Result<WriteSet> {
+        let mut writes = WriteSet::default();
+        while let Some(next) = self.next().map_err(&broken)? {
+            match next {
+                Next::Created(tree, options) => writes.create_tree(tree, options),
+                Next::Dropped(tree) => writes.drop_tree(tree),
+                Next::Key { tree, key, kind, body } => match Stored::of(kind, body).map_err(&broken)? {
+                    Stored::Put(value) => writes.put(tree, key, Some(value)),
+                    Stored::Delete => writes.put(tree, key, None),
+                    Stored::Apply { value_bytes_max, mut calls } => {
+                        while let Some(StoredCall { family, name, args }) = calls.next().map_err(&broken)? {
+                            let operation = operations.get(family, name)?.clone();
+                            let call = BoundCall { operation, args: args.into() };
+                            writes.apply(tree, key, call, value_bytes_max);
+                        }
+                    }
+                },
+            }
+        }
+        Ok(writes)
+    }
+}
+
+/// What becomes of a key, as it stands behind it.
+pub(super) enum Stored<'a> {
+    Put(&'a [u8]),
+    Delete,
+    /// Operations. The value that they make has so many bytes at most, whatever it was.
+    Apply {
+        value_bytes_max: usize,
+        calls: StoredCalls<'a>,
+    },
+}
+
+impl<'a> Stored<'a> {
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(kind: Kind, body: &'a [u8]) -> Result<Stored<'a>, &'static str> {
+        Stored::read(kind, Bytes::new(body)).map(|(stored, _)| stored)
+    }
+
+    /// Returns what follows, too.
+    fn read(kind: Kind, mut bytes: Bytes<'a>) -> Result<(Stored<'a>, Bytes<'a>), &'static str> {
+        let stored = match kind {
+            Kind::Delete => Stored::Delete,
+            Kind::Put => match bytes.counted()? {
+                value if value.len() > VALUE_BYTES_MAX => return Err("a value is too long"),
+                value => Stored::Put(value),
+            },
+            Kind::Apply => {
+                let value_bytes_max = bytes.varint()?;
+                if value_bytes_max > VALUE_BYTES_MAX as u64 {
+                    return Err("a value is too long");
+                }
+                let calls = StoredCalls { left: bytes.varint()?, bytes };
+                let mut rest = calls.clone();
+                while rest.next()?.is_some() {}
+                bytes = rest.bytes;
+                Stored::Apply { value_bytes_max: value_bytes_max as usize, calls }
+            }
+        };
+        Ok((stored, bytes))
+    }
+}
+
+/// An operation, by the names of its family and of itself.
+pub(super) struct StoredCall<'a> {
+    pub family: &'a str,
+    pub name: &'a str,
+    pub args: &'a [u8],
+}
+
+/// Operations on a key, as they stand in a record.
+#[derive(Clone)]
+pub(super) struct StoredCalls<'a> {
+    bytes: Bytes<'a>,
+    left: u64,
+}
+
+impl<'a> StoredCalls<'a> {
+    pub fn next(&mut self) -> Result<Option<StoredCall<'a>>, &'static str> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        let (family, name) = match self.bytes.byte()? {
+            0 => (self.bytes.name()?, self.bytes.name()?),
+            number => *NUMBERED.get(usize::from(number) - 1).ok_or("an operation is not known")?,
+        };
+        Ok(Some(StoredCall { family, name, args: self.bytes.counted()? }))
+    }
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -303,10 +401,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        env::Rng,
-        op::{self, Registry},
-    };
+    use crate::{env::Rng, op, txn::log::gather::Gathered};
 
     fn with_csn(csn: u64, change: &Change<'_>) -> Vec<u8> {
         let mut record = Vec::new();
@@ -361,7 +456,7 @@ mod tests {
     #[test]
     fn records_round_trip_and_damaged_ones_are_refused_without_a_panic() {
         let operations = Registry::new(&[]).unwrap();
-        let bind = |family: &str, name: &str| operations.get(family, name).cloned();
+        let broken = |what: &str| Error::Operation(what.into());
         let mut rng = Rng::from_seed(3);
         for csn_of in 0..200 {
             let writes = random_writes(&mut rng, &operations);
@@ -397,54 +492,20 @@ mod tests {
             let has_writes = matches!(change, Change::Writes(_) | Change::End { .. });
             let record = with_csn(csn_of * 1000, &change);
             assert_eq!(csn(&record), Ok(Csn(csn_of * 1000)));
-            let mut found_writes = WriteSet::default();
-            let found = decode(&record, &bind, &mut found_writes).unwrap().unwrap();
+            let (found, found_writes) = decode(&record).unwrap();
             assert_eq!(found, expected);
+            let found_writes = found_writes.write_set(&operations, broken).unwrap();
             assert_eq!(text(&found_writes), if has_writes { text(&writes) } else { String::new() });
             for _ in 0..20 {
                 let mut damaged = record.clone();
                 let at = rng.below(damaged.len() as u64) as usize;
                 damaged[at] ^= 1 << rng.below(8);
                 damaged.truncate(1 + rng.below(damaged.len() as u64) as usize);
-                let _ = decode(&damaged, &bind, &mut WriteSet::default());
+                let Ok((_, writes)) = decode(&damaged) else { continue };
+                let is_gathered = Gathered::default().add(writes.clone());
+                let as_a_set = writes.write_set(&operations, broken);
+                assert!(is_gathered.is_ok() || as_a_set.is_err());
             }
         }
-    }
-
-    #[test]
-    fn later_writes_follow_earlier_ones() {
-        let operations = Registry::new(&[]).unwrap();
-        let bind = |family: &str, name: &str| operations.get(family, name).cloned();
-        let add = |by: i128| {
-            let call = op::number::add_within(by, 0, 1000);
-            BoundCall {
-                operation: operations.get(call.family, call.operation).unwrap().clone(),
-                args: call.args.into(),
-            }
-        };
-        let tree = TreeId(1);
-        let mut all = WriteSet::default();
-        let mut then = |change: &dyn Fn(&mut WriteSet)| {
-            let mut writes = WriteSet::default();
-            change(&mut writes);
-            decode(&with_csn(1, &Change::Writes(&writes)), &bind, &mut all).unwrap().unwrap();
-        };
-        then(&|writes| writes.put(tree, b"put", Some(&5_i64.to_le_bytes())));
-        then(&|writes| writes.apply(tree, b"put", add(3), 8));
-        then(&|writes| writes.apply(tree, b"there", add(4), 8));
-        then(&|writes| writes.apply(tree, b"there", add(5), 8));
-        then(&|writes| writes.put(tree, b"gone", Some(b"x")));
-        then(&|writes| writes.put(tree, b"gone", None));
-        then(&|writes| writes.create_tree(TreeId(2), TreeOptions::default()));
-        then(&|writes| writes.put(TreeId(2), b"x", Some(b"y")));
-        then(&|writes| writes.drop_tree(TreeId(2)));
-        let value = |key: &[u8], there: Option<&[u8]>| {
-            all.get(tree, key).unwrap().value(there).unwrap().map(|value| value.into_owned())
-        };
-        assert_eq!(value(b"put", None), Some(8_i64.to_le_bytes().to_vec()));
-        assert_eq!(value(b"there", Some(&10_i64.to_le_bytes())), Some(19_i64.to_le_bytes().to_vec()));
-        assert_eq!(value(b"gone", None), None);
-        let second = all.tree(TreeId(2)).unwrap();
-        assert!(second.created && second.dropped);
     }
 }

@@ -1,24 +1,24 @@
 //! Replay: from the root that a crash left to the state after the last record.
 //!
-//! Records are gathered into one write set for as long as that is small, later writes of a key in the place of earlier
-//! ones, and operations behind each other; then that is patched in the order of trees and keys. So a key that many
-//! commits have changed is changed once, and leaves are visited in order. Nobody reads meanwhile, so there are no
+//! Writes of many commits are [gathered](super::gather), then patched in the order of trees and keys. So a key that
+//! many commits have changed is changed once, and leaves are visited in order. Nobody reads meanwhile, so there are no
 //! versions and no locks.
 //!
 //! A call runs once more, when all before it is patched that it may see: it reads what it read before, since calls are
 //! serializable in the order of commits.
 //!
-//! Threads share the work ([`schedule`](super::schedule)). Of a write set, each patches some keys. Calls that have used
-//! nothing but what they declare run beside each other where these are different partitions, trees or keys; between them,
-//! a commit that is logged by value needs its keys. All others have the database to themselves.
+//! Threads share the work ([`schedule`](super::schedule)). Of what is gathered, each patches ranges of keys, while
+//! more is gathered. Calls that have used nothing but what they declare run beside each other where these are different
+//! partitions, trees or keys; between them, a commit that is logged by value needs its keys. All others have the
+//! database to themselves.
 //!
 //! A crash in the middle finds what it would have found before: roots written meanwhile have all commits up to one, since
 //! none is written while threads are at work, and replay begins anew after that.
 
 use super::{
     super::{
-        commit::{create, in_parts, pages_changed},
-        database::{Handle, Inner},
+        commit::{LeavesChanged, create, in_parts, leaves_of, pages_changed},
+        database::{Handle, Inner, Options},
         declared::Declared,
         prepared::{PART_BYTES, pages_of_entry},
         procedure::{Partitions, Procedure, Rerun},
@@ -26,40 +26,49 @@ use super::{
         writes::WriteSet,
     },
     damaged,
+    gather::{self, Gathered, Part, Run},
     record::{self, Found},
     schedule::{Mode, Needs, Schedule},
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{Change, HeldLeaf},
+    access::{Change, HeldLeaf, Tree},
     page::{PageCounts, PageSize},
     store::{
-        GroupCommit,
+        GroupCommit, PageWrite,
         shadow::{PageTxn, Purpose, ShadowStore},
     },
     sync::{Arc, thread},
     wal::{Log, Record},
 };
 
-/// So much is gathered at most: each key may need some pages of its own.
-const KEYS_MAX: usize = 4096;
-const BYTES_MAX: usize = 1 << 20;
-/// Fewer keys are not worth a thread of their own.
-const KEYS_OF_PART_MIN: usize = 64;
+/// So many keys change in one page transaction: each may need some pages of its own, for which there must be room.
+const KEYS_OF_RUN: usize = 4096;
+/// No more keys than that are gathered within so many bytes.
+pub(in crate::txn) const BYTES_OF_RUN: usize = KEYS_OF_RUN * gather::ENTRY_BYTES_MIN;
+/// Fewer writes are not worth a thread of their own.
+const WRITES_OF_PART_MIN: usize = 64;
+/// So many parts there are for each thread: none is idle for long when another has the last.
+const PARTS_OF_THREAD: usize = 4;
 /// So many jobs wait or run at a time.
 const JOBS_MAX: usize = 256;
 /// After so many commits by value in a row, there seem to be no calls between them.
 const VALUES_IN_ROW_MAX: usize = 64;
 
-/// Replays what `open` visits, on so many threads. `root`: the last commit that the root has.
+/// Replays what `open` visits. `root`: the last commit that the root has.
+///
+/// # Errors
+/// [`Error::DiskFull`], with more than one thread or [`BYTES_OF_RUN`], also where these would find room for roots
+/// between what they gather.
 pub(super) fn replay(
     handle: &Arc<Handle>,
     store: &Arc<ShadowStore>,
     root: Csn,
-    threads: usize,
+    options: &Options,
     open: impl FnOnce(&mut dyn FnMut(Record<'_>) -> Result<()>) -> Result<Log>,
 ) -> Result<Log> {
     let inner = &handle.inner;
+    let threads = options.replay_threads();
     let schedule = Schedule::new(JOBS_MAX);
     let log = thread::scope(|scope| {
         for _ in 0..if threads > 1 { threads } else { 0 } {
@@ -72,7 +81,9 @@ pub(super) fn replay(
             store,
             rerun: Rerun::new(handle),
             last: root,
-            gathered: WriteSet::default(),
+            gathered: Gathered::default(),
+            // One part is patched while the next is gathered.
+            gathered_max: options.replay_bytes_max / if threads > 1 { 2 } else { 1 },
             threads,
             schedule: &schedule,
             at_work: AtWork::Nobody,
@@ -80,7 +91,7 @@ pub(super) fn replay(
             values_in_row: VALUES_IN_ROW_MAX,
         };
         let log = open(&mut |record| replay.record(&record))?;
-        replay.patch(&Found::Writes)?;
+        replay.patch_gathered()?;
         replay.drain()?;
         Ok::<_, Error>(log)
     })?;
@@ -100,14 +111,21 @@ impl Drop for Stop<'_> {
 enum Job {
     Call { procedure: Procedure, digest: u32, params: Box<[u8]> },
     Writes(WriteSet),
+    Part(Part),
 }
 
 fn run(handle: &Arc<Handle>, store: &ShadowStore, job: Job) -> Result<()> {
+    let inner = &handle.inner;
     let writes = match job {
         Job::Writes(writes) => writes,
         Job::Call { procedure, digest, params } => procedure.run_again(handle, digest, &params)?,
+        Job::Part(part) => {
+            return part.sorted().runs(KEYS_OF_RUN).try_for_each(|run| {
+                let pages = begin_run(inner, store, &run)?;
+                change_run(inner, &pages, &run)
+            });
+        }
     };
-    let inner = &handle.inner;
     // No root may be written now: where the disk is too full for this, one thread alone may find room.
     let pages = begin(inner, store, &writes, &Found::Writes)?;
     // Neither makes trees.
@@ -118,7 +136,7 @@ fn run(handle: &Arc<Handle>, store: &ShadowStore, job: Job) -> Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AtWork {
     Nobody,
-    /// Parts of one write set.
+    /// Parts of what was gathered.
     Parts,
     /// Commits, each by itself.
     Commits,
@@ -130,7 +148,9 @@ struct Replay<'a> {
     rerun: Rerun<'a>,
     /// The commit of the last record.
     last: Csn,
-    gathered: WriteSet,
+    gathered: Gathered,
+    /// So many bytes are gathered.
+    gathered_max: usize,
     threads: usize,
     schedule: &'a Schedule<Job>,
     at_work: AtWork,
@@ -152,12 +172,11 @@ impl Replay<'_> {
             return Err(broken(&format!("it is of commit {csn}, and there is none of commit {next}")));
         }
         let is_among_calls = self.threads > 1 && self.values_in_row < VALUES_IN_ROW_MAX;
-        let bind = |family: &str, name: &str| self.inner.operations.get(family, name).cloned();
-        let found = record::decode(record.payload, &bind, &mut self.gathered)?.map_err(broken)?;
+        let (found, writes) = record::decode(record.payload).map_err(broken)?;
         match found {
             Found::Call { procedure, digest, is_within, params } => {
                 self.values_in_row = 0;
-                self.patch(&Found::Writes)?;
+                self.patch_gathered()?;
                 let of_log = self.inner.procedures.of_log(procedure)?;
                 let called = of_log.ok_or_else(|| broken("it is of a procedure that there never was"))?;
                 if self.threads > 1
@@ -169,26 +188,27 @@ impl Replay<'_> {
                 }
                 self.drain()?;
                 let writes = self.rerun.call(procedure, digest, params)?;
-                self.gathered = writes.ok_or_else(|| broken("it is of a procedure that there never was"))?;
-                self.last = csn;
-                self.patch(&Found::Writes)
+                let writes = writes.ok_or_else(|| broken("it is of a procedure that there never was"))?;
+                self.patch(csn, writes, &found)
             }
             // It was forced behind the root that has it.
             Found::InRoot => Err(broken("no root has what it stands for")),
             Found::Writes => {
                 self.values_in_row += 1;
-                if is_among_calls && let Some(needs) = self.needs_of_writes() {
-                    let writes = std::mem::take(&mut self.gathered);
+                if !is_among_calls && self.gathered.add(writes.clone()).map_err(broken)? {
+                    self.last = csn;
+                    let is_full = self.gathered.memory_bytes() >= self.gathered_max;
+                    return if is_full { self.patch_gathered() } else { Ok(()) };
+                }
+                let writes = writes.write_set(&self.inner.operations, broken)?;
+                if is_among_calls && let Some(needs) = self.needs_of(&writes) {
                     return self.submit(csn, Job::Writes(writes), needs);
                 }
-                self.last = csn;
-                let is_small = self.gathered.keys() < KEYS_MAX * self.threads
-                    && self.gathered.bytes() < BYTES_MAX * self.threads;
-                if is_small && !is_among_calls { Ok(()) } else { self.patch(&Found::Writes) }
+                self.patch(csn, writes, &found)
             }
-            found => {
-                self.last = csn;
-                self.patch(&found)
+            Found::Entry { .. } | Found::End { .. } => {
+                let writes = writes.write_set(&self.inner.operations, broken)?;
+                self.patch(csn, writes, &found)
             }
         }
     }
@@ -210,7 +230,12 @@ impl Replay<'_> {
         }
         self.schedule.drain()?;
         self.at_work = AtWork::Nobody;
-        self.store.begin_for(Purpose::Free, PageCounts::default())?.replay_to(self.submitted);
+        self.reach(self.submitted)
+    }
+
+    /// The database is what it was after this commit.
+    fn reach(&self, csn: Csn) -> Result<()> {
+        self.store.begin_for(Purpose::Free, PageCounts::default())?.replay_to(csn);
         Ok(())
     }
 
@@ -232,10 +257,10 @@ impl Replay<'_> {
         Some(needs)
     }
 
-    /// What a commit needs that writes what is gathered; none if that are not only keys, or such that all may read.
-    fn needs_of_writes(&self) -> Option<Needs> {
+    /// What a commit needs; none if it writes not only keys, or such that all may read.
+    fn needs_of(&self, writes: &WriteSet) -> Option<Needs> {
         let mut needs = Needs::default();
-        for (tree, writes) in self.gathered.trees() {
+        for (tree, writes) in writes.trees() {
             if writes.created || writes.dropped {
                 return None;
             }
@@ -269,32 +294,52 @@ impl Replay<'_> {
         Some(())
     }
 
-    /// Has the pages changed to what they were after the last record, and by what that has done beside its writes.
-    fn patch(&mut self, beside: &Found<'_>) -> Result<()> {
-        if self.last <= self.submitted.max(self.store.last_csn()) {
+    /// Has the pages changed by what is gathered.
+    fn patch_gathered(&mut self) -> Result<()> {
+        if self.gathered.is_empty() {
             return Ok(());
         }
         self.drain()?;
-        let writes = std::mem::take(&mut self.gathered);
-        let only_keys = writes.trees().all(|(_, writes)| !writes.created && !writes.dropped);
-        let parts = self.threads.min(writes.keys() / KEYS_OF_PART_MIN);
-        if parts > 1 && only_keys && matches!(beside, Found::Writes) {
+        let gathered = std::mem::take(&mut self.gathered);
+        let threads = self.threads.min(gathered.len() / WRITES_OF_PART_MIN);
+        if threads > 1 {
             self.at_work = AtWork::Parts;
             self.submitted = self.last;
-            let parts = writes.into_parts(parts);
-            return parts.into_iter().try_for_each(|part| {
-                // Parts have no key in common.
-                self.schedule.submit(Job::Writes(part), Needs::default())
-            });
+            let mut parts = gathered.into_parts(threads * PARTS_OF_THREAD).into_iter();
+            // Parts have no key in common.
+            return parts.try_for_each(|part| self.schedule.submit(Job::Part(part), Needs::default()));
         }
-        let mut pages = match begin(self.inner, self.store, &writes, beside) {
-            Err(Error::DiskFull) => {
-                // What was replaced so far is free then.
-                self.store.flush()?;
-                begin(self.inner, self.store, &writes, beside)?
+        for part in gathered.into_parts(1) {
+            // Roots have all of what is gathered, or nothing: only one page transaction can have one before it.
+            let is_scarce = self.gathered_max <= BYTES_OF_RUN;
+            for run in part.sorted().runs(if is_scarce { usize::MAX } else { KEYS_OF_RUN }) {
+                let begin = || begin_run(self.inner, self.store, &run);
+                let pages = match begin() {
+                    Err(Error::DiskFull) if is_scarce => self.after_flush(begin),
+                    pages => pages,
+                };
+                change_run(self.inner, &pages?, &run)?;
             }
-            pages => pages?,
-        };
+        }
+        self.reach(self.last)
+    }
+
+    /// Writes a root, so that what was replaced so far is free.
+    fn after_flush<T>(&self, then: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.store.flush()?;
+        then()
+    }
+
+    /// Has the pages changed by a commit, and by what its record has done beside its writes.
+    fn patch(&mut self, csn: Csn, writes: WriteSet, beside: &Found<'_>) -> Result<()> {
+        self.patch_gathered()?;
+        self.drain()?;
+        self.last = csn;
+        let begin = || begin(self.inner, self.store, &writes, beside);
+        let mut pages = match begin() {
+            Err(Error::DiskFull) => self.after_flush(begin),
+            pages => pages,
+        }?;
         pages.replay_to(self.last);
         change(self.inner, &pages, self.last, writes)?;
         let directory = &self.inner.directory;
@@ -339,19 +384,59 @@ fn change(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Res
             (false, false) => {
                 let tree = inner.tree(id)?.tree;
                 let mut leaf = HeldLeaf::default();
-                for (key, write) in writes.keys {
-                    let mut done = Ok(());
-                    tree.update_next(pages, &key, &mut leaf, &mut |there| match write.value(there) {
-                        Ok(Some(value)) => Change::Put(value.into_owned().into()),
-                        Ok(None) => Change::Delete,
-                        Err(error) => {
-                            done = Err(error);
-                            there.map_or(Change::Delete, |there| Change::Put(there.to_vec().into()))
-                        }
+                for (key, write) in &writes.keys {
+                    update(&tree, pages, key, &mut leaf, &mut |there| {
+                        Ok(write.value(there)?.map_or(Change::Delete, Change::Put))
                     })?;
-                    done?;
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// Changes a key, if `change` does not fail.
+fn update<'v, P: PageWrite>(
+    tree: &Tree,
+    pages: &P,
+    key: &[u8],
+    leaf: &mut HeldLeaf<P::WriteGuard>,
+    change: &mut dyn FnMut(Option<&[u8]>) -> Result<Change<'v>>,
+) -> Result<()> {
+    let mut done = Ok(());
+    tree.update_next(pages, key, leaf, &mut |there| {
+        change(there).unwrap_or_else(|error| {
+            done = Err(error);
+            there.map_or(Change::Delete, |there| Change::Put(there.to_vec().into()))
+        })
+    })?;
+    done
+}
+
+/// Begins what patches a run.
+fn begin_run<'a>(inner: &Inner, store: &'a ShadowStore, run: &Run<'_>) -> Result<PageTxn<'a>> {
+    in_parts(|part_max| {
+        let mut pages = PageCounts::default();
+        for (id, of_tree) in run.trees() {
+            let mut changed = LeavesChanged::new(inner.tree(id)?.tree, part_max);
+            of_tree.keys().try_for_each(|key| key.count(&inner.operations, &mut changed))?;
+            pages += changed.pages(|tree| leaves_of(inner, tree, of_tree.keys().map(|key| key.key())))?;
+        }
+        let mut pages = store.begin_for(Purpose::Free, pages)?;
+        pages.set_part_size_max(part_max);
+        Ok(pages)
+    })
+}
+
+/// Changes the pages by a run.
+fn change_run(inner: &Inner, pages: &PageTxn<'_>, run: &Run<'_>) -> Result<()> {
+    for (id, of_tree) in run.trees() {
+        let tree = inner.tree(id)?.tree;
+        let mut leaf = HeldLeaf::default();
+        for of_key in of_tree.keys() {
+            update(&tree, pages, of_key.key(), &mut leaf, &mut |there| {
+                of_key.change(&inner.operations, there)
+            })?;
         }
     }
     Ok(())

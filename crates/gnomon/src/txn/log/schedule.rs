@@ -17,8 +17,14 @@ use std::{
 
 use crate::{
     Error, Result,
-    sync::{Condvar, Mutex},
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
+
+/// So many times a worker that has nothing to do looks for something before it sleeps.
+const SPINS: usize = if cfg!(shuttle) { 0 } else { 2000 };
 
 /// How a thing is used. Intentions are on what contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +103,8 @@ struct State<T> {
     ready: VecDeque<usize>,
     /// How many have not ended.
     under_way: usize,
+    /// Who gives out jobs is told when so many have not ended.
+    awaited: usize,
     stop: bool,
     failed: Option<Error>,
 }
@@ -106,6 +114,8 @@ pub(super) struct Schedule<T> {
     state: Mutex<State<T>>,
     /// A job is ready, or there will be no more.
     ready: Condvar,
+    /// Whether a job is ready, for those that look without the mutex.
+    is_ready: AtomicBool,
     /// A job has ended.
     ended: Condvar,
     /// So many jobs may be under way.
@@ -121,23 +131,26 @@ impl<T> Schedule<T> {
                 unused: Vec::new(),
                 ready: VecDeque::new(),
                 under_way: 0,
+                awaited: 0,
                 stop: false,
                 failed: None,
             }),
             ready: Condvar::new(),
+            is_ready: AtomicBool::new(false),
             ended: Condvar::new(),
             jobs_max,
         }
     }
 
-    /// Has a job run when it can. Waits if too many are under way.
+    /// Has a job run when it can. Waits if too many are under way, until half of them have ended: to be woken for each
+    /// would cost as much as short jobs do.
     ///
     /// # Errors
     /// That of a job that has failed.
     pub fn submit(&self, what: T, needs: Needs) -> Result<()> {
         let mut state = self.state.lock();
-        while state.under_way >= self.jobs_max && state.failed.is_none() {
-            self.ended.wait(&mut state);
+        if state.under_way >= self.jobs_max {
+            self.wait_for(&mut state, self.jobs_max / 2);
         }
         if let Some(error) = &state.failed {
             return Err(error.clone());
@@ -161,6 +174,7 @@ impl<T> Schedule<T> {
         state.under_way += 1;
         if lacks == 0 {
             state.ready.push_back(number);
+            self.is_ready.store(true, Ordering::Relaxed);
             self.ready.notify_one();
         }
         Ok(())
@@ -172,10 +186,24 @@ impl<T> Schedule<T> {
     /// That of a job that has failed.
     pub fn drain(&self) -> Result<()> {
         let mut state = self.state.lock();
-        while state.under_way > 0 && state.failed.is_none() {
-            self.ended.wait(&mut state);
-        }
+        self.wait_for(&mut state, 0);
         state.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits a moment for a job: others are short, and a processor takes longer to wake up.
+    fn spin(&self) {
+        (0..SPINS).any(|_| {
+            std::hint::spin_loop();
+            self.is_ready.load(Ordering::Relaxed)
+        });
+    }
+
+    /// Waits until no more than so many jobs have not ended, or one has failed.
+    fn wait_for(&self, state: &mut MutexGuard<'_, State<T>>, under_way: usize) {
+        state.awaited = under_way;
+        while state.under_way > under_way && state.failed.is_none() {
+            self.ended.wait(state);
+        }
     }
 
     /// Has workers return when they have ended what they are at.
@@ -187,6 +215,7 @@ impl<T> Schedule<T> {
     /// Runs jobs by `run` until there are no more, or one has failed.
     pub fn work(&self, run: impl Fn(T) -> Result<()>) {
         let panicked = FailOnPanic(self);
+        let mut has_spun = false;
         let mut state = self.state.lock();
         loop {
             if state.failed.is_some() {
@@ -196,51 +225,71 @@ impl<T> Schedule<T> {
                 if state.stop {
                     break;
                 }
-                self.ready.wait(&mut state);
+                if has_spun {
+                    self.ready.wait(&mut state);
+                } else {
+                    drop(state);
+                    self.spin();
+                    state = self.state.lock();
+                }
+                has_spun = !has_spun;
                 continue;
             };
+            has_spun = false;
+            self.is_ready.store(!state.ready.is_empty(), Ordering::Relaxed);
             let what = state.jobs[number].as_mut().and_then(|job| job.what.take());
             drop(state);
             let ended = what.map_or(Ok(()), &run);
             state = self.state.lock();
             match ended {
-                Ok(()) => self.end(&mut state, number),
+                Ok(()) => {
+                    state.end(number);
+                    // One of those that are ready now is this worker's.
+                    for _ in 1..state.ready.len() {
+                        self.ready.notify_one();
+                    }
+                    self.is_ready.store(!state.ready.is_empty(), Ordering::Relaxed);
+                    if state.under_way == state.awaited {
+                        self.ended.notify_one();
+                    }
+                }
                 Err(error) => {
                     state.failed.get_or_insert(error);
                     self.ready.notify_all();
+                    self.ended.notify_one();
                 }
             }
-            self.ended.notify_one();
         }
         drop(state);
         std::mem::forget(panicked);
     }
+}
 
-    /// Lets those go on that have waited for a job.
-    fn end(&self, state: &mut State<T>, number: usize) {
-        let Some(job) = state.jobs[number].take() else { return };
+impl<T> State<T> {
+    /// Ends a job. Those that have waited for nothing but it are ready.
+    fn end(&mut self, number: usize) {
+        let Some(job) = self.jobs[number].take() else { return };
         for (name, mode) in job.needs.0 {
-            let Some(queue) = state.queues.get_mut(&name) else { continue };
+            let Some(queue) = self.queues.get_mut(&name) else { continue };
             queue.granted[mode as usize] -= 1;
             while let Some((next, mode)) = queue.waiting.front().copied()
                 && queue.grants(mode)
             {
                 queue.waiting.pop_front();
                 queue.granted[mode as usize] += 1;
-                if let Some(next_job) = &mut state.jobs[next] {
+                if let Some(next_job) = &mut self.jobs[next] {
                     next_job.lacks -= 1;
                     if next_job.lacks == 0 {
-                        state.ready.push_back(next);
-                        self.ready.notify_one();
+                        self.ready.push_back(next);
                     }
                 }
             }
             if queue.waiting.is_empty() && queue.granted == [0; Mode::COUNT] {
-                state.queues.remove(&name);
+                self.queues.remove(&name);
             }
         }
-        state.unused.push(number);
-        state.under_way -= 1;
+        self.unused.push(number);
+        self.under_way -= 1;
     }
 }
 

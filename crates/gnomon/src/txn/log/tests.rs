@@ -508,8 +508,9 @@ fn replay_on_several_threads_comes_to_the_same() {
         db.call_then(name, &params, |answer| drop(answer.unwrap())).unwrap();
     }
     db.wait_durable(Csn(u64::MAX)).unwrap();
-    let contents = |threads| {
-        let db = Database::open_on(Arc::new(disk.crash_image_synced()), options(threads)).unwrap();
+    let contents = |threads, replay_bytes_max| {
+        let options = Options { replay_bytes_max, ..options(threads) };
+        let db = Database::open_on(Arc::new(disk.crash_image_synced()), options).unwrap();
         let mut txn = db.begin(TxnOptions { read_only: true, ..TxnOptions::default() }).unwrap();
         let all = trees.map(|tree| {
             let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
@@ -517,10 +518,10 @@ fn replay_on_several_threads_comes_to_the_same() {
         });
         (db.durable_csn(), all)
     };
-    let expected = contents(1);
+    let expected = contents(1, 0);
     assert!(expected.1.iter().all(|entries| !entries.is_empty()));
-    for threads in [2, 5] {
-        assert_eq!(contents(threads), expected);
+    for (threads, replay_bytes_max) in [(1, 64 << 20), (2, 10_000), (2, 64 << 20), (5, 64 << 20)] {
+        assert_eq!(contents(threads, replay_bytes_max), expected);
     }
 }
 
