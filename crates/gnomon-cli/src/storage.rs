@@ -58,6 +58,11 @@ pub struct Storage {
     /// With 0 they do not wait: those that come while others are made durable are together all the same.
     #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
     group_commit_ms: f64,
+    /// How long the log may get, in MiB, before a checkpoint gives its beginning up.
+    ///
+    /// That is what opening reads after a crash, at most.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    log_mib: u32,
     /// How transactions run on tables in partitions: locked or serial.
     ///
     /// Locked, beside each other, with locks on rows. Serial, one after another in each partition, without; others wait
@@ -115,6 +120,7 @@ impl Storage {
             recovery: self.recovery,
             commits: if self.asynchronous { Commits::Asynchronous } else { Commits::Synchronous },
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
+            log_bytes_max: u64::from(self.log_mib) << 20,
             execution: self.execution(),
             ..options()
         };

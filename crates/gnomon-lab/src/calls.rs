@@ -126,6 +126,8 @@ pub struct Settings {
     pub recovery: Method,
     /// How long commits wait for others before they are made durable together, in milliseconds.
     pub group_commit_ms: f64,
+    /// How long the log may get before a checkpoint, in MiB.
+    pub log_mib: u32,
     /// How procedures run.
     pub execution: ExecutionKind,
     /// Threads that run them, with serial execution.
@@ -143,6 +145,7 @@ impl Settings {
             recovery: Some(self.recovery.recovery()),
             commits: self.recovery.commits(),
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
+            log_bytes_max: u64::from(self.log_mib) << 20,
             pool_bytes: self.pool_mib << 20,
             procedures,
             execution: match self.execution {

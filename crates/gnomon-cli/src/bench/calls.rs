@@ -35,6 +35,11 @@ pub struct RunCalls<W: Args> {
     /// With 0 they do not wait: those that come while others are made durable are together all the same.
     #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
     group_commit_ms: f64,
+    /// How long the log may get, in MiB, before a checkpoint gives its beginning up.
+    ///
+    /// Checkpoints go on beside calls, and take from their time.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..))]
+    log_mib: u32,
     /// How procedures run: serial or locked.
     ///
     /// Serial, by a thread for each partition, one after another, without locks. Locked, each by its client, beside each
@@ -79,6 +84,7 @@ impl<W: Args + Calls> RunCalls<W> {
                 measured_seconds: load.measured.as_secs_f64(),
                 recovery: self.recovery,
                 group_commit_ms: self.group_commit_ms,
+                log_mib: self.log_mib,
                 execution: self.execution,
                 executors: self.executors.unwrap_or(processors.min(self.workload.partitions())),
                 pool_mib: self.pool_mib as usize,
@@ -105,7 +111,7 @@ pub struct RunTpcc {
         value_name = "URL",
         conflicts_with_all = [
             "recovery", "execution", "executors", "outstanding", "rate", "pool_mib", "dir", "partitions",
-            "group_commit_ms", "compute_us"
+            "group_commit_ms", "log_mib", "compute_us"
         ]
     )]
     url: Option<Server>,

@@ -269,6 +269,8 @@ impl<'a> Bench<'a> {
             measured_seconds: settings.number(SECONDS.name, 0.01, 86_400.0)?,
             recovery: Method::None,
             group_commit_ms: 0.0,
+            // Checkpoints cost all methods alike, but those with larger records have more of them: they are left out.
+            log_mib: u32::MAX,
             execution: ExecutionKind::Locked,
             executors: sites.into(),
             pool_mib: settings.number(POOL.name, 1, 1 << 20)?,
@@ -329,7 +331,7 @@ impl<'a> Bench<'a> {
             true => Place::Memory(memory_copy(&original)?),
             false => Place::Directory(self.lab.copy(&original)?),
         };
-        let options = options(workload, settings);
+        let options = settings.options(workload.procedures());
         let db = place.open(options.clone())?;
         let (before, clock) = (db.stats(), SystemClock::new());
         let seed = self.lab.seed.wrapping_add(round);
@@ -413,7 +415,7 @@ impl<'a> Bench<'a> {
         }
         let (path, seed) = (self.lab.new_path(), self.lab.seed);
         let settings = Settings { recovery: Method::Of(recovery), ..self.base.clone() };
-        let db = Database::open(&path, options(workload, &settings))?;
+        let db = Database::open(&path, settings.options(workload.procedures()))?;
         workload.load(&db, seed, &mut Progress::silent(), &self.lab.cancel)?;
         db.close()?;
         self.loaded.push((W::NAME, recovery, path.clone()));
@@ -449,11 +451,6 @@ impl<'a> Bench<'a> {
             "a call in several partitions has them to itself meanwhile, and runs on its client's thread".into(),
         ]
     }
-}
-
-fn options<W: Calls>(workload: &W, settings: &Settings) -> Options {
-    // Checkpoints cost all methods alike, but those with larger records have more of them: they are left out.
-    Options { log_bytes_max: u64::MAX, ..settings.options(workload.procedures()) }
 }
 
 fn check<W: Calls>(workload: &W, db: &Database) -> Result<()> {
@@ -527,6 +524,7 @@ pub(super) mod tests {
                 warm_up_seconds: 0.0,
                 measured_seconds: 1.0,
                 recovery,
+                log_mib: 64,
                 group_commit_ms: 5.0,
                 execution: ExecutionKind::Serial,
                 executors: 1,
