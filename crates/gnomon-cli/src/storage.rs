@@ -60,7 +60,7 @@ pub struct Storage {
     group_commit_ms: f64,
     /// How long the log may get, in MiB, before a checkpoint gives its beginning up.
     ///
-    /// That is what opening reads after a crash, at most.
+    /// That is about what opening reads after a crash, at most. Without a log it makes no difference.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     log_mib: u32,
     /// How transactions run on tables in partitions: locked or serial.

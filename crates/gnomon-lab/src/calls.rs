@@ -19,7 +19,7 @@ use gnomon::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    drive::{LATENCY_US_MAX, Load, Measured},
+    drive::{LATENCY_US_MAX, Load, MEASURING, Measured, STOPPED, WARMING_UP, sleep_unless_stopped},
     progress::Progress,
     recovery::Method,
     report::{Invariant, KindReport, Report},
@@ -114,7 +114,7 @@ impl Serialize for ExecutionKind {
 pub struct Settings {
     /// Threads that call.
     pub clients: usize,
-    /// How many calls each has at a time.
+    /// How many calls each has at a time. One that has so many waits until an eighth of them is answered.
     pub outstanding: usize,
     /// Calls a second of all, if they come at a rate.
     pub rate: Option<f64>,
@@ -223,10 +223,6 @@ pub(crate) fn measure<W: Calls>(
     Ok((all, kinds.iter().zip(W::KINDS).map(of_kind).collect()))
 }
 
-const WARMING_UP: u8 = 0;
-const MEASURING: u8 = 1;
-const STOPPED: u8 = 2;
-
 /// What the calls of one client have come to so far.
 struct Answered {
     kinds: Vec<Measured>,
@@ -237,7 +233,6 @@ struct Answered {
 struct Run {
     clock: SystemClock,
     phase: AtomicU8,
-    has_failed: AtomicBool,
 }
 
 /// A client's calls.
@@ -248,11 +243,7 @@ struct Answers {
 
 /// Runs the clients. Returns what was measured of each kind.
 fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load) -> Result<Vec<Measured>> {
-    let run = Arc::new(Run {
-        clock: SystemClock::new(),
-        phase: AtomicU8::new(WARMING_UP),
-        has_failed: AtomicBool::new(false),
-    });
+    let run = Arc::new(Run { clock: SystemClock::new(), phase: AtomicU8::new(WARMING_UP) });
     // What comes at a rate waits for nothing.
     let outstanding = if settings.rate.is_some() { usize::MAX } else { settings.outstanding };
     let sources = workload.clients(load.clients, load.seed);
@@ -273,23 +264,11 @@ fn drive<W: Calls>(workload: &W, db: &Database, settings: &Settings, load: &Load
                 scope.spawn(move || client.run::<W>(source))
             })
             .collect();
-        let until = |duration: Duration| {
-            let end = run.clock.now() + duration;
-            loop {
-                let left = end.saturating_sub(run.clock.now());
-                if left.is_zero()
-                    || load.cancel.load(Ordering::Acquire)
-                    || run.has_failed.load(Ordering::Acquire)
-                {
-                    return;
-                }
-                thread::sleep(left.min(Duration::from_millis(50)));
-            }
-        };
-        until(load.warm_up);
+        sleep_unless_stopped(load.warm_up, &run.phase, &load.cancel);
         let began = run.clock.now();
-        run.phase.store(MEASURING, Ordering::Release);
-        until(load.measured);
+        // Unless a call has failed meanwhile.
+        let _ = run.phase.compare_exchange(WARMING_UP, MEASURING, Ordering::AcqRel, Ordering::Acquire);
+        sleep_unless_stopped(load.measured, &run.phase, &load.cancel);
         run.phase.store(STOPPED, Ordering::Release);
         let seconds = (run.clock.now() - began).as_secs_f64();
         threads.into_iter().for_each(|thread| {
@@ -331,10 +310,7 @@ impl Client<'_> {
         let pause = self.settings.rate.map(|rate| self.settings.clients as f64 / rate);
         let began = self.run.clock.now();
         let mut calls = 0_u64;
-        let has_ended = || {
-            self.run.phase.load(Ordering::Acquire) == STOPPED || self.run.has_failed.load(Ordering::Acquire)
-        };
-        while !has_ended() {
+        while self.run.phase.load(Ordering::Acquire) != STOPPED {
             let due = pause.map(|pause| {
                 let share = f64::from(self.number) / self.settings.clients as f64;
                 began + Duration::from_secs_f64(pause * (calls as f64 + share))
@@ -375,7 +351,7 @@ impl Client<'_> {
                 Err(error) if W::is_refusal(&error) => measured.refused += u64::from(is_measured),
                 Err(error) => {
                     answered.failure = Some(error.into());
-                    run.has_failed.store(true, Ordering::Release);
+                    run.phase.store(STOPPED, Ordering::Release);
                 }
             }
             drop(answered);
@@ -395,7 +371,7 @@ impl Client<'_> {
                 }
                 error => {
                     self.answers.answered.lock().failure = Some(error.into());
-                    self.run.has_failed.store(true, Ordering::Release);
+                    self.run.phase.store(STOPPED, Ordering::Release);
                 }
             }
         }

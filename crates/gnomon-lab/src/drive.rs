@@ -112,9 +112,10 @@ pub trait Client: Send {
     }
 }
 
-const WARMING_UP: u8 = 0;
-const MEASURING: u8 = 1;
-const STOPPED: u8 = 2;
+/// The phases of a run.
+pub(crate) const WARMING_UP: u8 = 0;
+pub(crate) const MEASURING: u8 = 1;
+pub(crate) const STOPPED: u8 = 2;
 
 /// Latencies are kept to three digits, up to a minute.
 pub(crate) const LATENCY_US_MAX: u64 = 60_000_000;
@@ -203,7 +204,7 @@ fn run_clients<C: Client>(
 }
 
 /// Sleeps in steps, so that a failure shows soon.
-fn sleep_unless_stopped(duration: Duration, phase: &AtomicU8, cancel: &AtomicBool) {
+pub(crate) fn sleep_unless_stopped(duration: Duration, phase: &AtomicU8, cancel: &AtomicBool) {
     const STEP: Duration = Duration::from_millis(50);
     let clock = SystemClock::new();
     while phase.load(Ordering::Acquire) != STOPPED && !cancel.load(Ordering::Acquire) {

@@ -53,7 +53,8 @@ pub struct RunCalls<W: Args> {
     executors: Option<u32>,
     /// How many calls each client has at a time.
     ///
-    /// With 1, a client waits for each call until it is durable. With more, it goes on with others meanwhile.
+    /// With 1, a client waits for each call until it is durable. With more, it goes on with others meanwhile; when it has
+    /// so many, it waits until an eighth of them is answered.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000))]
     outstanding: u32,
     /// Calls a second of all clients, whether those before are answered or not.

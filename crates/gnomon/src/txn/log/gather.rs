@@ -224,7 +224,7 @@ impl<'a> OfKey<'a> {
     /// Adds what they change.
     ///
     /// # Errors
-    /// [`Error::NoSuchOperation`].
+    /// [`NoSuchOperation`](crate::Error::NoSuchOperation).
     pub fn count(&self, operations: &Registry, changed: &mut LeavesChanged) -> Result<()> {
         let (mut value_bytes, mut keeps_length) = (None, true);
         for write in self.effective() {

@@ -45,10 +45,6 @@ const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
 const KEYS: u8 = 4;
 
-const DELETE: u8 = Kind::Delete as u8;
-const PUT: u8 = Kind::Put as u8;
-const APPLY: u8 = Kind::Apply as u8;
-
 /// Operations that are known by a number. It is part of the format: more can follow.
 const NUMBERED: [(&str, &str); 7] = [
     ("record", "update"),
@@ -138,11 +134,11 @@ fn put_writes(out: &mut Vec<u8>, writes: &WriteSet) {
         put_varint(out, writes.keys.len() as u64);
         for (key, write) in &writes.keys {
             let kind = match write {
-                Write::Delete => DELETE,
-                Write::Put(_) => PUT,
-                Write::Apply(_) => APPLY,
+                Write::Delete => Kind::Delete,
+                Write::Put(_) => Kind::Put,
+                Write::Apply(_) => Kind::Apply,
             };
-            put_varint(out, key.len() as u64 * 4 + u64::from(kind));
+            put_varint(out, key.len() as u64 * 4 + kind as u64);
             out.extend_from_slice(key);
             match write {
                 Write::Delete => {}
@@ -237,12 +233,8 @@ pub(super) enum Kind {
 
 impl Kind {
     pub fn of(number: u8) -> Result<Kind, &'static str> {
-        match number {
-            DELETE => Ok(Kind::Delete),
-            PUT => Ok(Kind::Put),
-            APPLY => Ok(Kind::Apply),
-            _ => Err("what is made of a key is not known"),
-        }
+        let kinds = [Kind::Delete, Kind::Put, Kind::Apply];
+        kinds.into_iter().find(|kind| *kind as u8 == number).ok_or("what is made of a key is not known")
     }
 }
 
@@ -289,9 +281,9 @@ impl<'a> Writes<'a> {
         }
         let kind = Kind::of((head % 4) as u8)?;
         let key = self.bytes.take(key_bytes)?;
-        let body = self.bytes.clone().rest();
-        self.bytes = Stored::read(kind, self.bytes.clone())?.1;
-        let body = &body[..body.len() - self.bytes.clone().rest().len()];
+        let (_, rest) = Stored::read(kind, self.bytes.clone())?;
+        let bytes = std::mem::replace(&mut self.bytes, rest.clone()).rest();
+        let body = &bytes[..bytes.len() - rest.rest().len()];
         Ok(Next::Key { tree: self.tree, key, kind, body })
     }
 

@@ -93,6 +93,8 @@ pub(super) fn replay(
         let log = open(&mut |record| replay.record(&record))?;
         replay.patch_gathered()?;
         replay.drain()?;
+        // The last commits may have written nothing.
+        replay.reach(replay.last)?;
         Ok::<_, Error>(log)
     })?;
     inner.timeline.begin_at(store.last_csn());
@@ -235,7 +237,9 @@ impl Replay<'_> {
 
     /// The database is what it was after this commit.
     fn reach(&self, csn: Csn) -> Result<()> {
-        self.store.begin_for(Purpose::Free, PageCounts::default())?.replay_to(csn);
+        if csn > self.store.last_csn() {
+            self.store.begin_for(Purpose::Free, PageCounts::default())?.replay_to(csn);
+        }
         Ok(())
     }
 
@@ -362,9 +366,16 @@ fn begin<'a>(
     writes: &WriteSet,
     beside: &Found<'_>,
 ) -> Result<PageTxn<'a>> {
+    begin_with(
+        store,
+        |part_max| Ok(pages_changed(inner, writes, part_max)? + pages_beside(beside, part_max)?),
+    )
+}
+
+/// Begins what changes so many pages, with large values on pages of up to a size.
+fn begin_with(store: &ShadowStore, changed: impl Fn(PageSize) -> Result<PageCounts>) -> Result<PageTxn<'_>> {
     in_parts(|part_max| {
-        let changed = pages_changed(inner, writes, part_max)? + pages_beside(beside, part_max)?;
-        let mut pages = store.begin_for(Purpose::Free, changed)?;
+        let mut pages = store.begin_for(Purpose::Free, changed(part_max)?)?;
         pages.set_part_size_max(part_max);
         Ok(pages)
     })
@@ -415,15 +426,13 @@ fn update<'v, P: PageWrite>(
 
 /// Begins what patches a run.
 fn begin_run<'a>(inner: &Inner, store: &'a ShadowStore, run: &Run<'_>) -> Result<PageTxn<'a>> {
-    in_parts(|part_max| {
+    begin_with(store, |part_max| {
         let mut pages = PageCounts::default();
         for (id, of_tree) in run.trees() {
             let mut changed = LeavesChanged::new(inner.tree(id)?.tree, part_max);
             of_tree.keys().try_for_each(|key| key.count(&inner.operations, &mut changed))?;
             pages += changed.pages(|tree| leaves_of(inner, tree, of_tree.keys().map(|key| key.key())))?;
         }
-        let mut pages = store.begin_for(Purpose::Free, pages)?;
-        pages.set_part_size_max(part_max);
         Ok(pages)
     })
 }

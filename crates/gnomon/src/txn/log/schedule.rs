@@ -116,7 +116,7 @@ pub(super) struct Schedule<T> {
     ready: Condvar,
     /// Whether a job is ready, for those that look without the mutex.
     is_ready: AtomicBool,
-    /// A job has ended.
+    /// No more than are awaited have not ended, or one has failed.
     ended: Condvar,
     /// So many jobs may be under way.
     jobs_max: usize,

@@ -1,12 +1,16 @@
 //! What the crash sweep does not tell: which parts of the log opening needs, and what it says of a log that is not
 //! there.
 
-use super::{super::*, FILE};
+use super::{
+    super::{writes::WriteSet, *},
+    Change, FILE,
+};
 use crate::{
     Csn, Error, TreeId,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
     op::number,
+    page::PageCounts,
     sync::Arc,
 };
 
@@ -130,6 +134,30 @@ fn what_is_larger_than_memory_is_in_a_root_before_anything_after_it_is_acknowled
     assert_eq!(sum(&db, tree), 2);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
     assert_eq!(txn.get(tree, &1999_u32.to_be_bytes()).unwrap(), Some(vec![1; 100]));
+}
+
+#[test]
+fn a_commit_that_writes_nothing_has_its_place_in_the_order() {
+    for threads in [1, 2] {
+        let options = || Options { replay_threads: threads, ..options() };
+        let disk = SimDisk::new(1);
+        let db = Database::open_on(Arc::new(disk.clone()), options()).unwrap();
+        let tree = make(&db);
+        add(&db, tree);
+        let log = db.0.inner.log().unwrap();
+        log.checkpoint().unwrap();
+        let nothing = log.prepare(&Change::Writes(&WriteSet::default())).unwrap();
+        let mut pages = log.store.begin(PageCounts::default()).unwrap();
+        let csn = nothing.append(&mut pages);
+        drop(pages);
+        log.log.force(log.log.end()).unwrap();
+        let disk = disk.crash_image_synced();
+        let db = Database::open_on(Arc::new(disk.clone()), options()).unwrap();
+        assert_eq!(db.durable_csn(), csn);
+        add(&db, tree);
+        let db = Database::open_on(Arc::new(disk.crash_image_synced()), options()).unwrap();
+        assert_eq!(sum(&db, tree), 2);
+    }
 }
 
 #[test]
