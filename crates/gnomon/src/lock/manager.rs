@@ -30,6 +30,25 @@ pub struct LockTable {
     pub name: &'static str,
     /// The modes of its locks.
     pub modes: Modes,
+    /// Whether whom a lock was handed over to in his sleep cannot be overtaken.
+    in_order: bool,
+}
+
+impl LockTable {
+    /// A table of locks that are held for short: who runs may overtake who sleeps still, which many do.
+    pub const fn new(name: &'static str, modes: Modes) -> LockTable {
+        LockTable { name, modes, in_order: false }
+    }
+
+    /// The same, but whoever asked first has the lock first: it is held for so long that waking up is short beside it.
+    #[must_use]
+    pub const fn in_order(self) -> LockTable {
+        LockTable { in_order: true, ..self }
+    }
+
+    pub(super) const fn is_in_order(&self) -> bool {
+        self.in_order
+    }
 }
 
 /// Several lock tables over which deadlocks are detected together.

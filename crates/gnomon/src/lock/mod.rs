@@ -13,7 +13,8 @@
 //! - Whoever releases hands the lock over and wakes exactly those to whom it went. While one of them has not woken up
 //!   yet, a new request of somebody who runs may take the lock before it; then it is at the head of the queue again,
 //!   and after so many times (64) nobody can any more. A hot lock that went from sleeper to sleeper would be held by
-//!   sleepers most of the time (Blasgen, Gray, Mitoma and Price: The Convoy Phenomenon, 1979).
+//!   sleepers most of the time (Blasgen, Gray, Mitoma and Price: The Convoy Phenomenon, 1979). In a table of locks that
+//!   are held for long ([`LockTable::in_order`]) nobody overtakes.
 //! - A deadlock is broken as soon as it is complete, in the thread of the request that completes it. The victim
 //!   is the owner of the cycle that holds the fewest locks (plus [`LockOwner::set_weight`]), the youngest among
 //!   equals, whether it is the one that asks or one that sleeps: a cycle of given owners always ends the same way.

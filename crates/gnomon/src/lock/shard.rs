@@ -350,7 +350,8 @@ impl Shard {
         mode: Mode,
         woken: &mut Vec<Wake>,
     ) -> Answer {
-        let modes = &tables[name.table.index()].modes;
+        let table = &tables[name.table.index()];
+        let modes = &table.modes;
         let instant = modes.is_instant(mode);
         let Some(slot) = self.find(name, hash) else {
             if instant {
@@ -379,7 +380,7 @@ impl Shard {
         let passes = others.is_subset(modes.admitted_by(target))
             && (own.is_some() || head.queue.iter().all(|w| modes.friends(target).contains(w.mode)));
         match own {
-            None if !passes && !instant && head.overtake(modes, target) => {
+            None if !passes && !instant && !table.is_in_order() && head.overtake(modes, target) => {
                 head.granted.push(Grant { txn, mode: target });
                 // It may admit some of those whom it overtook.
                 head.regrant(modes, woken);

@@ -235,9 +235,9 @@ impl ObjectDatabase {
         prepare(&mut store);
         let locks = LockManager::new(
             [
-                LockTable { name: "page", modes: KEY_MODES },
-                LockTable { name: "object", modes: TREE_MODES },
-                LockTable { name: "subobject", modes: KEY_MODES },
+                LockTable::new("page", KEY_MODES),
+                LockTable::new("object", TREE_MODES),
+                LockTable::new("subobject", KEY_MODES),
             ],
             clock.clone(),
         );

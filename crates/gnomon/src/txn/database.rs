@@ -577,11 +577,11 @@ impl Database {
         }
         let locks = LockManager::new(
             [
-                LockTable { name: "tree", modes: TREE_MODES },
-                LockTable { name: "key", modes: operations.key_modes() },
-                LockTable { name: "gap", modes: GAP_MODES },
-                LockTable { name: "page", modes: KEY_MODES },
-                LockTable { name: "partition", modes: KEY_MODES },
+                LockTable::new("tree", TREE_MODES),
+                LockTable::new("key", operations.key_modes()),
+                LockTable::new("gap", GAP_MODES),
+                LockTable::new("page", KEY_MODES),
+                LockTable::new("partition", KEY_MODES).in_order(),
             ],
             clock.clone(),
         );

@@ -437,9 +437,9 @@ mod tests {
 
     fn locks() -> LockOwner {
         let tables = [
-            LockTable { name: "tree", modes: TREE_MODES },
-            LockTable { name: "key", modes: operations().key_modes() },
-            LockTable { name: "gap", modes: GAP_MODES },
+            LockTable::new("tree", TREE_MODES),
+            LockTable::new("key", operations().key_modes()),
+            LockTable::new("gap", GAP_MODES),
         ];
         LockManager::new(tables, Arc::new(ManualClock::default())).owner(TxnId(1))
     }

@@ -470,7 +470,7 @@ impl Database {
             *told.0.lock() = Some(answer);
             told.1.notify_one();
         };
-        serial::call(&self.0, executors, registered, params, Box::new(done))?;
+        serial::call(executors, registered, params, Box::new(done))?;
         let mut answer = answered.0.lock();
         loop {
             if let Some(answer) = answer.take() {
@@ -481,8 +481,8 @@ impl Database {
     }
 
     /// As [`Database::call`], but returns at once where procedures run serially, and when the transaction is ordered
-    /// where not, or it is routed to several partitions. `done` is called with the answer when it is durable, on a
-    /// thread of the engine's or on this one; it must not block.
+    /// where not. `done` is called with the answer when it is durable, on a thread of the engine's or on this one; it
+    /// must not block.
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`], [`Error::BadOption`] of parameters that are too long, [`Error::Busy`],
@@ -495,7 +495,7 @@ impl Database {
     ) -> Result<()> {
         let registered = self.get_procedure(procedure, params)?;
         if let Some(executors) = &self.0.executors {
-            return serial::call(&self.0, executors, registered, params, Box::new(done));
+            return serial::call(executors, registered, params, Box::new(done));
         }
         match self.start_call(procedure, params) {
             Ok((answer, ticket)) => ticket.acknowledge_then(move |durable| done(durable.map(|_| answer))),

@@ -11,8 +11,10 @@
 //!   partitions whose numbers are its own modulo the number of executors.
 //! - An executor holds one lock for all of its partitions while it runs what is queued, a [`BATCH`] at a time. Its
 //!   transactions take no others, and leave no versions: nobody reads its trees at a snapshot.
-//! - Everybody else takes that lock too, for a placed tree that it uses, until its transaction ends: calls that are
-//!   routed to several partitions, which run on the thread of the caller, and transactions of clients; shared, if they
+//! - Calls that are routed to the partitions of several executors have a queue and a thread of their own, which holds the
+//!   locks of all of them while it runs what is queued. Partitions stand still while it waits for others, so it takes
+//!   many calls at once, and the executors after the first give way between two calls.
+//! - Transactions of clients take these locks too, for the placed trees that they use, until they end; shared, if they
 //!   are read-only. What is in all partitions has a lock besides, which clients share to read it. So deadlocks over
 //!   partitions are found as all others are.
 //! - An executor does not wait for the disk. One thread for all has commits made durable, and calls are answered then.
@@ -38,8 +40,12 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    lock::{Interrupt, InterruptReason, LockName, Mode, WaitOptions, key_mode, tree_mode},
-    sync::{Arc, Condvar, Mutex, Weak, thread},
+    lock::{Interrupt, InterruptReason, LockName, LockOwner, Mode, WaitOptions, key_mode, tree_mode},
+    sync::{
+        Arc, Condvar, Mutex, Weak,
+        atomic::{AtomicU32, Ordering},
+        thread,
+    },
 };
 
 /// So many calls an executor runs before it lets others have its partitions.
@@ -63,8 +69,9 @@ pub enum Execution {
 /// What an answer is given to, when it is durable.
 pub(super) type Done = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
-/// A call that waits for its executor.
+/// A call that waits for its executors.
 struct Job {
+    executors: Vec<u32>,
     registered: Arc<Registered>,
     params: Box<[u8]>,
     done: Done,
@@ -76,17 +83,20 @@ struct Ran {
     done: Done,
 }
 
+#[derive(Default)]
 struct Queue {
     jobs: Mutex<Jobs>,
     changed: Condvar,
-    /// Raised when the executor is to stop, whatever it waits for.
+    /// How many have others stand still until this executor gives way.
+    wanted: AtomicU32,
+    /// Raised when its thread is to stop, whatever that waits for.
     interrupt: Interrupt,
 }
 
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Job>,
-    /// Whether the executor sleeps, and is to be woken.
+    /// Whether the thread sleeps, and is to be woken.
     sleeps: bool,
     stop: bool,
 }
@@ -94,6 +104,8 @@ struct Jobs {
 /// The executors of an open database.
 pub(super) struct Executors {
     queues: Vec<Arc<Queue>>,
+    /// Calls of several executors.
+    several: Arc<Queue>,
     queue_max: usize,
     /// Commits that are to be made durable.
     durable: Arc<(Mutex<(Csn, bool)>, Condvar)>,
@@ -123,15 +135,9 @@ impl Executors {
                 "serial execution needs from 1 to 1024 executors, and room for one call at least in their queues".into(),
             ));
         }
-        let queue = || {
-            Arc::new(Queue {
-                jobs: Mutex::default(),
-                changed: Condvar::new(),
-                interrupt: Interrupt::default(),
-            })
-        };
         Ok(Some(Executors {
-            queues: (0..executors).map(|_| queue()).collect(),
+            queues: (0..executors).map(|_| Arc::default()).collect(),
+            several: Arc::default(),
             queue_max,
             durable: Arc::new((Mutex::new((Csn(0), false)), Condvar::new())),
             threads: Mutex::default(),
@@ -141,11 +147,9 @@ impl Executors {
     /// Begins to run calls.
     pub fn start(&self, handle: &Arc<Handle>) {
         let mut threads = self.threads.lock();
-        for (executor, queue) in (0..).zip(&self.queues) {
+        for queue in self.all_queues() {
             let (queue, handle) = (queue.clone(), Arc::downgrade(handle));
-            let durable = self.durable.clone();
-            let is_alone = self.count() == 1;
-            threads.push(thread::spawn(move || run(executor, is_alone, &queue, &handle, &durable)));
+            threads.push(thread::spawn(move || run(&queue, &handle)));
         }
         let (durable, inner) = (self.durable.clone(), handle.inner.clone());
         threads.push(thread::spawn(move || make_durable(&durable, &inner)));
@@ -153,7 +157,7 @@ impl Executors {
 
     /// Lets the calls that have been queued fail, and waits for those that run.
     pub fn stop(&self) {
-        for queue in &self.queues {
+        for queue in self.all_queues() {
             let mut jobs = queue.jobs.lock();
             jobs.stop = true;
             let waiting = std::mem::take(&mut jobs.waiting);
@@ -179,6 +183,10 @@ impl Executors {
         }
     }
 
+    fn all_queues(&self) -> impl Iterator<Item = &Arc<Queue>> {
+        self.queues.iter().chain((self.count() > 1).then_some(&self.several))
+    }
+
     fn count(&self) -> u32 {
         self.queues.len() as u32
     }
@@ -188,8 +196,8 @@ impl Executors {
         partition % self.count()
     }
 
-    /// Those of a call, in order: one of them, if that is all, and at least one.
-    fn of_call(&self, partitions: &Partitions) -> Vec<u32> {
+    /// Those that have partitions, in order, at least one.
+    fn of_all(&self, partitions: &Partitions) -> Vec<u32> {
         let mut executors: Vec<u32> = match partitions {
             Partitions::One(partition) => vec![self.of(*partition)],
             Partitions::Several(partitions) if !partitions.is_empty() => {
@@ -203,8 +211,29 @@ impl Executors {
         executors
     }
 
-    fn queue(&self, executor: u32, job: Job) -> Result<()> {
-        let queue = &self.queues[executor as usize];
+    /// Locks all partitions of executors, in order.
+    fn lock(&self, locks: &mut LockOwner, executors: &[u32], waits: &WaitOptions<'_>) -> Result<()> {
+        for (executor, others) in executors.iter().zip(0..) {
+            let wanted = &self.queues[*executor as usize].wanted;
+            // The first goes on while it is waited for.
+            let stands_still = u32::from(others > 0);
+            wanted.fetch_add(stands_still, Ordering::Relaxed);
+            let locked = locks.lock(partitions_of(*executor), key_mode::X, waits);
+            wanted.fetch_sub(stands_still, Ordering::Relaxed);
+            locked?;
+        }
+        if executors.len() < self.queues.len() {
+            return Ok(());
+        }
+        locks.lock(replicated(), key_mode::X, waits)
+    }
+
+    /// Adds a call to the queue where it belongs.
+    fn queue(&self, job: Job) -> Result<()> {
+        let queue = match *job.executors {
+            [executor] => &self.queues[executor as usize],
+            _ => &self.several,
+        };
         let mut jobs = queue.jobs.lock();
         if jobs.stop {
             return Err(Error::Closed);
@@ -221,16 +250,12 @@ impl Executors {
     }
 }
 
-/// Runs the calls of one executor, which may be the only one.
-fn run(
-    executor: u32,
-    is_alone: bool,
-    queue: &Queue,
-    handle: &Weak<Handle>,
-    durable: &Arc<(Mutex<(Csn, bool)>, Condvar)>,
-) {
+/// Runs the calls of a queue.
+fn run(queue: &Queue, handle: &Weak<Handle>) {
+    let mut batch: VecDeque<Job> = VecDeque::new();
+    let mut runs = 0;
     loop {
-        let batch: Vec<Job> = {
+        if batch.is_empty() {
             let mut jobs = queue.jobs.lock();
             while jobs.waiting.is_empty() && !jobs.stop {
                 jobs.sleeps = true;
@@ -240,8 +265,8 @@ fn run(
                 return;
             }
             let count = jobs.waiting.len().min(BATCH);
-            jobs.waiting.drain(..count).collect()
-        };
+            batch.extend(jobs.waiting.drain(..count));
+        }
         let Some(handle) = handle.upgrade() else {
             batch.into_iter().for_each(|job| tell(job.done, Err(Error::Closed)));
             return;
@@ -253,31 +278,38 @@ fn run(
             nowait: inner.lock_timeout.is_some_and(|limit| limit.is_zero()),
             interrupt: Some(&queue.interrupt),
         };
-        let mut locked = locks.lock(partitions_of(executor), key_mode::X, &waits);
-        if is_alone {
-            locked = locked.and_then(|()| locks.lock(replicated(), key_mode::X, &waits));
-        }
+        let mut of_batch: Vec<u32> = batch.iter().flat_map(|job| job.executors.iter().copied()).collect();
+        of_batch.sort_unstable();
+        of_batch.dedup();
+        let executors = handle.executors.as_ref().expect("this is one of their threads");
+        let locked = executors.lock(&mut locks, &of_batch, &waits);
+        runs += 1;
         #[cfg(all(test, shuttle))]
         if inner.store.race() == Some(crate::store::shadow::PlantedRace::PartitionsNotLocked) {
             locks.release_all();
         }
+        if matches!(locked, Err(Error::Deadlock)) && runs < RUNS_MAX {
+            continue;
+        }
+        runs = 0;
         if let Err(error) = locked {
             let error = if matches!(error, Error::Interrupted(_)) { Error::Closed } else { error };
-            batch.into_iter().for_each(|job| tell(job.done, Err(error.clone())));
+            batch.drain(..).for_each(|job| tell(job.done, Err(error.clone())));
             continue;
         }
         let mut newest = Csn(0);
-        let ran: Vec<Ran> = batch
-            .into_iter()
-            .map(|Job { registered, params, done }| {
-                let txn = begin(&handle, Confined::To(vec![executor]));
-                let (csn, answer) = run_call(&registered, txn, &params);
-                newest = newest.max(csn);
-                Ran { answer, done }
-            })
-            .collect();
+        let mut ran = Vec::with_capacity(batch.len());
+        while let Some(Job { executors, registered, params, done }) = batch.pop_front() {
+            let txn = begin(&handle, Confined::To(executors));
+            let (csn, answer) = run_call(&registered, txn, &params);
+            newest = newest.max(csn);
+            ran.push(Ran { answer, done });
+            if queue.wanted.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+        }
         locks.release_committed();
-        acknowledge(&handle, durable, newest, move |result| {
+        acknowledge(&handle, &executors.durable, newest, move |result| {
             for Ran { answer, done } in ran {
                 tell(done, result.as_ref().map_err(Error::clone).and(answer));
             }
@@ -378,36 +410,15 @@ fn begin(handle: &Arc<Handle>, confined: Confined) -> Transaction {
     txn
 }
 
-/// Runs a call where it belongs; `done` gets its answer when that is durable.
+/// Has a call run where it belongs; `done` gets its answer when that is durable.
 pub(super) fn call(
-    handle: &Arc<Handle>,
     executors: &Executors,
     registered: &Arc<Registered>,
     params: &[u8],
     done: Done,
 ) -> Result<()> {
-    let of_call = executors.of_call(&registered.partitions(params));
-    if let [executor] = *of_call {
-        return executors
-            .queue(executor, Job { registered: registered.clone(), params: params.into(), done });
-    }
-    let mut runs = 0;
-    let (csn, answer) = loop {
-        runs += 1;
-        let mut txn = begin(handle, Confined::To(of_call.clone()));
-        let mut names: Vec<LockName<'_>> = of_call.iter().copied().map(partitions_of).collect();
-        if of_call.len() == executors.count() as usize {
-            names.push(replicated());
-        }
-        let locked = names.into_iter().try_for_each(|name| txn.lock(name, key_mode::X));
-        match locked {
-            Ok(()) => break run_call(registered, txn, params),
-            Err(Error::Deadlock) if runs < RUNS_MAX => {}
-            Err(error) => break (Csn(0), Err(error)),
-        }
-    };
-    acknowledge(handle, &executors.durable, csn, move |result| done(result.and(answer)));
-    Ok(())
+    let of_call = executors.of_all(&registered.partitions(params));
+    executors.queue(Job { executors: of_call, registered: registered.clone(), params: params.into(), done })
 }
 
 impl Transaction {
@@ -432,8 +443,8 @@ impl Transaction {
                 Confined::No => return Ok(None),
                 Confined::To(_) => return Err(Error::NotRouted(NOBODYS.into())),
             },
-            (Placement::Partition(partition), _) => executors.of_call(&Partitions::One(partition)),
-            (Placement::Replicated, true) => executors.of_call(&Partitions::All),
+            (Placement::Partition(partition), _) => executors.of_all(&Partitions::One(partition)),
+            (Placement::Replicated, true) => executors.of_all(&Partitions::All),
             (Placement::Replicated, false) => match &self.confined {
                 Confined::To(held) => held[..1].to_vec(),
                 Confined::No => Vec::new(),
@@ -453,10 +464,8 @@ impl Transaction {
                 // Whoever reads a partition may come to write it: two who both waited for that would be a deadlock.
                 let is_own = matches!(state.placement, Placement::Partition(_)) && !self.options.read_only;
                 for executor in needed {
-                    self.lock(
-                        partitions_of(executor),
-                        if writes || is_own { key_mode::X } else { key_mode::S },
-                    )?;
+                    let mode = if writes || is_own { key_mode::X } else { key_mode::S };
+                    self.lock(partitions_of(executor), mode)?;
                 }
                 if state.placement == Placement::Replicated {
                     self.lock(replicated(), if writes { key_mode::X } else { key_mode::S })?;

@@ -24,6 +24,8 @@ const TREES: TableId = TableId::new(0);
 const KEYS: TableId = TableId::new(1);
 const GAPS: TableId = TableId::new(2);
 const PASSES: TableId = TableId::new(3);
+#[cfg(not(shuttle))]
+const TURNS: TableId = TableId::new(4);
 
 /// An instant mode beside shared and exclusive.
 const INSTANT_MODES: Modes = match Modes::new(ModesSpec {
@@ -48,11 +50,12 @@ fn key_modes() -> Modes {
     KEY_MODES.with_classes(&["Add", "Take", "Append"], &commute, key_mode::X).unwrap()
 }
 
-fn tables() -> [LockTable; 4] {
+fn tables() -> [LockTable; 5] {
     [
-        LockTable { name: "tree", modes: TREE_MODES },
-        LockTable { name: "key", modes: key_modes() },
-        LockTable { name: "gap", modes: GAP_MODES },
-        LockTable { name: "pass", modes: INSTANT_MODES },
+        LockTable::new("tree", TREE_MODES),
+        LockTable::new("key", key_modes()),
+        LockTable::new("gap", GAP_MODES),
+        LockTable::new("pass", INSTANT_MODES),
+        LockTable::new("turn", KEY_MODES).in_order(),
     ]
 }

@@ -334,6 +334,20 @@ fn who_is_granted_a_lock_in_its_sleep_can_be_overtaken_so_often_and_no_more() {
 }
 
 #[test]
+fn in_a_table_of_turns_nobody_is_overtaken() {
+    let manager = manager();
+    let [mut holder, mut sleeper] = [1, 2].map(|txn| Actor::new(&manager, txn));
+    let turn = LockName::whole(TURNS, 1);
+    assert!(holder.ask(turn, key_mode::X).unwrap());
+    assert!(!sleeper.ask(turn, key_mode::X).unwrap());
+    holder.owner.release_all();
+    assert!(!holder.ask(turn, key_mode::X).unwrap(), "the lock is the sleeper's");
+    assert!(matches!(sleeper.poll(), Some(Ok(()))));
+    sleeper.owner.release_all();
+    assert!(matches!(holder.poll(), Some(Ok(()))));
+}
+
+#[test]
 fn who_is_awake_is_not_overtaken() {
     let manager = manager();
     let [mut first, mut second, mut third] = [1, 2, 3].map(|txn| Actor::new(&manager, txn));

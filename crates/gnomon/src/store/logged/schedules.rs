@@ -51,7 +51,7 @@ fn open(disk: &SimDisk, strategy: Strategy, logs: LogShape) -> (LoggedStore, Vec
 }
 
 fn lock_manager() -> Arc<LockManager> {
-    LockManager::new([LockTable { name: "page", modes: KEY_MODES }], Arc::new(ManualClock::default()))
+    LockManager::new([LockTable::new("page", KEY_MODES)], Arc::new(ManualClock::default()))
 }
 
 fn number_at(page: &Page, number: usize) -> i64 {

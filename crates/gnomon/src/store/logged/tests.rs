@@ -167,7 +167,7 @@ fn open(disk: &SimDisk, setting: Setting) -> Result<World> {
     let (mut store, losers) = LoggedStore::open_on(&disk, how)?;
     store.plant(setting.planted);
     let clock = Arc::new(ManualClock::new(std::time::Duration::ZERO));
-    let locks = LockManager::new([LockTable { name: "page", modes: KEY_MODES }], clock);
+    let locks = LockManager::new([LockTable::new("page", KEY_MODES)], clock);
     let first = store.first_page();
     let mut world = World { store, locks, pages: Vec::new(), losers };
     if world.store.is_new() {

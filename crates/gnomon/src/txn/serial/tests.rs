@@ -309,6 +309,58 @@ fn answers_are_durable() {
     }
 }
 
+/// Who has one executor stand still has the other one after the call under way, not after all that are queued.
+#[test]
+fn an_executor_gives_way_to_calls_of_several_between_two_of_its_own() {
+    const MARKS: usize = 20;
+    let gates = Arc::new((Mutex::new(0_u8), Condvar::new()));
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let (waits, told) = (gates.clone(), order.clone());
+    let procedure = |name: &str, partitions: fn(&[u8]) -> Partitions| {
+        let (waits, told) = (waits.clone(), told.clone());
+        Procedure::new(name, "1", move |_, params| {
+            let mut opened = waits.0.lock();
+            while *opened < params[0] {
+                waits.1.wait(&mut opened);
+            }
+            told.lock().push(params[0]);
+            Ok(Vec::new())
+        })
+        .with_partitions(partitions)
+    };
+    let one = procedure("one", |_| Partitions::One(1));
+    let both = procedure("both", |_| Partitions::All);
+    let db = Database::open_on(
+        &MemDisk::new(),
+        Options { execution: SERIAL, procedures: vec![one, both], ..Options::default() },
+    )
+    .unwrap();
+    let open = |gate| {
+        *gates.0.lock() = gate;
+        gates.1.notify_all();
+    };
+    // What is queued behind the first is one batch.
+    for gate in [[1, 2].as_slice(), &[0; MARKS]].concat() {
+        db.call_then("one", &[gate], |answer| drop(answer.unwrap())).unwrap();
+    }
+    open(1);
+    while order.lock().is_empty() {
+        thread::yield_now();
+    }
+    db.call_then("both", &[2], |answer| drop(answer.unwrap())).unwrap();
+    let executors = db.0.executors.as_ref().unwrap();
+    while executors.queues[1].wanted.load(Ordering::SeqCst) == 0 {
+        thread::yield_now();
+    }
+    open(2);
+    db.call("one", &[0]).unwrap();
+    db.close().unwrap();
+    let order = order.lock();
+    let marks_before = order.iter().skip(2).take_while(|gate| **gate == 0).count();
+    assert!(marks_before < MARKS / 2, "it waited for {marks_before} calls");
+    assert_eq!(order.len(), MARKS + 4);
+}
+
 #[test]
 fn a_full_queue_refuses_and_closing_answers_what_waits() {
     let execution = Execution::Serial { executors: 1, queue_max: 2 };
