@@ -101,11 +101,11 @@ impl Ticket {
     /// Has somebody else make it durable, unless nobody forces commits, and looks after old versions, as
     /// [`Ticket::wait`] does.
     pub(super) fn hurry(&self) {
-        self.handle.inner.prune();
         let inner = &self.handle.inner;
         if inner.commits != Commits::Unforced && inner.last_durable() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
+            inner.prune();
             self.handle.background.tidy();
         }
     }

@@ -30,12 +30,12 @@ use super::{
     commit::{
         Grown, Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order,
     },
-    database::{Database, Handle, Inner, KEYS, PARTITIONS},
+    database::{Database, GAPS, Handle, Inner, KEYS, PARTITIONS},
     entry::{Entry, HeldLock, Outgoing},
     immediate::{self, EntryPart, Immediate, Keys},
     log::Change,
     transaction::Transaction,
-    tree::{TreeState, directory_damage},
+    tree::{Scanning, TreeState, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
 };
 #[cfg(test)]
@@ -81,6 +81,8 @@ struct Prepared {
     writes: WriteSet,
     locks: LockOwner,
     pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    /// The trees in which it may have locked gaps.
+    scanning: Vec<Scanning>,
     /// None where a log of pages recovers: nothing needs to be kept for who can be undone.
     kept: Option<Kept>,
     /// Parts of the stored entry.
@@ -245,6 +247,7 @@ impl Transaction {
             writes: std::mem::take(&mut self.writes),
             locks: std::mem::replace(&mut self.locks, inner.locks.owner(info.txn)),
             pending: std::mem::take(&mut self.pending),
+            scanning: std::mem::take(&mut self.scanning),
             kept,
             parts,
             committed: false,
@@ -542,6 +545,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             writes: entry.writes,
             locks: inner.locks.owner(info.txn),
             pending: Vec::new(),
+            scanning: Vec::new(),
             kept: inner.store.shadow().map(keep).transpose()?,
             parts,
             committed: false,
@@ -552,6 +556,10 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
                 let state = tree_of(tree)?;
                 state.add_pending(&key);
                 prepared.pending.push((state, key));
+            }
+            let scanned = entry.locks.iter().filter(|lock| lock.table == GAPS).map(|lock| lock.tree);
+            for tree in scanned.collect::<BTreeSet<_>>() {
+                prepared.scanning.push(Scanning::new(tree_of(tree)?));
             }
             locks.extend(entry.locks.into_iter().map(|lock| (lock, restored.len())));
             holds.extend(entry.holds.into_iter().map(|hold| (hold, restored.len())));

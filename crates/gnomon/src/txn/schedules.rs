@@ -520,6 +520,11 @@ fn shuttle_finds_pending_keys_read_after_the_tree_and_repeats_it() {
 }
 
 #[test]
+fn shuttle_finds_a_scan_that_is_not_counted_and_repeats_it() {
+    catch(PlantedRace::ScanNotCounted, inserts_and_scans);
+}
+
+#[test]
 fn shuttle_finds_a_commit_seen_behind_a_lock_and_not_noted_and_repeats_it() {
     catch(PlantedRace::SeenBeforeLock, locked_reads);
 }

@@ -18,7 +18,7 @@ use super::{
     range::{Direction, KeyRange},
     savepoint::SavepointState,
     serial::Confined,
-    tree::{Placement, TreeState},
+    tree::{Placement, Scanning, TreeState},
     writes::{Write, WriteSet},
 };
 use crate::{
@@ -186,6 +186,8 @@ pub struct Transaction {
     pub(super) unobserved: BTreeMap<TreeId, BTreeSet<Box<[u8]>>>,
     /// Keys that it made pending.
     pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    /// The trees in which it may have locked gaps.
+    pub(super) scanning: Vec<Scanning>,
     pub(super) savepoints: Vec<SavepointState>,
     /// Whether it can only be rolled back: it has applied operations that may not be possible any more.
     pub(super) doomed: bool,
@@ -230,6 +232,7 @@ impl Transaction {
             reads: Reads::default(),
             unobserved: BTreeMap::new(),
             pending: Vec::new(),
+            scanning: Vec::new(),
             savepoints: Vec::new(),
             doomed: false,
             savepoint_count: 0,
@@ -729,6 +732,10 @@ impl Transaction {
 
     /// Makes a new key known to scans, waiting for those whose range it falls into.
     fn make_pending(&mut self, tree: TreeId, state: &Arc<TreeState>, key: &[u8]) -> Result<()> {
+        if state.add_pending_unless_scanned(key) {
+            self.pending.push((state.clone(), key.into()));
+            return Ok(());
+        }
         loop {
             let next = state.next_key(&self.inner().store, Bound::Excluded(key))?;
             let gap = gap_name(tree, next.as_deref());
@@ -788,11 +795,25 @@ impl Transaction {
     /// Locks an existing key and the gap before it against others' writes; with none, what is after the last key.
     pub(super) fn lock_scanned(&mut self, tree: TreeId, key: Option<&[u8]>) -> Result<()> {
         self.relieve()?;
+        let used = self.use_tree(tree, self.read_mode())?;
+        if let Some(state) = &used.state {
+            self.count_scan(state);
+        }
         if let Some(key) = key {
-            let used = self.use_tree(tree, self.read_mode())?;
             self.lock_again(&used, key, key_mode::S)?;
         }
         self.lock(gap_name(tree, key), gap_mode::SCAN)
+    }
+
+    /// Has those who insert know that gaps of a tree may be locked.
+    fn count_scan(&mut self, state: &Arc<TreeState>) {
+        #[cfg(all(test, shuttle))]
+        if self.inner().store.race() == Some(crate::store::shadow::PlantedRace::ScanNotCounted) {
+            return;
+        }
+        if !self.scanning.iter().any(|scanning| scanning.is_of(state)) {
+            self.scanning.push(Scanning::new(state.clone()));
+        }
     }
 
     /// Commits, and returns when the commit is durable, unless the database acknowledges commits before that

@@ -9,7 +9,7 @@ use crate::{
     page::PageSize,
     store::{PageRead, PageWrite, Store, shadow::ShadowStore},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -77,15 +77,43 @@ pub(super) struct TreeState {
     pub epochs: Epochs,
     /// The commit that made it; zero if that was before the database was opened.
     pub created: Csn,
-    /// Keys that running transactions are about to insert and that are not in the tree, and such as they have deleted
-    /// there before they are committed.
-    pending: Mutex<BTreeSet<Box<[u8]>>>,
+    pending: Mutex<Pending>,
     /// How many keys were to leave the tree so.
     hidden: AtomicU64,
     /// How many operations are still to be done alone.
     alone: AtomicU32,
     /// How many of those that were done alone were needed so.
     needed: AtomicU32,
+}
+
+#[derive(Default)]
+struct Pending {
+    /// Keys that running transactions are about to insert and that are not in the tree, and such as they have deleted
+    /// there before they are committed.
+    keys: BTreeSet<Box<[u8]>>,
+    /// How many transactions may have locked gaps between keys.
+    scanning: usize,
+}
+
+/// That a transaction may have locked gaps between the keys of a tree. It is made before it locks the first, and
+/// before it looks for the last time at the pending keys of what it scans.
+pub(super) struct Scanning(Arc<TreeState>);
+
+impl Scanning {
+    pub fn new(state: Arc<TreeState>) -> Scanning {
+        state.pending.lock().scanning += 1;
+        Scanning(state)
+    }
+
+    pub fn is_of(&self, state: &Arc<TreeState>) -> bool {
+        Arc::ptr_eq(&self.0, state)
+    }
+}
+
+impl Drop for Scanning {
+    fn drop(&mut self) {
+        self.0.pending.lock().scanning -= 1;
+    }
 }
 
 /// After a deadlock of those who had applied operations to a key and then wanted it for themselves, so many operations
@@ -137,7 +165,17 @@ impl TreeState {
     }
 
     pub fn add_pending(&self, key: &[u8]) {
-        self.pending.lock().insert(key.into());
+        self.pending.lock().keys.insert(key.into());
+    }
+
+    /// Makes a key pending, if nobody has locked a gap: who does so from now on finds the key.
+    pub fn add_pending_unless_scanned(&self, key: &[u8]) -> bool {
+        let mut pending = self.pending.lock();
+        let is_free = pending.scanning == 0;
+        if is_free {
+            pending.keys.insert(key.into());
+        }
+        is_free
     }
 
     /// Makes a key pending that is about to leave the tree.
@@ -153,21 +191,21 @@ impl TreeState {
     }
 
     pub fn remove_pending(&self, key: &[u8]) {
-        self.pending.lock().remove(key);
+        self.pending.lock().keys.remove(key);
     }
 
     pub fn is_pending(&self, key: &[u8]) -> bool {
-        self.pending.lock().contains(key)
+        self.pending.lock().keys.contains(key)
     }
 
     pub fn last_pending(&self) -> Option<Box<[u8]>> {
-        self.pending.lock().last().cloned()
+        self.pending.lock().keys.last().cloned()
     }
 
     /// The pending keys within bounds.
     pub fn pending(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<Box<[u8]>> {
-        let pending = self.pending.lock();
-        if pending.is_empty() { Vec::new() } else { pending.range::<[u8], _>(bounds).cloned().collect() }
+        let keys = &self.pending.lock().keys;
+        if keys.is_empty() { Vec::new() } else { keys.range::<[u8], _>(bounds).cloned().collect() }
     }
 
     /// The first existing key (in the tree or pending) after `bound`, which is included or excluded.
@@ -175,7 +213,8 @@ impl TreeState {
         loop {
             let hidden = self.hidden();
             // The tree last: a key becomes pending before, and stops to be pending after, it is in the tree.
-            let pending = self.pending.lock().range::<[u8], _>((bound, Bound::Unbounded)).next().cloned();
+            let pending =
+                self.pending.lock().keys.range::<[u8], _>((bound, Bound::Unbounded)).next().cloned();
             let stored = first_key(&self.tree, store, bound)?;
             if self.hidden() == hidden {
                 return Ok(match (pending, stored) {

@@ -332,6 +332,8 @@ pub(crate) enum PlantedRace {
     WatermarkOutOfOrder,
     /// A serializable scan looks at pending keys after the tree.
     PendingAfterTree,
+    /// Those who insert do not know of a serializable scan.
+    ScanNotCounted,
     /// A transaction notes what it saw of others before it waits for their locks.
     SeenBeforeLock,
     /// A page that cannot be read where it was is not looked for where it may be now.
