@@ -36,10 +36,12 @@ const CLIENTS: Setting = Setting {
 };
 const OUTSTANDING: Setting = Setting {
     name: "outstanding",
-    help: "transactions of one client that are not durable yet, through tickets",
+    help: "transactions that are not durable yet, through tickets",
     full: "1000",
     quick: "20",
 };
+const TICKET_CLIENTS: Setting =
+    Setting { name: "ticket-clients", help: "that share these", full: "2", quick: "2" };
 const RECORD: Setting =
     Setting { name: "record-bytes", help: "a record of the bare log, in bytes", full: "128", quick: "128" };
 const ACCOUNTS: Setting = Setting { name: "accounts", help: "of the branch", full: "100000", quick: "100" };
@@ -54,11 +56,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "TPC-B with one branch; group commit and tickets of this project",
     measures: "durable transactions on one hot row by recovery method, beside the disk and a bare log",
     stated: &STATED,
-    settings: &[&[CLIENTS, OUTSTANDING, RECORD, ACCOUNTS, SECONDS, WARM_UP, POOL, ROUNDS]],
+    settings: &[&[CLIENTS, OUTSTANDING, TICKET_CLIENTS, RECORD, ACCOUNTS, SECONDS, WARM_UP, POOL, ROUNDS]],
     terms: &[
         "write and sync: one thread that writes 4 KiB to a file and syncs it, again and again",
         "bare log: threads that append a record to a log and wait until it is durable; one of them writes for all",
-        "tickets: one client, which goes on before its transactions are durable",
+        "tickets: few clients, which go on before their transactions are durable",
         "tps: transactions (records, writes) a second; p50, p99: until they are durable",
     ],
     run,
@@ -168,6 +170,7 @@ impl Runs<'_> {
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let clients = settings.number(CLIENTS.name, 1, 4096)?;
     let outstanding = settings.number(OUTSTANDING.name, 2, 1_000_000)?;
+    let ticket_clients: usize = settings.number(TICKET_CLIENTS.name, 1, outstanding)?;
     let record_bytes = settings.number(RECORD.name, 1, 1 << 20)?;
     let rounds: u64 = settings.number(ROUNDS.name, 1, 100)?;
     let seed = lab.seed;
@@ -191,7 +194,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             .map(|recovery| {
                 let one = runs.bank(recovery, 1, 1)?;
                 let many = runs.bank(recovery, clients, 1)?;
-                let tickets = runs.bank(recovery, 1, outstanding)?;
+                let tickets = runs.bank(recovery, ticket_clients, outstanding.div_ceil(ticket_clients))?;
                 Ok(OfMethod { recovery: recovery.name(), one, many, tickets })
             })
             .collect::<Result<Vec<_>>>()?;
