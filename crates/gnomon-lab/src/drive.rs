@@ -235,6 +235,7 @@ struct Begun {
 
 /// What a client has done, and its wait for what is not durable yet.
 struct Tally {
+    stage: Arc<Stage>,
     done: Mutex<Done>,
     window: Window,
 }
@@ -246,7 +247,8 @@ struct Done {
 }
 
 impl Tally {
-    fn count(&self, stage: &Stage, begun: &Begun, ended: Ended) {
+    fn count(&self, begun: &Begun, ended: Ended) {
+        let stage = &self.stage;
         let taken = stage.clock.now() - begun.at;
         let is_measured = begun.is_measured && stage.phase.load(Ordering::Acquire) == MEASURING;
         let mut done = self.done.lock();
@@ -267,15 +269,15 @@ impl Tally {
     }
 
     /// Counts a transaction when it is durable, and has its client go on meanwhile.
-    fn count_when_durable(self: &Arc<Self>, stage: &Arc<Stage>, begun: Begun, committed: Committed) {
+    fn count_when_durable(self: &Arc<Self>, begun: Begun, committed: Committed) {
         self.window.take();
-        let (tally, stage) = (self.clone(), stage.clone());
+        let tally = self.clone();
         committed.then(move |durable| {
             match durable {
-                Ok(()) => tally.count(&stage, &begun, Ended::Committed),
+                Ok(()) => tally.count(&begun, Ended::Committed),
                 Err(error) => {
                     tally.done.lock().failure.get_or_insert(error);
-                    stage.phase.store(STOPPED, Ordering::Release);
+                    tally.stage.phase.store(STOPPED, Ordering::Release);
                 }
             }
             tally.window.give_back();
@@ -292,7 +294,8 @@ fn run_client(
     stage: &Arc<Stage>,
 ) -> Result<Vec<Measured>> {
     let done = Done { kinds: vec![Measured::nothing(); kinds], failure: None };
-    let tally = Arc::new(Tally { done: Mutex::new(done), window: Window::new(outstanding) });
+    let tally =
+        Arc::new(Tally { stage: stage.clone(), done: Mutex::new(done), window: Window::new(outstanding) });
     let run = run_transactions(client, rng, outstanding, stage, &tally);
     tally.window.wait_until_empty();
     let failure = tally.done.lock().failure.take();
@@ -331,13 +334,13 @@ fn run_transactions(
         match ended {
             Ok(committed) if outstanding == 1 => {
                 committed.wait()?;
-                tally.count(stage, &begun, Ended::Committed);
+                tally.count(&begun, Ended::Committed);
             }
             Ok(committed) => {
-                tally.count_when_durable(stage, begun, committed);
+                tally.count_when_durable(begun, committed);
                 tally.window.wait_for_place();
             }
-            Err(ended) => tally.count(stage, &begun, ended),
+            Err(ended) => tally.count(&begun, ended),
         }
         if client.is_over() {
             let _ = over_at.set(clock.now());

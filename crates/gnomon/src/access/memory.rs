@@ -21,6 +21,9 @@ pub(super) struct MemoryPages {
     frames: RwLock<Vec<Option<Frame>>>,
     changes: Arc<AtomicU64>,
     allocations_left: Mutex<Option<usize>>,
+    restructured: AtomicU64,
+    /// What tests must catch: splits and merges are not counted.
+    pub(super) forgets_splits: bool,
 }
 
 /// Holds a page exclusively.
@@ -102,6 +105,15 @@ impl PageRead for MemoryPages {
     fn read(&self, id: PageId) -> Result<Self::ReadGuard> {
         Ok(self.frame(id)?.read_arc())
     }
+
+    fn restructured(&self) -> Option<u64> {
+        Some(self.restructured.load(Ordering::Acquire))
+    }
+
+    fn read_again(&self, id: PageId, restructured: u64) -> Option<Self::ReadGuard> {
+        let guard = self.read(id).ok()?;
+        (self.restructured() == Some(restructured)).then_some(guard)
+    }
 }
 
 impl PageWrite for MemoryPages {
@@ -109,6 +121,15 @@ impl PageWrite for MemoryPages {
 
     fn write(&self, id: PageId) -> Result<WriteGuard> {
         Ok(WriteGuard { id, page: self.frame(id)?.write_arc(), changes: Arc::clone(&self.changes) })
+    }
+
+    fn write_again(&self, id: PageId, restructured: u64) -> Option<WriteGuard> {
+        let guard = self.write(id).ok()?;
+        (self.restructured() == Some(restructured)).then_some(guard)
+    }
+
+    fn note_restructured(&self) {
+        self.restructured.fetch_add(u64::from(!self.forgets_splits), Ordering::AcqRel);
     }
 
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<WriteGuard> {

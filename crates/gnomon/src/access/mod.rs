@@ -111,6 +111,11 @@ impl<G> Default for HeldLeaf<G> {
 }
 
 impl<G> HeldLeaf<G> {
+    /// Whether it has a leaf.
+    pub fn is_held(&self) -> bool {
+        self.guard.is_some()
+    }
+
     /// Lets go of the leaf.
     pub fn release(&mut self) {
         self.guard = None;
@@ -120,6 +125,16 @@ impl<G> HeldLeaf<G> {
     fn take(&mut self, key: &[u8]) -> Option<G> {
         self.guard.take().filter(|_| self.upper.as_deref().is_none_or(|upper| key < upper))
     }
+}
+
+/// Where a leaf was that covers a key. It is used for that key only; where leaves were split or merged meanwhile, the
+/// leaf is looked for again.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    leaf: PageId,
+    /// The store's count when the search began: a change that came after that and of which the search has not seen
+    /// what it made of the leaf is counted when the leaf is latched the next time.
+    restructured: u64,
 }
 
 /// A value in a leaf.
@@ -145,20 +160,20 @@ pub fn inline_bytes_max(size: PageSize, key_bytes: usize) -> usize {
     Shape::of(size).inline_bytes_max(key_bytes)
 }
 
-/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: bytes of its
-/// leaf, and pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
+/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: returns the bytes
+/// of its leaf, and adds the pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
 pub fn room_for(
     size: PageSize,
     part_max: PageSize,
     key_bytes: usize,
     value_bytes: usize,
-) -> (usize, PageCounts) {
+    beside: &mut PageCounts,
+) -> usize {
     let shape = Shape::of(size);
-    let mut beside = PageCounts::default();
     if !shape.is_inline(key_bytes, value_bytes) {
         layout::parts(value_bytes, size, part_max).for_each(|(size, _)| beside[size] += 1);
     }
-    (shape.entry_bytes(key_bytes, value_bytes), beside)
+    shape.entry_bytes(key_bytes, value_bytes)
 }
 
 impl Tree {
@@ -191,7 +206,17 @@ impl Tree {
 
     /// The value of a key.
     pub fn get<P: PageRead>(&self, pages: &P, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (guard, leaf_id) = self.descend(pages, |inner| inner.covering(key))?;
+        self.get_at(pages, key, &mut None)
+    }
+
+    /// The value of a key. Looks where it was found before, and tells where it is now.
+    pub fn get_at<P: PageRead>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        place: &mut Option<Place>,
+    ) -> Result<Option<Vec<u8>>> {
+        let (guard, leaf_id) = self.leaf_at(pages, key, place)?;
         let leaf = parse_leaf(&guard).at(leaf_id)?;
         let Ok(index) = leaf.search(key).at(leaf_id)? else { return Ok(None) };
         match leaf.entry(index).at(leaf_id)?.1 {
@@ -201,10 +226,28 @@ impl Tree {
         }
     }
 
-    /// Whether there is an entry of a key.
-    pub fn contains<P: PageRead>(&self, pages: &P, key: &[u8]) -> Result<bool> {
-        let (guard, leaf_id) = self.descend(pages, |inner| inner.covering(key))?;
+    /// Whether there is an entry of a key. Tells where it is, or would be.
+    pub fn contains<P: PageRead>(&self, pages: &P, key: &[u8], place: &mut Option<Place>) -> Result<bool> {
+        let (guard, leaf_id) = self.leaf_at(pages, key, place)?;
         parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(leaf_id).map(|found| found.is_ok())
+    }
+
+    /// The leaf that covers a key, latched shared: where it was before, or by a search, which says where.
+    fn leaf_at<P: PageRead>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        place: &mut Option<Place>,
+    ) -> Result<(P::ReadGuard, PageId)> {
+        if let Some(Place { leaf, restructured }) = *place
+            && let Some(guard) = pages.read_again(leaf, restructured)
+        {
+            return Ok((guard, leaf));
+        }
+        let restructured = pages.restructured();
+        let (guard, leaf) = self.descend(pages, |inner| inner.covering(key))?;
+        *place = restructured.map(|restructured| Place { leaf, restructured });
+        Ok((guard, leaf))
     }
 
     /// One leaf, for a scan. After the last entry that it wants, a scan goes on with [`Seek::At`] the
@@ -260,7 +303,18 @@ impl Tree {
         key: &[u8],
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
-        self.update_held(pages, key, None, f)
+        self.update_held(pages, key, None, None, f)
+    }
+
+    /// As [`Tree::update`], of a key whose leaf was found before.
+    pub fn update_at<'v, P: PageWrite>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        place: Option<Place>,
+        f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
+    ) -> Result<()> {
+        self.update_held(pages, key, place, None, f)
     }
 
     /// As [`Tree::update`], of keys in ascending order: their leaf stays latched for those after them that it covers.
@@ -272,13 +326,14 @@ impl Tree {
         held: &mut HeldLeaf<P::WriteGuard>,
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
-        self.update_held(pages, key, Some(held), f)
+        self.update_held(pages, key, None, Some(held), f)
     }
 
     fn update_held<'v, P: PageWrite>(
         &self,
         pages: &P,
         key: &[u8],
+        place: Option<Place>,
         mut held: Option<&mut HeldLeaf<P::WriteGuard>>,
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
@@ -286,7 +341,8 @@ impl Tree {
             return Err(Error::KeyTooLong { bytes: key.len(), max: self.key_bytes_max() });
         }
         let kept = held.as_mut().and_then(|held| held.take(key));
-        let mut guard = match kept {
+        let found = || place.and_then(|place| pages.write_again(place.leaf, place.restructured));
+        let mut guard = match kept.or_else(found) {
             Some(guard) => guard,
             None => self.latch_leaf(pages, key, held.as_mut().map(|held| &mut held.upper))?,
         };

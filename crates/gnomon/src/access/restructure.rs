@@ -69,6 +69,7 @@ pub(super) fn insert<P: PageWrite>(
                 let position = full.search(key).at(child_id)?;
                 let old = replaced(full, position).at(child_id)?;
                 let mut right = pages.allocate(PageKind::TreeLeaf, child.size())?;
+                pages.note_restructured();
                 let separator =
                     layout::split_leaf(&mut child, &mut right, position, key, value).at(child_id)?;
                 layout::insert_child(&mut node, index + 1, &separator, right.id()).at(node_id)?;
@@ -90,6 +91,7 @@ fn grow<P: PageWrite>(pages: &P, root: &mut P::WriteGuard) -> Result<()> {
         return Err(Flaw::Level.error(root_id));
     }
     let mut child = pages.allocate(root.kind(), root.size())?;
+    pages.note_restructured();
     layout::copy_node(root, &mut child).at(root_id)?;
     layout::init_inner(root, level + 1, child.id()).at(root_id)
 }
@@ -107,6 +109,7 @@ pub(super) fn rebalance<P: PageWrite>(pages: &P, root: PageId, key: &[u8]) -> Re
         let child = latch(pages, child_id, &[node_id])?;
         let underfull = Node::parse(&child, child_level).at(child_id)?.is_underfull();
         if count == 1 && node_id == root {
+            pages.note_restructured();
             layout::copy_node(&child, &mut node).at(child_id)?;
             pages.free(child)?;
             level = child_level;
@@ -126,6 +129,7 @@ pub(super) fn rebalance<P: PageWrite>(pages: &P, root: PageId, key: &[u8]) -> Re
         let mut right = latch(pages, right_id, &[node_id, left_id])?;
         Node::parse(&left, child_level).at(left_id)?;
         Node::parse(&right, child_level).at(right_id)?;
+        pages.note_restructured();
         let key_is_right = match layout::balance(&mut node, left_index, &mut left, &mut right).at(left_id)? {
             Balanced::Merged => {
                 // Once more with the same node: it may be a root with one child now, and what was merged may

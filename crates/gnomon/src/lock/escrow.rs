@@ -198,13 +198,14 @@ impl Escrow {
                 Err(Decided::Depends) => return Verdict::Depends,
             }
         }
-        let replaced = holds.into_iter().map(|(at, before, hold)| {
+        let mut replaced = Vec::with_capacity(holds.len());
+        for (at, before, hold) in holds {
             let account = &mut self.accounts[at];
             account.set(txn, Some(hold));
             account.check();
-            (account.quantity, before)
-        });
-        Verdict::Granted(replaced.collect())
+            replaced.push((account.quantity, before));
+        }
+        Verdict::Granted(replaced.into())
     }
 
     /// Has what made a claim impossible stay so until the owner ends: it has told somebody of it. Returns what is to

@@ -13,13 +13,15 @@ use crate::{
     Error, Result, TxnId,
     env::Clock,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Line, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 /// Shards, a power of two: enough that two threads seldom want the same.
 const SHARDS_BITS: u32 = 6;
+/// Room for so many steps is made at once: for what short transactions do.
+const LOG_SPARE: usize = 16;
 /// A slot that no lock has, in an owner's log: the lock was released before the others.
 const RELEASED: u32 = u32::MAX;
 
@@ -73,11 +75,6 @@ pub(super) enum Planted {
     /// Nobody looks for deadlocks.
     IgnoresDeadlocks,
 }
-
-/// Keeps what two cores use apart on cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Line<T>(T);
 
 /// How long and under whose eyes a request waits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -147,14 +144,13 @@ impl LockManager {
         LockOwner {
             manager: self.clone(),
             txn,
-            log: Vec::new(),
+            log: Vec::with_capacity(LOG_SPARE),
             kept: Vec::new(),
             held_count: 0,
             mark_max: 0,
             weight: 0,
             victim: Victim::default(),
-            parking: None,
-            wait_count: 0,
+            waits: Waits::default(),
         }
     }
 
@@ -174,7 +170,7 @@ impl LockManager {
     pub fn snapshot(&self) -> Vec<LockInfo> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            shard.0.lock().visit(|name, txn, mode, waiter, pending| {
+            shard.lock().visit(|name, txn, mode, waiter, pending| {
                 let table = &self.tables[name.table.index()];
                 all.push(LockInfo {
                     table: table.name,
@@ -228,7 +224,7 @@ impl LockManager {
     }
 
     pub(super) fn shard(&self, index: usize) -> &Mutex<Shard> {
-        &self.shards[index].0
+        &self.shards[index]
     }
 
     /// Takes a waiting request out of its queue, if it is still there.
@@ -259,9 +255,34 @@ pub struct LockOwner {
     mark_max: usize,
     weight: u64,
     victim: Victim,
+    waits: Waits,
+}
+
+/// The waits of an owner.
+#[derive(Debug, Default)]
+struct Waits {
+    /// How many there were.
+    count: u64,
     /// Made when the owner first blocks.
     parking: Option<Arc<Parking>>,
-    wait_count: u64,
+}
+
+impl Waits {
+    /// A request of the owner's that is about to wait.
+    fn begin(
+        &mut self,
+        manager: &LockManager,
+        txn: TxnId,
+        mode: Mode,
+        conversion: bool,
+        claims: Option<Claims>,
+    ) -> Waiter {
+        let parking = self.parking.get_or_insert_with(|| manager.parking()).clone();
+        parking.reset();
+        self.count += 1;
+        let (number, since) = (self.count, manager.clock.now());
+        Waiter { txn, number, mode, conversion, since, parking, overtaken: 0, claims }
+    }
 }
 
 /// One step of a [`LockOwner`]: what it held of a lock before.
@@ -570,7 +591,7 @@ impl LockOwner {
             self.set_back(shard, slot, None, committed, &mut woken);
         }
         self.mark_max = 0;
-        if std::mem::take(&mut self.wait_count) > 0 {
+        if std::mem::take(&mut self.waits.count) > 0 {
             self.manager.forget(self.txn);
         }
         wake(woken);
@@ -612,7 +633,7 @@ impl LockOwner {
     pub(super) fn request(&mut self, name: &LockName<'_>, mode: Mode, may_wait: bool) -> Result<Requested> {
         let hash = name.hash();
         let index = shard_index(hash);
-        let manager = self.manager.clone();
+        let manager = &*self.manager;
         let mut woken = Vec::new();
         let mut shard = manager.shard(index).lock();
         let answer = shard.request(&manager.tables, name, hash, self.txn, mode, &mut woken);
@@ -631,8 +652,10 @@ impl LockOwner {
             true => WaitKind::Instant,
             false => WaitKind::Lock(before),
         };
-        let waiter = self.waiter(target, before.is_some(), None);
-        let place = self.enqueue(shard, index, slot, waiter);
+        let waiter = self.waits.begin(manager, self.txn, target, before.is_some(), None);
+        let place = self.place(index, slot);
+        shard.enqueue(slot, waiter);
+        drop(shard);
         self.waiting(place, kind)
     }
 
@@ -647,7 +670,7 @@ impl LockOwner {
     ) -> Result<Requested> {
         let hash = name.hash();
         let index = shard_index(hash);
-        let manager = self.manager.clone();
+        let manager = &*self.manager;
         let mut shard = manager.shard(index).lock();
         let (slot, mode) = shard.held(name, hash, self.txn).expect("who claims holds the lock");
         if let Some(claimed) = shard.claim(&manager.tables, slot, self.txn, claims, keeps_refusal) {
@@ -659,9 +682,11 @@ impl LockOwner {
         if !may_wait {
             return Ok(Requested::Refused);
         }
-        let claims = Claims { claims: claims.into(), keeps_refusal, decided: None };
-        let waiter = self.waiter(mode, true, Some(claims));
-        let place = self.enqueue(shard, index, slot, waiter);
+        let claims = Some(Claims { claims: claims.into(), keeps_refusal, decided: None });
+        let waiter = self.waits.begin(manager, self.txn, mode, true, claims);
+        let place = self.place(index, slot);
+        shard.enqueue(slot, waiter);
+        drop(shard);
         self.waiting(place, WaitKind::Claims)
     }
 
@@ -672,20 +697,9 @@ impl LockOwner {
         }
     }
 
-    /// A request of this owner's that is about to wait.
-    fn waiter(&mut self, mode: Mode, conversion: bool, claims: Option<Claims>) -> Waiter {
-        let parking = self.parking.get_or_insert_with(|| self.manager.parking()).clone();
-        parking.reset();
-        self.wait_count += 1;
-        let (number, since) = (self.wait_count, self.manager.clock.now());
-        Waiter { txn: self.txn, number, mode, conversion, since, parking, overtaken: 0, claims }
-    }
-
-    /// Puts a request into its queue, under the same hold of the shard's mutex that found it blocked.
-    fn enqueue(&self, mut shard: MutexGuard<'_, Shard>, index: usize, slot: u32, waiter: Waiter) -> Place {
-        let number = waiter.number;
-        shard.enqueue(slot, waiter);
-        Place { shard: index, slot, number, weight: self.weight.saturating_add(self.held_count) }
+    /// Where its request waits.
+    fn place(&self, shard: usize, slot: u32) -> Place {
+        Place { shard, slot, number: self.waits.count, weight: self.weight.saturating_add(self.held_count) }
     }
 
     fn waiting(&self, place: Place, kind: WaitKind) -> Result<Requested> {
@@ -708,7 +722,7 @@ impl LockOwner {
     }
 
     fn sleep(&mut self, wait: Wait, begun: Duration, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
-        let parking = self.parking.clone().expect("a request in a queue has its sleeper");
+        let parking = self.waits.parking.clone().expect("a request in a queue has its sleeper");
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
             Ok(_watch) => loop {
@@ -756,7 +770,7 @@ impl LockOwner {
         match (fate, kind) {
             (Fate::Waits, _) => return None,
             (Fate::Withdrawn, _) => {
-                if let Some(parking) = &self.parking {
+                if let Some(parking) = &self.waits.parking {
                     parking.victim();
                 }
                 return Some(Err(Error::Deadlock));
@@ -774,7 +788,7 @@ impl LockOwner {
     /// How a wait has ended, if it has.
     #[cfg(all(test, not(shuttle)))]
     pub(super) fn try_outcome(&self) -> Option<Outcome> {
-        self.parking.as_ref()?.try_outcome()
+        self.waits.parking.as_ref()?.try_outcome()
     }
 }
 

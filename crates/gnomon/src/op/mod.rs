@@ -199,9 +199,22 @@ pub struct Call {
     pub args: Vec<u8>,
 }
 
+/// Operations that logs know by a number: family and name. It is part of a format: more can follow.
+pub(crate) const NUMBERED: [(&str, &str); 7] = [
+    ("record", "update"),
+    ("number", "add"),
+    ("number", "minimum"),
+    ("number", "maximum"),
+    ("bytes", "append"),
+    ("set", "insert"),
+    ("set", "remove"),
+];
+
 /// An operation of a registry.
 #[derive(Clone)]
 pub(crate) struct Registered {
+    /// Its place in [`NUMBERED`], from 1 on; 0 if it has none.
+    pub number: u8,
     pub family: &'static str,
     pub operation: Arc<dyn Operation>,
     /// The mode in which it locks its key.
@@ -267,7 +280,10 @@ impl Registry {
             .map_err(|why| Error::BadOption(format!("the operations cannot be registered: {why}")))?;
         let registered = |(family, place, class): &(&Family, usize, Option<usize>)| {
             let mode = class.map_or(key_mode::X, |class| Mode::new(KEY_MODES.count() + class));
-            Arc::new(Registered { family: family.name, operation: family.operations[*place].clone(), mode })
+            let operation = family.operations[*place].clone();
+            let names = (family.name, operation.name());
+            let number = NUMBERED.iter().position(|numbered| *numbered == names).map_or(0, |at| 1 + at as u8);
+            Arc::new(Registered { number, family: family.name, operation, mode })
         };
         let operations = places.iter().map(registered).collect();
         Ok(Registry { operations, modes })

@@ -214,4 +214,12 @@ impl PageRead for Store {
     fn read(&self, id: PageId) -> Result<ReadLatch> {
         on_either!(self, store => PageRead::read(&**store, id))
     }
+
+    fn restructured(&self) -> Option<u64> {
+        on_either!(self, store => store.restructured())
+    }
+
+    fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
+        on_either!(self, store => store.read_again(id, restructured))
+    }
 }

@@ -12,7 +12,11 @@ use std::time::Duration;
 
 use crate::{
     Csn, Error, Result,
-    sync::{Arc, Condvar, Mutex, thread},
+    sync::{
+        Arc, Condvar, Line, Mutex,
+        atomic::{AtomicU64, Ordering},
+        thread,
+    },
 };
 
 type Callback = Box<dyn FnOnce(Result<Csn>) + Send>;
@@ -20,6 +24,8 @@ type Callback = Box<dyn FnOnce(Result<Csn>) + Send>;
 /// Which commits are durable, and who waits for more.
 pub struct Durability {
     state: Mutex<State>,
+    /// What the state says is durable, for those who only look.
+    durable: Line<AtomicU64>,
 }
 
 struct State {
@@ -87,7 +93,14 @@ impl Durability {
                 interval: Duration::ZERO,
                 waiting: Vec::new(),
             }),
+            durable: Line(AtomicU64::new(durable.0)),
         }
+    }
+
+    /// Notes what is durable now.
+    fn note_durable(&self, state: &mut State, durable: Csn) {
+        state.durable = state.durable.max(durable);
+        self.durable.store(state.durable.0, Ordering::Release);
     }
 
     /// Has leaders wait so long for others before each batch.
@@ -99,7 +112,7 @@ impl Durability {
     fn advance(&self, durable: Csn) {
         let done: Vec<Waiting> = {
             let mut state = self.state.lock();
-            state.durable = state.durable.max(durable);
+            self.note_durable(&mut state, durable);
             state.waiting.extract_if(.., |waiting| waiting.csn <= durable).collect()
         };
         let (mut sleepers, mut calls) = (Vec::with_capacity(done.len()), Vec::new());
@@ -164,7 +177,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
 
     /// The newest durable commit.
     fn durable_csn(&self) -> Csn {
-        self.durability().state.lock().durable
+        Csn(self.durability().durable.load(Ordering::Acquire))
     }
 
     /// Waits until a commit is durable, writing commit batches if nobody else does.
@@ -221,7 +234,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
                 drop(state);
                 return self.end_lead(Ok(durable));
             }
-            state.durable = state.durable.max(durable);
+            self.durability().note_durable(&mut state, durable);
             drop(state);
             self.durability().advance(durable);
             drop(panicked);
@@ -256,10 +269,9 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
     /// Somebody must write that batch: see [`GroupCommit::wait_durable`].
     fn when_durable(self: &Arc<Self>, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
         let store = Arc::downgrade(self);
-        let call = move |result: Result<Csn>| match (result, store.upgrade()) {
-            (Ok(csn), _) => call(Ok(csn)),
-            (Err(_), Some(store)) => call(store.check().map(|()| csn)),
-            (error, None) => call(error),
+        let call = move |result: Result<Csn>| match result {
+            Ok(csn) => call(Ok(csn)),
+            error => call(store.upgrade().map_or(error, |store| store.check().map(|()| csn))),
         };
         let mut state = self.durability().state.lock();
         if state.durable < csn && !state.failed {

@@ -27,6 +27,18 @@ pub trait PageRead {
 
     /// Latches a page shared and returns its image. Waits while somebody holds it exclusively.
     fn read(&self, id: PageId) -> Result<Self::ReadGuard>;
+
+    /// How often what a page covers has changed so far, of any page ([`PageWrite::note_restructured`]); none where that
+    /// is not counted.
+    fn restructured(&self) -> Option<u64> {
+        None
+    }
+
+    /// Latches a page shared, if it is in memory and nothing has been restructured since the count was this. None says
+    /// nothing: it is to be looked for again.
+    fn read_again(&self, _id: PageId, _restructured: u64) -> Option<Self::ReadGuard> {
+        None
+    }
 }
 
 /// Changes pages under exclusive latches, as part of one page transaction.
@@ -36,6 +48,13 @@ pub trait PageWrite: PageRead {
 
     /// Latches a page exclusively.
     fn write(&self, id: PageId) -> Result<Self::WriteGuard>;
+    /// As [`PageRead::read_again`], exclusively.
+    fn write_again(&self, _id: PageId, _restructured: u64) -> Option<Self::WriteGuard> {
+        None
+    }
+    /// Notes that entries are about to go from one page to another, or that a page is about to be freed. Both are
+    /// latched exclusively until that is done: who latches one of them afterwards sees the count.
+    fn note_restructured(&self) {}
     /// A new page of zeros of the given kind and size, latched exclusively.
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<Self::WriteGuard>;
     /// The largest page that it makes sense to allocate for a part of something: smaller ones can be had on a disk that

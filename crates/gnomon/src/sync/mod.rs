@@ -8,7 +8,8 @@
 //!
 //! - [`Mutex`], [`RwLock`], [`Condvar`] (`wait`, `wait_while`, `wait_for` a duration, `notify_one`, `notify_all`);
 //! - [`Latch`], a reader-writer lock whose guards own their `Arc`, for frames of a buffer pool;
-//! - [`atomic`], [`thread`], [`OnceLock`], [`Arc`], [`Weak`].
+//! - [`atomic`], [`thread`], [`OnceLock`], [`Arc`], [`Weak`];
+//! - [`Line`], which keeps what one thread changes apart from what others read.
 //!
 //! Under the scheduler there is no time: a timed wait runs out after a random number of steps of other threads,
 //! however long its duration is, so that both outcomes are explored. All memory orderings are sequentially
@@ -21,6 +22,7 @@
 
 #[cfg(all(test, shuttle))]
 mod check;
+mod line;
 #[cfg(not(shuttle))]
 mod native;
 #[cfg(shuttle)]
@@ -39,4 +41,5 @@ pub use build::{
     Condvar, Latch, LatchRead, LatchWrite, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard,
     RwLockWriteGuard, WaitTimeoutResult, atomic, thread,
 };
+pub use line::Line;
 pub use std::sync::{Arc, Weak};

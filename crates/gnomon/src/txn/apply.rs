@@ -91,8 +91,8 @@ impl Transaction {
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: &Call) -> Result<Applied> {
         self.check_write(&[])?;
         self.relieve()?;
-        let operation = self.inner().operations.get(call.family, call.operation)?.clone();
         loop {
+            let operation = self.inner().operations.get(call.family, call.operation)?.clone();
             let used = self.use_tree(tree, tree_mode::IX)?;
             let max = access::key_bytes_max(self.page_size(&used));
             if key.len() > max {
@@ -100,7 +100,7 @@ impl Transaction {
             }
             let mark = self.locks.mark();
             let is_applied = matches!(self.writes.get(tree, key), Some(Write::Apply(_)));
-            let applied = self.apply_in(&used, key, operation.clone(), &call.args);
+            let applied = self.apply_in(&used, key, operation, &call.args);
             if matches!(applied, Err(Error::Deadlock)) {
                 self.note_deadlock(&used, key);
             }
@@ -150,21 +150,24 @@ impl Transaction {
             return self.apply_alone(used, key, &operation, args);
         }
         let name = LockName::key(KEYS, used.id.0, key);
-        let (mark, held) = (self.locks.mark(), self.locks.held_mode(name));
+        let mark = self.locks.mark();
         let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
-        // Operations stay operations behind an exclusive lock: others under SNAPSHOT need not know of it.
-        let is_exclusive = match held {
-            Some(held) => held == key_mode::X && is_applied,
-            None => self.takes_turn_alone(used),
+        let is_exclusive = match is_applied {
+            // Operations stay operations behind an exclusive lock: others under SNAPSHOT need not know of it.
+            true => self.locks.held_mode(name) == Some(key_mode::X),
+            false => self.takes_turn_alone(used, name),
         };
         let mode = if is_exclusive { key_mode::X } else { operation.mode };
+        let held_count = self.locks.held_count();
         self.lock(name, mode)?;
-        if self.locks.held_mode(name) != Some(mode) {
+        let is_first = self.locks.held_count() > held_count;
+        if !is_first && self.locks.held_mode(name) != Some(mode) {
             return self.apply_alone(used, key, &operation, args);
         }
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
-        let there = self.stored(used.id, used.state.as_deref(), key, at)?;
+        let mut place = self.writes.place(used.id, key);
+        let there = self.stored_at(used.id, used.state.as_deref(), key, at, &mut place)?;
         if self.options.isolation == Isolation::Snapshot {
             let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
             let seen = self.with_calls(used.id, key, seen)?;
@@ -202,7 +205,7 @@ impl Transaction {
         match refused {
             Some(place) if place == demanded => {
                 // It has seen nothing, so it need not hold what others hold, who may want the same.
-                if held.is_none() && !is_exclusive {
+                if is_first && !is_exclusive {
                     self.locks.release_since(mark);
                 }
                 return self.apply_alone(used, key, &operation, args);
@@ -219,16 +222,19 @@ impl Transaction {
             self.check_applicable(used, key, there.ok_or_else(absent)?, &operation, args)?;
         }
         self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
-        if !is_exclusive && self.options.isolation == Isolation::ReadCommitted {
-            self.unobserved.entry(used.id).or_default().insert(key.into());
+        self.writes.note_place(used.id, key, place);
+        if !is_exclusive && !is_applied && self.options.isolation == Isolation::ReadCommitted {
+            self.unobserved.push((used.id, key.into()));
         }
         Ok(Applied::Done)
     }
 
     /// Whether an operation is to lock its key exclusively at once. Under SNAPSHOT others would then be conflicts.
-    fn takes_turn_alone(&self, used: &Used) -> bool {
+    fn takes_turn_alone(&self, used: &Used, name: LockName<'_>) -> bool {
         self.options.isolation != Isolation::Snapshot
-            && used.state.as_ref().is_some_and(|state| state.take_turn_alone())
+            && used.state.as_ref().is_some_and(|state| {
+                state.takes_turns() && self.locks.held_mode(name).is_none() && state.take_turn_alone()
+            })
     }
 
     /// Claims something of quantities of a key that is locked together with others. Returns which claim was refused.
@@ -374,14 +380,23 @@ impl Transaction {
         if self.options.isolation != Isolation::ReadCommitted || self.snapshot().is_some() {
             return Ok(());
         }
-        while let Some(key) = self.unobserved.get(&tree).and_then(BTreeSet::first).cloned() {
-            if matches!(self.writes.get(tree, &key), Some(Write::Apply(_))) {
-                self.observe_in(tree, &key)?;
+        let mut keys: Vec<_> = self.unobserved.extract_if(.., |(of, _)| *of == tree).collect();
+        // In one order: two who do the same wait for each other, and are no deadlock.
+        keys.sort_unstable_by(|(_, a), (_, b)| b.cmp(a));
+        let mut observed = Ok(());
+        while observed.is_ok()
+            && let Some((_, key)) = keys.last()
+        {
+            if matches!(self.writes.get(tree, key), Some(Write::Apply(_))) {
+                observed = self.observe_in(tree, key).map(drop);
             }
-            // It stays in the list if that fails: the transaction may go on.
-            self.unobserved.entry(tree).or_default().remove(&key);
+            if observed.is_ok() {
+                keys.pop();
+            }
         }
-        Ok(())
+        // They stay in the list if that fails: the transaction may go on.
+        self.unobserved.append(&mut keys);
+        observed
     }
 
     /// Locks a key exclusively that the transaction may share with others.

@@ -89,12 +89,12 @@ impl<'a> Bytes<'a> {
 }
 
 /// Adds a number, seven bits a byte, the lowest first; bit 7 says that another byte follows.
-pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put_varint(out: &mut impl Extend<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push(number as u8 | 0x80);
+        out.extend([number as u8 | 0x80]);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.extend([number as u8]);
 }
 
 /// Adds bytes behind their length.

@@ -17,7 +17,7 @@ use super::{
 use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{self, Change, HeldLeaf, Seek, Tree},
+    access::{self, Change, HeldLeaf, Place, Seek, Tree},
     lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
     store::{
@@ -121,7 +121,8 @@ impl Transaction {
         if self.writes.is_empty() && large.is_none() {
             return Ok(Ticket { handle, csn: self.seen });
         }
-        let writes = std::mem::take(&mut self.writes);
+        let mut writes = std::mem::take(&mut self.writes);
+        writes.know(&self.used);
         let inner = &handle.inner;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
         let store = match &inner.store {
@@ -309,22 +310,25 @@ impl Drop for Unpatched<'_> {
 }
 
 /// Changes the pages.
-fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Result<Patched> {
+fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, mut writes: WriteSet) -> Result<Patched> {
     let mut patched = Patched::default();
+    let places = writes.take_places();
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
             (true, false) => create(inner, pages, csn, id, writes)?,
             (false, true) => {
-                let state = inner.tree(id)?;
+                let state = writes.state(inner, id)?;
                 inner.directory.drop_tree(pages, id, &state.tree)?;
                 inner.forget_tree(id);
             }
             (false, false) => {
-                let state = inner.tree(id)?;
+                let state = writes.state(inner, id)?;
                 let has_versions = !inner.is_serial || state.placement == Placement::Anywhere;
                 let mut leaf = HeldLeaf::default();
+                let mut left = writes.keys.len();
                 for (key, write) in writes.keys {
+                    left -= 1;
                     let value = match write {
                         Write::Put(value) => Some(value),
                         Write::Delete => None,
@@ -332,7 +336,8 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                             // Others take the mutex of an operation's key before the leaf.
                             leaf.release();
                             let keeps_length = calls.keep_length();
-                            let (version, longer) = apply(inner, pages, csn, &state, &key, calls)?;
+                            let (version, longer) =
+                                apply(inner, pages, csn, &state, &key, places.get(id, &key), calls)?;
                             patched.bytes += version;
                             if !keeps_length {
                                 patched.grown.0.push((id, key.clone(), longer));
@@ -352,12 +357,17 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) ->
                         patched.changed.push((state.clone(), key));
                         continue;
                     }
-                    state.tree.update_next(pages, &key, &mut leaf, &mut |old| {
+                    let mut change = |old: Option<&[u8]>| {
                         if has_versions {
                             patched.bytes += state.versions.publish(&key, csn, old);
                         }
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
-                    })?;
+                    };
+                    // To hold a leaf costs to know where it ends.
+                    match left > 0 || leaf.is_held() {
+                        true => state.tree.update_next(pages, &key, &mut leaf, &mut change)?,
+                        false => state.tree.update_at(pages, &key, places.get(id, &key), &mut change)?,
+                    }
                     if !has_versions {
                         continue;
                     }
@@ -376,6 +386,7 @@ fn apply(
     csn: Csn,
     state: &TreeState,
     key: &[u8],
+    place: Option<Place>,
     calls: Calls,
 ) -> Result<(usize, i128)> {
     let calls = Arc::new(calls);
@@ -385,7 +396,7 @@ fn apply(
     let mut longer = 0;
     #[cfg(all(test, shuttle))]
     let planted = inner.store.race() == Some(PlantedRace::VersionsInPatchOrder);
-    state.tree.update(pages, key, &mut |there| {
+    state.tree.update_at(pages, key, place, &mut |there| {
         let Some(there) = there else { return Change::Delete };
         #[cfg(all(test, shuttle))]
         if planted {
@@ -471,7 +482,7 @@ fn pages_changed_in(
         }
         if !tree.created {
             let keys = || tree.keys.keys().map(|key| &**key);
-            let mut changed = LeavesChanged::new(inner.tree(id)?.tree, part_max);
+            let mut changed = LeavesChanged::new(tree.state(inner, id)?.tree, part_max);
             tree.keys
                 .iter()
                 .for_each(|(key, write)| changed.add(key, write.value_bytes(), write.keeps_length()));
@@ -482,9 +493,7 @@ fn pages_changed_in(
         let mut put_bytes = 0;
         for (key, write) in &tree.keys {
             let Some(value_bytes) = write.value_bytes() else { continue };
-            let (bytes, beside) = access::room_for(size, part_max, key.len(), value_bytes);
-            pages += beside;
-            put_bytes += bytes;
+            put_bytes += access::room_for(size, part_max, key.len(), value_bytes, &mut pages);
         }
         pages[size] += match put_bytes < size.body_bytes() * 3 / 4 {
             // Its root has room for all of it.
@@ -513,9 +522,10 @@ impl LeavesChanged {
 
     /// Adds a key, and how long its value can be; none if it is deleted.
     pub fn add(&mut self, key: &[u8], value_bytes: Option<usize>, keeps_length: bool) {
-        let room = |value_bytes| access::room_for(self.tree.size(), self.part_max, key.len(), value_bytes);
-        let (bytes, beside) = value_bytes.map_or((0, PageCounts::default()), room);
-        self.beside += beside;
+        let (size, part_max) = (self.tree.size(), self.part_max);
+        let bytes = value_bytes.map_or(0, |value_bytes| {
+            access::room_for(size, part_max, key.len(), value_bytes, &mut self.beside)
+        });
         if keeps_length {
             self.in_place += 1;
         } else {
@@ -558,9 +568,8 @@ pub(super) fn pages_of_sequence(
     let size = PageSize::DEFAULT;
     let (mut count, mut put_bytes, mut beside) = (0, 0, PageCounts::default());
     for value_bytes in values {
-        let (bytes, pages) = access::room_for(size, part_max, key_bytes, value_bytes);
-        (count, put_bytes) = (count + 1, put_bytes + bytes);
-        beside += pages;
+        put_bytes += access::room_for(size, part_max, key_bytes, value_bytes, &mut beside);
+        count += 1;
     }
     let leaves = PAGES_A_LEAF * count + PAGES_A_TREE;
     let removed = leaves + beside.pages().div_ceil(FREED_A_NODE);

@@ -9,14 +9,13 @@ use super::{
     epoch::NO_END,
     range::{Direction, KeyRange},
     transaction::{ReadAt, Transaction},
-    tree::TreeState,
+    tree::{TreeRef, TreeState},
     versions::Before,
     writes::{Calls, Write},
 };
 use crate::{
     Result, TreeId,
     access::{LeafView, Seek, Value},
-    sync::Arc,
 };
 
 /// Under locks, a scan takes so many keys in its first step, and twice as many in each further one: a scan that ends
@@ -26,7 +25,7 @@ const LOCKED_AT_ONCE: (usize, usize) = (2, 64);
 /// A scan in progress. It lives within the statement that began it.
 pub struct Cursor {
     tree: TreeId,
-    state: Option<Arc<TreeState>>,
+    state: Option<TreeRef>,
     direction: Direction,
     /// What is still to come of the own writes, and of everything.
     rest: KeyRange,
@@ -54,7 +53,7 @@ impl Cursor {
     pub(super) fn new(
         txn: &Transaction,
         tree: TreeId,
-        state: Option<Arc<TreeState>>,
+        state: Option<TreeRef>,
         range: KeyRange,
         direction: Direction,
         newest: bool,
@@ -223,12 +222,7 @@ impl Cursor {
     }
 
     /// The same under locks, which are taken on the way.
-    fn read_locked(
-        &mut self,
-        txn: &mut Transaction,
-        state: &Arc<TreeState>,
-        unread: &KeyRange,
-    ) -> Result<()> {
+    fn read_locked(&mut self, txn: &mut Transaction, state: &TreeRef, unread: &KeyRange) -> Result<()> {
         if !self.edge_locked {
             self.lock_above(txn, state, unread)?;
             self.edge_locked = true;

@@ -1,7 +1,7 @@
 //! An open database: what its transactions share, opening and closing.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     num::NonZero,
     path::{Path, PathBuf},
     time::Duration,
@@ -17,7 +17,7 @@ use super::{
     recovery::{self, Opened, Recovery},
     serial::{Execution, Executors},
     transaction::{Transaction, TxnOptions},
-    tree::{Directory, TreeState},
+    tree::{Directory, TreeRef, TreeState},
     versions::Timeline,
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     page::PageSize,
     store::{GroupCommit, Store, logged::LogShape, shadow::Activity},
     sync::{
-        Arc, Mutex, OnceLock, RwLock,
+        Arc, Line, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -302,8 +302,8 @@ pub(super) struct Inner {
     pub timeline: Timeline,
     pub directory: Directory,
     pub prepared: AllPrepared,
-    trees: RwLock<HashMap<TreeId, Arc<TreeState>>>,
-    next_txn: AtomicU64,
+    trees: Line<RwLock<BTreeMap<TreeId, Arc<TreeState>>>>,
+    next_txn: Line<AtomicU64>,
     next_tree: AtomicU64,
     pub lock_timeout: Option<Duration>,
     pub escalate_bytes: usize,
@@ -320,7 +320,7 @@ pub(super) struct Inner {
     pub replay_weight: f64,
     pub clock: Arc<dyn Clock>,
     /// Whoever applies operations to a key has the mutex of the key; before any latch.
-    pub appliers: [Mutex<()>; APPLIERS],
+    pub appliers: [Line<Mutex<()>>; APPLIERS],
     /// Trees that transactions make or drop, until that is committed, or what became of it: when their pages may be
     /// given back.
     pub unfinished: Mutex<BTreeMap<TreeId, Option<Csn>>>,
@@ -335,18 +335,19 @@ impl Inner {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    pub fn tree(&self, id: TreeId) -> Result<Arc<TreeState>> {
-        if let Some(tree) = self.trees.read().get(&id) {
-            return Ok(tree.clone());
+    pub fn tree(&self, id: TreeId) -> Result<TreeRef> {
+        let known = self.trees.read().get(&id).cloned();
+        if let Some(tree) = known {
+            return Ok(TreeRef::new(tree));
         }
         let mut trees = self.trees.write();
         if let Some(tree) = trees.get(&id) {
-            return Ok(tree.clone());
+            return Ok(TreeRef::new(tree.clone()));
         }
         // Under the mutex: there is one state a tree, and none of one that is being dropped.
         let tree = Arc::new(TreeState::new(self.directory.get(&self.store, id)?, Csn(0)));
         trees.insert(id, tree.clone());
-        Ok(tree)
+        Ok(TreeRef::new(tree))
     }
 
     /// Adds the state of a tree that a commit makes, before anybody can find the tree in the directory.
@@ -595,8 +596,8 @@ impl Database {
             locks,
             directory,
             prepared: AllPrepared::new(options.prepared_max),
-            trees: RwLock::default(),
-            next_txn: AtomicU64::new(1),
+            trees: Line::default(),
+            next_txn: Line(AtomicU64::new(1)),
             next_tree: AtomicU64::new(REPLAY_TREES),
             lock_timeout: options.lock_timeout,
             escalate_bytes: options.escalate_bytes,
@@ -609,7 +610,7 @@ impl Database {
             commits: options.commits,
             replay_weight: options.replay_weight,
             clock,
-            appliers: std::array::from_fn(|_| Mutex::default()),
+            appliers: std::array::from_fn(|_| Line::default()),
             unfinished: Mutex::default(),
             disks: Mutex::new(disks),
             spares: Mutex::new(options.spares.clone()),

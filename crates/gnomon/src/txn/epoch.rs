@@ -133,4 +133,18 @@ impl PageRead for Pages<'_> {
             Pages::Pinned(pages) => PagesGuard::Pinned(pages.read(id)?),
         })
     }
+
+    fn restructured(&self) -> Option<u64> {
+        match self {
+            Pages::Store(pages) => pages.restructured(),
+            Pages::Private(_) | Pages::Pinned(_) => None,
+        }
+    }
+
+    fn read_again(&self, id: PageId, restructured: u64) -> Option<PagesGuard> {
+        match self {
+            Pages::Store(pages) => pages.read_again(id, restructured).map(PagesGuard::Store),
+            Pages::Private(_) | Pages::Pinned(_) => None,
+        }
+    }
 }

@@ -27,7 +27,7 @@ use super::{
     commit::{Grown, Unpatched},
     database::{APPLIERS, Inner},
     transaction::{Transaction, TreeOptions, Used},
-    tree::{Directory, DirectoryEntry, Listed, TreeState},
+    tree::{Directory, DirectoryEntry, Listed, TreeRef, TreeState},
     undo::{self, DIRECTORY, Step, change},
     versions::ChangedKey,
     writes::{Calls, Write, WriteSet, absent},
@@ -57,7 +57,7 @@ const CHANGED_TOGETHER_BYTES: usize = 256 << 10;
 pub(super) struct Immediate {
     page_locks: Option<LockOwner>,
     /// Keys that the operation under way has changed, whose trees do not have that yet.
-    waiting: BTreeMap<(TreeId, Box<[u8]>), Arc<TreeState>>,
+    waiting: BTreeMap<(TreeId, Box<[u8]>), TreeRef>,
     /// What was put under these keys, in bytes.
     waiting_bytes: usize,
     /// The subtransactions that have ended, in their order.
@@ -86,7 +86,7 @@ struct Changed {
 /// A key that has a pending version.
 struct Pending {
     tree: TreeId,
-    state: Arc<TreeState>,
+    state: TreeRef,
     key: Box<[u8]>,
     /// What the version takes.
     bytes: usize,
@@ -95,9 +95,9 @@ struct Pending {
 /// A part of a commit.
 enum Piece<'a> {
     /// Puts a key or deletes it.
-    Key(TreeId, Arc<TreeState>, &'a [u8], Option<&'a [u8]>),
+    Key(TreeId, TreeRef, &'a [u8], Option<&'a [u8]>),
     /// Applies operations to a key.
-    Calls(TreeId, Arc<TreeState>, &'a [u8], Arc<Calls>),
+    Calls(TreeId, TreeRef, &'a [u8], Arc<Calls>),
     /// Makes a tree that nobody finds.
     Create(TreeId, TreeOptions),
     /// Puts entries into such a tree.
@@ -215,7 +215,7 @@ impl Changed {
     fn publish(
         &mut self,
         tree: TreeId,
-        state: &Arc<TreeState>,
+        state: &TreeRef,
         key: &[u8],
         before: Option<&[u8]>,
         calls: Option<&Arc<Calls>>,
@@ -438,9 +438,9 @@ impl Transaction {
 
 /// What a write set makes of keys that it puts and deletes.
 fn changes<'a>(
-    keys: &'a BTreeMap<(TreeId, Box<[u8]>), Arc<TreeState>>,
+    keys: &'a BTreeMap<(TreeId, Box<[u8]>), TreeRef>,
     writes: &'a WriteSet,
-) -> impl Iterator<Item = (TreeId, &'a Arc<TreeState>, &'a [u8], Option<&'a [u8]>)> {
+) -> impl Iterator<Item = (TreeId, &'a TreeRef, &'a [u8], Option<&'a [u8]>)> {
     keys.iter().filter_map(|((tree, key), state)| match writes.get(*tree, key)? {
         Write::Put(value) => Some((*tree, state, &**key, Some(&**value))),
         Write::Delete => Some((*tree, state, &**key, None)),
@@ -453,7 +453,7 @@ fn put_key(
     pages: &TreeAccess<'_>,
     changed: &mut Changed,
     tree: TreeId,
-    state: &Arc<TreeState>,
+    state: &TreeRef,
     key: &[u8],
     value: Option<&[u8]>,
 ) -> Result<Step> {
@@ -695,7 +695,7 @@ fn apply(
     pages: &TreeAccess<'_>,
     changed: &mut Changed,
     tree: TreeId,
-    state: &Arc<TreeState>,
+    state: &TreeRef,
     key: &[u8],
     calls: &Arc<Calls>,
 ) -> Result<(Step, i128)> {

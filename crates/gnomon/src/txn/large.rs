@@ -25,7 +25,7 @@ use super::{
     database::{GAPS, Inner, KEYS, TREES},
     epoch::NO_END,
     transaction::{Covered, Isolation, Transaction},
-    tree::TreeState,
+    tree::TreeRef,
 };
 use crate::{
     Csn, Error, Result, TreeId,
@@ -74,7 +74,7 @@ struct LargeTree {
 pub(super) struct Finished {
     pages: PrivatePages,
     /// The trees that others know.
-    replaced: Vec<Arc<TreeState>>,
+    replaced: Vec<TreeRef>,
     before: Option<Arc<PinnedRoot>>,
     changed_bytes: usize,
 }
@@ -228,14 +228,14 @@ impl Transaction {
         let (mut stay, mut count) = (Vec::with_capacity(self.pending.len() + 1), 0);
         for (tree, key) in &self.pending {
             stay.push(count);
-            if Arc::ptr_eq(tree, &state) {
+            if tree.is_same(&state) {
                 tree.remove_pending(key);
             } else {
                 count += 1;
             }
         }
         stay.push(count);
-        self.pending.retain(|(tree, _)| !Arc::ptr_eq(tree, &state));
+        self.pending.retain(|(tree, _)| !tree.is_same(&state));
         for savepoint in &mut self.savepoints {
             savepoint.pending = stay[savepoint.pending];
         }

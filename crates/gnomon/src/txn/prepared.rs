@@ -35,7 +35,7 @@ use super::{
     immediate::{self, EntryPart, Immediate, Keys},
     log::Change,
     transaction::Transaction,
-    tree::{Scanning, TreeState, directory_damage},
+    tree::{Scanning, TreeRef, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
 };
 #[cfg(test)]
@@ -80,7 +80,7 @@ pub struct PreparedInfo {
 struct Prepared {
     writes: WriteSet,
     locks: LockOwner,
-    pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    pending: Vec<(TreeRef, Box<[u8]>)>,
     /// The trees in which it may have locked gaps.
     scanning: Vec<Scanning>,
     /// None where a log of pages recovers: nothing needs to be kept for who can be undone.

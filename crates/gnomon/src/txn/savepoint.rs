@@ -65,7 +65,7 @@ impl Transaction {
             large.go_back(state.number);
         }
         // Its lock may go.
-        self.found.0 = None;
+        self.found.tree = None;
         for (tree, key) in self.pending.drain(state.pending..) {
             tree.remove_pending(&key);
         }
@@ -75,10 +75,7 @@ impl Transaction {
         }
         // Locks may be shared again.
         if self.options.isolation == Isolation::ReadCommitted {
-            self.unobserved.clear();
-            for (tree, key) in self.writes.keys_with_calls() {
-                self.unobserved.entry(tree).or_default().insert(key.into());
-            }
+            self.unobserved = self.writes.keys_with_calls().map(|(tree, key)| (tree, key.into())).collect();
         }
         let (locks, writes) = (&self.locks, &self.writes);
         self.used.retain_mut(|used| {

@@ -1,10 +1,6 @@
 //! Transactions: operations, their locks, and what they see.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound,
-    time::Duration,
-};
+use std::{cell::Cell, ops::Bound, time::Duration};
 
 use super::{
     apply::Reads,
@@ -18,12 +14,12 @@ use super::{
     range::{Direction, KeyRange},
     savepoint::SavepointState,
     serial::Confined,
-    tree::{Placement, Scanning, TreeState},
+    tree::{Placement, Scanning, TreeRef, TreeState},
     writes::{Write, WriteSet},
 };
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
-    access::{self, Tree},
+    access::{self, Place, Tree},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
     store::GroupCommit,
@@ -141,7 +137,7 @@ pub(super) enum Covered {
 pub(super) struct Used {
     pub id: TreeId,
     /// None if this transaction created it: it has no pages yet, and nobody else can know it.
-    pub state: Option<Arc<TreeState>>,
+    pub state: Option<TreeRef>,
     pub mode: Mode,
 }
 
@@ -154,6 +150,15 @@ impl Used {
             _ => Covered::Nothing,
         }
     }
+}
+
+/// A key that was locked and found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// None if no key was.
+    pub tree: Option<TreeId>,
+    key: Vec<u8>,
+    place: Option<Place>,
 }
 
 /// A transaction. Dropped without commit, it is rolled back.
@@ -179,13 +184,13 @@ pub struct Transaction {
     /// The newest commit that it may have seen.
     pub(super) seen: Csn,
     /// The key that it has locked and found last, to write it.
-    pub(super) found: (Option<TreeId>, Vec<u8>),
+    pub(super) found: Found,
     /// What it has read, if others that apply operations must not do so unnoticed.
     pub(super) reads: Reads,
-    /// Under READ COMMITTED, keys that it has applied operations to together with others.
-    pub(super) unobserved: BTreeMap<TreeId, BTreeSet<Box<[u8]>>>,
+    /// Under READ COMMITTED, keys that it has applied operations to together with others, each once.
+    pub(super) unobserved: Vec<(TreeId, Box<[u8]>)>,
     /// Keys that it made pending.
-    pub(super) pending: Vec<(Arc<TreeState>, Box<[u8]>)>,
+    pub(super) pending: Vec<(TreeRef, Box<[u8]>)>,
     /// The trees in which it may have locked gaps.
     pub(super) scanning: Vec<Scanning>,
     pub(super) savepoints: Vec<SavepointState>,
@@ -228,9 +233,9 @@ impl Transaction {
             relieve_at,
             snapshot: None,
             seen: Csn(0),
-            found: (None, Vec::new()),
+            found: Found::default(),
             reads: Reads::default(),
-            unobserved: BTreeMap::new(),
+            unobserved: Vec::new(),
             pending: Vec::new(),
             scanning: Vec::new(),
             savepoints: Vec::new(),
@@ -409,17 +414,19 @@ impl Transaction {
         }
         // Nobody else uses it.
         let mode = if self.alone { tree_mode::X } else { mode };
-        let modes = *self.handle.inner.locks.modes(TREES);
         let at = self.used.iter().position(|used| used.id == id);
-        let held = at.map(|at| self.used[at].mode);
+        // What it holds, and what that is to become.
+        let modes = at.map(|at| {
+            let held = self.used[at].mode;
+            (held, self.inner().locks.modes(TREES).supremum(held, mode))
+        });
         if !self.alone
-            && held.is_none_or(|held| modes.supremum(held, mode) != held)
+            && modes.is_none_or(|(held, wanted)| wanted != held)
             && let Some(used) = self.use_placed(id, mode)?
         {
             return Ok(used);
         }
-        if let (Some(at), Some(held)) = (at, held) {
-            let wanted = modes.supremum(held, mode);
+        if let (Some(at), Some((held, wanted))) = (at, modes) {
             if wanted != held {
                 if self.used[at].state.is_some() {
                     self.lock(LockName::whole(TREES, id.0), wanted)?;
@@ -586,13 +593,29 @@ impl Transaction {
         key: &[u8],
         at: ReadAt,
     ) -> Result<Option<Vec<u8>>> {
+        self.stored_at(id, state, key, at, &mut None)
+    }
+
+    /// As [`Transaction::stored`]. Looks where the key was before, and tells where it is now.
+    pub(super) fn stored_at(
+        &self,
+        id: TreeId,
+        state: Option<&TreeState>,
+        key: &[u8],
+        at: ReadAt,
+        place: &mut Option<Place>,
+    ) -> Result<Option<Vec<u8>>> {
         let snapshot_read = self.snapshot_of(at);
+        let found = Cell::new(*place);
         let stored = self.read_stored(id, state, at, |tree, pages, end| {
-            let newest = tree.get(pages, key)?;
+            let mut place = found.get();
+            let newest = tree.get_at(pages, key, &mut place)?;
+            found.set(place);
             let (Some(snapshot), Some(state)) = (snapshot_read, state) else { return Ok(newest) };
             let before = state.versions.before(key, snapshot, end).filter(|_| !self.is_own(id, key));
             Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
         });
+        *place = found.get();
         if let ReadAt::Snapshot(snapshot) = at {
             self.inner().timeline.check_snapshot(snapshot)?;
         }
@@ -612,7 +635,8 @@ impl Transaction {
             }
         };
         let at = if is_newest { self.newest() } else { self.read_at(&used, key)? };
-        let stored = self.stored(tree, used.state.as_deref(), key, at)?;
+        let mut place = self.writes.place(tree, key);
+        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut place)?;
         self.with_own(tree, key, stored)
     }
 
@@ -632,18 +656,20 @@ impl Transaction {
         }
         self.note_read(tree, key);
         let at = self.newest();
-        let stored = self.stored(tree, used.state.as_deref(), key, at)?;
+        let mut place = None;
+        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut place)?;
         if stored.is_some() && lock != RowLock::Share {
-            self.found.0 = Some(tree);
-            self.found.1.clear();
-            self.found.1.extend_from_slice(key);
+            self.found.tree = Some(tree);
+            self.found.key.clear();
+            self.found.key.extend_from_slice(key);
+            self.found.place = place;
         }
         self.with_own(tree, key, stored)
     }
 
     /// Whether it has locked a key last, to write it, and found it: then it is still there.
     fn is_found(&self, tree: TreeId, key: &[u8]) -> bool {
-        self.found.0 == Some(tree) && self.found.1 == key
+        self.found.tree == Some(tree) && self.found.key == key
     }
 
     /// Writes a key that must be absent; [`Error::KeyExists`] otherwise, and then nothing is written and the
@@ -692,12 +718,18 @@ impl Transaction {
             // Whether others have changed it since is to be asked as if nothing was written yet.
             Some(Write::Apply(_)) | None => None,
         };
+        let mut place = None;
         let present = match own {
             Some(present) => present,
             None => {
                 let is_covered = used.covered() == Covered::Writes;
                 let is_asked = must_be_absent || value.is_none() || !is_covered;
-                let stored = is_asked && (self.is_found(tree, key) || self.is_stored(&used, key)?);
+                let stored = if self.is_found(tree, key) {
+                    place = self.found.place;
+                    true
+                } else {
+                    is_asked && self.is_stored(&used, key, &mut place)?
+                };
                 if let Some(state) = &used.state {
                     self.newest();
                     // A key of its own that becomes visible to others: where scans must notice it.
@@ -716,22 +748,29 @@ impl Transaction {
         }
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
-            self.found.0 = None;
+            self.found.tree = None;
             self.writes.put(tree, key, value);
+            self.writes.note_place(tree, key, place);
             self.change_soon(&used, key, value)?;
         }
         Ok(present)
     }
 
-    fn is_stored(&self, used: &Used, key: &[u8]) -> Result<bool> {
+    fn is_stored(&self, used: &Used, key: &[u8], place: &mut Option<Place>) -> Result<bool> {
         let state = used.state.as_deref();
-        let found =
-            self.read_stored(used.id, state, ReadAt::Newest, |tree, pages, _| tree.contains(pages, key))?;
+        let found_at = Cell::new(None);
+        let found = self.read_stored(used.id, state, ReadAt::Newest, |tree, pages, _| {
+            let mut place = None;
+            let found = tree.contains(pages, key, &mut place)?;
+            found_at.set(place);
+            Ok(found)
+        })?;
+        *place = found_at.get();
         Ok(found.unwrap_or(false))
     }
 
     /// Makes a new key known to scans, waiting for those whose range it falls into.
-    fn make_pending(&mut self, tree: TreeId, state: &Arc<TreeState>, key: &[u8]) -> Result<()> {
+    fn make_pending(&mut self, tree: TreeId, state: &TreeRef, key: &[u8]) -> Result<()> {
         if state.add_pending_unless_scanned(key) {
             self.pending.push((state.clone(), key.into()));
             return Ok(());
@@ -806,7 +845,7 @@ impl Transaction {
     }
 
     /// Has those who insert know that gaps of a tree may be locked.
-    fn count_scan(&mut self, state: &Arc<TreeState>) {
+    fn count_scan(&mut self, state: &TreeRef) {
         #[cfg(all(test, shuttle))]
         if self.inner().store.race() == Some(crate::store::shadow::PlantedRace::ScanNotCounted) {
             return;

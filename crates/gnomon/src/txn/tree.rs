@@ -95,18 +95,40 @@ struct Pending {
     scanning: usize,
 }
 
+/// The state of a tree, in the hands of one transaction: cloning it does not touch what all transactions share.
+#[derive(Clone)]
+pub(super) struct TreeRef(Arc<Arc<TreeState>>);
+
+impl TreeRef {
+    pub fn new(state: Arc<TreeState>) -> TreeRef {
+        TreeRef(Arc::new(state))
+    }
+
+    /// Whether both are of one tree.
+    pub fn is_same(&self, other: &TreeRef) -> bool {
+        Arc::ptr_eq(&*self.0, &*other.0)
+    }
+}
+
+impl std::ops::Deref for TreeRef {
+    type Target = TreeState;
+    fn deref(&self) -> &TreeState {
+        &self.0
+    }
+}
+
 /// That a transaction may have locked gaps between the keys of a tree. It is made before it locks the first, and
 /// before it looks for the last time at the pending keys of what it scans.
-pub(super) struct Scanning(Arc<TreeState>);
+pub(super) struct Scanning(TreeRef);
 
 impl Scanning {
-    pub fn new(state: Arc<TreeState>) -> Scanning {
+    pub fn new(state: TreeRef) -> Scanning {
         state.pending.lock().scanning += 1;
         Scanning(state)
     }
 
-    pub fn is_of(&self, state: &Arc<TreeState>) -> bool {
-        Arc::ptr_eq(&self.0, state)
+    pub fn is_of(&self, state: &TreeRef) -> bool {
+        self.0.is_same(state)
     }
 }
 
@@ -150,12 +172,13 @@ impl TreeState {
         }
     }
 
+    /// Whether operations lock their keys exclusively for now.
+    pub fn takes_turns(&self) -> bool {
+        self.alone.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether an operation is to lock its key exclusively, since that will probably be asked for later; counts it.
     pub fn take_turn_alone(&self) -> bool {
-        // The load spares those who need not count the write.
-        if self.alone.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
         let before =
             self.alone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if before == Ok(1) && self.needed.swap(0, Ordering::Relaxed) >= NEEDED {

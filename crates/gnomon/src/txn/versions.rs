@@ -19,18 +19,20 @@
 //! with [`Error::SnapshotTooOld`].
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     ops::Bound,
 };
 
+use smallvec::{SmallVec, smallvec};
+
 use super::{
-    tree::TreeState,
+    tree::TreeRef,
     writes::{Calls, absent},
 };
 use crate::{
     Csn, Error, Result,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Condvar, Line, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -38,7 +40,9 @@ use crate::{
 /// What a key held, if it was there.
 pub(super) type Before = Option<Arc<[u8]>>;
 /// Each changed key's versions, in the order of CSNs.
-type ByKey = BTreeMap<Box<[u8]>, Vec<Version>>;
+type ByKey = BTreeMap<Key, SmallVec<[Version; 1]>>;
+/// A key. Most are short, and are found faster where they stand in the map.
+type Key = SmallVec<[u8; 16]>;
 
 /// The CSN of a version whose transaction has none yet.
 pub(super) const PENDING: Csn = Csn(u64::MAX - 1);
@@ -68,7 +72,7 @@ pub(super) enum Since {
     },
 }
 /// A changed key.
-pub(super) type ChangedKey = (Arc<TreeState>, Box<[u8]>);
+pub(super) type ChangedKey = (TreeRef, Box<[u8]>);
 
 /// The versions of one tree's keys.
 #[derive(Default)]
@@ -95,13 +99,13 @@ impl Versions {
     ) -> usize {
         let bytes = version_bytes(key, before);
         let version = Version { csn, undone: false, before: before.map(Arc::from), calls, bytes };
-        match keys.get_mut(key) {
-            Some(versions) => {
-                debug_assert!(versions.last().is_none_or(|last| last.csn < csn));
-                versions.push(version);
+        match keys.entry(Key::from_slice(key)) {
+            Entry::Occupied(mut entry) => {
+                debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));
+                entry.get_mut().push(version);
             }
-            None => {
-                keys.insert(key.into(), vec![version]);
+            Entry::Vacant(entry) => {
+                entry.insert(smallvec![version]);
                 self.len.store(keys.len(), Ordering::Release);
             }
         }
@@ -248,7 +252,7 @@ impl Versions {
         }
         let keys = self.keys.lock();
         keys.range::<[u8], _>(bounds)
-            .filter_map(|(key, versions)| Some((key.clone(), at(versions, snapshot, end)?)))
+            .filter_map(|(key, versions)| Some((key[..].into(), at(versions, snapshot, end)?)))
             .collect()
     }
 
@@ -296,21 +300,21 @@ fn at(versions: &[Version], snapshot: Csn, end: Csn) -> Option<Before> {
 }
 
 /// A version, to be forgotten when no snapshot needs it.
-type Outdated = (Csn, Arc<TreeState>, Box<[u8]>);
+type Outdated = (Csn, TreeRef, Box<[u8]>);
 
 /// Which commits are patched, which snapshots are in use, and so which versions are needed.
 pub(super) struct Timeline {
     /// Every CSN up to this one is patched.
     watermark: AtomicU64,
-    patched: Mutex<Vec<Csn>>,
+    patched: Line<Mutex<Vec<Csn>>>,
     advanced: Condvar,
-    snapshots: Mutex<BTreeMap<Csn, Snapshot>>,
+    snapshots: Line<Mutex<BTreeMap<Csn, Snapshot>>>,
     /// Snapshots before this one are ended.
     ended: AtomicU64,
     /// Versions that are to be looked at, in the order of CSNs but for those that a snapshot needed until now.
-    outdated: Mutex<VecDeque<Outdated>>,
+    outdated: Line<Mutex<VecDeque<Outdated>>>,
     /// Commits that replaced the pages of whole trees, in their order, while a snapshot is older.
-    replaced: Mutex<Vec<(Csn, Vec<Arc<TreeState>>)>>,
+    replaced: Mutex<Vec<(Csn, Vec<TreeRef>)>>,
     /// How many of them there are.
     replaced_len: AtomicUsize,
     /// What all versions take.
@@ -334,11 +338,11 @@ impl Timeline {
     pub fn new(csn: Csn, bytes_max: usize) -> Timeline {
         Timeline {
             watermark: AtomicU64::new(csn.0),
-            patched: Mutex::default(),
+            patched: Line::default(),
             advanced: Condvar::new(),
-            snapshots: Mutex::default(),
+            snapshots: Line::default(),
             ended: AtomicU64::new(0),
-            outdated: Mutex::default(),
+            outdated: Line::default(),
             replaced: Mutex::default(),
             replaced_len: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -442,7 +446,7 @@ impl Timeline {
     }
 
     /// Notes that a commit is about to replace the pages of trees.
-    pub fn replaced(&self, csn: Csn, trees: Vec<Arc<TreeState>>) {
+    pub fn replaced(&self, csn: Csn, trees: Vec<TreeRef>) {
         let mut replaced = self.replaced.lock();
         let at = replaced.partition_point(|(other, _)| *other < csn);
         replaced.insert(at, (csn, trees));
@@ -505,9 +509,17 @@ impl Timeline {
                 outdated.drain(..count).collect()
             };
             let last = batch.len() < AT_A_TIME;
+            // Snapshots that are taken from now on need none of them.
+            let oldest = self.snapshots.lock().keys().next().copied();
+            let mut forgotten = 0;
             for version in batch {
-                self.forget(version);
+                let (csn, tree, key) = &version;
+                match oldest.is_none_or(|oldest| oldest >= *csn) {
+                    true => forgotten += tree.versions.forget(key, *csn, None).unwrap_or(0),
+                    false => self.forget(version),
+                }
             }
+            self.bytes.fetch_sub(forgotten, Ordering::Relaxed);
             if last {
                 return;
             }
@@ -536,7 +548,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::txn::tree::{Listed, Placement};
+    use crate::txn::tree::{Listed, Placement, TreeState};
 
     #[test]
     fn a_snapshot_sees_the_value_before_the_first_later_commit() {
@@ -562,13 +574,13 @@ mod tests {
     #[test]
     fn snapshots_cost_one_version_a_key_and_see_what_was_there() {
         let timeline = Timeline::new(Csn(0), usize::MAX);
-        let tree = Arc::new(TreeState::new(
+        let tree = TreeRef::new(Arc::new(TreeState::new(
             Listed {
                 tree: crate::access::Tree::open(crate::PageId(9), Default::default()),
                 placement: Placement::Anywhere,
             },
             Csn(0),
-        ));
+        )));
         let mut rng = crate::env::Rng::from_seed(7);
         let mut now = BTreeMap::<Vec<u8>, Vec<u8>>::new();
         let mut held = Vec::new();
@@ -587,7 +599,7 @@ mod tests {
                 timeline.release_snapshot(snapshot);
             }
             timeline.prune(|| Csn(csn));
-            let kept: usize = tree.versions.keys.lock().values().map(Vec::len).sum();
+            let kept: usize = tree.versions.keys.lock().values().map(|versions| versions.len()).sum();
             assert!(kept <= 8 * held.len(), "{kept} versions for {} snapshots", held.len());
             for (snapshot, contents) in &held {
                 for key in 0..8u8 {

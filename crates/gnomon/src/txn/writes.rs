@@ -8,10 +8,16 @@ use std::{
     ops::Bound,
 };
 
-use super::transaction::TreeOptions;
+use smallvec::SmallVec;
+
+use super::{
+    database::Inner,
+    transaction::{TreeOptions, Used},
+    tree::TreeRef,
+};
 use crate::{
     Error, Result, TreeId,
-    access::Tree,
+    access::{Place, Tree},
     op::{Length, Registered},
     sync::Arc,
 };
@@ -31,6 +37,34 @@ pub(super) struct WriteSet {
     bytes: usize,
     /// Whether anything was deleted or dropped so far, taken back or not.
     frees: bool,
+    places: Places,
+}
+
+/// So many places of keys are kept. They save short transactions looking for their few keys once more; where there are
+/// many keys, one is found by the other.
+const PLACES_MAX: usize = 16;
+
+/// Where leaves were that cover keys.
+#[derive(Default)]
+pub(super) struct Places(Vec<(TreeId, SmallVec<[u8; 16]>, Place)>);
+
+impl Places {
+    /// Where a key was.
+    pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<Place> {
+        let is_it = |(of, known, _): &&(TreeId, SmallVec<[u8; 16]>, Place)| *of == tree && known[..] == *key;
+        self.0.iter().find(is_it).map(|(.., place)| *place)
+    }
+
+    fn note(&mut self, tree: TreeId, key: &[u8], place: Place) {
+        let is_it =
+            |(of, known, _): &&mut (TreeId, SmallVec<[u8; 16]>, Place)| *of == tree && known[..] == *key;
+        let len = self.0.len();
+        match self.0.iter_mut().find(is_it) {
+            Some((.., known)) => *known = place,
+            None if len < PLACES_MAX => self.0.push((tree, SmallVec::from_slice(key), place)),
+            None => {}
+        }
+    }
 }
 
 /// What a transaction makes of a key.
@@ -175,6 +209,15 @@ pub(super) struct TreeWrites {
     pub made: Option<Tree>,
     /// What was put and deleted so far, replaced or not, in bytes.
     pub bytes: usize,
+    /// The tree, if that is known ([`WriteSet::know`]).
+    pub state: Option<TreeRef>,
+}
+
+impl TreeWrites {
+    /// The tree, which is number `id`.
+    pub fn state(&self, inner: &Inner, id: TreeId) -> Result<TreeRef> {
+        self.state.clone().map_or_else(|| inner.tree(id), Ok)
+    }
 }
 
 /// What a write takes in memory, about, in bytes.
@@ -287,6 +330,23 @@ impl WriteSet {
         })
     }
 
+    /// Notes where a key is that it changes, if that is known.
+    pub fn note_place(&mut self, tree: TreeId, key: &[u8], place: Option<Place>) {
+        if let Some(place) = place {
+            self.places.note(tree, key, place);
+        }
+    }
+
+    /// Where a key is that it changes, if that is known.
+    pub fn place(&self, tree: TreeId, key: &[u8]) -> Option<Place> {
+        self.places.get(tree, key)
+    }
+
+    /// Where the keys are that it changes.
+    pub fn take_places(&mut self) -> Places {
+        std::mem::take(&mut self.places)
+    }
+
     /// What it says of a key.
     pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<&Write> {
         self.trees.get(&tree)?.keys.get(key)
@@ -301,6 +361,15 @@ impl WriteSet {
     pub fn changed_bytes(&self) -> usize {
         let entries = self.trees.values().flat_map(|tree| &tree.keys);
         entries.map(|(key, write)| key.len() + write.value_bytes().unwrap_or(0)).sum()
+    }
+
+    /// Has the trees that the transaction uses not be looked up again.
+    pub fn know(&mut self, used: &[Used]) {
+        for Used { id, state, .. } in used {
+            if let Some(writes) = self.trees.get_mut(id) {
+                writes.state = state.clone();
+            }
+        }
     }
 
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {

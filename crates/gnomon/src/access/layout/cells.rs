@@ -124,9 +124,11 @@ impl<'a> Cells<'a> {
         let head = head_of(rest);
         let (mut low, mut high) = (first, self.count);
         let mut found = false;
+        let (slots, _) = self.body[NODE_HEADER_BYTES..].as_chunks::<SLOT_BYTES>();
         while low < high && !found {
             let middle = low + (high - low) / 2;
-            let order = match self.head(middle)?.cmp(&head) {
+            let [_, _, _, _, bytes @ ..] = *slots.get(middle).ok_or(Flaw::Slot)?;
+            let order = match u32::from_be_bytes(bytes).cmp(&head) {
                 Ordering::Equal => self.key(middle)?.get(self.skip()..).ok_or(Flaw::Head)?.cmp(rest),
                 order => order,
             };

@@ -91,7 +91,7 @@ use crate::{
         pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
     },
     sync::{
-        Arc, Mutex, OnceLock, RwLock,
+        Arc, Line, Mutex, OnceLock, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -130,22 +130,24 @@ pub struct ShadowStore {
     /// Whether commits are durable before their batch is written: then four times as much waits for that.
     pages_wait: AtomicBool,
     /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
-    gate: RwLock<()>,
-    accumulating: Mutex<Accumulating>,
+    gate: Line<RwLock<()>>,
+    accumulating: Line<Mutex<Accumulating>>,
     /// One thread at a time writes early.
     early: Mutex<()>,
     /// One thread at a time grows the file.
     growing: Mutex<()>,
-    space: Mutex<Spaces>,
+    space: Line<Mutex<Spaces>>,
     extents: Mutex<Extents>,
     /// The published root: durable, and what the page table in memory stands under.
     root: Mutex<Root>,
-    logical: Mutex<Logical>,
+    logical: Line<Mutex<Logical>>,
     pins: Mutex<pin::Pins>,
     translations: Translations,
     counters: Arc<Counters>,
+    /// How often what a page covers has changed since the store was opened.
+    restructured: Line<AtomicU64>,
     /// The last CSN that was taken.
-    last_csn: AtomicU64,
+    last_csn: Line<AtomicU64>,
     durability: Durability,
     poison: OnceLock<Arc<str>>,
     /// Called when it is poisoned.
@@ -1155,6 +1157,16 @@ impl PageRead for ShadowStore {
                 return Ok(latch);
             }
         }
+    }
+
+    fn restructured(&self) -> Option<u64> {
+        Some(self.restructured.load(Ordering::Acquire))
+    }
+
+    fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
+        let latch = self.pool.read(PoolKey { level: 0, index: id.0 })?;
+        // Behind the latch: whoever has changed what the page covers has noted it before he let go of it.
+        (self.restructured() == Some(restructured)).then_some(latch)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     page::{PAGE_BYTES, PageSize, pool::Pool},
     store::Durability,
     sync::{
-        Arc, Mutex, OnceLock, RwLock,
+        Arc, Line, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64},
     },
 };
@@ -294,26 +294,27 @@ impl ShadowStore {
             dirty_bytes_max: (pool.capacity() / 8).max(8 * PAGE_BYTES),
             pages_wait: AtomicBool::new(false),
             pool,
-            gate: RwLock::new(()),
-            accumulating: Mutex::new(super::Accumulating {
+            gate: Line::default(),
+            accumulating: Line(Mutex::new(super::Accumulating {
                 batch: root.of_new_run().batch + 1,
                 ..super::Accumulating::default()
-            }),
+            })),
             early: Mutex::new(()),
             growing: Mutex::new(()),
             cleaning_wanted: AtomicBool::new(spaces.is_too_long()),
-            space: Mutex::new(spaces),
+            space: Line(Mutex::new(spaces)),
             extents: Mutex::default(),
-            logical: Mutex::new(Logical {
+            logical: Line(Mutex::new(Logical {
                 free: Vec::new(),
                 end: root.logical_end,
                 scanned: 0,
                 scan_end: root.logical_end,
-            }),
+            })),
             pins: Mutex::new(pin::Pins::default()),
             translations: Translations::new(),
             counters,
-            last_csn: AtomicU64::new(root.csn.0),
+            restructured: Line::default(),
+            last_csn: Line(AtomicU64::new(root.csn.0)),
             durability: Durability::new(root.csn),
             root: Mutex::new(root),
             poison: OnceLock::new(),

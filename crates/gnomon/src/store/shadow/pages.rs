@@ -54,8 +54,8 @@ impl<'a> PageTxn<'a> {
         self.part_size_max = size;
     }
 
+    /// Writes changed pages early, if there are too many for one more.
     fn make_room(&self) -> Result<()> {
-        self.store.check()?;
         // An estimate read without waiting for anybody is good enough here.
         let dirty_bytes = self.store.accumulating.lock().dirty.bytes;
         let waits = self.store.pages_wait.load(Ordering::Relaxed);
@@ -87,22 +87,50 @@ impl PageRead for PageTxn<'_> {
     fn read(&self, id: PageId) -> Result<ReadLatch> {
         self.store.read(id)
     }
+
+    fn restructured(&self) -> Option<u64> {
+        self.store.restructured()
+    }
+
+    fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
+        self.store.read_again(id, restructured)
+    }
 }
 
 impl<'a> PageWrite for PageTxn<'a> {
     type WriteGuard = PageMut<'a>;
 
     fn write(&self, id: PageId) -> Result<PageMut<'a>> {
-        self.make_room()?;
+        self.store.check()?;
         loop {
-            if let Some(latch) = self.store.data(id)?.write() {
+            let pin = self.store.data(id)?;
+            // What is changed already takes no more room.
+            if !pin.frame().dirty.load(Ordering::Relaxed) {
+                self.make_room()?;
+            }
+            if let Some(latch) = pin.write() {
                 return Ok(PageMut { store: self.store, latch });
             }
         }
     }
 
+    fn write_again(&self, id: PageId, restructured: u64) -> Option<PageMut<'a>> {
+        let pin = self.store.pool.get(PoolKey { level: 0, index: id.0 })?;
+        if !pin.frame().dirty.load(Ordering::Relaxed) {
+            // It takes room to change it.
+            return None;
+        }
+        let latch = pin.write()?;
+        (self.restructured() == Some(restructured)).then_some(PageMut { store: self.store, latch })
+    }
+
+    fn note_restructured(&self) {
+        self.store.restructured.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<PageMut<'a>> {
         check_page_size(self.store.unit, size)?;
+        self.store.check()?;
         self.make_room()?;
         let index = self.store.allocate_logical()?;
         self.store.accumulating.lock().freed.remove(&index);

@@ -570,6 +570,8 @@ impl PageTxn<'_> {
     ///
     /// Whoever reads these pages at the same time may find some of before and some of after.
     pub fn publish(&self, private: PrivatePages) {
+        // And once more at the end: who looks at the count in between has found pages of either kind.
+        self.note_restructured();
         let layers = std::mem::take(&mut private.state.lock().layers);
         let store = self.store();
         let copies = store.space.lock().copies();
@@ -611,6 +613,7 @@ impl PageTxn<'_> {
                 store.free_logical(logical);
             }
         }
+        self.note_restructured();
     }
 }
 

@@ -698,3 +698,40 @@ fn of_two_who_read_what_they_changed_one_steps_back() {
         }
     }
 }
+
+/// Where a key was found counts only while no leaf is split or merged: others do both, between what a transaction does
+/// to a key and its commit.
+#[test]
+fn leaves_are_split_and_merged_between_an_operation_and_its_commit() {
+    let db = database();
+    let key = |number: u64| format!("{number:06}");
+    let keys: Vec<String> = (0..200).map(|number| key(number * 1000)).collect();
+    let tree = tree_with(&db, &keys.iter().map(|key| (key.as_str(), 1)).collect::<Vec<_>>());
+    let mut rng = Rng::from_seed(3);
+    let mut added = BTreeMap::<String, i64>::new();
+    for round in 0..60 {
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        for _ in 0..4 {
+            let key = &keys[rng.below(200) as usize];
+            assert_eq!(add(&mut txn, tree, key, 1).unwrap(), Applied::Done);
+            *added.entry(key.clone()).or_default() += 1;
+        }
+        let new = key(rng.below(200) * 1000 + 1 + round);
+        txn.put(tree, new.as_bytes(), &7_i64.to_le_bytes()).unwrap();
+        added.insert(new, 6);
+        // Rows of 100 bytes split leaves, and leave few in each when they are gone.
+        let mut other = begin(&db, Isolation::ReadCommitted);
+        for number in 0..2000 {
+            let key = key(number * 100 + 99);
+            match round % 2 {
+                0 => other.put(tree, key.as_bytes(), &[b'x'; 100]).unwrap(),
+                _ => assert!(other.delete(tree, key.as_bytes()).unwrap()),
+            }
+        }
+        other.commit().unwrap();
+        txn.commit().unwrap();
+    }
+    for (key, sum) in &added {
+        assert_eq!(now(&db, tree, key), 1 + sum, "{key}");
+    }
+}

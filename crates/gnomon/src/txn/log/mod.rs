@@ -58,6 +58,7 @@ use crate::{
     wal::{Log, LogCounts, LogOptions},
 };
 use control::{Control, ControlFile};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// The file that says where the log begins. Its segments have the same name with a number behind.
@@ -326,7 +327,7 @@ impl CommitLog {
 
     /// Adds a record. The caller holds `order`.
     fn append(&self, csn: Csn, bytes: &[u8]) {
-        let mut head = Vec::with_capacity(10);
+        let mut head = SmallVec::<[u8; 10]>::new();
         put_varint(&mut head, csn.0);
         self.log.append(&[&head, bytes]);
     }

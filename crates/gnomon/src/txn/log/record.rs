@@ -9,7 +9,7 @@
 //! follow). If it is made, the code of the size of its nodes (1) and that of whose it is (varint). If keys follow, how many (varint); for each, in their
 //! order, one number (varint) which is four times the length of the key and 0 if it is deleted, 1 if a value is put, 2
 //! if operations are applied; the key; then the value behind its length (varint), or the longest value that the
-//! operations can make (varint), how many there are (varint), and of each its number in [`NUMBERED`], from 1 on (1), or 0
+//! operations can make (varint), how many there are (varint), and of each its number in [`op::NUMBERED`], from 1 on (1), or 0
 //! and the names of its family and of itself (1 byte for the length, text), then the arguments behind their length
 //! (varint).
 //!
@@ -23,7 +23,7 @@
 
 use crate::{
     Csn, Error, KEY_BYTES_MAX, Result, TreeId, VALUE_BYTES_MAX,
-    op::Registry,
+    op::{self, Registry},
     page::PageSize,
     txn::{
         bytes::{Bytes, put_counted, put_varint},
@@ -44,17 +44,6 @@ const CALL_WITHIN: u8 = 5;
 const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
 const KEYS: u8 = 4;
-
-/// Operations that are known by a number. It is part of the format: more can follow.
-const NUMBERED: [(&str, &str); 7] = [
-    ("record", "update"),
-    ("number", "add"),
-    ("number", "minimum"),
-    ("number", "maximum"),
-    ("bytes", "append"),
-    ("set", "insert"),
-    ("set", "remove"),
-];
 
 /// What a commit does.
 pub(in crate::txn) enum Change<'a> {
@@ -82,7 +71,14 @@ pub(super) enum Found<'a> {
 
 /// A record but for the CSN.
 pub(super) fn encode(change: &Change<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64);
+    // Room for short records is made at once: what writes take in memory is more than they take here.
+    const BYTES_AT_ONCE_MAX: usize = 64 << 10;
+    let bytes = match change {
+        Change::Writes(writes) | Change::End { writes, .. } => writes.bytes().min(BYTES_AT_ONCE_MAX),
+        Change::Call(command) => command.params.len(),
+        Change::Entry { .. } | Change::InRoot => 0,
+    };
+    let mut out = Vec::with_capacity(64 + bytes);
     match change {
         Change::InRoot => out.push(IN_ROOT),
         Change::Writes(writes) => {
@@ -153,14 +149,10 @@ fn put_calls(out: &mut Vec<u8>, calls: &Calls) {
     put_varint(out, calls.value_bytes_max as u64);
     put_varint(out, calls.iter().len() as u64);
     for BoundCall { operation, args } in calls.iter() {
-        let names = (operation.family, operation.operation.name());
-        match NUMBERED.iter().position(|numbered| *numbered == names) {
-            Some(at) => out.push(1 + at as u8),
-            None => {
-                out.push(0);
-                put_name(out, names.0);
-                put_name(out, names.1);
-            }
+        out.push(operation.number);
+        if operation.number == 0 {
+            put_name(out, operation.family);
+            put_name(out, operation.operation.name());
         }
         put_counted(out, args);
     }
@@ -382,7 +374,7 @@ impl<'a> StoredCalls<'a> {
         self.left -= 1;
         let (family, name) = match self.bytes.byte()? {
             0 => (self.bytes.name()?, self.bytes.name()?),
-            number => *NUMBERED.get(usize::from(number) - 1).ok_or("an operation is not known")?,
+            number => *op::NUMBERED.get(usize::from(number) - 1).ok_or("an operation is not known")?,
         };
         Ok(Some(StoredCall { family, name, args: self.bytes.counted()? }))
     }
@@ -393,7 +385,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{env::Rng, op, txn::log::gather::Gathered};
+    use crate::{env::Rng, txn::log::gather::Gathered};
 
     fn with_csn(csn: u64, change: &Change<'_>) -> Vec<u8> {
         let mut record = Vec::new();

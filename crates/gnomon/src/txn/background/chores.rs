@@ -1,12 +1,14 @@
-//! The background thread: makes tickets durable that nobody waits for, takes checkpoints, gives back the pages of dropped trees,
-//! repairs copies, cleans, confirms the last commit batch when the database is idle.
-//! Started when there is first something to do.
+//! The thread for what commits leave behind: it takes checkpoints, gives back the pages of dropped trees, repairs
+//! copies, cleans, confirms the last commit batch when the database is idle.
 
 use std::time::Duration;
 
-use super::{commit::Commits, database::Inner, immediate};
+use super::{
+    super::{commit::Commits, database::Inner, immediate},
+    join,
+};
 use crate::{
-    Csn, Error, Result,
+    Error, Result,
     page::PageCounts,
     store::{
         GroupCommit, Store,
@@ -31,8 +33,6 @@ const IDLE: Duration = Duration::from_millis(100);
 const FULL_DISK_PAUSE: Duration = Duration::from_secs(1);
 
 struct Work {
-    /// Commits up to this one are to be made durable.
-    durable: Csn,
     reclaim: Reclaim,
     stop: bool,
     thread: Option<thread::JoinHandle<()>>,
@@ -60,16 +60,17 @@ struct Shared {
     repair: AtomicBool,
 }
 
-pub(super) struct Background {
+#[derive(Clone)]
+pub(super) struct Chores {
     shared: Arc<Shared>,
     inner: Arc<Inner>,
     /// Whether it cleans.
     cleaner: bool,
 }
 
-impl Background {
-    pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Background {
-        let work = Work { durable: Csn(0), reclaim: Reclaim::No, stop: false, thread: None };
+impl Chores {
+    pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Chores {
+        let work = Work { reclaim: Reclaim::No, stop: false, thread: None };
         let shared = Arc::new(Shared {
             work: Mutex::new(work),
             changed: Condvar::new(),
@@ -78,12 +79,11 @@ impl Background {
             clean: AtomicBool::new(false),
             repair: AtomicBool::new(false),
         });
-        Background { shared, inner: inner.clone(), cleaner }
+        Chores { shared, inner: inner.clone(), cleaner }
     }
 
-    /// Has a commit made durable soon.
-    pub fn make_durable(&self, csn: Csn) {
-        self.ask(|work| work.durable = work.durable.max(csn));
+    pub fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// Has the pages of dropped trees given back.
@@ -145,12 +145,7 @@ impl Background {
             work.thread.take()
         };
         self.shared.changed.notify_one();
-        // The last handle may be dropped by a callback on that very thread.
-        if let Some(thread) = thread
-            && thread.thread().id() != thread::current().id()
-        {
-            thread.join().expect("the background thread does not panic");
-        }
+        join(thread);
     }
 }
 
@@ -160,19 +155,7 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
         if work.stop {
             return;
         }
-        let durable = work.durable;
-        if durable > inner.last_durable() {
-            drop(work);
-            // A failure poisons the store, which tells whoever asks.
-            let failed = inner.wait_durable(durable).is_err();
-            inner.prune();
-            shared.confirm.store(inner.store.shadow().is_some(), Ordering::Release);
-            if inner.log().is_some_and(|log| log.wants_checkpoint()) {
-                shared.checkpoint.store(true, Ordering::Release);
-            }
-            work = shared.work.lock();
-            work.stop |= failed;
-        } else if shared.checkpoint.load(Ordering::Acquire) {
+        if shared.checkpoint.load(Ordering::Acquire) {
             drop(work);
             // Before: what the log grows by meanwhile asks anew.
             shared.checkpoint.store(false, Ordering::Release);
@@ -252,7 +235,7 @@ impl Reclaim {
 }
 
 /// Gives back some pages of a dropped tree; true if there may be more to do.
-pub(super) fn reclaim_some(inner: &Arc<Inner>) -> Result<bool> {
+pub(in crate::txn) fn reclaim_some(inner: &Arc<Inner>) -> Result<bool> {
     let store = match &inner.store {
         Store::Shadow(store) => store,
         Store::Logged(store) => return immediate::reclaim(inner, store, RECLAIM_PAGES),

@@ -1,0 +1,58 @@
+//! What the engine does on threads of its own: it makes commits durable that nobody waits for ([`forcer`]), and does
+//! the chores that commits leave behind ([`chores`]). These are two threads, since a checkpoint or a move of pages takes
+//! longer than a commit should be in memory only. Each is started when there is first something to do.
+
+mod chores;
+mod forcer;
+
+use chores::Chores;
+#[cfg(all(test, not(shuttle)))]
+pub(super) use chores::reclaim_some;
+use forcer::Forcer;
+
+use super::database::Inner;
+use crate::{Csn, sync::Arc};
+
+pub(super) struct Background {
+    chores: Chores,
+    forcer: Forcer,
+}
+
+impl Background {
+    /// Of a database whose cleaner works or not.
+    pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Background {
+        let chores = Chores::new(inner, cleaner);
+        Background { forcer: Forcer::new(chores.clone()), chores }
+    }
+
+    /// Has a commit made durable soon.
+    pub fn make_durable(&self, csn: Csn) {
+        self.forcer.make_durable(csn);
+    }
+
+    /// Has the pages of dropped trees given back.
+    pub fn reclaim(&self) {
+        self.chores.reclaim();
+    }
+
+    /// To be called when a commit is durable: has its batch confirmed when no other follows for a moment, and space
+    /// cleaned if there is too little of it in long runs.
+    pub fn tidy(&self) {
+        self.chores.tidy();
+    }
+
+    /// Ends the threads, after what they are at.
+    pub fn stop(&self) {
+        self.forcer.stop();
+        self.chores.stop();
+    }
+}
+
+/// Waits for a thread to end, unless it is this one: the last handle may be dropped by a callback.
+fn join(thread: Option<crate::sync::thread::JoinHandle<()>>) {
+    if let Some(thread) = thread
+        && thread.thread().id() != crate::sync::thread::current().id()
+    {
+        thread.join().expect("background threads do not panic");
+    }
+}
