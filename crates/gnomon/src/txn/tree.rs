@@ -97,6 +97,7 @@ struct Pending {
 
 /// The state of a tree, in the hands of one transaction: cloning it does not touch what all transactions share.
 #[derive(Clone)]
+#[expect(clippy::redundant_allocation, reason = "what is counted by the outer one is the transaction's own")]
 pub(super) struct TreeRef(Arc<Arc<TreeState>>);
 
 impl TreeRef {
