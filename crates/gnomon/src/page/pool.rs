@@ -225,7 +225,10 @@ struct Shard {
 impl Shard {
     fn slot(&mut self, key: PoolKey) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(&key)?;
-        slot.recent = true;
+        // What many threads look at is written only if it changes.
+        if !slot.recent {
+            slot.recent = true;
+        }
         Some(slot)
     }
 

@@ -148,6 +148,7 @@ impl Transaction {
             }
             (None, _) => Logged::Writes(&writes),
         })?;
+        let changed = writes.keys();
         let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
@@ -168,6 +169,8 @@ impl Transaction {
         })?;
         grown.settle(&mut self.locks);
         self.release(true);
+        // As much as it has added, and a little more.
+        inner.timeline.forget_some(1 + changed, inner.settled_csn());
         if dropped {
             handle.background.reclaim();
         }
@@ -264,7 +267,7 @@ pub(super) fn patch_in_order(
     // Otherwise earlier commits may be patched beneath it, and what it does to a value's length is not final.
     let is_next = inner.timeline.watermark().0 + 1 == csn.0;
     let Patched { changed, bytes, mut grown } = first(&pages, csn)
-        .and_then(|()| patch(inner, &pages, csn, writes))
+        .and_then(|()| patch(&At { inner, pages: &pages, csn, is_next }, writes))
         .map_err(|error| inner.store.poison(&error))?;
     inner.timeline.patched(csn, changed, bytes);
     if !is_next {
@@ -309,8 +312,18 @@ impl Drop for Unpatched<'_> {
     }
 }
 
+/// Where a commit is patched.
+struct At<'a> {
+    inner: &'a Arc<Inner>,
+    pages: &'a PageTxn<'a>,
+    csn: Csn,
+    /// Whether all commits before it are patched.
+    is_next: bool,
+}
+
 /// Changes the pages.
-fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, mut writes: WriteSet) -> Result<Patched> {
+fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
+    let &At { inner, pages, csn, .. } = at;
     let mut patched = Patched::default();
     let places = writes.take_places();
     for (id, writes) in writes.into_trees() {
@@ -336,8 +349,7 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, mut writes: WriteSet
                             // Others take the mutex of an operation's key before the leaf.
                             leaf.release();
                             let keeps_length = calls.keep_length();
-                            let (version, longer) =
-                                apply(inner, pages, csn, &state, &key, places.get(id, &key), calls)?;
+                            let (version, longer) = apply(at, &state, &key, places.get(id, &key), calls)?;
                             patched.bytes += version;
                             if !keeps_length {
                                 patched.grown.0.push((id, key.clone(), longer));
@@ -381,15 +393,14 @@ fn patch(inner: &Arc<Inner>, pages: &PageTxn<'_>, csn: Csn, mut writes: WriteSet
 
 /// Applies operations to a key. Returns what its version takes, and by how much its value is longer, in bytes.
 fn apply(
-    inner: &Inner,
-    pages: &PageTxn<'_>,
-    csn: Csn,
+    at: &At<'_>,
     state: &TreeState,
     key: &[u8],
     place: Option<Place>,
     calls: Calls,
 ) -> Result<(usize, i128)> {
-    let calls = Arc::new(calls);
+    let &At { inner, pages, csn, is_next } = at;
+    let mut calls = Some(calls);
     // Others may apply operations to the same key, and the tree relies on one change of a key at a time.
     let _alone = inner.appliers[applier(key)].lock();
     let mut published = Err(absent());
@@ -400,10 +411,12 @@ fn apply(
         let Some(there) = there else { return Change::Delete };
         #[cfg(all(test, shuttle))]
         if planted {
-            published = state.versions.publish_in_patch_order(key, csn, there, &calls);
+            let calls = calls.as_ref().expect("it is called once");
+            published = state.versions.publish_in_patch_order(key, csn, there, calls);
             return published.as_ref().map_or(Change::Delete, |(value, _)| Change::Put(value.clone().into()));
         }
-        published = state.versions.publish_calls(key, csn, there, calls.clone());
+        let calls = calls.take().expect("it is called once");
+        published = state.versions.publish_calls(key, csn, there, calls, is_next);
         match &mut published {
             Ok((value, _)) => {
                 longer = value.len() as i128 - there.len() as i128;

@@ -54,10 +54,17 @@ struct Version {
     undone: bool,
     /// What was there before.
     before: Before,
-    /// What it did, if it did not see what was there.
-    calls: Option<Arc<Calls>>,
+    did: Did,
     /// What it takes, about.
     bytes: usize,
+}
+
+/// What a commit did to a key.
+enum Did {
+    /// Something that may have seen what was there.
+    Changed,
+    /// Operations that did not. They are kept if commits before it were not patched yet.
+    Operated(Option<Arc<Calls>>),
 }
 
 /// What others have done to a key since a snapshot.
@@ -86,19 +93,12 @@ impl Versions {
     /// Publishes what `key` held before commit `csn`. Must be called before the key changes in its tree, and for one
     /// key in the order of CSNs. Returns what it takes, in bytes.
     pub fn publish(&self, key: &[u8], csn: Csn, before: Option<&[u8]>) -> usize {
-        self.push(&mut self.keys.lock(), key, csn, before, None)
+        self.push(&mut self.keys.lock(), key, csn, before, Did::Changed)
     }
 
-    fn push(
-        &self,
-        keys: &mut ByKey,
-        key: &[u8],
-        csn: Csn,
-        before: Option<&[u8]>,
-        calls: Option<Arc<Calls>>,
-    ) -> usize {
+    fn push(&self, keys: &mut ByKey, key: &[u8], csn: Csn, before: Option<&[u8]>, did: Did) -> usize {
         let bytes = version_bytes(key, before);
-        let version = Version { csn, undone: false, before: before.map(Arc::from), calls, bytes };
+        let version = Version { csn, undone: false, before: before.map(Arc::from), did, bytes };
         match keys.entry(Key::from_slice(key)) {
             Entry::Occupied(mut entry) => {
                 debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));
@@ -113,7 +113,8 @@ impl Versions {
     }
 
     /// Publishes a commit that applies operations to `key`, which has the value `there` now, and returns what it has
-    /// afterwards, with what the version takes. Operations of later commits may have been applied already.
+    /// afterwards, with what the version takes. Operations of later commits may have been applied already; those of
+    /// earlier ones have all been if it `is_next`.
     ///
     /// Must be called before the key changes in its tree; of those that change one key, one after the other.
     ///
@@ -124,7 +125,8 @@ impl Versions {
         key: &[u8],
         csn: Csn,
         there: &[u8],
-        calls: Arc<Calls>,
+        calls: Calls,
+        is_next: bool,
     ) -> Result<(Vec<u8>, usize)> {
         let mut keys = self.keys.lock();
         let later = keys.get_mut(key).map_or(&mut [][..], |versions| {
@@ -133,14 +135,15 @@ impl Versions {
         });
         let Some(first) = later.first() else {
             let value = calls.apply(there)?;
-            let bytes = self.push(&mut keys, key, csn, Some(there), Some(calls));
+            let kept = (!is_next).then(|| Arc::new(calls));
+            let bytes = self.push(&mut keys, key, csn, Some(there), Did::Operated(kept));
             return Ok((value, bytes));
         };
         let before = first.before.clone().ok_or_else(absent)?;
         let mut values = vec![calls.apply(&before)?];
         for version in &*later {
             // Who saw the value would have waited for this commit.
-            let calls = version.calls.as_ref().ok_or_else(absent)?;
+            let Did::Operated(Some(calls)) = &version.did else { return Err(absent()) };
             values.push(calls.apply(&values[values.len() - 1])?);
         }
         let value = values.pop().unwrap_or_default();
@@ -148,7 +151,8 @@ impl Versions {
             version.before = Some(value.into());
         }
         let bytes = version_bytes(key, Some(&before));
-        let version = Version { csn, undone: false, before: Some(before), calls: Some(calls), bytes };
+        let did = Did::Operated((!is_next).then(|| Arc::new(calls)));
+        let version = Version { csn, undone: false, before: Some(before), did, bytes };
         if let Some(versions) = keys.get_mut(key) {
             let at = versions.partition_point(|version| version.csn < csn);
             versions.insert(at, version);
@@ -165,12 +169,13 @@ impl Versions {
         calls: Option<&Arc<Calls>>,
     ) -> Option<usize> {
         let mut keys = self.keys.lock();
+        let did = calls.map_or(Did::Changed, |calls| Did::Operated(Some(calls.clone())));
         let last = keys.get_mut(key).and_then(|versions| versions.last_mut());
         if let Some(version) = last.filter(|version| version.csn == PENDING) {
-            version.calls = calls.cloned();
+            version.did = did;
             return None;
         }
-        Some(self.push(&mut keys, key, PENDING, before, calls.cloned()))
+        Some(self.push(&mut keys, key, PENDING, before, did))
     }
 
     /// Gives the pending version of `key` its CSN: the key is changed, or what it was again if that is `undone`.
@@ -194,7 +199,7 @@ impl Versions {
         let mut keys = self.keys.lock();
         let last = keys.get(key).and_then(|versions| versions.last()).map_or(csn, |last| last.csn.max(csn));
         let bytes = match last == csn {
-            true => self.push(&mut keys, key, csn, Some(there), None),
+            true => self.push(&mut keys, key, csn, Some(there), Did::Changed),
             false => 0,
         };
         Ok((calls.apply(there)?, bytes))
@@ -210,7 +215,7 @@ impl Versions {
         let mut later = since(versions, snapshot).peekable();
         match later.peek().map(|first| first.before.is_some()) {
             None => Since::Nothing,
-            Some(_) if later.all(|version| version.calls.is_some()) => Since::Operations,
+            Some(_) if later.all(|version| matches!(version.did, Did::Operated(_))) => Since::Operations,
             Some(was_there) => Since::Changes { was_there },
         }
     }
@@ -260,24 +265,27 @@ impl Versions {
     /// the bytes that were given back, or none if it is needed.
     fn forget(&self, key: &[u8], csn: Csn, snapshot: Option<Csn>) -> Option<usize> {
         let mut keys = self.keys.lock();
-        let versions = keys.get_mut(key)?;
+        let Entry::Occupied(mut entry) = keys.entry(Key::from_slice(key)) else { return None };
+        let versions = entry.get_mut();
         let at = versions.binary_search_by_key(&csn, |version| version.csn).ok()?;
         let previous = at.checked_sub(1).map_or(Csn(0), |at| versions[at].csn);
         if snapshot.is_some_and(|snapshot| snapshot >= previous) {
             return None;
         }
-        let Version { bytes, calls, undone, .. } = versions.remove(at);
+        let Version { bytes, before, did, undone, .. } = versions.remove(at);
         // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own
         // operations no more: all commits up to this one are patched.
         if let Some(previous) = at.checked_sub(1).and_then(|at| versions.get_mut(at)).filter(|_| !undone)
-            && (calls.is_none() || previous.undone)
+            && (matches!(did, Did::Changed) || previous.undone)
         {
-            (previous.calls, previous.undone) = (calls, false);
+            (previous.did, previous.undone) = (did, false);
         }
         if versions.is_empty() {
-            keys.remove(key);
+            entry.remove();
             self.len.store(keys.len(), Ordering::Release);
         }
+        drop(keys);
+        drop(before);
         Some(bytes)
     }
 }
@@ -502,28 +510,36 @@ impl Timeline {
 
     fn forget_outdated(&self, durable: Csn) {
         const AT_A_TIME: usize = 256;
-        loop {
-            let batch: Vec<Outdated> = {
-                let Some(mut outdated) = self.outdated.try_lock() else { return };
-                let count = outdated.iter().take(AT_A_TIME).take_while(|(csn, ..)| *csn <= durable).count();
-                outdated.drain(..count).collect()
-            };
-            let last = batch.len() < AT_A_TIME;
-            // Snapshots that are taken from now on need none of them.
-            let oldest = self.snapshots.lock().keys().next().copied();
-            let mut forgotten = 0;
-            for version in batch {
-                let (csn, tree, key) = &version;
-                match oldest.is_none_or(|oldest| oldest >= *csn) {
-                    true => forgotten += tree.versions.forget(key, *csn, None).unwrap_or(0),
-                    false => self.forget(version),
-                }
-            }
-            self.bytes.fetch_sub(forgotten, Ordering::Relaxed);
-            if last {
-                return;
+        while self.forget_some(AT_A_TIME, durable) == AT_A_TIME {}
+    }
+
+    /// As [`Timeline::prune`], of so many versions at most. Returns how many it has looked at.
+    pub fn forget_some(&self, count: usize, durable: Csn) -> usize {
+        let batch: SmallVec<[Outdated; 8]> = {
+            let Some(mut outdated) = self.outdated.try_lock() else { return 0 };
+            let count = outdated.iter().take(count).take_while(|(csn, ..)| *csn <= durable).count();
+            outdated.drain(..count).collect()
+        };
+        if batch.is_empty() {
+            return 0;
+        }
+        // Snapshots that are taken from now on need none of them.
+        let oldest = self.snapshots.lock().keys().next().copied();
+        let (mut forgotten, looked_at) = (0, batch.len());
+        for version in batch {
+            let (csn, tree, key) = &version;
+            match oldest.is_none_or(|oldest| oldest >= *csn) {
+                true => forgotten += tree.versions.forget(key, *csn, None).unwrap_or(0),
+                false => self.forget(version),
             }
         }
+        self.bytes.fetch_sub(forgotten, Ordering::Relaxed);
+        looked_at
+    }
+
+    /// Whether there is more to prune than what commits forget by the way.
+    pub fn has_much(&self) -> bool {
+        self.replaced_len.load(Ordering::Acquire) > 0 || self.version_bytes() > self.bytes_max
     }
 
     fn forget(&self, version: Outdated) {

@@ -26,6 +26,9 @@ use crate::{
 
 /// The longest write, in bytes, but for a page.
 const WRITE_BYTES: usize = 1 << 20;
+/// The most that is written without a sync where that is to be gentle: syncs of other files wait for less than a
+/// millisecond behind it.
+const GENTLE_BYTES: usize = 256 << 10;
 /// So many bytes of a large batch go to one disk before another is chosen.
 const STRIPE_BYTES: usize = 1 << 20;
 
@@ -39,6 +42,8 @@ pub(super) struct Disks {
     unit: PageSize,
     /// Whether several disks are written at the same time. Tests that count events do without.
     pub parallel: bool,
+    /// Whether somebody else's syncs are not to wait for long behind what is written here.
+    pub gentle: AtomicBool,
 }
 
 #[derive(Default)]
@@ -82,6 +87,7 @@ impl Disks {
             mirrored: AtomicBool::new(mirrored),
             loss_unrecorded: AtomicBool::new(false),
             parallel: true,
+            gentle: AtomicBool::new(false),
         }
     }
 
@@ -349,31 +355,39 @@ impl ShadowStore {
             let column = &columns[disk];
             let unit = self.unit.bytes();
             let bytes: usize = column.iter().map(|(_, index)| blocks[*index].1.bytes()).sum();
+            let unsynced_max =
+                if self.disks.gentle.load(Ordering::Relaxed) { GENTLE_BYTES } else { usize::MAX };
             member.busy((bytes / unit) as u64, |file| {
                 let size = |index: usize| blocks[index].1.bytes();
-                write_column(file, unit, column, size, |index, block| blocks[index].2(block))
+                write_column(file, unit, column, unsynced_max, size, |index, block| blocks[index].2(block))
             })?;
             then(disk, &*member.file)
         })
     }
 }
 
-/// Writes blocks of the sizes given, in long writes.
+/// Writes blocks of the sizes given, in long writes. What is written is synced whenever it is more than some bytes.
 fn write_column(
     file: &dyn File,
     unit: usize,
     column: &Column,
+    unsynced_max: usize,
     size: impl Fn(usize) -> usize,
     make: impl Fn(usize, &mut [u8]),
 ) -> std::io::Result<()> {
     let mut buffer = Vec::new();
-    let mut start = 0;
+    let (mut start, mut unsynced) = (0, 0);
     for &(page, index) in column {
         let (offset, bytes) = (page * unit as u64, size(index));
         let full = buffer.len() + bytes > WRITE_BYTES;
         if !buffer.is_empty() && (full || start + buffer.len() as u64 != offset) {
             file.write_at(start, &buffer)?;
+            unsynced += buffer.len();
             buffer.clear();
+            if unsynced > unsynced_max {
+                file.sync()?;
+                unsynced = 0;
+            }
         }
         if buffer.is_empty() {
             start = offset;

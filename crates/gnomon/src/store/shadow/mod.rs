@@ -375,9 +375,11 @@ impl ShadowStore {
         self.read_only.store(true, Ordering::Release);
     }
 
-    /// Has changed pages wait longer, since no commit waits for their batch.
+    /// Has changed pages wait longer, since no commit waits for their batch, and batches keep out of the way of what
+    /// commits wait for.
     pub fn let_pages_wait(&self) {
         self.pages_wait.store(true, Ordering::Release);
+        self.disks.gentle.store(true, Ordering::Relaxed);
     }
 
     /// Whether so many changed pages wait that a batch should be written, before page transactions write some.

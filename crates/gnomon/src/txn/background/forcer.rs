@@ -2,12 +2,6 @@
 //!
 //! Commits only raise a number, and look whether the thread sleeps. Both sides do so in one order ([`Shared::sleeps`]),
 //! so that no commit is overlooked.
-//!
-//! Nobody waits for this thread but those who have very many transactions under way. So where it finds many commits at
-//! a time it lets more of them come before it goes on: a force costs the processor as much as several transactions,
-//! which then have it instead.
-
-use std::time::Duration;
 
 use super::{chores::Chores, join};
 use crate::{
@@ -95,26 +89,17 @@ impl Shared {
     }
 }
 
-/// So many commits at a time are many.
-const MANY: u64 = 128;
-/// For so long others may come then. That is too short to keep anybody with as many transactions under way idle: it
-/// takes longer to run them.
-const PAUSE: Duration = Duration::from_micros(500);
-
 fn run(shared: &Shared, chores: &Chores) {
     let inner = chores.inner();
-    let mut before = inner.last_durable();
     while let Some(csn) = shared.next(chores) {
         // A failure poisons the store, which tells whoever asks.
         if inner.wait_durable(csn).is_err() {
             return;
         }
-        inner.prune();
-        chores.tidy();
-        let durable = inner.last_durable();
-        if durable.0 - before.0 >= MANY {
-            thread::sleep(PAUSE);
+        // Otherwise those who commit meanwhile forget as much as they add.
+        if inner.store.last_csn() == inner.last_durable() || inner.timeline.has_much() {
+            inner.prune();
         }
-        before = durable;
+        chores.tidy();
     }
 }
