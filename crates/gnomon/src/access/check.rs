@@ -10,7 +10,6 @@ use crate::{
     Error, PageId, Result,
     page::{Page, PageSize},
     store::PageRead,
-    sync::Arc,
 };
 
 /// What [`Tree::check`] found.
@@ -70,14 +69,14 @@ struct Walk<'a, P> {
 
 impl<P: PageRead> Walk<'_, P> {
     /// Reads a page that was not visited yet; none if it was, or is damaged.
-    fn page(&mut self, id: PageId) -> Result<Option<Arc<Page>>> {
+    fn page(&mut self, id: PageId) -> Result<Option<Page>> {
         if !self.visited.insert(id) {
             self.report.damage.push(Flaw::Reached.error(id));
             return Ok(None);
         }
         (self.visit)(id);
         match self.pages.read(id) {
-            Ok(guard) => Ok(Some(Arc::clone(&guard))),
+            Ok(guard) => Ok(Some(Page::clone(&guard))),
             Err(damage @ Error::Corrupt { .. }) => {
                 self.report.damage.push(damage);
                 Ok(None)

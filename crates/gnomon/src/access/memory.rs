@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-type Frame = Arc<Latch<Arc<Page>>>;
+type Frame = Arc<Latch<Page>>;
 
 /// The store. Page numbers are not used again, so that a stale one is noticed.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(super) struct MemoryPages {
 /// Holds a page exclusively.
 pub(super) struct WriteGuard {
     id: PageId,
-    page: LatchWrite<Arc<Page>>,
+    page: LatchWrite<Page>,
     changes: Arc<AtomicU64>,
 }
 
@@ -44,7 +44,7 @@ impl Deref for WriteGuard {
 impl DerefMut for WriteGuard {
     fn deref_mut(&mut self) -> &mut Page {
         self.changes.fetch_add(1, Ordering::Relaxed);
-        Arc::make_mut(&mut self.page)
+        &mut self.page
     }
 }
 
@@ -100,7 +100,7 @@ impl MemoryPages {
 }
 
 impl PageRead for MemoryPages {
-    type ReadGuard = LatchRead<Arc<Page>>;
+    type ReadGuard = LatchRead<Page>;
 
     fn read(&self, id: PageId) -> Result<Self::ReadGuard> {
         Ok(self.frame(id)?.read_arc())
@@ -136,7 +136,7 @@ impl PageWrite for MemoryPages {
         if let Some(left) = &mut *self.allocations_left.lock() {
             *left = left.checked_sub(1).ok_or(Error::DiskFull)?;
         }
-        let frame = Arc::new(Latch::new(Arc::new(Page::sized(kind, size))));
+        let frame = Arc::new(Latch::new(Page::sized(kind, size)));
         let page = frame.write_arc();
         let mut frames = self.frames.write();
         frames.push(Some(frame));

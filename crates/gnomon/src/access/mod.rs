@@ -54,7 +54,6 @@ use crate::{
     Error, PageId, Result, VALUE_BYTES_MAX,
     page::{Page, PageCounts, PageKind, PageSize},
     store::{PageGuard, PageRead, PageWrite},
-    sync::Arc,
 };
 use layout::{At, Chain, Flaw, Leaf, Node, Shape, Stored};
 
@@ -90,7 +89,7 @@ pub enum Seek<'a> {
 /// A leaf as it was when it was latched. The latch is gone.
 #[derive(Clone)]
 pub struct LeafView {
-    page: Arc<Page>,
+    page: Page,
     id: PageId,
     count: usize,
     lower: Option<Vec<u8>>,
@@ -285,7 +284,7 @@ impl Tree {
             Ok(index)
         })?;
         let leaf = parse_leaf(&guard).at(leaf_id)?;
-        Ok(LeafView { page: Arc::clone(&guard), id: leaf_id, count: leaf.count(), lower, upper })
+        Ok(LeafView { page: Page::clone(&guard), id: leaf_id, count: leaf.count(), lower, upper })
     }
 
     /// Changes the entry of one key.

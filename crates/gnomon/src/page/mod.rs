@@ -37,8 +37,8 @@ mod size;
 
 pub use self::size::PageSize;
 pub(crate) use self::size::{PageCounts, SIZES};
-use crate::disk::SECTOR_BYTES;
 pub use crate::id::PageId;
+use crate::{disk::SECTOR_BYTES, sync::Arc};
 
 /// The size of a page of [`PageSize::DEFAULT`] in bytes.
 pub const PAGE_BYTES: usize = PageSize::DEFAULT.bytes();
@@ -114,13 +114,13 @@ impl Identity {
     }
 }
 
-/// The image of a page in memory.
+/// The image of a page in memory. Clones share its bytes until one of them is changed.
 #[derive(Clone)]
 pub struct Page {
     kind: PageKind,
     size: PageSize,
     /// As long as the size says.
-    body: Box<[u8]>,
+    body: Arc<[u8]>,
 }
 
 impl Page {
@@ -160,9 +160,9 @@ impl Page {
         &self.body
     }
 
-    /// The owner's bytes.
+    /// The owner's bytes, for changing: copied if another image shares them.
     pub fn body_mut(&mut self) -> &mut [u8] {
-        &mut self.body
+        Arc::make_mut(&mut self.body)
     }
 
     /// Writes the page into `block`, which has the page's size.

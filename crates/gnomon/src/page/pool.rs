@@ -5,8 +5,8 @@
 //! it then grows by what is asked for, and shrinks again with the next fetches. A page costs its size, so a large one
 //! evicts many small ones; the clock does not ask how large a page is.
 //!
-//! A frame's latch guards an image behind an `Arc`. Whoever changes a page replaces or un-shares the image, so that
-//! a commit batch and readers keep theirs unchanged without copying it beforehand.
+//! A frame's latch guards an image, which shares its bytes with clones of it. Whoever changes a page replaces or un-shares
+//! them, so that a commit batch and readers keep theirs unchanged without copying it beforehand.
 //!
 //! Loading: a frame enters the table latched exclusively and without an image, and its loader runs after that. So
 //! while a loader looks for the page's place on disk nobody else can load the page, change it, or give it another
@@ -80,7 +80,7 @@ impl Hasher for Spread {
     }
 }
 
-type Image = Option<Arc<Page>>;
+type Image = Option<Page>;
 
 /// A place for one page.
 pub(crate) struct Frame {
@@ -141,7 +141,7 @@ impl Pin {
     }
 
     /// Replaces the image.
-    fn replace(&self, page: Arc<Page>) {
+    fn replace(&self, page: Page) {
         *Latch::write_arc(&self.0.latch) = Some(page);
     }
 }
@@ -158,8 +158,8 @@ pub struct ReadLatch {
 }
 
 impl std::ops::Deref for ReadLatch {
-    type Target = Arc<Page>;
-    fn deref(&self) -> &Arc<Page> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
         self.latch.as_ref().expect("checked when it was latched")
     }
 }
@@ -175,18 +175,18 @@ impl WriteLatch {
         self.pin.frame()
     }
 
-    pub fn page(&self) -> &Arc<Page> {
+    pub fn page(&self) -> &Page {
         self.latch.as_ref().expect("checked when it was latched")
     }
 
     /// Puts an image back that it had before.
-    pub fn restore(&mut self, before: Arc<Page>) {
+    pub fn restore(&mut self, before: Page) {
         *self.latch = Some(before);
     }
 
-    /// The image for changing: copied if somebody else still has it.
+    /// The image for changing: its bytes are copied if somebody else still has them.
     pub fn page_mut(&mut self) -> &mut Page {
-        Arc::make_mut(self.latch.as_mut().expect("checked when it was latched"))
+        self.latch.as_mut().expect("checked when it was latched")
     }
 }
 
@@ -392,7 +392,7 @@ impl Pool {
         match load() {
             Ok(Some(page)) => {
                 let bytes = frame_bytes(&page);
-                *latch = Some(Arc::new(page));
+                *latch = Some(page);
                 drop(latch);
                 if bytes != FRAME_BYTES {
                     self.shard(key).lock().recount(&frame, bytes, self.shard_bytes);
@@ -408,7 +408,7 @@ impl Pool {
     }
 
     /// The frame of a page whose image is given: in place of the one in memory, if there is one.
-    pub fn put(&self, key: PoolKey, page: Arc<Page>) -> Pin {
+    pub fn put(&self, key: PoolKey, page: Page) -> Pin {
         let bytes = frame_bytes(&page);
         let mut shard = self.shard(key).lock();
         match shard.get(key).cloned() {
@@ -496,7 +496,7 @@ mod tests {
         let sized = |index: u64| Page::sized(PageKind::Overflow, sizes[index as usize * 7 % sizes.len()]);
         for index in 0..3000 {
             let pin = match index % 3 {
-                0 => pool.put(key(index % 50), Arc::new(sized(index))),
+                0 => pool.put(key(index % 50), sized(index)),
                 _ => pool.fetch(key(index), || Ok(Some(sized(index)))).unwrap().unwrap(),
             };
             drop(pin);

@@ -16,14 +16,13 @@ use std::ops::{Deref, DerefMut};
 use crate::{
     Error, Result,
     page::{Page, PageId, PageKind, PageSize},
-    sync::Arc,
 };
 
 /// Reads pages under shared latches.
 pub trait PageRead {
     /// Holds the shared latch; the image may be kept (cloned) after the latch is gone, and is then a copy of the
     /// page as it was.
-    type ReadGuard: Deref<Target = Arc<Page>>;
+    type ReadGuard: Deref<Target = Page>;
 
     /// Latches a page shared and returns its image. Waits while somebody holds it exclusively.
     fn read(&self, id: PageId) -> Result<Self::ReadGuard>;

@@ -113,8 +113,8 @@ pub(super) enum PagesGuard {
 }
 
 impl std::ops::Deref for PagesGuard {
-    type Target = Arc<Page>;
-    fn deref(&self) -> &Arc<Page> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
         match self {
             PagesGuard::Store(guard) => guard,
             PagesGuard::Private(guard) => guard,

@@ -49,7 +49,6 @@ use crate::{
     Error, PageId, Result,
     page::{Page, PageKind, PageSize},
     store::{PageGuard, PageRead, PageWrite},
-    sync::Arc,
 };
 use layout::{
     At, Cell, Cells, Directory, Entry, Flaw, cell_bytes, fits_header, push, replace, set_own, space_bytes,
@@ -89,7 +88,7 @@ pub struct Reference {
 pub struct Header {
     object: PageId,
     /// Parsed once, so that it can be parsed.
-    page: Arc<Page>,
+    page: Page,
 }
 
 impl fmt::Debug for Header {
@@ -187,7 +186,7 @@ pub fn create<P: PageWrite>(
 
 /// Reads an object's header.
 pub fn header<P: PageRead>(pages: &P, object: PageId) -> Result<Header> {
-    let page = Arc::clone(&*pages.read(object)?);
+    let page = Page::clone(&*pages.read(object)?);
     Directory::parse(&page).at(object)?;
     Ok(Header { object, page })
 }

@@ -110,7 +110,7 @@ impl World {
     /// Makes a page, lets others press it out, finds it, and gives it back.
     fn come_and_go(&self, index: u64) {
         let key = data(index);
-        let pin = self.pool.put(key, Arc::new(page(index)));
+        let pin = self.pool.put(key, page(index));
         pin.frame().dirty.store(true, Ordering::Release);
         drop(pin);
         thread::yield_now();
@@ -136,7 +136,7 @@ impl World {
 
     fn publish(&self, version: u64) {
         self.disk.lock().insert(NODE, version);
-        self.pool.put(NODE, Arc::new(page(version)));
+        self.pool.put(NODE, page(version));
     }
 }
 
@@ -173,7 +173,7 @@ fn random_use(frames: usize, unpins_early: bool) {
         assert_eq!(world.disk.lock()[&data(index)], count);
     }
     // With one more page the pool takes back what it had to grow by.
-    world.pool.put(data(200), Arc::new(page(0)));
+    world.pool.put(data(200), page(0));
     assert!(world.pool.len() <= frames, "it grew to {} frames", world.pool.len());
 }
 

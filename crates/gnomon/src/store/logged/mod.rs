@@ -322,7 +322,7 @@ const NOBODY: TxnId = TxnId(0);
 
 struct Logged {
     unit: u64,
-    image: Arc<Page>,
+    image: Page,
 }
 
 #[derive(Clone)]

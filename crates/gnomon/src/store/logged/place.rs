@@ -16,7 +16,7 @@ use crate::{
     id::Lsn,
     page::{Page, pool::PoolKey},
     store::GroupCommit,
-    sync::{Arc, atomic::Ordering},
+    sync::atomic::Ordering,
 };
 
 /// So many bytes of pages are written to their places at a time, about.
@@ -64,7 +64,7 @@ impl LoggedStore {
     /// Writes some pages to their places that are in units before `before`, the oldest first.
     pub(super) fn place_oldest(&self, before: u64) -> Result<()> {
         let _one = self.placing.lock();
-        let mut chosen: Vec<(u64, u64, Arc<Page>)> = {
+        let mut chosen: Vec<(u64, u64, Page)> = {
             let state = self.state.lock();
             let mut bytes = 0;
             let old = state.by_age.iter().take_while(|(unit, _)| *unit < before.min(state.forced_unit));
@@ -81,14 +81,14 @@ impl LoggedStore {
             for page in active {
                 let pin = self.pool.get(PoolKey { level: 0, index: page });
                 if let Some(image) =
-                    pin.and_then(|pin| pin.frame().try_read().map(|latch| Arc::clone(&latch)))
+                    pin.and_then(|pin| pin.frame().try_read().map(|latch| Page::clone(&latch)))
                 {
                     chosen.push((page, 0, image));
                 }
             }
         }
         chosen.sort_unstable_by_key(|(page, ..)| *page);
-        self.write_places(chosen.iter().map(|(page, _, image)| (*page, &**image)))
+        self.write_places(chosen.iter().map(|(page, _, image)| (*page, image)))
             .map_err(|error| self.poison(&error))?;
         let mut state = self.state.lock();
         for (page, unit, _) in chosen {
@@ -194,7 +194,7 @@ impl LoggedStore {
             if maps.is_empty() {
                 return Ok(state.next_unit);
             }
-            let pages = maps.into_iter().map(|(page, map)| (page, After::Image(Arc::new(map))));
+            let pages = maps.into_iter().map(|(page, map)| (page, After::Image(map)));
             let maps = Taken { pages: pages.collect(), subtxns: Vec::new() };
             self.append(&mut state, maps, &[])
         };

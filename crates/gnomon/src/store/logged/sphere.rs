@@ -17,14 +17,13 @@ use crate::{
     TxnId,
     id::{Lsn, SubtxnId},
     page::{Page, PageSize},
-    sync::Arc,
 };
 
 /// What a page is after the subtransactions that have ended.
 #[derive(Clone)]
 pub(super) enum After {
     /// This.
-    Image(Arc<Page>),
+    Image(Page),
     /// Given back; it had this size.
     Freed(PageSize),
 }
@@ -233,7 +232,7 @@ mod tests {
     fn image(fill: u8) -> After {
         let mut page = Page::sized(PageKind::ObjectData, PageSize::MIN);
         page.body_mut().fill(fill);
-        After::Image(Arc::new(page))
+        After::Image(page)
     }
 
     fn ended(txn: u64, id: u64) -> Ended {

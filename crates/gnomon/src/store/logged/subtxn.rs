@@ -25,7 +25,7 @@ use crate::{
         pool::{PoolKey, ReadLatch, WriteLatch},
     },
     store::{GroupCommit, PageGuard, PageRead, PageWrite},
-    sync::{Arc, atomic::Ordering},
+    sync::atomic::Ordering,
 };
 
 /// A subtransaction that has not ended: what it has changed and read. It must come to its end by
@@ -45,7 +45,7 @@ struct Pages {
 
 struct Changed {
     /// What it was; none if this subtransaction made it.
-    before: Option<Arc<Page>>,
+    before: Option<Page>,
     size: PageSize,
     freed: bool,
 }
@@ -76,7 +76,7 @@ impl Subtxn {
         if pages.changed.contains_key(&page) {
             return;
         }
-        let before = (!is_new).then(|| Arc::clone(latch.page()));
+        let before = (!is_new).then(|| latch.page().clone());
         let size = latch.page().size();
         pages.changed.insert(page, Changed { before, size, freed: false });
         store.state.lock().active.insert(page, self.id);
@@ -240,10 +240,10 @@ impl LoggedStore {
     }
 
     /// The image of a page that a subtransaction has changed and locked: it is in memory.
-    fn image(&self, page: u64) -> Result<Arc<Page>> {
+    fn image(&self, page: u64) -> Result<Page> {
         loop {
             if let Some(latch) = self.data(PageId(page))?.read() {
-                return Ok(Arc::clone(&latch));
+                return Ok(Page::clone(&latch));
             }
         }
     }
@@ -271,7 +271,7 @@ impl LoggedStore {
             self.state.lock().space.untake(page, size);
             return Err(error);
         }
-        let pin = self.pool.put(PoolKey { level: 0, index: page }, Arc::new(Page::sized(kind, size)));
+        let pin = self.pool.put(PoolKey { level: 0, index: page }, Page::sized(kind, size));
         let latch = pin.write().expect("it has just got an image");
         subtxn.note_change(self, &latch, true);
         Ok(ChangedPage { store: self, subtxn, latch: Some(latch), keeper: None })
@@ -340,7 +340,7 @@ impl LoggedStore {
                     }
                 }
             }
-            latches.iter_mut().for_each(|(latch, before)| latch.restore(Arc::clone(before)));
+            latches.iter_mut().for_each(|(latch, before)| latch.restore(Page::clone(before)));
             return Ok(());
         }
     }

@@ -32,7 +32,6 @@ use crate::{
         pool::{ReadLatch, WriteLatch},
     },
     store::{GroupCommit, PageRead, PageWrite},
-    sync::Arc,
 };
 
 /// A single page that is not larger can be changed under its latch alone: the log has room for its image, and for what
@@ -202,7 +201,7 @@ impl LoggedStore {
             }
         };
         let page = latch.frame().key.index;
-        let after = vec![(page, After::Image(Arc::clone(latch.page())))];
+        let after = vec![(page, After::Image(latch.page().clone()))];
         let mut state = self.state.lock();
         self.end_in(&mut state, subtxn, after, undo);
         drop((state, latch, open));

@@ -14,7 +14,7 @@ use crate::{
     id::Lsn,
     page::{Page, PageKind},
     store::GroupCommit,
-    sync::{Arc, atomic::Ordering, thread},
+    sync::{atomic::Ordering, thread},
 };
 
 impl LoggedStore {
@@ -126,7 +126,7 @@ impl LoggedStore {
         let at: Vec<Lsn> = self.redo.iter().map(|log| log.end()).collect();
         state.units.push_back(UnitStart { unit, at, csn: state.logged_csn });
         state.logged_csn = committed.last().map_or(state.logged_csn, |(_, csn)| *csn);
-        let mut parts: Vec<Vec<(u64, &Arc<Page>)>> = vec![Vec::new(); self.redo.len()];
+        let mut parts: Vec<Vec<(u64, &Page)>> = vec![Vec::new(); self.redo.len()];
         let mut freed = Vec::new();
         for (page, after) in &taken.pages {
             match after {
@@ -247,7 +247,7 @@ impl LoggedStore {
 
 impl State {
     /// Notes that the newest image of a page that is in the log is in this unit.
-    pub(super) fn log_page(&mut self, page: u64, unit: u64, image: Arc<Page>) {
+    pub(super) fn log_page(&mut self, page: u64, unit: u64, image: Page) {
         self.logged_bytes += image.size().bytes();
         self.unlog_page(page);
         self.logged.insert(page, Logged { unit, image });

@@ -30,7 +30,7 @@ struct Closed {
     csn: Csn,
     logical_end: u64,
     /// Changed pages: their frames, and their images as they were at closing.
-    images: BTreeMap<u64, (Arc<Frame>, Arc<Page>)>,
+    images: BTreeMap<u64, (Arc<Frame>, Page)>,
     /// Pages written early and unchanged since.
     early: Arc<EarlyPages>,
     /// Early places of pages that changed again.
@@ -152,7 +152,7 @@ impl ShadowStore {
                 frame.dirty.store(false, Ordering::Release);
                 let image =
                     frame.try_read().expect("outside the gate nobody latches a changed page exclusively");
-                let image = Arc::clone(&image);
+                let image = Page::clone(&image);
                 (logical, (frame, image))
             })
             .collect();
@@ -192,11 +192,8 @@ impl ShadowStore {
             table: table.map_or(old.table, |place| PageEntry::new(place, batch)),
             ..old
         };
-        let nodes: Vec<(PoolKey, Arc<Page>)> = std::mem::take(&mut building.nodes)
-            .into_iter()
-            .map(|(key, page)| (key, Arc::new(page)))
-            .collect();
-        let mut pages: Vec<(Place, PoolKey, Arc<Page>)> =
+        let nodes: Vec<(PoolKey, Page)> = std::mem::take(&mut building.nodes).into_iter().collect();
+        let mut pages: Vec<(Place, PoolKey, Page)> =
             nodes.iter().map(|(key, page)| (building.places[key], *key, page.clone())).collect();
         for (&index, (_, image)) in &closed.images {
             let key = PoolKey { level: 0, index };
@@ -206,14 +203,14 @@ impl ShadowStore {
             let key = PoolKey { level: 0, index };
             // That of a disk that was lost just now says nothing any more.
             let bitmap = self.space.lock().bitmap(index).unwrap_or_else(|| Page::new(PageKind::SpaceMap));
-            pages.push((building.places[&key], key, Arc::new(bitmap)));
+            pages.push((building.places[&key], key, bitmap));
         }
 
         let listed = match closed.wrote_early {
             // The list would have to name these too, and could not tell an earlier writing of a page from the last.
             true => None,
             false => {
-                let run = |(place, _, page): &(Place, PoolKey, Arc<Page>)| ListedRun {
+                let run = |(place, _, page): &(Place, PoolKey, Page)| ListedRun {
                     place: *place,
                     pages: self.physical_pages(page.size()),
                 };
@@ -259,7 +256,7 @@ impl ShadowStore {
     fn write_pages_and_root(
         &self,
         root: &Root,
-        pages: &[(Place, PoolKey, Arc<Page>)],
+        pages: &[(Place, PoolKey, Page)],
         listed: Option<&[ListedRun]>,
     ) -> Result<()> {
         let written = if self.has_planted(PlantedBug::ListMissing) { None } else { listed };

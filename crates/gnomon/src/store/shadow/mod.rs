@@ -989,7 +989,7 @@ impl ShadowStore {
         &self,
         batch: u64,
         when: When,
-        pages: &[(Place, PoolKey, Arc<Page>)],
+        pages: &[(Place, PoolKey, Page)],
         then: impl Fn(usize, &dyn File) -> std::io::Result<()> + Sync,
     ) -> Result<()> {
         self.before_writing()?;
@@ -1065,7 +1065,7 @@ impl ShadowStore {
         let pages: Vec<_> = chosen
             .iter()
             .zip(&places)
-            .map(|((frame, image), at)| (at.place, frame.key, Arc::clone(image)))
+            .map(|((frame, image), at)| (at.place, frame.key, Page::clone(image)))
             .collect();
         self.write_pages(batch, When::Early, &pages, |_, _| Ok(()))?;
         drop(pages);

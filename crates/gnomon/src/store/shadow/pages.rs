@@ -8,7 +8,7 @@ use crate::{
         pool::{PoolKey, ReadLatch, WriteLatch},
     },
     store::{PageGuard, PageRead, PageWrite, check_page_size},
-    sync::{Arc, RwLockReadGuard, atomic::Ordering},
+    sync::{RwLockReadGuard, atomic::Ordering},
 };
 
 /// A page transaction: inside the commit gate from its beginning to its end (drop). What it changes goes into the
@@ -134,7 +134,7 @@ impl<'a> PageWrite for PageTxn<'a> {
         self.make_room()?;
         let index = self.store.allocate_logical()?;
         self.store.accumulating.lock().freed.remove(&index);
-        let pin = self.store.pool.put(PoolKey { level: 0, index }, Arc::new(Page::sized(kind, size)));
+        let pin = self.store.pool.put(PoolKey { level: 0, index }, Page::sized(kind, size));
         let latch = pin.write().expect("it has just got an image");
         self.store.mark_dirty(latch.frame(), size);
         Ok(PageMut { store: self.store, latch })

@@ -97,7 +97,7 @@ impl ShadowStore {
 /// Pages in memory, by level and logical number.
 #[derive(Default)]
 struct Cached {
-    pages: HashMap<(u8, u64), Arc<Page>>,
+    pages: HashMap<(u8, u64), Page>,
     bytes: usize,
 }
 
@@ -106,7 +106,7 @@ impl Cached {
         *self = Cached::default();
     }
 
-    fn insert(&mut self, level: u8, logical: u64, page: Arc<Page>) {
+    fn insert(&mut self, level: u8, logical: u64, page: Page) {
         if self.bytes + page.size().bytes() > CACHED_BYTES_MAX {
             self.clear();
         }
@@ -136,11 +136,11 @@ impl PinnedRoot {
         self.root.batch
     }
 
-    fn page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Arc<Page>> {
+    fn page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Page> {
         if let Some(page) = self.cached.lock().pages.get(&(level, logical)) {
             return Ok(page.clone());
         }
-        let page = Arc::new(self.store.read_page(level, logical, entry)?);
+        let page = self.store.read_page(level, logical, entry)?;
         self.cached.lock().insert(level, logical, page.clone());
         Ok(page)
     }
@@ -171,11 +171,11 @@ impl Drop for PinnedRoot {
 }
 
 /// A page of a pinned state.
-pub struct PinnedPage(Arc<Page>);
+pub struct PinnedPage(Page);
 
 impl std::ops::Deref for PinnedPage {
-    type Target = Arc<Page>;
-    fn deref(&self) -> &Arc<Page> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
         &self.0
     }
 }

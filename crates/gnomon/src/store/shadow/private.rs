@@ -103,7 +103,7 @@ impl Layer {
 
 struct Cached {
     /// None while it is latched exclusively.
-    page: Option<Arc<Page>>,
+    page: Option<Page>,
     size: PageSize,
     /// It is nowhere else.
     dirty: bool,
@@ -374,9 +374,9 @@ impl PrivatePages {
     }
 
     /// The image of a page as this view has it, and whether the layer that is changed has it in memory.
-    fn image(&self, state: &mut State, id: PageId) -> Result<(Arc<Page>, bool)> {
+    fn image(&self, state: &mut State, id: PageId) -> Result<(Page, bool)> {
         let Some((layer, note)) = state.find(id.0) else {
-            return Ok((Arc::clone(&*self.store.read(id)?), false));
+            return Ok((Page::clone(&*self.store.read(id)?), false));
         };
         let is_current = layer == state.current;
         if let Some(cached) = state.cached.get_mut((layer, id.0)) {
@@ -393,7 +393,7 @@ impl PrivatePages {
             Ok(()) | Err(Error::DiskFull) => {}
             Err(error) => return Err(error),
         }
-        let page = Arc::new(self.store.read_page(0, id.0, entry)?);
+        let page = self.store.read_page(0, id.0, entry)?;
         let cached = Cached { page: Some(page.clone()), size: page.size(), dirty: false, recent: true };
         state.cached.insert((layer, id.0), cached);
         Ok((page, is_current))
@@ -404,7 +404,7 @@ impl PrivatePages {
     }
 
     /// Takes a page back from whoever had it latched exclusively.
-    fn put_back(&self, id: u64, page: Arc<Page>, changed: bool) {
+    fn put_back(&self, id: u64, page: Page, changed: bool) {
         let mut state = self.state.lock();
         let current = state.current;
         if !changed {
@@ -446,11 +446,11 @@ impl Drop for PrivatePages {
 }
 
 /// An image of a page of a private view.
-pub struct PrivatePage(Arc<Page>);
+pub struct PrivatePage(Page);
 
 impl std::ops::Deref for PrivatePage {
-    type Target = Arc<Page>;
-    fn deref(&self) -> &Arc<Page> {
+    type Target = Page;
+    fn deref(&self) -> &Page {
         &self.0
     }
 }
@@ -460,7 +460,7 @@ pub struct PrivateMut<'a> {
     pages: &'a PrivatePages,
     id: u64,
     /// None if it was given back.
-    page: Option<Arc<Page>>,
+    page: Option<Page>,
     changed: bool,
 }
 
@@ -474,7 +474,7 @@ impl std::ops::Deref for PrivateMut<'_> {
 impl std::ops::DerefMut for PrivateMut<'_> {
     fn deref_mut(&mut self) -> &mut Page {
         self.changed = true;
-        Arc::make_mut(self.page.as_mut().expect("it is there until the guard goes"))
+        self.page.as_mut().expect("it is there until the guard goes")
     }
 }
 
@@ -523,7 +523,7 @@ impl<'a> PageWrite for &'a PrivatePages {
         self.make_room(&mut state)?;
         let id = self.store.allocate_logical()?;
         state.current().set(id, Note { place: None, size, is_new: true, is_freed: false });
-        Ok(PrivateMut { pages: self, id, page: Some(Arc::new(Page::sized(kind, size))), changed: true })
+        Ok(PrivateMut { pages: self, id, page: Some(Page::sized(kind, size)), changed: true })
     }
 
     fn free(&self, mut guard: PrivateMut<'a>) -> Result<()> {
