@@ -26,7 +26,7 @@ use super::{PAGE_BYTES, Page};
 use crate::{
     Result,
     sync::{
-        Arc, Latch, LatchRead, LatchWrite, Mutex,
+        Arc, Latch, LatchRead, LatchWrite, Line, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
 };
@@ -316,13 +316,15 @@ impl Shard {
 
 /// The frames of a store.
 pub(crate) struct Pool {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Line<Mutex<Shard>>]>,
     shard_bytes: usize,
 }
 
 /// The fewest frames of pages of the default size that a pool works with: a deep descent of every level pins a dozen.
 const FRAMES_MIN: usize = 64;
-const SHARDS_MAX: usize = 16;
+/// So many that threads with pages of their own seldom meet in one: what they wait for is less the mutex than the memory
+/// that another processor had last.
+const SHARDS_MAX: usize = 256;
 
 impl Pool {
     /// A pool of `bytes` bytes.
@@ -331,7 +333,7 @@ impl Pool {
         // A power of two, which makes it cheap to find a page's.
         let most = (bytes / (FRAMES_MIN * FRAME_BYTES)).clamp(1, SHARDS_MAX);
         let shards = 1 << most.ilog2();
-        Pool { shards: (0..shards).map(|_| Mutex::default()).collect(), shard_bytes: bytes / shards }
+        Pool { shards: (0..shards).map(|_| Line::default()).collect(), shard_bytes: bytes / shards }
     }
 
     /// How many bytes it holds at most while all can be evicted.
