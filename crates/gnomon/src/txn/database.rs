@@ -17,7 +17,7 @@ use super::{
     recovery::{self, Opened, Recovery},
     serial::{Execution, Executors},
     transaction::{Transaction, TxnOptions},
-    tree::{Directory, TreeRef, TreeState},
+    tree::{Directory, TreeRef, TreeState, Trees},
     versions::Timeline,
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     page::PageSize,
     store::{GroupCommit, Store, logged::LogShape, shadow::Activity},
     sync::{
-        Arc, Line, Mutex, OnceLock, RwLock,
+        Arc, Line, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -302,7 +302,7 @@ pub(super) struct Inner {
     pub timeline: Timeline,
     pub directory: Directory,
     pub prepared: AllPrepared,
-    trees: Line<RwLock<BTreeMap<TreeId, Arc<TreeState>>>>,
+    trees: Trees,
     next_txn: Line<AtomicU64>,
     next_tree: AtomicU64,
     pub lock_timeout: Option<Duration>,
@@ -336,23 +336,12 @@ impl Inner {
     }
 
     pub fn tree(&self, id: TreeId) -> Result<TreeRef> {
-        let known = self.trees.read().get(&id).cloned();
-        if let Some(tree) = known {
-            return Ok(TreeRef::new(tree));
-        }
-        let mut trees = self.trees.write();
-        if let Some(tree) = trees.get(&id) {
-            return Ok(TreeRef::new(tree.clone()));
-        }
-        // Under the mutex: there is one state a tree, and none of one that is being dropped.
-        let tree = Arc::new(TreeState::new(self.directory.get(&self.store, id)?, Csn(0)));
-        trees.insert(id, tree.clone());
-        Ok(TreeRef::new(tree))
+        self.trees.get(id, || Ok(TreeState::new(self.directory.get(&self.store, id)?, Csn(0))))
     }
 
     /// Adds the state of a tree that a commit makes, before anybody can find the tree in the directory.
     pub fn add_tree(&self, id: TreeId, tree: TreeState) {
-        self.trees.write().insert(id, Arc::new(tree));
+        self.trees.add(id, tree);
     }
 
     pub fn new_txn_id(&self) -> TxnId {
@@ -410,7 +399,7 @@ impl Inner {
     }
 
     pub fn forget_tree(&self, id: TreeId) {
-        self.trees.write().remove(&id);
+        self.trees.remove(id);
     }
 
     /// Has the directory know the procedures that are registered, and the log have no calls of what they were before.
@@ -596,7 +585,7 @@ impl Database {
             locks,
             directory,
             prepared: AllPrepared::new(options.prepared_max),
-            trees: Line::default(),
+            trees: Trees::default(),
             next_txn: Line(AtomicU64::new(1)),
             next_tree: AtomicU64::new(REPLAY_TREES),
             lock_timeout: options.lock_timeout,

@@ -472,8 +472,11 @@ impl Transaction {
                 }
             }
         }
-        // After the lock: whoever dropped the tree had it.
-        let state = self.inner().tree(id)?;
+        let state = match &self.confined {
+            Confined::To(_) => state,
+            // After the lock: whoever dropped the tree had it.
+            Confined::No => self.inner().tree(id)?,
+        };
         // Who may read what is replicated may not write it for that.
         let is_own = matches!((state.placement, &self.confined), (Placement::Partition(_), Confined::To(_)));
         let mode = if writes || is_own { tree_mode::X } else { tree_mode::S };

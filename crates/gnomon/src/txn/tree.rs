@@ -1,6 +1,9 @@
 //! What a running database knows of a tree beside its pages, and the directory of trees.
 
-use std::{collections::BTreeSet, ops::Bound};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use super::{epoch::Epochs, versions::Versions};
 use crate::{
@@ -9,7 +12,7 @@ use crate::{
     page::PageSize,
     store::{PageRead, PageWrite, Store, shadow::ShadowStore},
     sync::{
-        Arc, Mutex,
+        Arc, Line, Mutex, RwLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -116,6 +119,65 @@ impl std::ops::Deref for TreeRef {
     fn deref(&self) -> &TreeState {
         &self.0
     }
+}
+
+/// The trees in use. Every transaction looks its trees up, so there are several tables of them, and threads look at
+/// different ones: a lock that is only ever shared still is changed by whoever takes it.
+#[derive(Default)]
+pub(super) struct Trees {
+    /// All of them. Held while one of the tables is changed.
+    all: Mutex<ById>,
+    /// What was found there.
+    tables: [Line<RwLock<ById>>; TABLES],
+}
+
+type ById = BTreeMap<TreeId, Arc<TreeState>>;
+
+const TABLES: usize = 16;
+
+impl Trees {
+    /// A tree. The first who asks for it makes its state: there is one, and none of a tree that is being dropped.
+    pub fn get(&self, id: TreeId, make: impl FnOnce() -> Result<TreeState>) -> Result<TreeRef> {
+        let table = &self.tables[table_of_thread()];
+        let known = table.read().get(&id).cloned();
+        if let Some(tree) = known {
+            return Ok(TreeRef::new(tree));
+        }
+        let mut all = self.all.lock();
+        let tree = match all.get(&id) {
+            Some(tree) => tree.clone(),
+            None => {
+                let tree = Arc::new(make()?);
+                all.insert(id, tree.clone());
+                tree
+            }
+        };
+        table.write().insert(id, tree.clone());
+        Ok(TreeRef::new(tree))
+    }
+
+    /// Adds a tree that nobody knows.
+    pub fn add(&self, id: TreeId, tree: TreeState) {
+        self.all.lock().insert(id, Arc::new(tree));
+    }
+
+    /// Forgets a tree.
+    pub fn remove(&self, id: TreeId) {
+        let mut all = self.all.lock();
+        all.remove(&id);
+        for table in &self.tables {
+            table.write().remove(&id);
+        }
+    }
+}
+
+/// Which of the tables a thread looks at.
+fn table_of_thread() -> usize {
+    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    thread_local! {
+        static TABLE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % TABLES;
+    }
+    TABLE.with(|table| *table)
 }
 
 /// That a transaction may have locked gaps between the keys of a tree. It is made before it locks the first, and
