@@ -43,7 +43,7 @@ struct World {
 impl World {
     fn new(frames: usize, unpins_early: bool) -> World {
         let shard = Shard { unpins_early, ..Shard::default() };
-        let pool = Pool { shards: [Mutex::new(shard)].into(), shard_bytes: frames * FRAME_BYTES };
+        let pool = Pool { shards: [Line(Mutex::new(shard))].into(), shard_bytes: frames * FRAME_BYTES };
         let keys = (0..SHARED).map(data).chain([NODE]);
         let changes = (0..SHARED).map(|_| Default::default()).collect();
         World { pool, disk: Mutex::new(keys.map(|key| (key, 0)).collect()), changes }
