@@ -99,30 +99,40 @@ pub struct LeafView {
 /// A leaf that stays latched exclusively while keys in ascending order are changed ([`Tree::update_next`]).
 pub struct HeldLeaf<G> {
     guard: Option<G>,
-    /// Nobody changes it but who has the leaf latched: leaves end elsewhere only when they are split or merged.
-    upper: Option<Vec<u8>>,
+    upper: Upper,
+}
+
+/// Where a leaf ends that is held. Nobody changes that but who has it latched: leaves end elsewhere only when they are
+/// split or merged.
+enum Upper {
+    /// It was found again, without a search that tells.
+    Unknown,
+    /// Before a key, or nowhere.
+    Known(Option<Vec<u8>>),
 }
 
 impl<G> Default for HeldLeaf<G> {
     fn default() -> Self {
-        HeldLeaf { guard: None, upper: None }
+        HeldLeaf { guard: None, upper: Upper::Unknown }
     }
 }
 
-impl<G> HeldLeaf<G> {
-    /// Whether it has a leaf.
-    pub fn is_held(&self) -> bool {
-        self.guard.is_some()
-    }
-
+impl<G: PageGuard> HeldLeaf<G> {
     /// Lets go of the leaf.
     pub fn release(&mut self) {
         self.guard = None;
     }
 
-    /// The leaf if it covers a key, which is not below those before; it is let go of otherwise.
-    fn take(&mut self, key: &[u8]) -> Option<G> {
-        self.guard.take().filter(|_| self.upper.as_deref().is_none_or(|upper| key < upper))
+    /// The leaf if it covers a key, which is not below those before and was found at `place`, if that is known, in a
+    /// store whose count is `restructured` now. It is let go of otherwise.
+    fn take(&mut self, key: &[u8], place: Option<Place>, restructured: Option<u64>) -> Option<G> {
+        let guard = self.guard.take()?;
+        let covers = match &self.upper {
+            Upper::Known(upper) => upper.as_deref().is_none_or(|upper| key < upper),
+            Upper::Unknown => place
+                .is_some_and(|place| place.leaf == guard.id() && restructured == Some(place.restructured)),
+        };
+        covers.then_some(guard)
     }
 }
 
@@ -316,16 +326,17 @@ impl Tree {
         self.update_held(pages, key, place, None, f)
     }
 
-    /// As [`Tree::update`], of keys in ascending order: their leaf stays latched for those after them that it covers.
+    /// As [`Tree::update_at`], of keys in ascending order: their leaf stays latched for those after them that it covers.
     /// Nothing else of the store may be latched before `held` is dropped, and no lock that others take before a latch.
     pub fn update_next<'v, P: PageWrite>(
         &self,
         pages: &P,
         key: &[u8],
+        place: Option<Place>,
         held: &mut HeldLeaf<P::WriteGuard>,
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
-        self.update_held(pages, key, None, Some(held), f)
+        self.update_held(pages, key, place, Some(held), f)
     }
 
     fn update_held<'v, P: PageWrite>(
@@ -339,11 +350,27 @@ impl Tree {
         if key.len() > self.key_bytes_max() {
             return Err(Error::KeyTooLong { bytes: key.len(), max: self.key_bytes_max() });
         }
-        let kept = held.as_mut().and_then(|held| held.take(key));
-        let found = || place.and_then(|place| pages.write_again(place.leaf, place.restructured));
-        let mut guard = match kept.or_else(found) {
+        let kept = held.as_mut().and_then(|held| held.take(key, place, pages.restructured()));
+        let mut guard = match kept {
             Some(guard) => guard,
-            None => self.latch_leaf(pages, key, held.as_mut().map(|held| &mut held.upper))?,
+            None => {
+                let mut upper = Upper::Unknown;
+                let found = place.and_then(|place| pages.write_again(place.leaf, place.restructured));
+                let guard = match (found, &held) {
+                    (Some(guard), _) => guard,
+                    (None, None) => self.latch_leaf(pages, key, None)?,
+                    (None, Some(_)) => {
+                        let mut fence = None;
+                        let guard = self.latch_leaf(pages, key, Some(&mut fence))?;
+                        upper = Upper::Known(fence);
+                        guard
+                    }
+                };
+                if let Some(held) = &mut held {
+                    held.upper = upper;
+                }
+                guard
+            }
         };
         let leaf_id = guard.id();
         let leaf = parse_leaf(&guard).at(leaf_id)?;

@@ -218,13 +218,20 @@ fn apply(tree: Tree, pages: &MemoryPages, model: &mut Model, step: &Step) {
             assert_eq!(tree.get(pages, key).unwrap(), None);
         }
         Step::Sorted(changes) => {
+            // Where the keys are before any is changed; of some nobody knows.
+            let mut places = Vec::new();
+            for (index, key) in changes.keys().enumerate() {
+                let mut place = None;
+                tree.contains(pages, key, &mut place).unwrap();
+                places.push(place.filter(|_| index % 5 != 4));
+            }
             let mut leaf = HeldLeaf::default();
-            for (key, value) in changes {
+            for ((key, value), place) in changes.iter().zip(places) {
                 let before = match value {
                     Some(value) => model.insert(key.clone(), value.clone()),
                     None => model.remove(key),
                 };
-                tree.update_next(pages, key, &mut leaf, &mut |old| {
+                tree.update_next(pages, key, place, &mut leaf, &mut |old| {
                     assert_eq!(old, before.as_deref());
                     value.as_deref().map_or(Change::Delete, |value| Change::Put(Cow::Borrowed(value)))
                 })

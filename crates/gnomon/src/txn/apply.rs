@@ -166,7 +166,8 @@ impl Transaction {
         }
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
-        let mut place = self.writes.place(used.id, key);
+        let known = self.writes.place(used.id, key);
+        let mut place = known;
         let there = self.stored_at(used.id, used.state.as_deref(), key, at, &mut place)?;
         if self.options.isolation == Isolation::Snapshot {
             let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
@@ -222,7 +223,9 @@ impl Transaction {
             self.check_applicable(used, key, there.ok_or_else(absent)?, &operation, args)?;
         }
         self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
-        self.writes.note_place(used.id, key, place);
+        if known.is_none() {
+            self.writes.note_place(used.id, key, place);
+        }
         if !is_exclusive && !is_applied && self.options.isolation == Isolation::ReadCommitted {
             self.unobserved.push((used.id, key.into()));
         }

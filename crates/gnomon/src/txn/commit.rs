@@ -339,9 +339,7 @@ fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
                 let state = writes.state(inner, id)?;
                 let has_versions = !inner.is_serial || state.placement == Placement::Anywhere;
                 let mut leaf = HeldLeaf::default();
-                let mut left = writes.keys.len();
                 for (key, write) in writes.keys {
-                    left -= 1;
                     let value = match write {
                         Write::Put(value) => Some(value),
                         Write::Delete => None,
@@ -375,11 +373,7 @@ fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
                         }
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                     };
-                    // To hold a leaf costs to know where it ends.
-                    match left > 0 || leaf.is_held() {
-                        true => state.tree.update_next(pages, &key, &mut leaf, &mut change)?,
-                        false => state.tree.update_at(pages, &key, places.get(id, &key), &mut change)?,
-                    }
+                    state.tree.update_next(pages, &key, places.get(id, &key), &mut leaf, &mut change)?;
                     if !has_versions {
                         continue;
                     }
@@ -448,7 +442,7 @@ pub(super) fn create(
     let mut leaf = HeldLeaf::default();
     for (key, write) in writes.keys {
         if let Some(value) = write.value(None)? {
-            tree.update_next(pages, &key, &mut leaf, &mut |_| Change::Put((&*value).into()))?;
+            tree.update_next(pages, &key, None, &mut leaf, &mut |_| Change::Put((&*value).into()))?;
         }
     }
     drop(leaf);

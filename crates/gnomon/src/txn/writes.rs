@@ -42,7 +42,7 @@ pub(super) struct WriteSet {
 
 /// So many places of keys are kept. They save short transactions looking for their few keys once more; where there are
 /// many keys, one is found by the other.
-const PLACES_MAX: usize = 16;
+const PLACES_MAX: usize = 32;
 
 /// Where leaves were that cover keys.
 #[derive(Default)]
@@ -56,13 +56,8 @@ impl Places {
     }
 
     fn note(&mut self, tree: TreeId, key: &[u8], place: Place) {
-        let is_it =
-            |(of, known, _): &&mut (TreeId, SmallVec<[u8; 16]>, Place)| *of == tree && known[..] == *key;
-        let len = self.0.len();
-        match self.0.iter_mut().find(is_it) {
-            Some((.., known)) => *known = place,
-            None if len < PLACES_MAX => self.0.push((tree, SmallVec::from_slice(key), place)),
-            None => {}
+        if self.0.len() < PLACES_MAX {
+            self.0.push((tree, SmallVec::from_slice(key), place));
         }
     }
 }
@@ -330,7 +325,7 @@ impl WriteSet {
         })
     }
 
-    /// Notes where a key is that it changes, if that is known.
+    /// Notes where a key is that it changes from now on, if that is known.
     pub fn note_place(&mut self, tree: TreeId, key: &[u8], place: Option<Place>) {
         if let Some(place) = place {
             self.places.note(tree, key, place);

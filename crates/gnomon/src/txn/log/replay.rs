@@ -415,7 +415,7 @@ fn update<'v, P: PageWrite>(
     change: &mut dyn FnMut(Option<&[u8]>) -> Result<Change<'v>>,
 ) -> Result<()> {
     let mut done = Ok(());
-    tree.update_next(pages, key, leaf, &mut |there| {
+    tree.update_next(pages, key, None, leaf, &mut |there| {
         change(there).unwrap_or_else(|error| {
             done = Err(error);
             there.map_or(Change::Delete, |there| Change::Put(there.to_vec().into()))
