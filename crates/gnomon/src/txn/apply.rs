@@ -29,7 +29,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{
     database::KEYS,
-    transaction::{Covered, Isolation, ReadAt, RowLock, Transaction, Used},
+    read::ReadAt,
+    transaction::{Covered, Isolation, RowLock, Transaction, Used},
     tree::TreeState,
     versions::Since,
     writes::{BoundCall, Write, absent},

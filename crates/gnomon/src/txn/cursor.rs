@@ -8,7 +8,8 @@ use std::{
 use super::{
     epoch::NO_END,
     range::{Direction, KeyRange},
-    transaction::{ReadAt, Transaction},
+    read::ReadAt,
+    transaction::Transaction,
     tree::{TreeRef, TreeState},
     versions::Before,
     writes::{Calls, Write},

@@ -8,7 +8,7 @@
 //! looks again: if there was another one meanwhile, it may have read pages of before and of after, and reads anew. Who
 //! replaces pages counts first.
 
-use super::transaction::ReadAt;
+use super::read::ReadAt;
 use crate::{
     Csn, PageId, Result,
     page::Page,

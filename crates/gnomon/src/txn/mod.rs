@@ -68,6 +68,7 @@ mod log;
 mod prepared;
 mod procedure;
 mod range;
+mod read;
 mod recovery;
 mod savepoint;
 #[cfg(all(test, shuttle))]

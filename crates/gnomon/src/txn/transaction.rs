@@ -1,28 +1,27 @@
 //! Transactions: operations, their locks, and what they see.
 
-use std::{cell::Cell, ops::Bound, time::Duration};
+use std::{ops::Bound, time::Duration};
 
 use super::{
     apply::Reads,
     commit::Ticket,
     cursor::Cursor,
-    database::{GAPS, Handle, Inner, KEYS, TREES},
-    epoch::{NO_END, Pages},
+    database::{GAPS, Handle, Inner, TREES},
     immediate::Immediate,
     large::Large,
     procedure::Command,
     range::{Direction, KeyRange},
+    read::ReadAt,
     savepoint::SavepointState,
     serial::Confined,
-    tree::{Placement, Scanning, TreeRef, TreeState},
+    tree::{Placement, Scanning, TreeRef},
     writes::{Write, WriteSet},
 };
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
-    access::{self, Place, Tree},
+    access::{self, Place},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
-    store::GroupCommit,
     sync::Arc,
 };
 
@@ -208,15 +207,6 @@ pub struct Transaction {
     pub(super) confined: Confined,
 }
 
-/// Where a read stands in time.
-#[derive(Clone, Copy)]
-pub(super) enum ReadAt {
-    /// At a snapshot.
-    Snapshot(Csn),
-    /// At the newest committed value: behind a lock.
-    Newest,
-}
-
 impl Transaction {
     pub(super) fn new(handle: Arc<Handle>, id: TxnId, options: TxnOptions) -> Transaction {
         let locks = handle.inner.locks.owner(id);
@@ -370,7 +360,7 @@ impl Transaction {
         Ok(snapshot)
     }
 
-    fn statement_snapshot(&mut self) -> Result<Csn> {
+    pub(super) fn statement_snapshot(&mut self) -> Result<Csn> {
         self.snapshot.map_or_else(|| self.take_snapshot(), Ok)
     }
 
@@ -491,135 +481,6 @@ impl Transaction {
     pub fn lock_tree(&mut self, tree: TreeId, lock: TreeLock) -> Result<()> {
         let mode = if lock == TreeLock::Access { self.read_mode() } else { lock.mode() };
         self.use_tree(tree, mode).map(|_| ())
-    }
-
-    /// Where a plain read stands, after taking the lock that its isolation asks for. Under READ COMMITTED, whoever has
-    /// locked the whole tree against writers reads the newest values: the watermark may still be below the commit whose
-    /// lock it waited for, held up by a commit elsewhere.
-    fn read_at(&mut self, used: &Used, key: &[u8]) -> Result<ReadAt> {
-        let (at, locked) = self.plain_read(used)?;
-        if locked {
-            self.lock(LockName::key(KEYS, used.id.0, key), key_mode::S)?;
-            return Ok(self.newest());
-        }
-        Ok(at)
-    }
-
-    /// Where a plain read stands, and whether it locks its keys first.
-    fn plain_read(&mut self, used: &Used) -> Result<(ReadAt, bool)> {
-        if self.is_placed(used) {
-            return Ok((self.newest(), false));
-        }
-        let covered = used.covered() >= Covered::Reads;
-        match self.options.isolation {
-            Isolation::Snapshot => Ok((ReadAt::Snapshot(self.tree_snapshot(used)?), false)),
-            Isolation::ReadCommitted if !covered => Ok((ReadAt::Snapshot(self.statement_snapshot()?), false)),
-            isolation => match self.statement_of(used.id) {
-                // That it has locked the tree for want of memory does not change what the statement sees.
-                Some(snapshot) if isolation == Isolation::ReadCommitted => {
-                    Ok((ReadAt::Snapshot(snapshot), false))
-                }
-                _ => Ok((self.newest(), !covered)),
-            },
-        }
-    }
-
-    /// The snapshot, unless the tree is newer: of the entries that a tree was made with there are no versions.
-    pub(super) fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
-        let snapshot = self.statement_snapshot()?;
-        match &used.state {
-            Some(state) if state.created > snapshot => Err(Error::Serialization),
-            _ => Ok(snapshot),
-        }
-    }
-
-    /// Under SNAPSHOT, fails if somebody else has committed a change of the key since. Behind the key's lock.
-    pub(super) fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        if self.options.isolation == Isolation::Snapshot
-            && !self.is_placed(used)
-            && let Some(state) = &used.state
-        {
-            let snapshot = self.tree_snapshot(used)?;
-            if state.epochs.last() > snapshot || state.versions.changed_since(key, snapshot) {
-                return Err(Error::Serialization);
-            }
-            self.inner().timeline.check_snapshot(snapshot)?;
-        }
-        Ok(())
-    }
-
-    /// The newest value, to be read behind a lock. Call it when the lock is granted: whoever wrote the value has taken
-    /// its CSN before. The watermark may still be below that, held up by another commit.
-    pub(super) fn newest(&mut self) -> ReadAt {
-        self.seen = self.seen.max(self.inner().store.last_csn());
-        ReadAt::Newest
-    }
-
-    /// The snapshot that a read stands at, where the newest values in trees need not be committed. To be asked before
-    /// the tree is read: of what is undone meanwhile, the versions are newer.
-    pub(super) fn snapshot_of(&self, at: ReadAt) -> Option<Csn> {
-        match at {
-            ReadAt::Snapshot(snapshot) => Some(snapshot),
-            ReadAt::Newest => self.inner().store.logged().map(|store| store.last_csn()),
-        }
-    }
-
-    /// Reads a tree, without the write set, by `read`: it is given the tree, where its pages are, and the commit from
-    /// which on versions do not count. None if the transaction makes the tree and nothing is stored of it.
-    pub(super) fn read_stored<T>(
-        &self,
-        id: TreeId,
-        state: Option<&TreeState>,
-        at: ReadAt,
-        read: impl Fn(&Tree, &Pages<'_>, Csn) -> Result<T>,
-    ) -> Result<Option<T>> {
-        match (self.private(id), state) {
-            (Some((pages, tree)), _) => {
-                tree.map(|tree| read(&tree, &Pages::Private(pages), NO_END)).transpose()
-            }
-            (None, Some(state)) => {
-                let store = &self.inner().store;
-                state.epochs.read(store, at, |pages, end| read(&state.tree, pages, end)).map(Some)
-            }
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// What the tree holds, without the write set.
-    pub(super) fn stored(
-        &self,
-        id: TreeId,
-        state: Option<&TreeState>,
-        key: &[u8],
-        at: ReadAt,
-    ) -> Result<Option<Vec<u8>>> {
-        self.stored_at(id, state, key, at, &mut None)
-    }
-
-    /// As [`Transaction::stored`]. Looks where the key was before, and tells where it is now.
-    pub(super) fn stored_at(
-        &self,
-        id: TreeId,
-        state: Option<&TreeState>,
-        key: &[u8],
-        at: ReadAt,
-        place: &mut Option<Place>,
-    ) -> Result<Option<Vec<u8>>> {
-        let snapshot_read = self.snapshot_of(at);
-        let found = Cell::new(*place);
-        let stored = self.read_stored(id, state, at, |tree, pages, end| {
-            let mut place = found.get();
-            let newest = tree.get_at(pages, key, &mut place)?;
-            found.set(place);
-            let (Some(snapshot), Some(state)) = (snapshot_read, state) else { return Ok(newest) };
-            let before = state.versions.before(key, snapshot, end).filter(|_| !self.is_own(id, key));
-            Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
-        });
-        *place = found.get();
-        if let ReadAt::Snapshot(snapshot) = at {
-            self.inner().timeline.check_snapshot(snapshot)?;
-        }
-        Ok(stored?.flatten())
     }
 
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
@@ -754,19 +615,6 @@ impl Transaction {
             self.change_soon(&used, key, value)?;
         }
         Ok(present)
-    }
-
-    fn is_stored(&self, used: &Used, key: &[u8], place: &mut Option<Place>) -> Result<bool> {
-        let state = used.state.as_deref();
-        let found_at = Cell::new(None);
-        let found = self.read_stored(used.id, state, ReadAt::Newest, |tree, pages, _| {
-            let mut place = None;
-            let found = tree.contains(pages, key, &mut place)?;
-            found_at.set(place);
-            Ok(found)
-        })?;
-        *place = found_at.get();
-        Ok(found.unwrap_or(false))
     }
 
     /// Makes a new key known to scans, waiting for those whose range it falls into.
