@@ -141,8 +141,8 @@ impl<G: PageGuard> HeldLeaf<G> {
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     leaf: PageId,
-    /// The store's count when the search began: a change that came after that and of which the search has not seen
-    /// what it made of the leaf is counted when the leaf is latched the next time.
+    /// The store's count when the search began. What has changed the leaf's range since then is counted by the time at
+    /// which the leaf can be latched again.
     restructured: u64,
 }
 

@@ -169,8 +169,8 @@ impl Transaction {
         })?;
         grown.settle(&mut self.locks);
         self.release(true);
-        // As much as it has added, and a little more.
-        inner.timeline.forget_some(1 + changed, inner.settled_csn());
+        // More than it has added: others may have found somebody at it.
+        inner.timeline.forget_some(1 + 2 * changed, inner.settled_csn());
         if dropped {
             handle.background.reclaim();
         }

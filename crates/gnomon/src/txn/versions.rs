@@ -539,7 +539,7 @@ impl Timeline {
 
     /// Whether there is more to prune than what commits forget by the way.
     pub fn has_much(&self) -> bool {
-        self.replaced_len.load(Ordering::Acquire) > 0 || self.version_bytes() > self.bytes_max
+        self.replaced_len.load(Ordering::Acquire) > 0 || self.version_bytes() > self.bytes_max / 8
     }
 
     fn forget(&self, version: Outdated) {

@@ -26,8 +26,7 @@ use crate::{
 
 /// The longest write, in bytes, but for a page.
 const WRITE_BYTES: usize = 1 << 20;
-/// The most that is written without a sync where that is to be gentle: syncs of other files wait for less than a
-/// millisecond behind it.
+/// About so much is written between two syncs where syncs of other files are to wait for little behind it.
 const GENTLE_BYTES: usize = 256 << 10;
 /// So many bytes of a large batch go to one disk before another is chosen.
 const STRIPE_BYTES: usize = 1 << 20;
@@ -366,7 +365,7 @@ impl ShadowStore {
     }
 }
 
-/// Writes blocks of the sizes given, in long writes. What is written is synced whenever it is more than some bytes.
+/// Writes blocks of the sizes given, in long writes. After so many bytes what is written is synced.
 fn write_column(
     file: &dyn File,
     unit: usize,
@@ -379,12 +378,12 @@ fn write_column(
     let (mut start, mut unsynced) = (0, 0);
     for &(page, index) in column {
         let (offset, bytes) = (page * unit as u64, size(index));
-        let full = buffer.len() + bytes > WRITE_BYTES;
+        let full = buffer.len() + bytes > WRITE_BYTES.min(unsynced_max);
         if !buffer.is_empty() && (full || start + buffer.len() as u64 != offset) {
             file.write_at(start, &buffer)?;
             unsynced += buffer.len();
             buffer.clear();
-            if unsynced > unsynced_max {
+            if unsynced >= unsynced_max {
                 file.sync()?;
                 unsynced = 0;
             }

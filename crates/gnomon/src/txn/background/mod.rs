@@ -11,7 +11,10 @@ pub(super) use chores::reclaim_some;
 use forcer::Forcer;
 
 use super::database::Inner;
-use crate::{Csn, sync::Arc};
+use crate::{
+    Csn,
+    sync::{Arc, thread},
+};
 
 pub(super) struct Background {
     chores: Chores,
@@ -49,9 +52,9 @@ impl Background {
 }
 
 /// Waits for a thread to end, unless it is this one: the last handle may be dropped by a callback.
-fn join(thread: Option<crate::sync::thread::JoinHandle<()>>) {
+fn join(thread: Option<thread::JoinHandle<()>>) {
     if let Some(thread) = thread
-        && thread.thread().id() != crate::sync::thread::current().id()
+        && thread.thread().id() != thread::current().id()
     {
         thread.join().expect("background threads do not panic");
     }
