@@ -7,13 +7,21 @@
 //!
 //! Where the file system has no way to reserve or to punch, zeros are written instead.
 //!
-//! Not done: direct I/O (the engine relies on the page cache only between a write and its sync), and trust after a
-//! failed sync (the kernel may have dropped the data; see [`Disk`]).
+//! What is written durably at once ([`File::write_durably_at`]) goes past the page cache, if it consists of sectors and
+//! the file system can do that (`O_DIRECT` and `O_DSYNC`): one call that copies nothing, where a write and a sync take
+//! two and search the page cache for what there is to write. Measured with 8 KiB: 0.88 of the time, and 0.72 of the
+//! processor's.
+//!
+//! Not done: other direct I/O (the engine relies on the page cache only between a write and its sync), and trust after
+//! a failed sync (the kernel may have dropped the data; see [`Disk`]).
 
-use super::{Disk, File, check_name, sparse::range_end};
+use super::{Disk, File, SECTOR_BYTES, check_name, sparse::range_end};
 use crate::{
     Error, Result,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, Mutex, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 use rustix::{
     fs::{self, Access, AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
@@ -24,6 +32,10 @@ use std::{io, os::fd::OwnedFd, os::unix::fs::FileExt, path::Path};
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// How much is written at once where zeros are written, in bytes.
 const ZEROS_BYTES: usize = 64 << 10;
+/// Up to so many bytes are written past the page cache: they are copied to where they are aligned.
+const DIRECT_BYTES_MAX: usize = 256 << 10;
+/// What memory is aligned to that is written past the page cache: more than any disk asks for.
+const DIRECT_ALIGNMENT: usize = 4096;
 
 /// A directory of files, locked.
 pub struct FileDisk {
@@ -41,6 +53,47 @@ struct OpenFile {
     directory: Arc<Directory>,
     /// Held shared by writes, which may grow the file, and exclusively while its end must stay where it is.
     end: RwLock<()>,
+    /// How many changes of it have returned, but for those past the page cache.
+    changes: AtomicU64,
+    /// How many of these are durable.
+    changes_synced: AtomicU64,
+    direct: Option<Direct>,
+}
+
+/// The same file past the page cache.
+struct Direct {
+    /// Each write is durable when it returns.
+    file: std::fs::File,
+    /// The system has refused what it was given once.
+    is_refused: AtomicBool,
+    /// From where bytes are written.
+    buffer: Mutex<Vec<u8>>,
+}
+
+impl Direct {
+    /// Writes whole sectors, durably. False if that is not to be had: some of them may have been written then.
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+        let is_whole = offset.is_multiple_of(SECTOR_BYTES as u64) && bytes.len().is_multiple_of(SECTOR_BYTES);
+        if !is_whole || bytes.len() > DIRECT_BYTES_MAX || self.is_refused.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let mut buffer = self.buffer.lock();
+        if buffer.len() < bytes.len() + DIRECT_ALIGNMENT {
+            buffer.resize(bytes.len() + DIRECT_ALIGNMENT, 0);
+        }
+        let from = buffer.as_ptr().align_offset(DIRECT_ALIGNMENT);
+        let aligned = &mut buffer[from..][..bytes.len()];
+        aligned.copy_from_slice(bytes);
+        match retry_on_intr(|| rustix::io::pwrite(&self.file, aligned, offset)) {
+            // One that was cut short is written again as a whole, in the other way.
+            Ok(written) => Ok(written == bytes.len()),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+                self.is_refused.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 impl FileDisk {
@@ -67,6 +120,17 @@ impl FileDisk {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<FileDisk> {
         let fd = lock_directory(path.as_ref(), FlockOperation::NonBlockingLockShared)?;
         Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: true }) })
+    }
+}
+
+impl FileDisk {
+    /// A file that is there, for durable writes past the page cache; none if it is opened for reading or the file
+    /// system has no such thing.
+    fn open_direct(&self, name: &str) -> Option<Direct> {
+        let Directory { fd, read_only } = &*self.directory;
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT | OFlags::DSYNC;
+        let file = (!read_only).then(|| fs::openat(fd, name, flags, Mode::empty()))?.ok()?;
+        Some(Direct { file: file.into(), is_refused: AtomicBool::new(false), buffer: Mutex::default() })
     }
 }
 
@@ -149,11 +213,7 @@ impl Disk for FileDisk {
             // Also when it was there already: perhaps a crash came between its making and this line.
             fs::fsync(fd)?;
         }
-        Ok(Arc::new(OpenFile {
-            file: file.into(),
-            directory: self.directory.clone(),
-            end: RwLock::default(),
-        }))
+        Ok(Arc::new(OpenFile::new(file.into(), &self.directory, self.open_direct(name))))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -203,6 +263,24 @@ fn full_disk(error: io::Error) -> io::Error {
 }
 
 impl OpenFile {
+    fn new(file: std::fs::File, directory: &Arc<Directory>, direct: Option<Direct>) -> OpenFile {
+        OpenFile {
+            file,
+            directory: directory.clone(),
+            end: RwLock::default(),
+            // What an earlier process wrote may be in the page cache.
+            changes: AtomicU64::new(1),
+            changes_synced: AtomicU64::new(0),
+            direct,
+        }
+    }
+
+    /// Counts a change that was made, whether or not it was made as a whole.
+    fn changed<T>(&self, result: T) -> T {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        result
+    }
+
     fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
         let zeros = [0; ZEROS_BYTES];
         while offset < end {
@@ -257,12 +335,29 @@ impl File for OpenFile {
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
         self.directory.writable()?;
         let _end = self.end.read();
-        self.file.write_all_at(buf, offset).map_err(full_disk)
+        self.changed(self.file.write_all_at(buf, offset)).map_err(full_disk)
     }
 
     fn sync(&self) -> io::Result<()> {
+        let changes = self.changes.load(Ordering::SeqCst);
         // The length is part of what fdatasync makes durable, times of change are not.
-        self.file.sync_data().map_err(full_disk)
+        self.file.sync_data().map_err(full_disk)?;
+        self.changes_synced.fetch_max(changes, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn write_durably_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        self.directory.writable()?;
+        if let Some(direct) = &self.direct
+            && self.changes_synced.load(Ordering::SeqCst) == self.changes.load(Ordering::SeqCst)
+        {
+            let _end = self.end.read();
+            if direct.write(offset, buf).map_err(full_disk)? {
+                return Ok(());
+            }
+        }
+        self.write_at(offset, buf)?;
+        self.sync()
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -275,13 +370,14 @@ impl File for OpenFile {
             return Ok(());
         }
         // From the beginning, since there may be holes on the way.
-        self.allocate_by(len, |file| retry_on_intr(|| fs::fallocate(file, FallocateFlags::empty(), 0, len)))
+        let reserve = |file: &_| retry_on_intr(|| fs::fallocate(file, FallocateFlags::empty(), 0, len));
+        self.changed(self.allocate_by(len, reserve))
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.directory.writable()?;
         let _end = self.end.write();
-        if len < self.len()? { self.file.set_len(len) } else { Ok(()) }
+        if len < self.len()? { self.changed(self.file.set_len(len)) } else { Ok(()) }
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -291,7 +387,8 @@ impl File for OpenFile {
             return Ok(());
         }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        self.punch_by(offset, end, |file| retry_on_intr(|| fs::fallocate(file, hole, offset, len)))
+        let punch = |file: &_| retry_on_intr(|| fs::fallocate(file, hole, offset, len));
+        self.changed(self.punch_by(offset, end, punch))
     }
 }
 
@@ -303,7 +400,7 @@ mod tests {
         let disk = FileDisk::open(directory.path(), false).unwrap();
         Disk::open(&disk, "file", true).unwrap();
         let fd = fs::openat(&disk.directory.fd, "file", OFlags::RDWR, Mode::empty()).unwrap();
-        OpenFile { file: fd.into(), directory: disk.directory, end: RwLock::default() }
+        OpenFile::new(fd.into(), &disk.directory, disk.open_direct("file"))
     }
 
     #[test]

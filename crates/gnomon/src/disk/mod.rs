@@ -52,6 +52,11 @@ pub trait File: Send + Sync {
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()>;
     /// Makes every write and length change that has returned durable.
     fn sync(&self) -> io::Result<()>;
+    /// The same as [`File::write_at`] and then [`File::sync`], by one call of the system where it has one.
+    fn write_durably_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
+        self.write_at(offset, buf)?;
+        self.sync()
+    }
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Whether the file has no bytes.

@@ -41,6 +41,40 @@ fn names_come_and_go() {
     });
 }
 
+/// Bytes that are written durably at once are among those that are written otherwise, aligned or not.
+#[test]
+fn durable_writes_are_read_like_others() {
+    on_every_disk(|disk| {
+        let file = disk.open("file", true).unwrap();
+        let mut expected = vec![0; 1 << 20];
+        let mut write = |durably: bool, offset: usize, byte: u8, bytes: usize| {
+            let buf = vec![byte; bytes];
+            match durably {
+                true => file.write_durably_at(offset as u64, &buf).unwrap(),
+                false => file.write_at(offset as u64, &buf).unwrap(),
+            }
+            expected[offset..offset + bytes].copy_from_slice(&buf);
+            assert!(contents(&*file) == expected, "{bytes} bytes at {offset}");
+        };
+        write(false, 0, 1, 1 << 20);
+        write(true, 512, 2, 1024);
+        write(true, 4096, 3, 4096);
+        write(true, 5120, 4, 512);
+        write(false, 5000, 5, 1000);
+        write(true, 4096, 6, 8192);
+        write(true, 1000, 7, 100);
+        write(true, 0, 8, 700 << 10);
+        write(true, 1 << 19, 9, 200 << 10);
+        let end = file.len().unwrap();
+        file.write_durably_at(end, &[10; 512]).unwrap();
+        assert_eq!(file.len().unwrap(), end + 512, "it grows");
+        let removed = disk.open("removed", true).unwrap();
+        disk.remove("removed").unwrap();
+        removed.write_durably_at(0, &[11; 512]).unwrap();
+        assert_eq!(contents(&*removed), [11; 512]);
+    });
+}
+
 #[test]
 fn a_file_takes_the_place_of_another() {
     on_every_disk(|disk| {
