@@ -228,8 +228,10 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
             let durable = self.write_batch();
             let Ok(durable) = durable else { return self.end_lead(durable) };
             let mut state = self.durability().state.lock();
-            let others =
-                state.waiting.iter().any(|waiting| waiting.csn > durable && waiting.csn < Csn(u64::MAX));
+            let is_next = |waiting: &Waiting| {
+                matches!(waiting.then, Then::Wake(_)) && waiting.csn > durable && waiting.csn < Csn(u64::MAX)
+            };
+            let others = state.waiting.iter().any(is_next);
             if !others || led == BATCHES_LED_MAX {
                 drop(state);
                 return self.end_lead(Ok(durable));

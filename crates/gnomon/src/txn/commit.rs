@@ -125,6 +125,7 @@ impl Transaction {
         writes.know(&self.used);
         let inner = &handle.inner;
         let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
+        let changed = writes.keys();
         let store = match &inner.store {
             Store::Shadow(store) => store,
             Store::Logged(logged) => {
@@ -138,6 +139,7 @@ impl Transaction {
                 logged.note_changed(writes.changed_bytes());
                 grown.settle(&mut self.locks);
                 self.release(true);
+                inner.forget_after(changed);
                 return Ok(Ticket { handle, csn });
             }
         };
@@ -148,7 +150,6 @@ impl Transaction {
             }
             (None, _) => Logged::Writes(&writes),
         })?;
-        let changed = writes.keys();
         let pages = begin(inner, store, &writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
@@ -169,8 +170,7 @@ impl Transaction {
         })?;
         grown.settle(&mut self.locks);
         self.release(true);
-        // More than it has added: others may have found somebody at it.
-        inner.timeline.forget_some(1 + 2 * changed, inner.settled_csn());
+        inner.forget_after(changed);
         if dropped {
             handle.background.reclaim();
         }

@@ -418,6 +418,11 @@ impl Inner {
     pub fn prune(&self) {
         self.timeline.prune(|| self.settled_csn());
     }
+
+    /// Forgets more versions than a commit that changed so many keys has added: others may have found somebody at it.
+    pub fn forget_after(&self, changed: usize) {
+        self.timeline.forget_some(1 + 2 * changed, self.settled_csn());
+    }
 }
 
 /// What lives as long as handles or transactions do. The background thread holds [`Inner`] only, so that it cannot be

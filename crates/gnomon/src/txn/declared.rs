@@ -8,6 +8,9 @@
 use super::{procedure::Partitions, transaction::Used, tree::Placement, writes::WriteSet};
 use crate::{TreeId, lock::tree_mode};
 
+/// A call that declares more keys and trees has declared nothing: to look for each that it uses would take long.
+pub(super) const ACCESSES_MAX: usize = 1000;
+
 /// The keys and trees that a call uses at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessSet {

@@ -431,6 +431,7 @@ impl PreparedTransaction {
         inner.store.check()?;
         let prepared = self.prepared.as_deref_mut().expect("it has not ended");
         let parts = prepared.parts;
+        let changed = prepared.writes.keys();
         let (csn, grown) = match (&inner.store, &mut prepared.kept) {
             (Store::Shadow(_), Some(kept)) => {
                 let pages_removed = kept.pages_removed;
@@ -484,6 +485,7 @@ impl PreparedTransaction {
         drop(state);
         // With it go its pending keys, which are in the trees by now or never will be, and its locks.
         self.prepared = None;
+        inner.forget_after(changed);
         Ok(Ticket::new(handle, csn))
     }
 }

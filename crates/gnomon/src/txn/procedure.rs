@@ -26,7 +26,7 @@ use super::{
     commit::Ticket,
     cursor::Cursor,
     database::{Database, Handle},
-    declared::{AccessSet, Declared},
+    declared::{ACCESSES_MAX, AccessSet, Declared},
     range::{Direction, KeyRange},
     recovery::Records,
     savepoint::Savepoint,
@@ -170,7 +170,8 @@ impl Procedure {
     }
 
     /// Has replay run calls beside each other that use different keys and trees, which follow from their parameters, in
-    /// the place of partitions. A call that has used something else is replayed alone. `accesses` is part of the
+    /// the place of partitions. A call that has used something else, or declares more than a thousand, is replayed alone.
+    /// `accesses` is part of the
     /// procedure's code: it must declare the same for the same parameters.
     #[must_use]
     pub fn with_accesses(self, accesses: impl Fn(&[u8]) -> AccessSet + Send + Sync + 'static) -> Procedure {
@@ -182,7 +183,10 @@ impl Procedure {
         match &self.declare {
             None => Declared::Nothing,
             Some(Declare::Partitions(route)) => Declared::Partitions(route(params)),
-            Some(Declare::Accesses(accesses)) => Declared::Accesses(accesses(params)),
+            Some(Declare::Accesses(accesses)) => match accesses(params) {
+                set if set.accesses().len() > ACCESSES_MAX => Declared::Nothing,
+                set => Declared::Accesses(set),
+            },
         }
     }
 
@@ -444,6 +448,8 @@ impl Procedure {
         match again {
             Ok((mut txn, now)) if now == digest => Ok(std::mem::take(&mut txn.writes)),
             Ok(_) => Err(diverged("it wrote something else".into())),
+            // The program that replays lacks what the one that ran had.
+            Err(error @ Error::NoSuchOperation { .. }) => Err(error),
             Err(error) if error.reaction() == Reaction::FixInput => Err(diverged(error.to_string().into())),
             Err(error) => Err(error),
         }
@@ -460,8 +466,7 @@ impl Database {
     pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
         let Some(executors) = &self.0.executors else {
             let (answer, ticket) = self.start_call(procedure, params)?;
-            ticket.acknowledge()?;
-            return Ok(answer);
+            return ticket.acknowledge().and(answer);
         };
         let registered = self.get_procedure(procedure, params)?;
         let answered = Arc::new((Mutex::new(None), Condvar::new()));
@@ -498,7 +503,7 @@ impl Database {
             return serial::call(executors, registered, params, Box::new(done));
         }
         match self.start_call(procedure, params) {
-            Ok((answer, ticket)) => ticket.acknowledge_then(move |durable| done(durable.map(|_| answer))),
+            Ok((answer, ticket)) => ticket.acknowledge_then(move |durable| done(durable.and(answer))),
             Err(error) => done(Err(error)),
         }
         Ok(())
@@ -526,8 +531,8 @@ impl Database {
         self.0.inner.procedures.get(name)
     }
 
-    /// Runs a call under locks.
-    pub(super) fn start_call(&self, name: &str, params: &[u8]) -> Result<(Vec<u8>, Ticket)> {
+    /// Runs a call under locks. The ticket is of its commit, or of what a refusal has seen.
+    pub(super) fn start_call(&self, name: &str, params: &[u8]) -> Result<(Result<Vec<u8>>, Ticket)> {
         let registered = self.get_procedure(name, params)?;
         let mut runs = 0;
         loop {
@@ -535,15 +540,14 @@ impl Database {
             let mut txn =
                 self.begin(TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() })?;
             let error = match registered.run(&mut txn, params) {
-                Ok(answer) => return Ok((answer, txn.finish()?)),
+                Ok(answer) => return Ok((Ok(answer), txn.finish()?)),
                 Err(error) => error,
             };
             let seen = txn.seen();
             drop(txn);
             if !matches!(error, Error::Deadlock | Error::Serialization) || runs == RUNS_MAX {
                 // The error tells of what it saw.
-                self.wait_durable(seen)?;
-                return Err(error);
+                return Ok((Err(error), Ticket::new(self.0.clone(), seen)));
             }
         }
     }
@@ -563,6 +567,9 @@ impl Transaction {
             return Err(Error::BadOption("only a serializable transaction can be logged as a call".into()));
         }
         let procedure = self.inner().procedures.get(procedure)?.number;
+        if params.len() > PARAMS_BYTES_MAX {
+            self.log_by_value();
+        }
         self.command = Some(Command {
             procedure,
             digest: self.writes.keys_digest(),

@@ -17,7 +17,7 @@
 //! - Transactions of clients take these locks too, for the placed trees that they use, until they end; shared, if they
 //!   are read-only. What is in all partitions has a lock besides, which clients share to read it. So deadlocks over
 //!   partitions are found as all others are.
-//! - An executor does not wait for the disk. One thread for all has commits made durable, and calls are answered then.
+//! - An executor does not wait for the disk: calls are answered when the background has made them durable.
 //!
 //! Not here: what placed trees mean with locked execution, which is nothing; routing in SQL.
 
@@ -33,7 +33,7 @@ use std::{
 
 use super::{
     commit::Commits,
-    database::{Handle, Inner, PARTITIONS},
+    database::{Handle, PARTITIONS},
     procedure::{Partitions, RUNS_MAX, Registered},
     transaction::{Isolation, Transaction, TxnOptions, Used},
     tree::Placement,
@@ -107,8 +107,6 @@ pub(super) struct Executors {
     /// Calls of several executors.
     several: Arc<Queue>,
     queue_max: usize,
-    /// Commits that are to be made durable.
-    durable: Arc<(Mutex<(Csn, bool)>, Condvar)>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
@@ -139,7 +137,6 @@ impl Executors {
             queues: (0..executors).map(|_| Arc::default()).collect(),
             several: Arc::default(),
             queue_max,
-            durable: Arc::new((Mutex::new((Csn(0), false)), Condvar::new())),
             threads: Mutex::default(),
         }))
     }
@@ -151,8 +148,6 @@ impl Executors {
             let (queue, handle) = (queue.clone(), Arc::downgrade(handle));
             threads.push(thread::spawn(move || run(&queue, &handle)));
         }
-        let (durable, inner) = (self.durable.clone(), handle.inner.clone());
-        threads.push(thread::spawn(move || make_durable(&durable, &inner)));
     }
 
     /// Lets the calls that have been queued fail, and waits for those that run.
@@ -167,19 +162,10 @@ impl Executors {
             waiting.into_iter().for_each(|job| tell(job.done, Err(Error::Closed)));
         }
         let threads = std::mem::take(&mut *self.threads.lock());
-        let (durable, changed) = &*self.durable;
         let own = thread::current().id();
-        let mut threads: Vec<_> = threads.into_iter().collect();
-        // The one that has commits made durable goes last: those before it may have asked it.
-        let last = threads.pop();
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
             // Who called was told of a panic.
             let _ = thread.join();
-        }
-        durable.lock().1 = true;
-        changed.notify_all();
-        if let Some(last) = last.filter(|last| last.thread().id() != own) {
-            let _ = last.join();
         }
     }
 
@@ -299,17 +285,16 @@ fn run(queue: &Queue, handle: &Weak<Handle>) {
         }
         let mut newest = Csn(0);
         let mut ran = Vec::with_capacity(batch.len());
-        while let Some(Job { executors, registered, params, done }) = batch.pop_front() {
-            let txn = begin(&handle, Confined::To(executors));
-            let (csn, answer) = run_call(&registered, txn, &params);
+        while let Some(job) = batch.pop_front() {
+            let (csn, answer) = run_call(&handle, &job);
             newest = newest.max(csn);
-            ran.push(Ran { answer, done });
+            ran.push(Ran { answer, done: job.done });
             if queue.wanted.load(Ordering::Relaxed) > 0 {
                 break;
             }
         }
         locks.release_committed();
-        acknowledge(&handle, &executors.durable, newest, move |result| {
+        acknowledge(&handle, newest, move |result| {
             for Ran { answer, done } in ran {
                 tell(done, result.as_ref().map_err(Error::clone).and(answer));
             }
@@ -325,74 +310,40 @@ fn tell(done: Done, answer: Result<Vec<u8>>) {
 }
 
 /// Runs a call in a transaction. Returns the newest commit that it saw or is, and the answer.
-fn run_call(registered: &Registered, mut txn: Transaction, params: &[u8]) -> (Csn, Result<Vec<u8>>) {
+fn run_call(handle: &Arc<Handle>, Job { executors, registered, params, .. }: &Job) -> (Csn, Result<Vec<u8>>) {
+    let mut txn = begin(handle, Confined::To(executors.clone()));
     let run = AssertUnwindSafe(|| registered.run(&mut txn, params));
     let ran = catch_unwind(run).unwrap_or_else(|_| Err(Error::procedure("the procedure panicked")));
-    match ran {
-        Ok(answer) => match txn.finish() {
-            Ok(ticket) => (ticket.csn(), Ok(answer)),
-            Err(error) => (Csn(0), Err(error)),
-        },
-        Err(error) => (txn.seen(), Err(error)),
+    let answer = match ran {
+        Ok(answer) => answer,
+        Err(error) => return (txn.seen(), Err(error)),
+    };
+    match catch_unwind(AssertUnwindSafe(|| txn.finish())) {
+        Ok(Ok(ticket)) => (ticket.csn(), Ok(answer)),
+        Ok(Err(error)) => (Csn(0), Err(error)),
+        // The store was poisoned if anything of it could have been seen.
+        Err(_) => {
+            let stopped = handle.inner.store.check().err();
+            (Csn(0), Err(stopped.unwrap_or_else(|| Error::procedure("its commit panicked"))))
+        }
     }
 }
 
 /// Tells `answer` when calls may be answered. `newest`: what they saw or are, refused or not, up to the last commit.
-fn acknowledge(
-    handle: &Arc<Handle>,
-    durable: &(Mutex<(Csn, bool)>, Condvar),
-    newest: Csn,
-    answer: impl FnOnce(Result<Csn>) + Send + 'static,
-) {
+fn acknowledge(handle: &Arc<Handle>, newest: Csn, answer: impl FnOnce(Result<Csn>) + Send + 'static) {
     let inner = &handle.inner;
     let newest = newest.min(inner.store.last_csn());
     match inner.commits {
-        Commits::Synchronous => {
-            inner.when_durable(newest, answer);
-            ask(durable, newest);
-        }
-        Commits::Asynchronous => {
-            answer(inner.store.check().map(|()| newest));
-            ask(durable, newest);
-        }
+        Commits::Synchronous => inner.when_durable(newest, answer),
+        Commits::Asynchronous => answer(inner.store.check().map(|()| newest)),
         Commits::Unforced => {
             answer(inner.store.check().map(|()| newest));
             inner.prune();
             handle.background.tidy();
-        }
-    }
-}
-
-/// Asks for commits to be made durable.
-fn ask(durable: &(Mutex<(Csn, bool)>, Condvar), csn: Csn) {
-    let (wanted, changed) = durable;
-    let mut state = wanted.lock();
-    state.0 = state.0.max(csn);
-    drop(state);
-    changed.notify_one();
-}
-
-/// Has commits made durable as they are asked for.
-fn make_durable(durable: &(Mutex<(Csn, bool)>, Condvar), inner: &Arc<Inner>) {
-    let (wanted, changed) = durable;
-    let mut state = wanted.lock();
-    loop {
-        let (csn, stop) = *state;
-        if csn > inner.last_durable() {
-            drop(state);
-            // A failure poisons the store, which tells whoever waits.
-            let failed = inner.wait_durable(csn).is_err();
-            inner.prune();
-            state = wanted.lock();
-            if failed {
-                return;
-            }
-        } else if stop {
             return;
-        } else {
-            changed.wait(&mut state);
         }
     }
+    handle.background.make_durable(newest);
 }
 
 /// The executors whose partitions a transaction may use.

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     Csn, Error, Result,
     sync::{
-        Arc, Condvar, Line, Mutex,
+        Arc, Condvar, Line, Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -461,13 +461,13 @@ impl Timeline {
         self.replaced_len.store(replaced.len(), Ordering::Release);
     }
 
-    /// Lets go of the states from before commits that no snapshot is older than, nor will be: `durable` is the oldest
+    /// Lets go of the states from before commits that no snapshot is older than, nor will be: `settled` is the oldest
     /// that can still be taken.
-    fn forget_replaced(&self, durable: Csn) {
+    fn forget_replaced(&self, settled: Csn) {
         let mut ended = Vec::new();
         {
             let snapshots = self.snapshots.lock();
-            let oldest = snapshots.keys().next().map_or(durable, |oldest| durable.min(*oldest));
+            let oldest = snapshots.keys().next().map_or(settled, |oldest| settled.min(*oldest));
             let mut replaced = self.replaced.lock();
             let count = replaced.partition_point(|(csn, _)| *csn <= oldest);
             ended.extend(replaced.drain(..count));
@@ -478,22 +478,24 @@ impl Timeline {
         }
     }
 
-    /// Forgets versions that no snapshot needs, and ends snapshots that need too many. `durable` is the oldest
+    /// Forgets versions that no snapshot needs, and ends snapshots that need too many. `settled` is the oldest
     /// snapshot that can still be taken.
-    pub fn prune(&self, durable: impl FnOnce() -> Csn) {
+    pub fn prune(&self, settled: impl FnOnce() -> Csn) {
         // Readers come by here too, and mostly find nothing to do.
         let any_replaced = self.replaced_len.load(Ordering::Acquire) > 0;
         if !any_replaced && self.outdated.try_lock().is_none_or(|outdated| outdated.is_empty()) {
             return;
         }
-        let durable = durable();
+        let settled = settled();
         if any_replaced {
-            self.forget_replaced(durable);
+            self.forget_replaced(settled);
         }
-        loop {
-            self.forget_outdated(durable);
-            if self.version_bytes() <= self.bytes_max {
-                return;
+        const AT_A_TIME: usize = 256;
+        while self.forget_some(AT_A_TIME, settled) == AT_A_TIME {}
+        while self.version_bytes() > self.bytes_max {
+            // Whoever is at it is waited for: no snapshot is to end for what needs none.
+            if self.forget_of(self.outdated.lock(), AT_A_TIME, settled) > 0 {
+                continue;
             }
             let mut snapshots = self.snapshots.lock();
             let Some((oldest, state)) = snapshots.iter_mut().find(|(_, state)| !state.needed.is_empty())
@@ -508,18 +510,21 @@ impl Timeline {
         }
     }
 
-    fn forget_outdated(&self, durable: Csn) {
-        const AT_A_TIME: usize = 256;
-        while self.forget_some(AT_A_TIME, durable) == AT_A_TIME {}
+    /// As [`Timeline::prune`], of so many versions at most, unless somebody is at it. Returns how many it has looked
+    /// at.
+    pub fn forget_some(&self, count: usize, settled: Csn) -> usize {
+        self.outdated.try_lock().map_or(0, |outdated| self.forget_of(outdated, count, settled))
     }
 
-    /// As [`Timeline::prune`], of so many versions at most. Returns how many it has looked at.
-    pub fn forget_some(&self, count: usize, durable: Csn) -> usize {
-        let batch: SmallVec<[Outdated; 8]> = {
-            let Some(mut outdated) = self.outdated.try_lock() else { return 0 };
-            let count = outdated.iter().take(count).take_while(|(csn, ..)| *csn <= durable).count();
-            outdated.drain(..count).collect()
-        };
+    fn forget_of(
+        &self,
+        mut outdated: MutexGuard<'_, VecDeque<Outdated>>,
+        count: usize,
+        settled: Csn,
+    ) -> usize {
+        let count = outdated.iter().take(count).take_while(|(csn, ..)| *csn <= settled).count();
+        let batch: SmallVec<[Outdated; 8]> = outdated.drain(..count).collect();
+        drop(outdated);
         if batch.is_empty() {
             return 0;
         }

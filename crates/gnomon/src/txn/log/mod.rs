@@ -68,6 +68,8 @@ const FILE: &str = "commits";
 const BESIDE_BYTES: u64 = 16 + 3 * 512;
 /// Room is made for so much more than is needed, so that not every commit has to look for it.
 const ROOM_BYTES: u64 = 256 << 10;
+/// The longest record, in bytes: what replay gathers with it in front of it has positions of four bytes.
+const RECORD_BYTES_MAX: usize = 2 << 30;
 
 /// A log that was found on a disk or made there, before it is read.
 pub(super) struct Unread {
@@ -307,10 +309,13 @@ impl CommitLog {
     /// Makes a record, and room for it. Called outside of the gate.
     ///
     /// # Errors
-    /// [`Error::DiskFull`].
+    /// [`Error::DiskFull`]; [`Error::TransactionTooLarge`] for a record.
     pub fn prepare(self: &Arc<CommitLog>, change: &Change<'_>) -> Result<Pending> {
         let is_in_root = matches!(change, Change::InRoot);
         let bytes = record::encode(change);
+        if bytes.len() > RECORD_BYTES_MAX {
+            return Err(Error::TransactionTooLarge);
+        }
         let room = bytes.len() as u64 + BESIDE_BYTES;
         // Given back when it is dropped.
         self.room.promised.fetch_add(room, Ordering::AcqRel);

@@ -19,7 +19,7 @@ use super::{
     super::{
         commit::{LeavesChanged, create, in_parts, leaves_of, pages_changed},
         database::{Handle, Inner, Options},
-        declared::Declared,
+        declared::{ACCESSES_MAX, Declared},
         prepared::{PART_BYTES, pages_of_entry},
         procedure::{Partitions, Procedure, Rerun},
         tree::Placement,
@@ -52,6 +52,11 @@ const WRITES_OF_PART_MIN: usize = 64;
 const PARTS_OF_THREAD: usize = 4;
 /// So many jobs wait or run at a time.
 const JOBS_MAX: usize = 256;
+/// No more than this is gathered, whatever [`Options::replay_bytes_max`] says, in bytes: positions take four bytes,
+/// and the last commit is gathered as a whole.
+const GATHERED_MAX: usize = 1 << 30;
+/// A job that needs more things is run alone: to look for each among the others would take longer.
+const NEEDS_MAX: usize = ACCESSES_MAX;
 /// After so many commits by value in a row, there seem to be no calls between them.
 const VALUES_IN_ROW_MAX: usize = 64;
 
@@ -83,7 +88,7 @@ pub(super) fn replay(
             last: root,
             gathered: Gathered::default(),
             // One part is patched while the next is gathered.
-            gathered_max: options.replay_bytes_max / if threads > 1 { 2 } else { 1 },
+            gathered_max: (options.replay_bytes_max / if threads > 1 { 2 } else { 1 }).min(GATHERED_MAX),
             threads,
             schedule: &schedule,
             at_work: AtWork::Nobody,
@@ -243,7 +248,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// What a call needs that uses what it declares; none if that is all, or not known.
+    /// What a call needs that uses what it declares; none if that is much, or not known.
     fn needs_of_call(&self, procedure: &Procedure, params: &[u8]) -> Option<Needs> {
         let mut needs = Needs::default();
         match procedure.declared(params) {
@@ -261,7 +266,7 @@ impl Replay<'_> {
         Some(needs)
     }
 
-    /// What a commit needs; none if it writes not only keys, or such that all may read.
+    /// What a commit needs; none if it writes many keys, not only keys, or such that all may read.
     fn needs_of(&self, writes: &WriteSet) -> Option<Needs> {
         let mut needs = Needs::default();
         for (tree, writes) in writes.trees() {
@@ -277,6 +282,9 @@ impl Replay<'_> {
 
     /// Adds a key, or all of a tree, with what that is in.
     fn add_access(&self, needs: &mut Needs, tree: TreeId, key: Option<&[u8]>, writes: bool) -> Option<()> {
+        if needs.len() >= NEEDS_MAX {
+            return None;
+        }
         let (within, itself) = match writes {
             true => (Mode::IntentWrite, Mode::Write),
             false => (Mode::IntentRead, Mode::Read),

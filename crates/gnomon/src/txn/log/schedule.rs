@@ -61,7 +61,12 @@ impl Mode {
 pub(super) struct Needs(Vec<(u64, Mode)>);
 
 impl Needs {
-    /// Adds a thing.
+    /// How many things were added.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds a thing. Looks through those that there are.
     pub fn add(&mut self, thing: impl Hash, mode: Mode) {
         let mut hasher = DefaultHasher::new();
         thing.hash(&mut hasher);

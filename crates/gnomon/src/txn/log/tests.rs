@@ -171,6 +171,9 @@ fn a_log_that_is_not_there_is_an_error_unless_the_database_was_closed() {
         let image = disk.crash_image(1);
         image.remove(FILE).unwrap();
         assert!(matches!(opened(&image), Err(Error::Corrupt { .. })));
+        let lost: Arc<dyn Disk> = Arc::new(image);
+        let found = verify_with(lost, options(), &mut |_, _| ()).unwrap().findings;
+        assert!(found.iter().any(|finding| finding.severity == crate::Severity::Data), "{found:?}");
         let other = disk.crash_image(1);
         other.open(FILE, false).unwrap().write_at(0, &[0; 8192]).unwrap();
         assert!(matches!(opened(&other), Err(Error::Corrupt { .. })));

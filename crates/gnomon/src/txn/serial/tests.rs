@@ -123,6 +123,39 @@ fn balances(db: &Database, isolation: Isolation) -> Result<Vec<u64>> {
     (0..ACCOUNTS).map(|account| Ok(number(txn.get(tree(account), &account.to_le_bytes())?))).collect()
 }
 
+/// What checkpoints are asked for under locks is asked for when calls run serially too.
+#[test]
+fn a_log_is_cut_behind_checkpoints() {
+    const LOG_BYTES_MAX: u64 = 64 << 10;
+    for commits in [Commits::Synchronous, Commits::Asynchronous] {
+        let options = Options {
+            log_bytes_max: LOG_BYTES_MAX,
+            commits,
+            ..options(Recovery::CommitLog(Records::Values), SERIAL)
+        };
+        let db = Database::open_on(Arc::new(MemDisk::new()), options).unwrap();
+        make(&db);
+        let begun = db.stats().activity.log_bytes_written;
+        let written = || db.stats().activity.log_bytes_written - begun;
+        let mut calls = 0;
+        while written() < 20 * LOG_BYTES_MAX {
+            let account = calls % ACCOUNTS;
+            db.call("transfer", &params(&[account, account, 0])).unwrap();
+            calls += 1;
+        }
+        // It is cut beside the calls, which may be ahead.
+        let is_short = || db.stats().log_bytes < 5 * LOG_BYTES_MAX;
+        let found = (0..100).any(|_| {
+            is_short() || {
+                thread::sleep(std::time::Duration::from_millis(10));
+                db.call("transfer", &params(&[0, 0, 0])).unwrap();
+                false
+            }
+        });
+        assert!(found, "{} bytes of the log", db.stats().log_bytes);
+    }
+}
+
 #[test]
 fn calls_are_answered_before_they_are_durable_if_the_database_says_so() {
     let disk = SimDisk::new(3);
