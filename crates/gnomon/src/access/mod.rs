@@ -27,6 +27,10 @@
 //!   released as soon as its child is in order. Between the two descents anything may have happened; the second
 //!   looks again, and finds the leaf split or filled up by others at worst.
 //!
+//! Two ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or merged
+//! since; and a leaf that an update has latched stays so for the next key, if it covers that ([`HeldLeaf`]). It is let go
+//! of before any other page is latched.
+//!
 //! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
 //! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order of
 //! the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
@@ -71,6 +75,8 @@ pub enum Change<'v> {
     Put(Cow<'v, [u8]>),
     /// Removes the entry, if there is one.
     Delete,
+    /// Leaves the entry as it is, or absent.
+    Keep,
 }
 
 /// Which leaf of a tree.
@@ -383,7 +389,7 @@ impl Tree {
             },
         };
         let kept = match (change, position) {
-            (Change::Delete, Err(_)) => Ok(Some(guard)),
+            (Change::Keep, _) | (Change::Delete, Err(_)) => Ok(Some(guard)),
             (Change::Delete, Ok(index)) => {
                 let old = leaf.entry(index).at(leaf_id)?.1.chain();
                 let used_before = leaf.used();

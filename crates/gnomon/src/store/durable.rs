@@ -5,8 +5,10 @@
 //! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up. If there are
 //! some when the batch is durable, the leader goes on with the next one, since nobody else could begin it sooner; after
 //! some batches it has one of the others woken to lead. Before each batch it yields its processor once: where there are
-//! more clients than processors, batches are larger for it; an interval may be set for which it sleeps instead. Those whose commits a batch holds are told, one of them by
-//! the leader and the rest by that one, so that the next batch does not wait for their wake-ups.
+//! more clients than processors, batches are larger for it; an interval may be set for which it sleeps instead. Those
+//! whose commits a batch holds are told, one of them by the leader and the rest by that one, so that the next batch does
+//! not wait for their wake-ups. Callbacks are called by the leader; it does not go on for them, since one of them may be
+//! the last to hold the database, which is closed by leading once more.
 
 use std::time::Duration;
 

@@ -52,7 +52,8 @@ pub trait PageWrite: PageRead {
         None
     }
     /// Notes that entries are about to go from one page to another, or that a page is about to be freed. Both are
-    /// latched exclusively until that is done: who latches one of them afterwards sees the count.
+    /// latched exclusively until that is done: who latches one of them afterwards sees the count. (The pages of a dropped
+    /// tree are given back without: nobody has a place in it any more.)
     fn note_restructured(&self) {}
     /// A new page of zeros of the given kind and size, latched exclusively.
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<Self::WriteGuard>;

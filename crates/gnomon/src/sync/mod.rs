@@ -14,7 +14,7 @@
 //! Under the scheduler there is no time: a timed wait runs out after a random number of steps of other threads,
 //! however long its duration is, so that both outcomes are explored. All memory orderings are sequentially
 //! consistent there; orderings too weak are not found. A thread-local of std is shared by all scheduled threads,
-//! and a `HashMap` iterates in an order that no seed repeats: the engine depends on neither.
+//! and a `HashMap` iterates in an order that no seed repeats: no result of the engine depends on either.
 //!
 //! Tests under the scheduler stand in modules `#[cfg(all(test, shuttle))]`, have names with `shuttle_`, call
 //! `check_random`, and run by

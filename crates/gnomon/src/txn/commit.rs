@@ -5,7 +5,7 @@ use super::{
     database::{APPLIERS, Handle, Inner, KEYS},
     immediate::{self, Keys},
     large::Finished,
-    log::{Change as Logged, Pending, is_call_cheaper},
+    log::{Logged, Pending, is_call_cheaper},
     procedure::Command,
     recovery::Records,
     transaction::Transaction,
@@ -402,12 +402,12 @@ fn apply(
     #[cfg(all(test, shuttle))]
     let planted = inner.store.race() == Some(PlantedRace::VersionsInPatchOrder);
     state.tree.update_at(pages, key, place, &mut |there| {
-        let Some(there) = there else { return Change::Delete };
+        let Some(there) = there else { return Change::Keep };
         #[cfg(all(test, shuttle))]
         if planted {
             let calls = calls.as_ref().expect("it is called once");
             published = state.versions.publish_in_patch_order(key, csn, there, calls);
-            return published.as_ref().map_or(Change::Delete, |(value, _)| Change::Put(value.clone().into()));
+            return published.as_ref().map_or(Change::Keep, |(value, _)| Change::Put(value.clone().into()));
         }
         let calls = calls.take().expect("it is called once");
         published = state.versions.publish_calls(key, csn, there, calls, is_next);
@@ -416,7 +416,7 @@ fn apply(
                 longer = value.len() as i128 - there.len() as i128;
                 Change::Put(std::mem::take(value).into())
             }
-            Err(_) => Change::Put(there.to_vec().into()),
+            Err(_) => Change::Keep,
         }
     })?;
     published.map(|(_, bytes)| (bytes, longer))

@@ -207,8 +207,9 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
         }
         Store::Logged(_) => store.logged_mut().plant(how.logged),
     })?;
-    // What it does is done by the workload, at moments that the seed decides.
-    db.0.background.stop();
+    // What they do is done by the workload, at moments that the seed decides. Calls in partitions are answered by the
+    // thread that makes commits durable, and waited for.
+    db.0.background.stop_chores();
     Ok(db)
 }
 

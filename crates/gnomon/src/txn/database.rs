@@ -11,7 +11,7 @@ use super::{
     background::Background,
     commit::Commits,
     immediate,
-    log::{BYTES_OF_RUN, Change, CommitLog, Pending},
+    log::{BYTES_OF_RUN, CommitLog, Logged, Pending},
     prepared::{self, AllPrepared},
     procedure::{Procedure, Procedures},
     recovery::{self, Opened, Recovery},
@@ -358,7 +358,7 @@ impl Inner {
     }
 
     /// Makes the record of a commit, and room for it, if there is a log.
-    pub fn record(&self, change: &Change<'_>) -> Result<Option<Pending>> {
+    pub fn record(&self, change: &Logged<'_>) -> Result<Option<Pending>> {
         self.log().map(|log| log.prepare(change)).transpose()
     }
 
@@ -425,8 +425,8 @@ impl Inner {
     }
 }
 
-/// What lives as long as handles or transactions do. The background thread holds [`Inner`] only, so that it cannot be
-/// the one to end itself.
+/// What lives as long as handles or transactions do. Threads of the background hold [`Inner`] only, so that none
+/// of them ends itself; an executor may: [`Executors::stop`] does not wait for the thread that it is called on.
 pub(super) struct Handle {
     pub inner: Arc<Inner>,
     pub background: Background,

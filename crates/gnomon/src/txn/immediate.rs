@@ -711,7 +711,7 @@ fn apply(
             }
             Err(error) => {
                 failed = Some(error);
-                before.map_or(Change::Delete, |before| Change::Put(before.to_vec().into()))
+                Change::Keep
             }
         }
     })?;

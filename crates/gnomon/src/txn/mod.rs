@@ -45,6 +45,9 @@
 //! *Where a log of commits is what recovers* ([`log`]), a commit is durable by its record, and commit batches are
 //! checkpoints. The record of a registered procedure's call ([`procedure`]) may be its parameters.
 //!
+//! *Where calls run serially* ([`serial`]), each in the partitions that it is routed to, these are locked as a whole, and
+//! what is in them has neither locks nor versions.
+//!
 //! *Where a log of pages is what recovers* ([`immediate`]), trees hold the changes of running transactions, too. These
 //! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
 //! patched, and the versions get their CSN.

@@ -33,7 +33,7 @@ use super::{
     database::{Database, GAPS, Handle, Inner, KEYS, PARTITIONS},
     entry::{Entry, HeldLock, Outgoing},
     immediate::{self, EntryPart, Immediate, Keys},
-    log::Change,
+    log::Logged,
     transaction::Transaction,
     tree::{Scanning, TreeRef, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
@@ -217,7 +217,7 @@ impl Transaction {
                     Ok((part_max, Reservation::new(store, outgoing.pages)?))
                 })?;
                 let entry = outgoing.parts()?;
-                let record = inner.record(&Change::Entry { gid, parts: &entry })?;
+                let record = inner.record(&Logged::Entry { gid, parts: &entry })?;
                 let pages = in_parts(|part_max| {
                     let (_, pages_put, _) = pages_of_entry(outgoing.length(), part_max)?;
                     let mut pages = store.begin(pages_put)?;
@@ -456,7 +456,7 @@ impl PreparedTransaction {
                 })?;
                 let nothing = WriteSet::default();
                 let writes = if commit { &prepared.writes } else { &nothing };
-                let record = inner.record(&Change::End { gid: &gid, parts, writes })?;
+                let record = inner.record(&Logged::End { gid: &gid, parts, writes })?;
                 let pages = kept.reservation.begin(part_max)?;
                 // Inside the gate, as in every commit.
                 inner.check_open()?;

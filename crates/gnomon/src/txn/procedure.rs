@@ -243,16 +243,16 @@ pub(super) struct Command {
 
 /// The procedures of an open database, and those that its log may have calls of.
 pub(super) struct Procedures {
-    by_name: HashMap<Arc<str>, Arc<Registered>>,
+    by_name: HashMap<Arc<str>, Arc<KnownProcedure>>,
     /// The same, at their numbers.
-    by_number: Vec<Option<Arc<Registered>>>,
+    by_number: Vec<Option<Arc<KnownProcedure>>>,
     /// Those that the directory has, by number; with what was registered under the name, if it has the same code.
     stored: HashMap<u32, (Arc<str>, Known)>,
     /// What the directory does not have yet.
     unstored: Vec<StoredProcedure>,
 }
 
-pub(super) struct Registered {
+pub(super) struct KnownProcedure {
     number: u32,
     procedure: Procedure,
     runs: AtomicU32,
@@ -273,7 +273,7 @@ pub struct ProcedureStats {
     pub log_bytes: u64,
 }
 
-impl Registered {
+impl KnownProcedure {
     /// Runs it in a transaction, which the log may keep as this call. Where the log keeps what is cheaper, it is measured
     /// now and then.
     pub fn run(&self, txn: &mut Transaction, params: &[u8]) -> Result<Vec<u8>> {
@@ -323,8 +323,8 @@ impl Procedures {
         if next > NUMBERS_MAX {
             return Err(directory_damage(format!("a procedure has the number {}", next - 1)));
         }
-        let mut by_name: HashMap<Arc<str>, Arc<Registered>> = HashMap::new();
-        let mut by_number: Vec<Option<Arc<Registered>>> = Vec::new();
+        let mut by_name: HashMap<Arc<str>, Arc<KnownProcedure>> = HashMap::new();
+        let mut by_number: Vec<Option<Arc<KnownProcedure>>> = Vec::new();
         let mut unstored = Vec::new();
         for procedure in registered {
             let name = procedure.name.clone();
@@ -339,7 +339,7 @@ impl Procedures {
             if known.is_none_or(|known| known.code != procedure.code) {
                 unstored.push(StoredProcedure { number, name: name.to_string(), code: procedure.code });
             }
-            let registered = Registered {
+            let registered = KnownProcedure {
                 number,
                 procedure: procedure.clone(),
                 runs: AtomicU32::new(0),
@@ -379,7 +379,7 @@ impl Procedures {
         &self.unstored
     }
 
-    fn get(&self, name: &str) -> Result<&Arc<Registered>> {
+    fn get(&self, name: &str) -> Result<&Arc<KnownProcedure>> {
         self.by_name.get(name).ok_or_else(|| Error::NoSuchProcedure(name.into()))
     }
 
@@ -511,7 +511,7 @@ impl Database {
 
     /// What calls of each procedure have done since the database was opened, by name.
     pub fn procedure_stats(&self) -> Vec<ProcedureStats> {
-        let stats = |registered: &Arc<Registered>| ProcedureStats {
+        let stats = |registered: &Arc<KnownProcedure>| ProcedureStats {
             name: registered.procedure.name.to_string(),
             commits: registered.commits.load(Ordering::Relaxed),
             log_bytes: registered.log_bytes.load(Ordering::Relaxed),
@@ -521,7 +521,7 @@ impl Database {
         all
     }
 
-    fn get_procedure(&self, name: &str, params: &[u8]) -> Result<&Arc<Registered>> {
+    fn get_procedure(&self, name: &str, params: &[u8]) -> Result<&Arc<KnownProcedure>> {
         if params.len() > PARAMS_BYTES_MAX {
             return Err(Error::BadOption(format!(
                 "the parameters of '{name}' take {} bytes, and may take {PARAMS_BYTES_MAX}",

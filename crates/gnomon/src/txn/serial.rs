@@ -34,7 +34,7 @@ use std::{
 use super::{
     commit::Commits,
     database::{Handle, PARTITIONS},
-    procedure::{Partitions, RUNS_MAX, Registered},
+    procedure::{KnownProcedure, Partitions, RUNS_MAX},
     transaction::{Isolation, Transaction, TxnOptions, Used},
     tree::Placement,
 };
@@ -67,20 +67,20 @@ pub enum Execution {
 }
 
 /// What an answer is given to, when it is durable.
-pub(super) type Done = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
+pub(super) type Answer = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
 /// A call that waits for its executors.
 struct Job {
     executors: Vec<u32>,
-    registered: Arc<Registered>,
+    registered: Arc<KnownProcedure>,
     params: Box<[u8]>,
-    done: Done,
+    done: Answer,
 }
 
 /// A call that has run.
 struct Ran {
     answer: Result<Vec<u8>>,
-    done: Done,
+    done: Answer,
 }
 
 #[derive(Default)]
@@ -305,7 +305,7 @@ fn run(queue: &Queue, handle: &Weak<Handle>) {
 }
 
 /// Gives an answer. A panic of whoever gets it is not to end the thread of all calls after it.
-fn tell(done: Done, answer: Result<Vec<u8>>) {
+fn tell(done: Answer, answer: Result<Vec<u8>>) {
     let _ = catch_unwind(AssertUnwindSafe(|| done(answer)));
 }
 
@@ -364,9 +364,9 @@ fn begin(handle: &Arc<Handle>, confined: Confined) -> Transaction {
 /// Has a call run where it belongs; `done` gets its answer when that is durable.
 pub(super) fn call(
     executors: &Executors,
-    registered: &Arc<Registered>,
+    registered: &Arc<KnownProcedure>,
     params: &[u8],
-    done: Done,
+    done: Answer,
 ) -> Result<()> {
     let of_call = executors.of_all(&registered.partitions(params));
     executors.queue(Job { executors: of_call, registered: registered.clone(), params: params.into(), done })

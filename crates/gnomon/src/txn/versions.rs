@@ -319,7 +319,8 @@ pub(super) struct Timeline {
     snapshots: Line<Mutex<BTreeMap<Csn, Snapshot>>>,
     /// Snapshots before this one are ended.
     ended: AtomicU64,
-    /// Versions that are to be looked at, in the order of CSNs but for those that a snapshot needed until now.
+    /// Versions that are to be looked at, in the order in which commits were patched, behind those that a snapshot
+    /// needed until now. One that may still be needed by a new snapshot holds up those behind it.
     outdated: Line<Mutex<VecDeque<Outdated>>>,
     /// Commits that replaced the pages of whole trees, in their order, while a snapshot is older.
     replaced: Mutex<Vec<(Csn, Vec<TreeRef>)>>,

@@ -91,7 +91,7 @@ impl Calls {
         self.calls.iter()
     }
 
-    pub fn add(&mut self, call: BoundCall, value_bytes_max: usize) {
+    fn add(&mut self, call: BoundCall, value_bytes_max: usize) {
         self.value_bytes_max = self.value_bytes_max.max(value_bytes_max);
         if let Some(last) = self.calls.last_mut()
             && Arc::ptr_eq(&last.operation, &call.operation)

@@ -40,8 +40,6 @@
 //!
 //! *Disks.* A store has one or several, each with a file; a mirrored store has two copies of each page, on different
 //! ones ([`disks`], [`copies`]).
-//!
-//! Not done here: several page sizes.
 
 mod backup;
 mod batch;
@@ -127,8 +125,6 @@ pub struct ShadowStore {
     pool: Pool,
     /// The bytes of changed pages beyond which a page transaction writes some early.
     pub(crate) dirty_bytes_max: usize,
-    /// Whether commits are durable before their batch is written: then four times as much waits for that.
-    pages_wait: AtomicBool,
     /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
     gate: Line<RwLock<()>>,
     accumulating: Line<Mutex<Accumulating>>,
@@ -375,11 +371,10 @@ impl ShadowStore {
         self.read_only.store(true, Ordering::Release);
     }
 
-    /// Has changed pages wait longer, since no commit waits for their batch, and batches keep out of the way of what
-    /// commits wait for.
+    /// Has four times as many changed pages wait, since commits do not wait for their batch but a few, and batches keep
+    /// out of the way of what the others wait for.
     pub fn let_pages_wait(&self) {
-        self.pages_wait.store(true, Ordering::Release);
-        self.disks.gentle.store(true, Ordering::Relaxed);
+        self.disks.is_behind_a_log.store(true, Ordering::Relaxed);
     }
 
     /// Whether so many changed pages wait that a batch should be written, before page transactions write some.

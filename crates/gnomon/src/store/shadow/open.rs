@@ -292,7 +292,6 @@ impl ShadowStore {
             database: root.database,
             unit: root.unit,
             dirty_bytes_max: (pool.capacity() / 8).max(8 * PAGE_BYTES),
-            pages_wait: AtomicBool::new(false),
             pool,
             gate: Line::default(),
             accumulating: Line(Mutex::new(super::Accumulating {

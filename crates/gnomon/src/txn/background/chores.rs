@@ -101,17 +101,13 @@ impl Chores {
         };
         match &self.inner.store {
             Store::Shadow(store) => {
-                if self.inner.commits == Commits::Unforced {
-                    if store.has_many_changed_pages() {
-                        ask_once(&self.shared.checkpoint);
-                    }
-                } else if !store.is_confirmed() {
+                if self.inner.commits != Commits::Unforced && !store.is_confirmed() {
                     ask_once(&self.shared.confirm);
                 }
                 if store.wants_repair() || self.inner.wants_spare() {
                     ask_once(&self.shared.repair);
                 }
-                if self.inner.log().is_some_and(|log| log.wants_checkpoint()) {
+                if wants_checkpoint(&self.inner, store) {
                     ask_once(&self.shared.checkpoint);
                 }
                 if self.cleaner && store.wants_cleaning() {
@@ -160,10 +156,7 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
             // Before: what the log grows by meanwhile asks anew.
             shared.checkpoint.store(false, Ordering::Release);
             // A failure poisons the store.
-            let _ = match inner.log() {
-                Some(log) => log.checkpoint(),
-                None => inner.store.shadow().map_or(Ok(()), |store| store.flush()),
-            };
+            let _ = checkpoint(inner);
             shared.confirm.store(true, Ordering::Release);
             work = shared.work.lock();
         } else if work.reclaim == Reclaim::Now {
@@ -223,6 +216,19 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
         } else {
             shared.changed.wait(&mut work);
         }
+    }
+}
+
+/// Whether the log of commits is long, or too much is in memory only.
+fn wants_checkpoint(inner: &Inner, store: &ShadowStore) -> bool {
+    inner.log().is_some_and(|log| log.wants_checkpoint())
+        || inner.commits == Commits::Unforced && store.has_many_changed_pages()
+}
+
+fn checkpoint(inner: &Inner) -> Result<()> {
+    match inner.log() {
+        Some(log) => log.checkpoint(),
+        None => inner.store.shadow().map_or(Ok(()), |store| store.flush()),
     }
 }
 

@@ -47,6 +47,11 @@ impl Background {
     /// Ends the threads, after what they are at.
     pub fn stop(&self) {
         self.forcer.stop();
+        self.stop_chores();
+    }
+
+    /// Ends the thread that does chores.
+    pub fn stop_chores(&self) {
         self.chores.stop();
     }
 }

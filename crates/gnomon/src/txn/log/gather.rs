@@ -281,7 +281,7 @@ mod tests {
         page::PageSize,
         txn::{
             bytes::put_varint,
-            log::record::{self, Change as Logged},
+            log::record::{self, Logged},
             transaction::TreeOptions,
             writes::{BoundCall, WriteSet},
         },
@@ -363,6 +363,7 @@ mod tests {
                             match of_key.change(&operations, found.get(&place).map(Vec::as_slice)).unwrap() {
                                 Change::Put(value) => drop(found.insert(place.clone(), value.into_owned())),
                                 Change::Delete => drop(found.remove(&place)),
+                                Change::Keep => {}
                             }
                             last = Some(place);
                         }

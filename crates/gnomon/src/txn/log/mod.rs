@@ -3,7 +3,8 @@
 //! commit batches for checkpoints.)
 //!
 //! Promises: a commit is durable when its record is, and with it every commit before it. Opening finds the last durable
-//! root with the commits after it replayed, in their order, each once. Transactions do not wait for checkpoints.
+//! root with the commits after it replayed, in their order, each once. Transactions do not wait for checkpoints, unless
+//! the disk is full or they are larger than memory.
 //!
 //! How:
 //!
@@ -34,7 +35,7 @@ mod schedule;
 mod tests;
 
 pub(super) use cost::is_call_cheaper;
-pub(super) use record::Change;
+pub(super) use record::Logged;
 pub(super) use replay::BYTES_OF_RUN;
 
 use super::{
@@ -310,8 +311,8 @@ impl CommitLog {
     ///
     /// # Errors
     /// [`Error::DiskFull`]; [`Error::TransactionTooLarge`] for a record.
-    pub fn prepare(self: &Arc<CommitLog>, change: &Change<'_>) -> Result<Pending> {
-        let is_in_root = matches!(change, Change::InRoot);
+    pub fn prepare(self: &Arc<CommitLog>, change: &Logged<'_>) -> Result<Pending> {
+        let is_in_root = matches!(change, Logged::InRoot);
         let bytes = record::encode(change);
         if bytes.len() > RECORD_BYTES_MAX {
             return Err(Error::TransactionTooLarge);

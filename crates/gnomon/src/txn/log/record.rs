@@ -6,12 +6,12 @@
 //! | 1 | what follows: 0 nothing, since a root has it; 1 writes; 2 an entry; 3 the end of an entry, and writes; 4, 5 a call |
 //!
 //! *Writes*: for each tree until the record ends its number (varint) and flags (1: it is made, 2 it is dropped, 4 keys
-//! follow). If it is made, the code of the size of its nodes (1) and that of whose it is (varint). If keys follow, how many (varint); for each, in their
-//! order, one number (varint) which is four times the length of the key and 0 if it is deleted, 1 if a value is put, 2
-//! if operations are applied; the key; then the value behind its length (varint), or the longest value that the
-//! operations can make (varint), how many there are (varint), and of each its number in [`op::NUMBERED`], from 1 on (1), or 0
-//! and the names of its family and of itself (1 byte for the length, text), then the arguments behind their length
-//! (varint).
+//! follow). If it is made, the code of the size of its nodes (1) and that of whose it is (varint). If keys follow, how
+//! many (varint); for each, in their order, one number (varint) which is four times the length of the key and 0 if it is
+//! deleted, 1 if a value is put, 2 if operations are applied; the key; then the value behind its length (varint), or the
+//! longest value that the operations can make (varint), how many there are (varint), and of each its number in
+//! [`op::NUMBERED`], from 1 on (1), or 0 and the names of its family and of itself (1 byte for the length, text), then
+//! the arguments behind their length (varint).
 //!
 //! *An entry* of a prepared transaction: its identifier (1 byte for the length, text), then the bytes that
 //! [`entry`](crate::txn::entry) describes. *Its end*: its identifier, how many parts it was stored in (varint).
@@ -46,7 +46,7 @@ const DROPPED: u8 = 2;
 const KEYS: u8 = 4;
 
 /// What a commit does.
-pub(in crate::txn) enum Change<'a> {
+pub(in crate::txn) enum Logged<'a> {
     /// More than a record has: nobody is told of it before a root has it.
     InRoot,
     /// Writes.
@@ -70,33 +70,33 @@ pub(super) enum Found<'a> {
 }
 
 /// A record but for the CSN.
-pub(super) fn encode(change: &Change<'_>) -> Vec<u8> {
+pub(super) fn encode(change: &Logged<'_>) -> Vec<u8> {
     // Room for short records is made at once: what writes take in memory is more than they take here.
     const BYTES_AT_ONCE_MAX: usize = 64 << 10;
     let bytes = match change {
-        Change::Writes(writes) | Change::End { writes, .. } => writes.bytes().min(BYTES_AT_ONCE_MAX),
-        Change::Call(command) => command.params.len(),
-        Change::Entry { .. } | Change::InRoot => 0,
+        Logged::Writes(writes) | Logged::End { writes, .. } => writes.bytes().min(BYTES_AT_ONCE_MAX),
+        Logged::Call(command) => command.params.len(),
+        Logged::Entry { .. } | Logged::InRoot => 0,
     };
     let mut out = Vec::with_capacity(64 + bytes);
     match change {
-        Change::InRoot => out.push(IN_ROOT),
-        Change::Writes(writes) => {
+        Logged::InRoot => out.push(IN_ROOT),
+        Logged::Writes(writes) => {
             out.push(WRITES);
             put_writes(&mut out, writes);
         }
-        Change::Entry { gid, parts } => {
+        Logged::Entry { gid, parts } => {
             out.push(ENTRY);
             put_name(&mut out, gid);
             parts.iter().for_each(|part| out.extend_from_slice(part));
         }
-        Change::End { gid, parts, writes } => {
+        Logged::End { gid, parts, writes } => {
             out.push(END);
             put_name(&mut out, gid);
             put_varint(&mut out, u64::from(*parts));
             put_writes(&mut out, writes);
         }
-        Change::Call(Command { procedure, digest, is_within, params, .. }) => {
+        Logged::Call(Command { procedure, digest, is_within, params, .. }) => {
             out.push(if *is_within { CALL_WITHIN } else { CALL });
             put_varint(&mut out, u64::from(*procedure));
             out.extend_from_slice(&digest.to_le_bytes());
@@ -387,7 +387,7 @@ mod tests {
     use super::*;
     use crate::{env::Rng, txn::log::gather::Gathered};
 
-    fn with_csn(csn: u64, change: &Change<'_>) -> Vec<u8> {
+    fn with_csn(csn: u64, change: &Logged<'_>) -> Vec<u8> {
         let mut record = Vec::new();
         put_varint(&mut record, csn);
         record.extend(encode(change));
@@ -453,17 +453,17 @@ mod tests {
                 run_time: Duration::ZERO,
             };
             let (change, expected) = match rng.below(5) {
-                0 => (Change::InRoot, Found::InRoot),
+                0 => (Logged::InRoot, Found::InRoot),
                 1 => (
-                    Change::Entry { gid: "g", parts: &parts },
+                    Logged::Entry { gid: "g", parts: &parts },
                     Found::Entry { gid: "g", entry: &[1, 2, 3, 4] },
                 ),
                 2 => (
-                    Change::End { gid: "gid", parts: 300, writes: &writes },
+                    Logged::End { gid: "gid", parts: 300, writes: &writes },
                     Found::End { gid: "gid", parts: 300 },
                 ),
                 3 => (
-                    Change::Call(&command),
+                    Logged::Call(&command),
                     Found::Call {
                         procedure: 300,
                         digest: 0x0102_0304,
@@ -471,9 +471,9 @@ mod tests {
                         params: &[7, 8],
                     },
                 ),
-                _ => (Change::Writes(&writes), Found::Writes),
+                _ => (Logged::Writes(&writes), Found::Writes),
             };
-            let has_writes = matches!(change, Change::Writes(_) | Change::End { .. });
+            let has_writes = matches!(change, Logged::Writes(_) | Logged::End { .. });
             let record = with_csn(csn_of * 1000, &change);
             assert_eq!(csn(&record), Ok(Csn(csn_of * 1000)));
             let (found, found_writes) = decode(&record).unwrap();

@@ -106,7 +106,7 @@ pub(super) fn replay(
     Ok(log)
 }
 
-struct Stop<'a>(&'a Schedule<Job>);
+struct Stop<'a>(&'a Schedule<Work>);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
@@ -115,18 +115,18 @@ impl Drop for Stop<'_> {
 }
 
 /// What a thread does.
-enum Job {
+enum Work {
     Call { procedure: Procedure, digest: u32, params: Box<[u8]> },
     Writes(WriteSet),
     Part(Part),
 }
 
-fn run(handle: &Arc<Handle>, store: &ShadowStore, job: Job) -> Result<()> {
+fn run(handle: &Arc<Handle>, store: &ShadowStore, job: Work) -> Result<()> {
     let inner = &handle.inner;
     let writes = match job {
-        Job::Writes(writes) => writes,
-        Job::Call { procedure, digest, params } => procedure.run_again(handle, digest, &params)?,
-        Job::Part(part) => {
+        Work::Writes(writes) => writes,
+        Work::Call { procedure, digest, params } => procedure.run_again(handle, digest, &params)?,
+        Work::Part(part) => {
             return part.sorted().runs(KEYS_OF_RUN).try_for_each(|run| {
                 let pages = begin_run(inner, store, &run)?;
                 change_run(inner, &pages, &run)
@@ -159,7 +159,7 @@ struct Replay<'a> {
     /// So many bytes are gathered.
     gathered_max: usize,
     threads: usize,
-    schedule: &'a Schedule<Job>,
+    schedule: &'a Schedule<Work>,
     at_work: AtWork,
     /// The last commit that threads have or had.
     submitted: Csn,
@@ -190,7 +190,7 @@ impl Replay<'_> {
                     && is_within
                     && let Some(needs) = self.needs_of_call(called, params)
                 {
-                    let job = Job::Call { procedure: called.clone(), digest, params: params.into() };
+                    let job = Work::Call { procedure: called.clone(), digest, params: params.into() };
                     return self.submit(csn, job, needs);
                 }
                 self.drain()?;
@@ -209,7 +209,7 @@ impl Replay<'_> {
                 }
                 let writes = writes.write_set(&self.inner.operations, broken)?;
                 if is_among_calls && let Some(needs) = self.needs_of(&writes) {
-                    return self.submit(csn, Job::Writes(writes), needs);
+                    return self.submit(csn, Work::Writes(writes), needs);
                 }
                 self.patch(csn, writes, &found)
             }
@@ -221,7 +221,7 @@ impl Replay<'_> {
     }
 
     /// Has a thread do what a commit has done.
-    fn submit(&mut self, csn: Csn, job: Job, needs: Needs) -> Result<()> {
+    fn submit(&mut self, csn: Csn, job: Work, needs: Needs) -> Result<()> {
         if self.at_work == AtWork::Parts {
             self.drain()?;
         }
@@ -253,9 +253,11 @@ impl Replay<'_> {
         let mut needs = Needs::default();
         match procedure.declared(params) {
             Declared::Nothing | Declared::Partitions(Partitions::All) => return None,
-            Declared::Partitions(Partitions::One(partition)) => needs.add(partition, Mode::Write),
+            Declared::Partitions(Partitions::One(partition)) => {
+                needs.add(("partition", partition), Mode::Write)
+            }
             Declared::Partitions(Partitions::Several(partitions)) => {
-                partitions.iter().for_each(|partition| needs.add(*partition, Mode::Write));
+                partitions.iter().for_each(|partition| needs.add(("partition", *partition), Mode::Write));
             }
             Declared::Accesses(set) => {
                 for access in set.accesses() {
@@ -291,7 +293,7 @@ impl Replay<'_> {
         };
         match self.inner.tree(tree).ok()?.placement {
             Placement::Anywhere => {}
-            Placement::Partition(partition) => needs.add(partition, within),
+            Placement::Partition(partition) => needs.add(("partition", partition), within),
             // Calls read it that declare nothing of it.
             Placement::Replicated if writes => return None,
             Placement::Replicated => {}
@@ -319,7 +321,7 @@ impl Replay<'_> {
             self.submitted = self.last;
             let mut parts = gathered.into_parts(threads * PARTS_OF_THREAD).into_iter();
             // Parts have no key in common.
-            return parts.try_for_each(|part| self.schedule.submit(Job::Part(part), Needs::default()));
+            return parts.try_for_each(|part| self.schedule.submit(Work::Part(part), Needs::default()));
         }
         for part in gathered.into_parts(1) {
             // Roots have all of what is gathered, or nothing: only one page transaction can have one before it.
@@ -426,7 +428,7 @@ fn update<'v, P: PageWrite>(
     tree.update_next(pages, key, None, leaf, &mut |there| {
         change(there).unwrap_or_else(|error| {
             done = Err(error);
-            there.map_or(Change::Delete, |there| Change::Put(there.to_vec().into()))
+            Change::Keep
         })
     })?;
     done

@@ -3,7 +3,7 @@
 
 use super::{
     super::{writes::WriteSet, *},
-    Change, FILE,
+    FILE, Logged,
 };
 use crate::{
     Csn, Error, TreeId,
@@ -146,7 +146,7 @@ fn a_commit_that_writes_nothing_has_its_place_in_the_order() {
         add(&db, tree);
         let log = db.0.inner.log().unwrap();
         log.checkpoint().unwrap();
-        let nothing = log.prepare(&Change::Writes(&WriteSet::default())).unwrap();
+        let nothing = log.prepare(&Logged::Writes(&WriteSet::default())).unwrap();
         let mut pages = log.store.begin(PageCounts::default()).unwrap();
         let csn = nothing.append(&mut pages);
         drop(pages);
