@@ -175,28 +175,15 @@ impl Compiled {
         }
     }
 
-    fn in_statement(&self, number: usize, error: SqlError) -> SqlError {
-        error.unplaced().context(format!("{} statement {}", quoted(&self.procedure), number + 1))
-    }
-}
-
-impl Session {
-    /// Plans the statements of a procedure that is to be made.
-    pub(super) fn check_body(&mut self, compiled: &Compiled) -> Result<()> {
-        for (number, statement) in compiled.statements.iter().enumerate() {
-            self.plan_of_body(compiled, statement).map_err(|error| compiled.in_statement(number, error))?;
-        }
-        let last = compiled.statements.last().and_then(|last| last.plan.lock().clone());
-        let columns = last.and_then(|plan| plan.columns());
-        let outputs: Vec<_> = compiled.procedure.outputs().collect();
+    /// Fails if the columns of the last statement, if it has any, are not what the output parameters take.
+    fn check_outputs(&self, columns: Option<&[ResultColumn]>) -> Result<()> {
+        let outputs: Vec<_> = self.procedure.outputs().collect();
         if outputs.is_empty() {
             return Ok(());
         }
         let mismatch = |detail: String| {
             let message = "return type mismatch in procedure declared to return output parameters";
-            SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
-                .detail(detail)
-                .context(quoted(&compiled.procedure))
+            SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message).detail(detail)
         };
         let Some(columns) = columns else {
             return Err(mismatch(
@@ -223,7 +210,26 @@ impl Session {
         Ok(())
     }
 
-    fn plan_of_body(&mut self, compiled: &Compiled, statement: &Statement) -> Result<Arc<Plan>> {
+    fn in_statement(&self, number: usize, error: SqlError) -> SqlError {
+        error.unplaced().context(format!("{} statement {}", quoted(&self.procedure), number + 1))
+    }
+}
+
+impl Session {
+    /// Plans the statements of a procedure that is to be made.
+    pub(super) fn check_body(&mut self, compiled: &Compiled) -> Result<()> {
+        for number in 0..compiled.statements.len() {
+            self.plan_of_body(compiled, number).map_err(|error| compiled.in_statement(number, error))?;
+        }
+        if compiled.statements.is_empty() {
+            compiled.check_outputs(None).map_err(|error| error.context(quoted(&compiled.procedure)))?;
+        }
+        Ok(())
+    }
+
+    /// The plan of a statement of a body. The last one's returns what the output parameters take.
+    fn plan_of_body(&mut self, compiled: &Compiled, number: usize) -> Result<Arc<Plan>> {
+        let statement = &compiled.statements[number];
         if let Some(plan) = &*statement.plan.lock()
             && self.is_same_again(plan)
         {
@@ -236,6 +242,9 @@ impl Session {
         if plan.params.len() > compiled.types.len() {
             let what = format!("there is no parameter ${}", plan.params.len());
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, what));
+        }
+        if number + 1 == compiled.statements.len() {
+            compiled.check_outputs(plan.columns().as_deref())?;
         }
         *statement.plan.lock() = Some(plan.clone());
         Ok(plan)
@@ -272,17 +281,14 @@ impl Session {
         self.calls += 1;
         let run = self.run_statements(&compiled, values);
         self.calls -= 1;
-        let mut outputs = procedure.outputs();
-        let first = run?;
-        let Some(first) = first else { return Ok(outputs.map(|_| Datum::Null).collect()) };
-        let row = self.with_types(|context, _| {
-            let converted = first.columns.iter().zip(first.row).map(|(column, value)| {
-                let Some(output) = outputs.next() else { return Ok(value) };
+        let Some(first) = run? else { return Ok(procedure.outputs().map(|_| Datum::Null).collect()) };
+        self.with_types(|context, _| {
+            let values = first.columns.iter().zip(first.row).zip(procedure.outputs());
+            let converted = values.map(|((column, value), output)| {
                 cast::cast(context, value, column.ty.ty, output.ty, CastContext::Assignment)
             });
-            converted.collect::<Result<Row>>()
-        })?;
-        Ok(row)
+            converted.collect()
+        })
     }
 
     /// Runs the statements of a procedure. Returns the first row of the last one, if that is asked for.
@@ -292,8 +298,8 @@ impl Session {
             let mut sink = FirstRow::default();
             let nesting = statement.parsed.nesting;
             let ran = on_fit_stack(nesting, || {
-                let plan = self.plan_of_body(compiled, statement)?;
-                let plan = self.begin_plan(plan, &mut |session| session.plan_of_body(compiled, statement))?;
+                let plan = self.plan_of_body(compiled, number)?;
+                let plan = self.begin_plan(plan, &mut |session| session.plan_of_body(compiled, number))?;
                 self.run_plan(&plan, values, &mut sink)
             });
             let tag = ran.map_err(|error| compiled.in_statement(number, error))?;
