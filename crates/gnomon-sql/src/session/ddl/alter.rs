@@ -264,8 +264,10 @@ impl Session {
     ) -> Result<Arc<Table>> {
         let name = table.columns[position].name.clone();
         refuse_key_column(table, position, "drop")?;
-        let what = format!("column {name} of table {}", table.name);
-        self.drop_dependent_views(table.oid, &what, Some(&name), cascade, notices)?;
+        for relation in self.with_partitions(table) {
+            let what = format!("column {name} of table {}", relation.name);
+            self.drop_dependent_views(relation.oid, &what, Some(&name), cascade, notices)?;
+        }
         let mut changed = (**table).clone();
         let uses = |index: &Index| index.columns.contains(&position);
         for index in table.indexes.iter().filter(|index| uses(index)) {
@@ -344,7 +346,9 @@ impl Session {
                 format!("column \"{to}\" of relation \"{}\" already exists", table.name),
             ));
         }
-        self.refuse_renaming(table.oid, &format!("column {from} of table {}", table.name))?;
+        for relation in self.with_partitions(table) {
+            self.refuse_renaming(relation.oid, &format!("column {from} of table {}", relation.name))?;
+        }
         let mut changed = (**table).clone();
         changed.columns[position].name = to.to_owned();
         for check in &mut changed.checks {
@@ -516,14 +520,16 @@ impl Session {
     }
 
     /// Views keep the types of their columns.
-    fn refuse_retyping(&self, table: &Table, column: &str) -> Result<()> {
-        match self.views_using(table.oid, Some(column))?.first() {
-            None => Ok(()),
-            Some(view) => Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cannot alter type of a column used by a view or rule",
-            )
-            .detail(format!("view {} depends on column \"{column}\"", view.name))),
+    fn refuse_retyping(&self, table: &Arc<Table>, column: &str) -> Result<()> {
+        for relation in self.with_partitions(table) {
+            if let Some(view) = self.views_using(relation.oid, Some(column))?.first() {
+                return Err(SqlError::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "cannot alter type of a column used by a view or rule",
+                )
+                .detail(format!("view {} depends on column \"{column}\"", view.name)));
+            }
         }
+        Ok(())
     }
 }

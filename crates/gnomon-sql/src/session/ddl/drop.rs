@@ -67,8 +67,7 @@ impl Session {
     }
 
     fn drop_table(&mut self, table: &Arc<Table>, cascade: bool, notices: &mut Vec<Notice>) -> Result<()> {
-        let partitions = self.catalog();
-        for relation in partitions.partitions_of(table).chain([table]) {
+        for relation in self.with_partitions(table) {
             let what = format!("table {}", relation.name);
             self.drop_dependent_views(relation.oid, &what, None, cascade, notices)?;
         }

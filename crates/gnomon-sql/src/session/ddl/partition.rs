@@ -147,6 +147,11 @@ fn bound(table: &Table, name: &str, values: Option<&ForValues>) -> Result<(u16, 
 }
 
 impl Session {
+    /// A table and its partitions: views of any of them need its columns.
+    pub(super) fn with_partitions(&self, table: &Arc<Table>) -> Vec<Arc<Table>> {
+        self.catalog().partitions_of(table).chain([table]).cloned().collect()
+    }
+
     /// Gives a new table the partitions that WITH (partitions = ...) asks for.
     pub(super) fn add_partitions(&mut self, table: &mut Table, count: u16) -> Result<()> {
         for remainder in 0..count {
