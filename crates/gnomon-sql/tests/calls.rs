@@ -11,6 +11,7 @@ use gnomon::{
 use gnomon_sql::{
     SqlState,
     session::{Session, SessionOptions, SqlDatabase, procedures},
+    types::Type,
 };
 use support::{Collect, ok, state, value};
 
@@ -214,6 +215,23 @@ fn calls_with_parameters_of_the_protocol_are_logged_too() {
     assert!(log_bytes(&db) - before <= 2 * 512);
     let expected = value(&mut s, ALL);
     assert_eq!(value(&mut session(&open(&disk.crash_image(1))), ALL), expected);
+}
+
+#[test]
+fn an_output_parameter_may_be_given_by_the_protocol() {
+    use gnomon_sql::session::Format;
+    let db = open(&SimDisk::new(1));
+    let mut s = session(&db);
+    ok(&mut s, SCHEMA);
+    s.prepare("call", "CALL transfer($1, $2, $3, $4)", &[]).unwrap();
+    let types = [Type::Int4, Type::Int4, Type::Int8, Type::Int8];
+    assert_eq!(s.describe_statement("call").unwrap().parameters, types);
+    let text = |text: &str| Some((Format::Text, text.as_bytes().to_vec()));
+    s.bind("", "call", vec![text("1"), text("2"), text("10"), None]).unwrap();
+    let mut sink = Collect::default();
+    s.execute_portal("", 0, &mut sink).unwrap();
+    s.sync().unwrap();
+    assert_eq!(sink.rows, [["990"]]);
 }
 
 /// Calls run beside each other, beside statements of their own, and beside DDL.

@@ -93,10 +93,9 @@ impl CallPlan {
         for (parameter, given) in parameters.iter().zip(given) {
             arguments.push(match (given, &parameter.default) {
                 (None, None) => return missing(binder),
-                // What stands for an output is not looked at.
-                (Some(_), _) if !parameter.is_input => None,
                 (Some(given), _) => match binder.argument(given, parameter.ty)? {
-                    Some(argument) => Some(argument),
+                    // What stands for an output has its type, and is not computed.
+                    Some(argument) => parameter.is_input.then_some(argument),
                     None => return missing(binder),
                 },
                 (None, Some(default)) => Some(binder.assign(
