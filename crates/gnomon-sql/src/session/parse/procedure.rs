@@ -11,6 +11,30 @@ use sqlparser::{
 use super::{Command, CreateProcedure, NewParameter, reader::Reader, text::byte_offset};
 use crate::{Result, SqlError, SqlState};
 
+/// The words that begin a type wherever there may be one, so that they cannot be names unless they are quoted.
+const TYPES: [&str; 20] = [
+    "bigint",
+    "bit",
+    "boolean",
+    "char",
+    "character",
+    "dec",
+    "decimal",
+    "float",
+    "int",
+    "integer",
+    "interval",
+    "national",
+    "nchar",
+    "numeric",
+    "real",
+    "setof",
+    "smallint",
+    "time",
+    "timestamp",
+    "varchar",
+];
+
 /// Takes the tokens of a statement, and the semicolon behind it. The statements of a body, from BEGIN ATOMIC to END,
 /// are a part of the statement that they stand in.
 pub(super) fn take_statement(
@@ -139,10 +163,12 @@ impl Reader<'_, '_, '_> {
             (Token::Word(_), Token::Comma | Token::RParen | Token::Eq | Token::LParen | Token::LBracket) => {
                 false
             }
-            (Token::Word(_), Token::Word(second)) => {
-                let second = second.value.to_ascii_lowercase();
-                !matches!(second.as_str(), "default" | "precision" | "varying")
-                    || word_of(&self.peek_token(0)).is_none()
+            (first @ Token::Word(_), second @ Token::Word(_)) => {
+                match (word_of(&first).as_deref(), word_of(&second).as_deref()) {
+                    (_, Some("default")) | (Some("double"), Some("precision")) => false,
+                    (Some(first), _) => !TYPES.contains(&first),
+                    (None, _) => true,
+                }
             }
             _ => false,
         };
