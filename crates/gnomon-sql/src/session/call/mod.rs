@@ -11,20 +11,20 @@ mod logged;
 use std::sync::Arc;
 
 use gnomon::sync::Mutex;
-use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgOperator};
 
 pub(super) use logged::CallState;
 pub use logged::procedures;
 
 use super::{
     CopySource, ResultColumn, Session, Sink,
-    parse::{self, Command, Parsed, on_fit_stack, parse_expression},
+    parse::{self, Command, Parsed, on_fit_stack, parse_expression, plain_arguments},
     plan::{Plan, plannable},
     view::{Name, View},
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Oid, Procedure},
+    catalog::model::{Oid, Parameter, Procedure},
     query::{Binder, Expr, ParameterNames, Scope},
     types::{ColumnType, Context, Datum, Row, Type, cast, cast::CastContext, format_type},
 };
@@ -44,68 +44,19 @@ pub(super) struct CallPlan {
 impl CallPlan {
     pub(super) fn bind(binder: &mut Binder<'_>, function: &ast::Function, view: &View) -> Result<CallPlan> {
         let name = Name::of(&function.name, &view.database)?;
-        let FunctionArguments::List(list) = &function.args else {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "CALL needs parentheses behind the name"));
+        let given = given_arguments(function)?;
+        let found = match view.procedure(&name) {
+            Some(procedure) => bind_arguments(binder, &procedure, &given)?.map(|bound| (procedure, bound)),
+            None => None,
         };
-        if !list.clauses.is_empty() || list.duplicate_treatment.is_some() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "arguments of CALL are plain expressions"));
-        }
-        let mut types = Vec::new();
-        let mut missing = |binder: &mut Binder<'_>| {
-            for argument in &list.args {
-                let (FunctionArg::Named { arg, .. }
-                | FunctionArg::ExprNamed { arg, .. }
-                | FunctionArg::Unnamed(arg)) = argument;
-                types.push(match arg {
-                    FunctionArgExpr::Expr(expr) => format_type(binder.type_of(expr)?, None),
-                    _ => "unknown".into(),
-                });
-            }
+        let Some((procedure, arguments)) = found else {
+            let types = given.iter().map(|(_, value)| Ok(format_type(binder.type_of(value)?, None)));
+            let types: Vec<String> = types.collect::<Result<_>>()?;
             let signature = format!("procedure {name}({}) does not exist", types.join(", "));
-            Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, signature).hint(
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, signature).hint(
                 "No procedure matches the given name and argument types. You might need to add explicit type casts.",
-            ))
+            ));
         };
-        let Some(procedure) = view.procedure(&name) else { return missing(binder) };
-        let parameters = &procedure.parameters;
-        let mut given: Vec<Option<&ast::Expr>> = vec![None; parameters.len()];
-        for (position, argument) in list.args.iter().enumerate() {
-            let (at, value) = match argument {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (Some(position), expr),
-                FunctionArg::ExprNamed {
-                    name: ast::Expr::Identifier(name),
-                    arg: FunctionArgExpr::Expr(expr),
-                    operator: FunctionArgOperator::RightArrow | FunctionArgOperator::Assignment,
-                } => {
-                    let name = parse::fold(name);
-                    let is_it =
-                        |parameter: &crate::catalog::model::Parameter| parameter.name.as_ref() == Some(&name);
-                    (parameters.iter().position(is_it), expr)
-                }
-                _ => return Err(SqlError::unsupported("this form of an argument of CALL")),
-            };
-            match at.and_then(|at| given.get_mut(at)) {
-                Some(place) if place.is_none() => *place = Some(value),
-                _ => return missing(binder),
-            }
-        }
-        let mut arguments = Vec::with_capacity(parameters.len());
-        for (parameter, given) in parameters.iter().zip(given) {
-            arguments.push(match (given, &parameter.default) {
-                (None, None) => return missing(binder),
-                (Some(given), _) => match binder.argument(given, parameter.ty)? {
-                    // What stands for an output has its type, and is not computed.
-                    Some(argument) => parameter.is_input.then_some(argument),
-                    None => return missing(binder),
-                },
-                (None, Some(default)) => Some(binder.assign(
-                    &parse_expression(default)?,
-                    &Scope::empty(),
-                    "default",
-                    parameter.ty,
-                )?),
-            });
-        }
         let columns: Vec<ResultColumn> = procedure
             .outputs()
             .enumerate()
@@ -119,6 +70,80 @@ impl CallPlan {
         let columns = (!columns.is_empty()).then(|| columns.into());
         Ok(CallPlan { procedure, arguments, columns })
     }
+}
+
+/// The arguments of a CALL, each with its name if it is given by that.
+fn given_arguments(function: &ast::Function) -> Result<Vec<(Option<String>, &ast::Expr)>> {
+    let syntax = |message: String| SqlError::new(SqlState::SYNTAX_ERROR, message);
+    let Some(arguments) = plain_arguments(function) else {
+        return Err(syntax("CALL needs arguments in parentheses behind the name, and nothing else".into()));
+    };
+    let mut given: Vec<(Option<String>, &ast::Expr)> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let (name, value) = match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (None, value),
+            FunctionArg::ExprNamed {
+                name: ast::Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                operator: FunctionArgOperator::RightArrow | FunctionArgOperator::Assignment,
+            } => (Some(parse::fold(name)), value),
+            _ => return Err(SqlError::unsupported("this form of an argument of CALL")),
+        };
+        match &name {
+            None if given.last().is_some_and(|(before, _)| before.is_some()) => {
+                return Err(syntax("positional argument cannot follow named argument".into()));
+            }
+            Some(again) if given.iter().any(|(known, _)| known.as_ref() == Some(again)) => {
+                return Err(syntax(format!("argument name \"{again}\" used more than once")));
+            }
+            _ => given.push((name, value)),
+        }
+    }
+    Ok(given)
+}
+
+/// For each parameter what is given for it; none at all if that is not for these parameters.
+fn match_arguments<'f>(
+    parameters: &[Parameter],
+    given: &[(Option<String>, &'f ast::Expr)],
+) -> Option<Vec<Option<&'f ast::Expr>>> {
+    let mut matched = vec![None; parameters.len()];
+    for (position, (name, value)) in given.iter().enumerate() {
+        let at = match name {
+            None => position,
+            Some(_) => parameters.iter().position(|parameter| parameter.name == *name)?,
+        };
+        match matched.get_mut(at)? {
+            place @ None => *place = Some(*value),
+            Some(_) => return None,
+        }
+    }
+    Some(matched)
+}
+
+/// For each parameter its argument, bound; none at all if the procedure is not what is called.
+fn bind_arguments(
+    binder: &mut Binder<'_>,
+    procedure: &Procedure,
+    given: &[(Option<String>, &ast::Expr)],
+) -> Result<Option<Vec<Option<Expr>>>> {
+    let Some(matched) = match_arguments(&procedure.parameters, given) else { return Ok(None) };
+    let mut arguments = Vec::with_capacity(matched.len());
+    for (parameter, given) in procedure.parameters.iter().zip(matched) {
+        arguments.push(match (given, &parameter.default) {
+            (None, None) => return Ok(None),
+            (Some(given), _) => match binder.argument(given, parameter.ty)? {
+                // What stands for an output has its type, and is not computed.
+                Some(argument) => parameter.is_input.then_some(argument),
+                None => return Ok(None),
+            },
+            (None, Some(default)) => {
+                let default = parse_expression(default)?;
+                Some(binder.assign(&default, &Scope::empty(), "default", parameter.ty)?)
+            }
+        });
+    }
+    Ok(Some(arguments))
 }
 
 /// A procedure whose body has been parsed.

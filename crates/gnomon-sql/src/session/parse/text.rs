@@ -1,7 +1,7 @@
 //! Places in the text of a statement, names in it, and what is wrong with it, as PostgreSQL says it.
 
 use sqlparser::{
-    ast::Ident,
+    ast::{Function, FunctionArg, FunctionArguments, Ident},
     parser::{Parser, ParserError},
     tokenizer::{Location, Token, TokenizerError},
 };
@@ -123,4 +123,16 @@ pub(super) fn unexpected(parser: &Parser, sql: &str) -> SqlError {
 /// An identifier as PostgreSQL stores it: folded to lower case unless quoted.
 pub(crate) fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The arguments of what is written like a call of a function, if nothing is said but them.
+pub(crate) fn plain_arguments(call: &Function) -> Option<&[FunctionArg]> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let is_plain = list.duplicate_treatment.is_none()
+        && list.clauses.is_empty()
+        && call.within_group.is_empty()
+        && call.filter.is_none()
+        && call.null_treatment.is_none()
+        && call.over.is_none();
+    is_plain.then_some(&list.args)
 }
