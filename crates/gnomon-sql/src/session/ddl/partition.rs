@@ -3,10 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon::TreeLock;
-use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, ForValues, FunctionArguments, ObjectName};
+use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, ForValues, ObjectName};
 
 use super::{
-    super::{Session, connection::Tag, parse::fold},
+    super::{
+        Session,
+        connection::Tag,
+        parse::{fold, plain_arguments},
+    },
     notice, refuse_taken,
     storage::TableParameters,
     tag,
@@ -33,11 +37,11 @@ pub(super) fn partitioning(table: &Table, by: &Expr) -> Result<Partitioning> {
         return Err(SqlError::unsupported(format!("PARTITION BY {}", method.to_uppercase()))
             .hint("Tables are partitioned by HASH."));
     }
-    let FunctionArguments::List(list) = &call.args else {
+    let Some(arguments) = plain_arguments(call) else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "PARTITION BY HASH needs a list of columns"));
     };
     let mut columns = Vec::new();
-    for argument in &list.args {
+    for argument in arguments {
         let sqlparser::ast::FunctionArg::Unnamed(sqlparser::ast::FunctionArgExpr::Expr(Expr::Identifier(
             name,
         ))) = argument
