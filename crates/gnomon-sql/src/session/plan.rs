@@ -408,10 +408,7 @@ pub(super) fn plannable(command: &super::parse::Command) -> Result<(&Statement, 
         super::parse::Command::Sql(statement, overriding) if is_plannable(statement) => {
             Ok((statement, *overriding))
         }
-        _ => Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            "only queries, INSERT, UPDATE, DELETE and CALL fit here",
-        )),
+        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here")),
     }
 }
 

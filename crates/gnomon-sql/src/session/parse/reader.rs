@@ -279,6 +279,10 @@ impl<'d> Reader<'_, 'd, '_> {
 
     /// The statement within PREPARE or EXPLAIN.
     fn body(&mut self) -> Result<Box<Parsed>> {
+        // As in PostgreSQL, neither is of CALL, though that can be planned.
+        if self.peek_word().as_deref() == Some("call") {
+            return Err(self.unexpected());
+        }
         let command = self.command()?;
         // The whole statement's nesting has been taken account of already.
         Ok(Box::new(Parsed { command, nesting: 0 }))
