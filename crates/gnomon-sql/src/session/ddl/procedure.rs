@@ -27,15 +27,11 @@ fn invalid(message: impl Into<String>) -> SqlError {
 
 impl Session {
     pub(super) fn create_procedure(&mut self, create: &CreateProcedure) -> Result<Tag> {
-        match create.language.as_deref() {
-            None | Some("sql") => {}
-            Some(other) => {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("language \"{other}\" does not exist"),
-                )
-                .hint("Procedures are written in SQL."));
-            }
+        if create.language != "sql" {
+            let message = format!("language \"{}\" does not exist", create.language);
+            return Err(
+                SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint("Procedures are written in SQL.")
+            );
         }
         self.begin_ddl("CREATE PROCEDURE")?;
         let name = self.name(&create.name)?;

@@ -89,7 +89,7 @@ pub(crate) struct CreateProcedure {
     /// Its parameters.
     pub parameters: Vec<NewParameter>,
     /// LANGUAGE, folded.
-    pub language: Option<String>,
+    pub language: String,
     /// The text of its statements.
     pub body: String,
 }

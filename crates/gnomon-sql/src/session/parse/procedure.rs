@@ -100,9 +100,10 @@ impl Reader<'_, '_, '_> {
             self.expect(&Token::RParen)?;
         }
         let (mut language, mut body) = (None, None);
+        let (mut is_atomic, mut has_rights) = (false, false);
         while let Some(word) = self.peek_word() {
             match word.as_str() {
-                "language" => {
+                "language" if language.is_none() => {
                     self.skip();
                     language = Some(match self.string() {
                         Ok(name) => name.to_lowercase(),
@@ -113,23 +114,28 @@ impl Reader<'_, '_, '_> {
                     self.skip();
                     body = Some(self.string()?);
                 }
-                "begin" if body.is_none() => body = Some(self.atomic_body()?),
+                "begin" if body.is_none() => {
+                    body = Some(self.atomic_body()?);
+                    is_atomic = true;
+                }
                 // Whoever calls it has the rights of whoever made it: there is one owner of everything.
-                "security" | "external" => {
+                "security" | "external" if !has_rights => {
                     let _ = self.word("external");
-                    self.skip();
-                    if !self.word("invoker") && !self.word("definer") {
+                    if !self.word("security") || !self.word("invoker") && !self.word("definer") {
                         return Err(self.unexpected());
                     }
+                    has_rights = true;
                 }
                 "set" => return Err(SqlError::unsupported("SET in CREATE PROCEDURE")),
                 "transform" => return Err(SqlError::unsupported("TRANSFORM in CREATE PROCEDURE")),
                 _ => return Err(self.unexpected()),
             }
         }
-        let Some(body) = body else {
-            return Err(SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, "no function body specified"));
-        };
+        let missing =
+            |what| SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, format!("no {what} specified"));
+        // Only a body in quotes could be of another language.
+        let language = language.or(is_atomic.then(|| "sql".into())).ok_or_else(|| missing("language"))?;
+        let body = body.ok_or_else(|| missing("function body"))?;
         Ok(Command::CreateProcedure(Box::new(CreateProcedure {
             name,
             or_replace,
