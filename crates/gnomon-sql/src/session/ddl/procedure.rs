@@ -25,6 +25,27 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
 }
 
+/// Fails if calls of a procedure could mean or return something else with these parameters, which have the same types.
+fn check_replacement(old: &Procedure, parameters: &[Parameter]) -> Result<()> {
+    let refused = |message: &str| invalid(message).hint(format!("Use DROP PROCEDURE {} first.", old.name));
+    for (before, after) in old.parameters.iter().zip(parameters) {
+        if (before.is_input, before.is_output) != (after.is_input, after.is_output) {
+            return Err(refused("cannot change whether a procedure has output parameters"));
+        }
+        if before.is_output && before.name != after.name {
+            return Err(refused("cannot change return type of existing function")
+                .detail("Row type defined by OUT parameters is different."));
+        }
+        if let Some(name) = before.name.as_ref().filter(|_| before.name != after.name) {
+            return Err(refused(&format!("cannot change name of input parameter \"{name}\"")));
+        }
+        if before.default.is_some() && after.default.is_none() {
+            return Err(refused("cannot remove parameter defaults from existing function"));
+        }
+    }
+    Ok(())
+}
+
 impl Session {
     pub(super) fn create_procedure(&mut self, create: &CreateProcedure) -> Result<Tag> {
         if create.language != "sql" {
@@ -54,11 +75,7 @@ impl Session {
                     format!("procedure \"{}\" already exists with same argument types", old.name),
                 ));
             }
-            let modes = |parameter: &Parameter| (parameter.is_input, parameter.is_output);
-            if !old.parameters.iter().map(modes).eq(parameters.iter().map(modes)) {
-                return Err(invalid("cannot change whether a procedure has output parameters")
-                    .hint(format!("Use DROP PROCEDURE {} first.", old.name)));
-            }
+            check_replacement(old, &parameters)?;
         }
         let oid = match &old {
             Some(old) => old.oid,
