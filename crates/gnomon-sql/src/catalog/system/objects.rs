@@ -92,10 +92,10 @@ impl System<'_> {
                 ("proretset", yes(false)),
                 ("provolatile", letter(b'v')),
                 ("proparallel", letter(b'u')),
-                ("pronargs", small(procedure.parameters.len())),
+                ("pronargs", small(procedure.inputs().count())),
                 ("pronargdefaults", small(defaults.count())),
                 ("prorettype", oid(if has_outputs { RECORD_TYPE } else { VOID_TYPE })),
-                ("proargtypes", oids(types())),
+                ("proargtypes", oids(procedure.inputs().map(|parameter| parameter.ty.ty.oid()))),
                 ("proallargtypes", if has_outputs { oids(types()) } else { Datum::Null }),
                 (
                     "proargmodes",
