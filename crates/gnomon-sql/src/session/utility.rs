@@ -234,12 +234,16 @@ impl Session {
                 self.refuse_in_transaction("DISCARD ALL", alone)?;
                 self.portals.clear();
                 self.statements.clear();
+                self.procedures.clear();
                 self.drawn = Default::default();
                 self.reset_all();
                 tag("DISCARD ALL")
             }
-            // Plans are made anew when they must be.
-            Discard::Plans => tag("DISCARD PLANS"),
+            // Those of prepared statements are made anew when they must be.
+            Discard::Plans => {
+                self.procedures.clear();
+                tag("DISCARD PLANS")
+            }
             Discard::Sequences => {
                 self.drawn = Default::default();
                 tag("DISCARD SEQUENCES")

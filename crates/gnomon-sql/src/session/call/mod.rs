@@ -298,6 +298,9 @@ impl Session {
             Some(compiled) if Arc::ptr_eq(&compiled.procedure, procedure) => compiled.clone(),
             _ => {
                 let compiled = Arc::new(Compiled::new(procedure, parse_body(procedure)?));
+                // Those whose CREATE was rolled back, or that were dropped, are called no more.
+                let catalog = self.catalog();
+                self.procedures.retain(|oid, _| catalog.procedure_by_oid(*oid).is_some());
                 self.procedures.insert(procedure.oid, compiled.clone());
                 compiled
             }
@@ -398,3 +401,31 @@ fn types_of(procedure: &Procedure) -> Vec<ColumnType> {
 
 /// What a session keeps of procedures that it has called.
 pub(super) type AllCompiled = std::collections::HashMap<Oid, Arc<Compiled>>;
+
+#[cfg(test)]
+mod tests {
+    use gnomon::{Database, Options};
+
+    use crate::session::{Rows, SessionOptions, SqlDatabase};
+
+    #[test]
+    fn a_session_forgets_procedures_that_are_gone() {
+        let engine = Database::in_memory(Options::default()).expect("a database");
+        let db = SqlDatabase::open(engine).expect("an empty catalog");
+        let mut session = db.session(SessionOptions::default()).expect("a session");
+        let mut known_after = |sql: &str| {
+            session.execute(sql, &mut Rows::default()).expect(sql);
+            session.procedures.len()
+        };
+        let create = |name: &str| format!("CREATE PROCEDURE {name}() LANGUAGE SQL AS ''; CALL {name}()");
+        assert_eq!(known_after(&create("a")), 1);
+        assert_eq!(known_after(&create("b")), 2);
+        known_after("DROP PROCEDURE a");
+        known_after(&format!("BEGIN; {}; ROLLBACK", create("c")));
+        assert_eq!(known_after(&create("d")), 2, "b and d");
+        for discard in ["DISCARD PLANS", "DISCARD ALL"] {
+            assert_eq!(known_after(discard), 0);
+            assert_eq!(known_after("CALL b()"), 1);
+        }
+    }
+}
