@@ -157,16 +157,15 @@ fn places(table: &Table, pruning: Option<&[KeyPart]>, ctx: &mut ExecContext<'_>)
     Ok(found.into_iter().collect())
 }
 
-/// The key ranges of an access, its values computed.
-pub(in crate::query) fn key_ranges(
+/// What the leading columns of a key may be, in the order of keys; none if one of them may have no value.
+fn prefixes(
     table: &Table,
-    access: &KeyAccess,
+    index: &Index,
+    equal: &[KeyPart],
     ctx: &mut ExecContext<'_>,
-) -> Result<Ranges> {
-    let index = access.index_of(table);
-    let nothing = Ranges::Points(Vec::new());
+) -> Result<Vec<Prefix>> {
     let mut prefixes = vec![Prefix::default()];
-    for (position, part) in access.equal.iter().enumerate() {
+    for (position, part) in equal.iter().enumerate() {
         let ty = table.columns[index.columns[position]].ty.ty;
         let encoded = |value: Datum| {
             let mut key = Vec::new();
@@ -175,7 +174,7 @@ pub(in crate::query) fn key_ranges(
         };
         let mut values: Vec<_> = allowed(part, ty, ctx)?.into_iter().map(encoded).collect();
         if values.is_empty() {
-            return Ok(nothing);
+            return Ok(Vec::new());
         }
         if let [(key, value)] = &values[..] {
             prefixes.iter_mut().for_each(|prefix| prefix.push(key, value, table));
@@ -194,6 +193,21 @@ pub(in crate::query) fn key_ranges(
                 })
             })
             .collect();
+    }
+    Ok(prefixes)
+}
+
+/// The key ranges of an access, its values computed.
+pub(in crate::query) fn key_ranges(
+    table: &Table,
+    access: &KeyAccess,
+    ctx: &mut ExecContext<'_>,
+) -> Result<Ranges> {
+    let index = access.index_of(table);
+    let nothing = Ranges::Points(Vec::new());
+    let mut prefixes = prefixes(table, index, &access.equal, ctx)?;
+    if prefixes.is_empty() {
+        return Ok(nothing);
     }
     if access.direction == Direction::Backward {
         prefixes.reverse();
