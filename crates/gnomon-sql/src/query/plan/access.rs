@@ -345,10 +345,15 @@ pub(in crate::query) fn choose_access(
     best
 }
 
+/// The first comparison of a column by an operator.
+fn comparand(comparands: &[Comparand], column: usize, operator: Operator) -> Option<&Comparand> {
+    comparands.iter().find(|comparand| comparand.column == column && comparand.operator == operator)
+}
+
 /// What the columns of the partition key are equal to, if something is known of each.
 fn pruning(table: &Table, comparands: &[Comparand]) -> Option<Vec<KeyPart>> {
     let of_column = |column: &usize| {
-        let with = |operator| comparands.iter().find(move |c| c.column == *column && c.operator == operator);
+        let with = |operator| comparand(comparands, *column, operator);
         let equal = with(Operator::Compare(Comparison::Equal)).map(|c| KeyPart::Equal(c.value.clone()));
         equal.or_else(|| with(Operator::Any).map(|c| KeyPart::Any(c.value.clone())))
     };
@@ -369,8 +374,7 @@ fn by_index(
     let mut used = Vec::new();
     let mut fixed = Vec::new();
     for column in &index.columns {
-        let of_column =
-            |operator| comparands.iter().find(move |c| c.column == *column && c.operator == operator);
+        let of_column = |operator| comparand(comparands, *column, operator);
         if let Some(c) = of_column(Operator::Compare(Comparison::Equal)) {
             equal.push(KeyPart::Equal(c.value.clone()));
             fixed.push(*column);
