@@ -44,6 +44,17 @@ fn check_clauses(create: &CreateTable) -> Result<()> {
     }
 }
 
+/// Fails if what is said of partitions does not go with the rest.
+fn check_partitioned(create: &CreateTable, parameters: &TableParameters) -> Result<()> {
+    let message = match create.partition_by {
+        None if parameters.partitions.is_some() => "partitions are of a table that has PARTITION BY HASH",
+        Some(_) if create.query.is_some() => "a table in partitions cannot be created from a query",
+        Some(_) if parameters.replicated == Some(true) => "a table in partitions cannot be replicated",
+        _ => return Ok(()),
+    };
+    Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
+}
+
 impl Session {
     pub(super) fn create_table(&mut self, create: &CreateTable, notices: &mut Vec<Notice>) -> Result<Tag> {
         check_clauses(create)?;
@@ -73,6 +84,7 @@ impl Session {
             return tag(what);
         }
         refuse_taken(&view, &schema, &name.name)?;
+        check_partitioned(create, &parameters)?;
         let mut table = Table {
             oid: self.new_oid()?,
             schema,
@@ -88,16 +100,6 @@ impl Session {
             checks: Vec::new(),
             page_size: parameters.page_size,
         };
-        let suits = match create.partition_by {
-            Some(_) => create.query.is_none() && !table.is_replicated,
-            None => parameters.partitions.is_none(),
-        };
-        if !suits {
-            return Err(SqlError::new(
-                SqlState::INVALID_TABLE_DEFINITION,
-                "partitions are of a table that is created with PARTITION BY HASH, and neither replicated nor from a query",
-            ));
-        }
         if let Some(query) = &create.query {
             return self.create_table_as(table, query, create);
         }
