@@ -3,7 +3,8 @@
 //!
 //! Promises: what is measured began after the warm-up and ended before the stop; a latency runs from when the call was
 //! due to its durable answer; the first failure ends the run. After the run what the workload promises of its tables is
-//! checked, and once more when the database was closed and opened.
+//! checked, and that all calls are stored that were answered, and no others; once more when the database was closed and
+//! opened.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -57,8 +58,13 @@ pub trait Calls: Serialize + 'static {
     /// Whether an error is an answer that the workload expects.
     fn is_refusal(error: &Error) -> bool;
 
-    /// Whether what is stored is what it must be.
-    fn check(&self, db: &Database) -> Result<Invariant>;
+    /// Whether an answer is of a call that [`Calls::check`] is to find.
+    fn is_stored(_answer: &[u8]) -> bool {
+        true
+    }
+
+    /// Whether what is stored is what it must be, after so many calls of each kind that are to be found.
+    fn check(&self, db: &Database, committed: &[u64]) -> Result<Invariant>;
 }
 
 /// What a client asks for.
@@ -178,14 +184,14 @@ pub fn bench<W: Calls>(
     let (directory, _temporary) = directory_of(settings.dir.as_deref())?;
     let db = Database::open(&directory, settings.options(workload.procedures()))?;
     workload.load(&db, seed, progress, cancel)?;
-    let (all, kinds) = measure(workload, &db, settings, seed, cancel)?;
-    let mut invariant = workload.check(&db)?;
+    let Called { all, kinds, committed } = measure(workload, &db, settings, seed, cancel)?;
+    let mut invariant = workload.check(&db, &committed)?;
     db.close()?;
     drop(db);
     if invariant.holds {
         let db =
             Database::open(&directory, Options { create: false, ..settings.options(workload.procedures()) })?;
-        invariant = workload.check(&db)?;
+        invariant = workload.check(&db, &committed)?;
         invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
         db.close()?;
     }
@@ -193,15 +199,24 @@ pub fn bench<W: Calls>(
     Ok(Report::new(W::NAME, "gnomon", &all_settings, seed, &all, invariant).with_kinds(kinds))
 }
 
-/// Calls the procedures of an open database that has the workload's tables. Returns what was measured of all calls, and
-/// of each kind.
+/// What the calls of a run have come to.
+pub(crate) struct Called {
+    /// What was measured of all.
+    pub all: Measured,
+    /// And of each kind.
+    pub kinds: Vec<KindReport>,
+    /// Of each kind, what [`Calls::check`] is to find: that of the warm-up and of after the measuring, too.
+    pub committed: Vec<u64>,
+}
+
+/// Calls the procedures of an open database that has the workload's tables, until all calls are answered.
 pub(crate) fn measure<W: Calls>(
     workload: &W,
     db: &Database,
     settings: &Settings,
     seed: u64,
     cancel: &Arc<AtomicBool>,
-) -> Result<(Measured, Vec<KindReport>)> {
+) -> Result<Called> {
     let load = Load {
         outstanding: 1,
         clients: settings.clients,
@@ -220,7 +235,8 @@ pub(crate) fn measure<W: Calls>(
             .map(|stats| stats.log_bytes as f64 / stats.commits as f64);
         KindReport { log_bytes, ..KindReport::new(name, measured) }
     };
-    Ok((all, kinds.iter().zip(W::KINDS).map(of_kind).collect()))
+    let committed = kinds.iter().map(|kind| kind.committed_in_all).collect();
+    Ok(Called { all, kinds: kinds.iter().zip(W::KINDS).map(of_kind).collect(), committed })
 }
 
 /// What the calls of one client have come to so far.
@@ -339,8 +355,8 @@ impl Client<'_> {
             let mut answered = answers.answered.lock();
             let measured = &mut answered.kinds[kind];
             match answer {
-                Ok(_) => {
-                    measured.committed_in_all += 1;
+                Ok(answer) => {
+                    measured.committed_in_all += u64::from(W::is_stored(&answer));
                     if is_measured {
                         measured.committed += 1;
                         let latency_us = u64::try_from(taken.as_micros()).unwrap_or(LATENCY_US_MAX);
@@ -374,6 +390,55 @@ impl Client<'_> {
                     self.run.phase.store(STOPPED, Ordering::Release);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{recovery::COMMAND_LOG, voter::Voter};
+
+    fn settings(execution: ExecutionKind, outstanding: usize, rate: Option<f64>) -> Settings {
+        Settings {
+            clients: 2,
+            outstanding,
+            rate,
+            warm_up_seconds: 0.05,
+            measured_seconds: 0.1,
+            recovery: Method::Of(COMMAND_LOG),
+            group_commit_ms: 0.0,
+            log_mib: 64,
+            execution,
+            executors: 2,
+            pool_mib: 16,
+            dir: None,
+        }
+    }
+
+    #[test]
+    fn what_was_answered_is_stored_and_one_more_would_be_missed() {
+        let voter = Voter::new(2);
+        for (execution, outstanding, rate) in [
+            (ExecutionKind::Serial, 1, None),
+            (ExecutionKind::Serial, 50, None),
+            (ExecutionKind::Serial, 1, Some(2000.0)),
+            (ExecutionKind::Locked, 1, None),
+            (ExecutionKind::Locked, 5, None),
+        ] {
+            let settings = settings(execution, outstanding, rate);
+            let db = Database::in_memory(settings.options(voter.procedures())).unwrap();
+            crate::voter::load(&db, &voter).unwrap();
+            let called = measure(&voter, &db, &settings, 1, &Arc::default()).unwrap();
+            let [stored] = called.committed[..] else { panic!("{:?}", called.committed) };
+            assert!(0 < called.all.committed && called.all.committed < stored, "the warm-up is stored, too");
+            let found = voter.check(&db, &[stored]).unwrap();
+            assert!(found.holds, "{found:?}");
+            let found = voter.check(&db, &[stored + 1]).unwrap();
+            assert!(
+                !found.holds && found.detail.contains(&format!("instead of {}", stored + 1)),
+                "{found:?}"
+            );
         }
     }
 }

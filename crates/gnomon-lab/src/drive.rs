@@ -52,7 +52,8 @@ pub struct Measured {
     pub aborted: u64,
     /// Transactions that were refused while it was measured.
     pub refused: u64,
-    /// Committed transactions of the whole run, warm-up included.
+    /// Committed transactions of the whole run, warm-up included: what the workload's check is to find. Of calls, those
+    /// whose answers say so.
     pub committed_in_all: u64,
     /// Latencies of the committed transactions, in microseconds.
     pub latency_us: Histogram<u64>,

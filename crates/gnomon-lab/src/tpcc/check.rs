@@ -1,7 +1,8 @@
 //! The consistency conditions of clause 3.3.2, checked over the whole database.
 //!
-//! Promises: all twelve hold, and the indexes agree with their tables, or it is told which do not and where first.
-//! Reads one snapshot of what is durable, each tree once.
+//! Promises: all twelve hold, and the indexes agree with their tables, or it is told which do not and where first. They
+//! say nothing of transactions that were lost as a whole: orders and payments are counted beside them. Reads one
+//! snapshot of what is durable, each tree once.
 //!
 //! Conditions 3.3.2.2 and 3.3.2.3 say nothing about districts without new orders. Condition 3.3.2.11 says that 2100
 //! orders of a district are delivered, which is so at the beginning: since, it is so many more as its customers have
@@ -12,7 +13,7 @@ use std::fmt;
 use gnomon::{Cursor, Database, Direction, Isolation, KeyRange, Transaction, TreeId, TxnOptions};
 
 use super::{
-    DISTRICTS, Table, Tpcc,
+    DISTRICTS, Kind, Table, Tpcc,
     rows::{customer, district, history, order, order_line},
     tree_in,
 };
@@ -52,28 +53,57 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Whether all conditions hold.
+/// Whether all conditions hold, and there is what was loaded and committed: so many transactions of each kind, if that is
+/// given.
 ///
 /// # Errors
 /// Those of the database, and rows of districts or customers that there are none of.
-pub fn check(db: &Database, tpcc: &Tpcc) -> Result<Invariant> {
+pub fn check(db: &Database, tpcc: &Tpcc, committed: Option<&[u64]>) -> Result<Invariant> {
     let (sums, failed) = checked(db, tpcc)?;
-    let orders = sums.districts.iter().map(|district| district.orders).sum();
-    let lines = sums.districts.iter().map(|district| district.lines).sum();
-    Ok(invariant_of(tpcc, orders, lines, &failed))
+    let sum = |of: fn(&DistrictSums) -> u64| sums.districts.iter().map(of).sum();
+    let counts = Counts {
+        orders: sum(|district| district.orders),
+        lines: sum(|district| district.lines),
+        payments: sum(|district| district.payments),
+    };
+    Ok(counts.invariant(tpcc, committed, &failed))
 }
 
-/// What is told of a database with so many orders and order lines, by the conditions that do not hold.
-pub(super) fn invariant_of(tpcc: &Tpcc, orders: u64, lines: u64, failed: &[Failed]) -> Invariant {
-    let holds = failed.is_empty();
-    let detail = match holds {
-        true => format!(
-            "the 12 consistency conditions hold of {} warehouses with {orders} orders and {lines} order lines",
-            tpcc.warehouses
-        ),
-        false => failed.iter().map(Failed::to_string).collect::<Vec<_>>().join("; "),
-    };
-    Invariant { holds, detail }
+/// How many rows there are in the tables that grow.
+pub(super) struct Counts {
+    pub orders: u64,
+    pub lines: u64,
+    pub payments: u64,
+}
+
+impl Counts {
+    /// What is told of a database with so many rows, by the conditions that do not hold.
+    pub fn invariant(&self, tpcc: &Tpcc, committed: Option<&[u64]>, failed: &[Failed]) -> Invariant {
+        let Counts { orders, lines, payments } = self;
+        let mut wrong: Vec<String> = failed.iter().map(Failed::to_string).collect();
+        // Each customer has an order and a payment at the beginning.
+        let loaded =
+            u64::from(tpcc.warehouses) * u64::from(DISTRICTS) * u64::from(tpcc.customers_per_district);
+        let counted = [(Kind::NewOrder, orders, "orders"), (Kind::Payment, payments, "payments")];
+        for (kind, &found, what) in counted {
+            let expected = committed.and_then(|committed| committed.get(kind as usize));
+            if let Some(expected) = expected.map(|committed| loaded + committed)
+                && expected != found
+            {
+                wrong.push(format!("{found} {what} are stored, and {expected} were loaded and committed"));
+            }
+        }
+        let holds = wrong.is_empty();
+        let detail = match holds {
+            true => format!(
+                "the 12 consistency conditions hold of {} warehouses with {orders} orders, {lines} order lines and \
+                 {payments} payments",
+                tpcc.warehouses
+            ),
+            false => wrong.join("; "),
+        };
+        Invariant { holds, detail }
+    }
 }
 
 /// The conditions that do not hold, in their order.
@@ -134,6 +164,8 @@ struct DistrictSums {
     /// The oldest new order, by its index.
     oldest: u32,
     history: i64,
+    /// Rows of HISTORY.
+    payments: u64,
     orders: u64,
     order_max: u32,
     /// How many, the smallest and the greatest.
@@ -336,7 +368,9 @@ impl Sums {
             let amount = history::AMOUNT.get(row)?;
             let place = district_of(key)?;
             self.warehouse(place.0)?.1 += amount;
-            self.district(place)?.history += amount;
+            let district = self.district(place)?;
+            district.history += amount;
+            district.payments += 1;
             let of_customer = district_of(&number_at::<3>(key, 3)?)?;
             self.customer(of_customer, u16::from_be_bytes(number_at(key, 6)?))?.paid += amount;
             Ok(())

@@ -11,8 +11,8 @@
 //! Votes of different phones run beside each other: the counts of contestants are added to without being seen, and are
 //! there for every contestant and state from the beginning. Votes of a phone take turns.
 //!
-//! The invariant: there are as many votes as the phones have and as the contestants have, for each of them, and no
-//! phone has more than it may.
+//! The invariant: there are as many votes as the phones have and as the contestants have, for each of them, as many as
+//! were accepted, and no phone has more than it may.
 //!
 //! Transactions get the time as a parameter, in microseconds since 1970-01-01 00:00 UTC.
 
@@ -472,8 +472,12 @@ impl Calls for Voter {
         false
     }
 
-    fn check(&self, db: &Database) -> Result<Invariant> {
-        check(db, self, None)
+    fn is_stored(answer: &[u8]) -> bool {
+        answer == [Answer::Accepted as u8]
+    }
+
+    fn check(&self, db: &Database, committed: &[u64]) -> Result<Invariant> {
+        check(db, self, committed.first().copied())
     }
 }
 

@@ -10,7 +10,7 @@ use gnomon::{
 use serde::Serialize;
 
 use crate::{
-    calls::{self, Calls, ExecutionKind, Settings},
+    calls::{self, Called, Calls, ExecutionKind, Settings},
     experiment::{Lab, ResultTable, Setting, Values, figure},
     progress::Progress,
     recovery::{COMMAND_LOG, Method, Recovery, VALUE_LOG},
@@ -335,16 +335,16 @@ impl<'a> Bench<'a> {
         let db = place.open(options.clone())?;
         let (before, clock) = (db.stats(), SystemClock::new());
         let seed = self.lab.seed.wrapping_add(round);
-        let (measured, kinds) = calls::measure(workload, &db, settings, seed, &self.lab.cancel)?;
+        let called = calls::measure(workload, &db, settings, seed, &self.lab.cancel)?;
+        let Called { all: measured, kinds, committed } = called;
         let run_seconds = clock.now().as_secs_f64();
         let replay = match &place {
             Place::Directory(path) if how.replays > 0 => {
                 let (commits, log_bytes) = in_log(&before, &db.stats())?;
                 let one_thread = Options { replay_threads: 1, ..options.clone() };
-                let one_thread =
-                    how.one_thread.then(|| self.replay(workload, path, &one_thread, &db, how.replays));
-                let one_thread_seconds = one_thread.transpose()?;
-                let seconds = self.replay(workload, path, &options, &db, how.replays)?;
+                let mut replay = |options| self.replay(workload, path, options, &db, &committed, how.replays);
+                let one_thread_seconds = how.one_thread.then(|| replay(&one_thread)).transpose()?;
+                let seconds = replay(&options)?;
                 Some(Replay { commits, log_bytes, run_seconds, seconds, one_thread_seconds })
             }
             _ => None,
@@ -352,7 +352,7 @@ impl<'a> Bench<'a> {
         db.close()?;
         drop(db);
         let db = place.open(options)?;
-        check(workload, &db)?;
+        check(workload, &db, &committed)?;
         db.close()?;
         if let Place::Directory(path) = &place {
             self.lab.remove(path)?;
@@ -386,6 +386,7 @@ impl<'a> Bench<'a> {
         path: &Path,
         options: &Options,
         db: &Database,
+        committed: &[u64],
         runs: usize,
     ) -> Result<f64> {
         let mut times = Vec::new();
@@ -398,7 +399,7 @@ impl<'a> Bench<'a> {
             if recovered.durable_csn() != db.durable_csn() {
                 return Err(StoreError::unexpected("the replay has lost commits"));
             }
-            check(workload, &recovered)?;
+            check(workload, &recovered, committed)?;
             recovered.close()?;
             self.lab.remove(&copy)?;
         }
@@ -453,8 +454,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn check<W: Calls>(workload: &W, db: &Database) -> Result<()> {
-    let invariant = workload.check(db)?;
+fn check<W: Calls>(workload: &W, db: &Database, committed: &[u64]) -> Result<()> {
+    let invariant = workload.check(db, committed)?;
     match invariant.holds {
         true => Ok(()),
         false => Err(StoreError::unexpected(format!("{}: {}", W::NAME, invariant.detail))),

@@ -11,18 +11,18 @@ use crate::{
     store::Result,
     tpcc::{
         Tpcc,
-        check::{Failed, invariant_of},
+        check::{Counts, Failed},
     },
 };
 
-/// Whether all conditions hold.
+/// Whether all conditions hold, and there is what was loaded and committed: so many transactions of each kind.
 ///
 /// # Errors
 /// Those of the server.
-pub(super) fn check(client: &mut Client, tpcc: &Tpcc) -> Result<Invariant> {
+pub(super) fn check(client: &mut Client, tpcc: &Tpcc, committed: &[u64]) -> Result<Invariant> {
     let mut reading = Reading(client);
     let mut failures = Vec::new();
-    let mut counts = [0_i64; 2];
+    let mut counts = [0_i64; 3];
     transact(&mut reading, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", |Reading(client)| {
         for (condition, query) in (1..).zip(conditions(tpcc.delivered_per_district())) {
             let rows = client.query(&query, &[]).map_err(failed)?;
@@ -31,14 +31,14 @@ pub(super) fn check(client: &mut Client, tpcc: &Tpcc) -> Result<Invariant> {
                 failures.push(Failed { condition, count: rows.len() as u64, first });
             }
         }
-        for (count, table) in counts.iter_mut().zip(["orders", "order_line"]) {
+        for (count, table) in counts.iter_mut().zip(["orders", "order_line", "history"]) {
             let row = client.query_one(&format!("SELECT count(*) FROM {P}{table}"), &[]).map_err(failed)?;
             *count = row.try_get(0).map_err(failed)?;
         }
         Ok(())
     })?;
-    let [orders, lines] = counts.map(i64::unsigned_abs);
-    Ok(invariant_of(tpcc, orders, lines, &failures))
+    let [orders, lines, payments] = counts.map(i64::unsigned_abs);
+    Ok(Counts { orders, lines, payments }.invariant(tpcc, Some(committed), &failures))
 }
 
 struct Reading<'a>(&'a mut Client);

@@ -4,7 +4,7 @@
 //! The nine tables (`load.rs`) have the columns of clause 1.3, the primary keys, and two indexes: of customers by their
 //! names, of orders by their customers. They are loaded by COPY with the rows that a database in this process has for the
 //! same seed. The transactions (`transactions.rs`) are prepared statements between BEGIN and COMMIT. The conditions are
-//! checked by queries (`check.rs`).
+//! checked by queries (`check.rs`), and that what was committed is there.
 //!
 //! Promises: a client is a terminal with a connection of its own, and a closed loop; a transaction that the server asks
 //! to run again (SQLSTATE 40001 or 40P01) runs again, with the same parameters. What a terminal shows is read, and thrown
@@ -142,7 +142,8 @@ pub fn bench(
     let kinds = drive_kinds(Kind::ALL.len(), &load, |_| {
         clients.next().expect("there are as many terminals and sessions as clients")
     })?;
-    let invariant = check::check(&mut client, tpcc)?;
+    let committed: Vec<u64> = kinds.iter().map(|measured| measured.committed_in_all).collect();
+    let invariant = check::check(&mut client, tpcc, &committed)?;
     let of_kinds = kinds.iter().zip(Tpcc::KINDS).map(|(measured, (name, _))| KindReport::new(name, measured));
     let all_settings = AllSettings {
         warehouses: tpcc.warehouses,
