@@ -245,6 +245,14 @@ struct Answered {
     failure: Option<StoreError>,
 }
 
+impl Answered {
+    /// Ends the run. The first failure counts: later ones may be what it has led to.
+    fn fail(&mut self, error: Error, phase: &AtomicU8) {
+        self.failure.get_or_insert(error.into());
+        phase.store(STOPPED, Ordering::Release);
+    }
+}
+
 /// What all clients of a run share.
 struct Run {
     clock: SystemClock,
@@ -365,10 +373,7 @@ impl Client<'_> {
                 }
                 Err(error) if error.reaction() == Reaction::Retry => measured.aborted += 1,
                 Err(error) if W::is_refusal(&error) => measured.refused += u64::from(is_measured),
-                Err(error) => {
-                    answered.failure = Some(error.into());
-                    run.phase.store(STOPPED, Ordering::Release);
-                }
+                Err(error) => answered.fail(error, &run.phase),
             }
             drop(answered);
             answers.window.give_back();
@@ -385,10 +390,7 @@ impl Client<'_> {
                     self.answers.answered.lock().kinds[kind].aborted += 1;
                     thread::sleep(BUSY_PAUSE);
                 }
-                error => {
-                    self.answers.answered.lock().failure = Some(error.into());
-                    self.run.phase.store(STOPPED, Ordering::Release);
-                }
+                error => self.answers.answered.lock().fail(error, &self.run.phase),
             }
         }
     }
@@ -414,6 +416,15 @@ mod tests {
             pool_mib: 16,
             dir: None,
         }
+    }
+
+    #[test]
+    fn the_first_failure_is_told() {
+        let (mut answered, phase) = (Answered { kinds: Vec::new(), failure: None }, AtomicU8::new(MEASURING));
+        answered.fail(Error::procedure("first"), &phase);
+        answered.fail(Error::Closed, &phase);
+        assert!(answered.failure.unwrap().to_string().contains("first"));
+        assert_eq!(phase.into_inner(), STOPPED);
     }
 
     #[test]
