@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, value_parser};
 use gnomon_lab::{
-    argument::{parse_interval, parse_measured},
+    argument::{parse_interval, parse_rate},
     calls::{self, Calls, ExecutionKind, Settings},
     progress::Progress,
     recovery::Method,
@@ -60,7 +60,7 @@ pub struct RunCalls<W: Args> {
     /// Calls a second of all clients, whether those before are answered or not.
     ///
     /// Latencies run from when a call is due. Without it, clients call as soon as they may.
-    #[arg(long, value_name = "N", value_parser = parse_measured)]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
     /// The buffer pool, in MiB.
     ///
