@@ -2,7 +2,8 @@
 //! at a time, or that come at a rate, whether those before are answered or not.
 //!
 //! Promises: what is measured began after the warm-up and ended before the stop; a latency runs from when the call was
-//! due to its durable answer; the first failure ends the run. After the run what the workload promises of its tables is
+//! due to its durable answer; a call that has to be given up for now counts as busy, and the client goes on with the
+//! next; the first failure ends the run. After the run what the workload promises of its tables is
 //! checked, and that all calls are stored that were answered, and no others; once more when the database was closed and
 //! opened.
 
@@ -356,10 +357,10 @@ impl Client<'_> {
 
     fn call<W: Calls>(&self, kind: usize, params: &[u8], due: Duration) {
         let (run, answers) = (self.run.clone(), self.answers.clone());
-        let phase_before = run.phase.load(Ordering::Acquire);
+        let was_measuring = run.phase.load(Ordering::Acquire) == MEASURING;
         let done = move |answer: gnomon::Result<Vec<u8>>| {
             let taken = run.clock.now().saturating_sub(due);
-            let is_measured = phase_before == MEASURING && run.phase.load(Ordering::Acquire) == MEASURING;
+            let is_measured = was_measuring && run.phase.load(Ordering::Acquire) == MEASURING;
             let mut answered = answers.answered.lock();
             let measured = &mut answered.kinds[kind];
             match answer {
@@ -371,7 +372,7 @@ impl Client<'_> {
                         measured.latency_us.saturating_record(latency_us);
                     }
                 }
-                Err(error) if error.reaction() == Reaction::Retry => measured.aborted += 1,
+                Err(error) if error.reaction() == Reaction::Retry => measured.busy += u64::from(is_measured),
                 Err(error) if W::is_refusal(&error) => measured.refused += u64::from(is_measured),
                 Err(error) => answered.fail(error, &run.phase),
             }
@@ -387,7 +388,7 @@ impl Client<'_> {
             self.answers.window.give_back();
             match error {
                 Error::Busy => {
-                    self.answers.answered.lock().kinds[kind].aborted += 1;
+                    self.answers.answered.lock().kinds[kind].busy += u64::from(was_measuring);
                     thread::sleep(BUSY_PAUSE);
                 }
                 error => self.answers.answered.lock().fail(error, &self.run.phase),
@@ -398,6 +399,8 @@ impl Client<'_> {
 
 #[cfg(test)]
 mod tests {
+    use gnomon::sync::atomic::AtomicU64;
+
     use super::*;
     use crate::{recovery::COMMAND_LOG, voter::Voter};
 
@@ -416,6 +419,63 @@ mod tests {
             pool_mib: 16,
             dir: None,
         }
+    }
+
+    /// A workload whose calls cannot be run now.
+    #[derive(Clone, Default, Serialize)]
+    struct Hopeless {
+        #[serde(skip)]
+        calls: Arc<AtomicU64>,
+    }
+
+    impl CallSource for Hopeless {
+        fn next(&mut self, _: i64) -> (usize, Vec<u8>) {
+            (0, Vec::new())
+        }
+    }
+
+    impl Calls for Hopeless {
+        const NAME: &'static str = "hopeless";
+        const KINDS: &'static [(&'static str, &'static str)] = &[("call", "hopeless.call")];
+
+        fn partitions(&self) -> u32 {
+            1
+        }
+
+        fn procedures(&self) -> Vec<Procedure> {
+            let calls = self.calls.clone();
+            vec![Procedure::new("hopeless.call", "1", move |_, _| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                thread::sleep(Duration::from_micros(100));
+                Err(Error::Busy)
+            })]
+        }
+
+        fn load(&self, _: &Database, _: u64, _: &mut Progress, _: &AtomicBool) -> Result<()> {
+            Ok(())
+        }
+
+        fn clients(&self, count: usize, _: u64) -> Vec<Box<dyn CallSource>> {
+            (0..count).map(|_| Box::new(self.clone()) as Box<dyn CallSource>).collect()
+        }
+
+        fn is_refusal(_: &Error) -> bool {
+            false
+        }
+
+        fn check(&self, _: &Database, _: &[u64]) -> Result<Invariant> {
+            unreachable!("nothing is stored")
+        }
+    }
+
+    #[test]
+    fn calls_that_are_given_up_count_as_busy_while_it_is_measured() {
+        let (hopeless, settings) = (Hopeless::default(), settings(ExecutionKind::Locked, 1, None));
+        let db = Database::in_memory(settings.options(hopeless.procedures())).unwrap();
+        let all = measure(&hopeless, &db, &settings, 1, &Arc::default()).unwrap().all;
+        assert_eq!((all.committed, all.aborted, all.refused), (0, 0, 0));
+        let calls = hopeless.calls.load(Ordering::Relaxed);
+        assert!(0 < all.busy && all.busy < calls, "{} of {calls}", all.busy);
     }
 
     #[test]

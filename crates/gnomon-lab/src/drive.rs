@@ -52,6 +52,9 @@ pub struct Measured {
     pub aborted: u64,
     /// Transactions that were refused while it was measured.
     pub refused: u64,
+    /// Calls of procedures that were given up while it was measured: there was no place for them in a queue, or they
+    /// failed for now once too often.
+    pub busy: u64,
     /// Committed transactions of the whole run, warm-up included: what the workload's check is to find. Of calls, those
     /// whose answers say so.
     pub committed_in_all: u64,
@@ -70,6 +73,7 @@ impl Measured {
             committed: 0,
             aborted: 0,
             refused: 0,
+            busy: 0,
             committed_in_all: 0,
             latency_us: Histogram::new_with_max(LATENCY_US_MAX, 3)
                 .expect("the bounds are constants that fit"),
@@ -82,6 +86,7 @@ impl Measured {
         self.committed += other.committed;
         self.aborted += other.aborted;
         self.refused += other.refused;
+        self.busy += other.busy;
         self.committed_in_all += other.committed_in_all;
         self.latency_us.add(&other.latency_us).expect("all histograms have the same bounds");
     }

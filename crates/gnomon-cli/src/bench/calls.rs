@@ -43,7 +43,7 @@ pub struct RunCalls<W: Args> {
     /// How procedures run: serial or locked.
     ///
     /// Serial, by a thread for each partition, one after another, without locks. Locked, each by its client, beside each
-    /// other, with locks on keys.
+    /// other, with locks on keys; calls in a deadlock are run again by the engine, which is not counted.
     #[arg(long, value_name = "KIND", default_value = "serial")]
     execution: ExecutionKind,
     /// Threads that run procedures, with serial execution.
@@ -54,7 +54,8 @@ pub struct RunCalls<W: Args> {
     /// How many calls each client has at a time.
     ///
     /// With 1, a client waits for each call until it is durable. With more, it goes on with others meanwhile; when it has
-    /// so many, it waits until an eighth of them is answered.
+    /// so many, it waits until an eighth of them is answered. Calls that find the queue of their executor full are given
+    /// up, and count as busy.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000))]
     outstanding: u32,
     /// Calls a second of all clients, whether those before are answered or not.
@@ -118,7 +119,8 @@ pub struct RunTpcc {
     url: Option<Server>,
     /// How transactions on a server are isolated: serializable, repeatable-read or read-committed.
     ///
-    /// The consistency conditions hold at each of them. What the server asks to be run again counts as aborted.
+    /// The consistency conditions hold at each of them. What the server asks to be run again counts as aborted, deadlocks
+    /// too.
     #[arg(long, value_name = "LEVEL", default_value = "serializable", requires = "url")]
     isolation: Isolation,
 }

@@ -51,6 +51,7 @@ pub fn bench(settings: &Objects, recovery: Recovery, load: &Load, dir: Option<&P
         committed: measured.committed,
         aborted: measured.restarted,
         refused: 0,
+        busy: 0,
         committed_in_all: tally.transactions(),
         lock_wait_share: Some(measured.wait_ms() * measured.committed as f64 / clients_ms),
         latency_us: measured.response_us,

@@ -84,7 +84,8 @@ pub(super) const TERMS: &[&str] = &[
     "none: commits are acknowledged at once, and not forced; command-log, value-log: they are acknowledged when \
      the call, or what it has written, is in the log and that is forced",
     "tps: transactions a second, of all kinds; mean, p50, p99: from when a call was due to its answer",
-    "busy: calls that were given up in the whole run, since the queue of their executor was full, or by deadlocks",
+    "busy: calls that were given up, since the queue of their executor was full or they met too many deadlocks; \
+     deadlocks after which the engine runs a call again are not counted",
 ];
 
 /// What was measured of one load under one method.
@@ -94,7 +95,7 @@ pub(super) struct Point {
     pub settings: Settings,
     pub tps: f64,
     pub committed: u64,
-    /// Attempts that failed for now: queues that were full.
+    /// Calls that were given up.
     pub busy: u64,
     pub mean_ms: f64,
     pub latency_us: Latency,
@@ -362,7 +363,7 @@ impl<'a> Bench<'a> {
             settings: settings.clone(),
             tps: measured.committed as f64 / measured.seconds,
             committed: measured.committed,
-            busy: measured.aborted,
+            busy: measured.busy,
             mean_ms: measured.latency_us.mean() / 1e3,
             latency_us: Latency::of(&measured.latency_us),
             kinds,
