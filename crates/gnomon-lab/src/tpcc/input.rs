@@ -81,8 +81,8 @@ pub enum CustomerBy {
 
 impl CustomerBy {
     /// 60 of 100 are named by their last names.
-    fn choose(terminal: &mut Terminal) -> CustomerBy {
-        let Terminal { tpcc, constants, rng, .. } = terminal;
+    fn choose(terminal: &mut Terminals) -> CustomerBy {
+        let Terminals { tpcc, constants, rng, .. } = terminal;
         match rng.chance(60, 100) {
             true => CustomerBy::LastName(constants.last_name(rng, tpcc.last_names())),
             false => CustomerBy::Id(constants.customer(rng, tpcc)),
@@ -196,8 +196,8 @@ impl NewOrder {
         }
     }
 
-    fn choose(terminal: &mut Terminal, now: i64) -> NewOrder {
-        let Terminal { tpcc, constants, warehouse, rng, .. } = terminal;
+    fn choose(terminal: &mut Terminals, now: i64) -> NewOrder {
+        let Terminals { tpcc, constants, warehouse, rng, .. } = terminal;
         let district = within(rng, 1, DISTRICTS.into()) as u8;
         let customer = constants.customer(rng, tpcc);
         let count = within(rng, 5, LINES_MAX as u64) as usize;
@@ -283,8 +283,8 @@ impl Payment {
         )
     }
 
-    fn choose(terminal: &mut Terminal, now: i64) -> Payment {
-        let Terminal { tpcc, warehouse, rng, .. } = terminal;
+    fn choose(terminal: &mut Terminals, now: i64) -> Payment {
+        let Terminals { tpcc, warehouse, rng, .. } = terminal;
         let district = within(rng, 1, DISTRICTS.into()) as u8;
         let (customer_warehouse, customer_district) = match rng.chance(85, 100) {
             true => (*warehouse, district),
@@ -327,7 +327,7 @@ impl OrderStatus {
         from.end().map(|()| OrderStatus { warehouse, district, customer })
     }
 
-    fn choose(terminal: &mut Terminal) -> OrderStatus {
+    fn choose(terminal: &mut Terminals) -> OrderStatus {
         let district = within(&mut terminal.rng, 1, DISTRICTS.into()) as u8;
         let customer = CustomerBy::choose(terminal);
         OrderStatus { warehouse: terminal.warehouse, district, customer }
@@ -368,7 +368,7 @@ impl Delivery {
         }
     }
 
-    fn choose(terminal: &mut Terminal, now: i64) -> Delivery {
+    fn choose(terminal: &mut Terminals, now: i64) -> Delivery {
         let carrier = within(&mut terminal.rng, 1, 10) as u8;
         Delivery { warehouse: terminal.warehouse, carrier, date: now }
     }
@@ -404,35 +404,40 @@ impl StockLevel {
         from.end().map(|()| level)
     }
 
-    fn choose(terminal: &mut Terminal) -> StockLevel {
+    fn choose(terminal: &mut Terminals) -> StockLevel {
         let threshold = within(&mut terminal.rng, 10, 20) as u8;
         StockLevel { warehouse: terminal.warehouse, district: terminal.district, threshold }
     }
 }
 
-/// A terminal: chooses transactions, one after another.
+/// The terminals of a client: choose transactions, one after another, each by a terminal that is drawn.
 #[derive(Clone, Debug)]
-pub struct Terminal {
+pub struct Terminals {
     tpcc: Tpcc,
     constants: Constants,
+    /// The number of the first one.
+    first: usize,
+    /// From one of them to the next: as many as there are clients.
+    step: usize,
+    count: usize,
+    /// The warehouse of the one that chooses, and for stock levels its district.
     warehouse: u16,
     district: u8,
     rng: Rng,
 }
 
-impl Terminal {
-    /// A terminal of a warehouse, and for stock levels of a district; all of a run have the same constants.
-    pub fn new(tpcc: &Tpcc, constants: Constants, warehouse: u16, district: u8, seed: u64) -> Terminal {
-        Terminal { tpcc: *tpcc, constants, warehouse, district, rng: Rng::from_seed(seed) }
-    }
-
-    /// Its warehouse.
-    pub fn warehouse(&self) -> u16 {
-        self.warehouse
+impl Terminals {
+    /// Has another terminal choose. The warehouses take turns, and each gives its terminals other districts.
+    fn draw(&mut self) {
+        let number = self.first + self.step * self.rng.below(self.count as u64) as usize;
+        let warehouses = usize::from(self.tpcc.warehouses);
+        self.warehouse = (number % warehouses) as u16 + 1;
+        self.district = (number / warehouses % usize::from(DISTRICTS)) as u8 + 1;
     }
 
     /// The next transaction: its kind, and its parameters. `now` is the time that it has.
     pub fn next(&mut self, now: i64) -> (Kind, Vec<u8>) {
+        self.draw();
         let mut share = self.rng.below(100);
         let shares = Kind::ALL.into_iter().zip(self.tpcc.mix.0);
         for (kind, of_100) in shares {
@@ -444,8 +449,7 @@ impl Terminal {
         (Kind::NewOrder, self.params(Kind::NewOrder, now))
     }
 
-    /// The parameters of the next transaction, which is of a given kind.
-    pub fn params(&mut self, kind: Kind, now: i64) -> Vec<u8> {
+    fn params(&mut self, kind: Kind, now: i64) -> Vec<u8> {
         match kind {
             Kind::NewOrder => NewOrder::choose(self, now).encode(),
             Kind::Payment => Payment::choose(self, now).encode(),
@@ -456,17 +460,35 @@ impl Terminal {
     }
 }
 
-/// The terminals of a run: the warehouses take turns, and each gives its terminals other districts.
-pub fn terminals(tpcc: &Tpcc, count: usize, seed: u64) -> Vec<Terminal> {
+/// The terminals of each of so many clients.
+///
+/// There are as many as warehouses and clients can share evenly, their least common multiple: all warehouses are used
+/// alike. Clients take turns, so that one is at as few warehouses as that allows: at one, if there are a client or
+/// several for each, and in one partition, if there are for each of these and the warehouses are shared out evenly.
+pub fn terminals(tpcc: &Tpcc, clients: usize, seed: u64) -> Vec<Terminals> {
     let mut rng = Rng::from_seed(seed);
     let constants = Constants::of_run(&mut rng);
     let warehouses = usize::from(tpcc.warehouses);
-    let terminals = (0..count).map(|number| {
-        let warehouse = (number % warehouses) as u16 + 1;
-        let district = (number / warehouses % usize::from(DISTRICTS)) as u8 + 1;
-        Terminal::new(tpcc, constants, warehouse, district, rng.next_u64())
-    });
-    terminals.collect()
+    let of_client = |first| {
+        let mut terminals = Terminals {
+            tpcc: *tpcc,
+            constants,
+            first,
+            step: clients,
+            count: warehouses / common_divisor(clients, warehouses),
+            warehouse: 0,
+            district: 0,
+            rng: Rng::from_seed(rng.next_u64()),
+        };
+        terminals.draw();
+        terminals
+    };
+    (0..clients).map(of_client).collect()
+}
+
+/// The greatest common divisor.
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -475,7 +497,7 @@ mod tests {
     use crate::tpcc::Mix;
     use gnomon::Partitions;
 
-    fn terminal(warehouses: u16) -> Terminal {
+    fn terminal(warehouses: u16) -> Terminals {
         terminals(&Tpcc::new(warehouses, 4), 1, 1).remove(0)
     }
 
@@ -579,6 +601,33 @@ mod tests {
         assert!(near(share(remote as usize, payments), 0.15));
         // About one order in ten has a remote line.
         assert!((6_000..12_500).contains(&several), "{several}");
+    }
+
+    #[test]
+    fn clients_use_all_warehouses_alike_and_each_few() {
+        for (clients, warehouses) in [(1, 8), (3, 8), (2, 8), (2, 3), (5, 2), (4, 2), (3, 3)] {
+            let mut calls = vec![0_u32; warehouses];
+            for mut terminals in terminals(&Tpcc::new(warehouses as u16, 1), clients, 9) {
+                let mut of_client = vec![0_u32; warehouses];
+                for now in 0..24_000 / clients {
+                    let (_, params) = terminals.next(now as i64);
+                    of_client[usize::from(At::<u16>::first().get(&params).unwrap()) - 1] += 1;
+                }
+                calls.iter_mut().zip(&of_client).for_each(|(all, one)| *all += one);
+                let at = of_client.iter().filter(|calls| **calls > 0).count();
+                assert_eq!(at, warehouses / common_divisor(clients, warehouses), "{clients} {of_client:?}");
+            }
+            let each = 24_000 / warehouses as u32;
+            assert!(calls.iter().all(|calls| calls.abs_diff(each) < each / 10), "{clients} {calls:?}");
+        }
+        // With a client for each partition, each stays in its own.
+        for (number, mut terminals) in terminals(&Tpcc::new(8, 2), 2, 9).into_iter().enumerate() {
+            for now in 0..100 {
+                let (_, params) = terminals.next(now);
+                let touched = Kind::StockLevel.touched(&params, 2).unwrap();
+                assert_eq!(touched, Partitions::One(number as u32));
+            }
+        }
     }
 
     const ITEMS_OF_TPCC: u32 = crate::tpcc::ITEMS;

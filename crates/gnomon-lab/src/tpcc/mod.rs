@@ -24,9 +24,9 @@
 //! Transactions get the time as a parameter: they do the same when they run again. Money is in hundredths, rates are in
 //! ten-thousandths, times in microseconds since 1970-01-01 00:00 UTC.
 //!
-//! Differences from the benchmark's rules: terminals neither think nor type, deliveries are not queued but answered,
-//! transactions are chosen by their share and not from a deck of cards, and there is no price. The cardinalities can be
-//! made smaller.
+//! Differences from the benchmark's rules: terminals neither think nor type, those of a client take turns at random,
+//! deliveries are not queued but answered, transactions are chosen by their share and not from a deck of cards, and there
+//! is no price. The cardinalities can be made smaller.
 
 mod check;
 mod input;
@@ -56,7 +56,7 @@ use crate::{
 
 pub use check::{CONDITIONS, Failed, check, failures};
 pub use input::{
-    Constants, CustomerBy, Delivery, NewOrder, OrderStatus, OrderedItem, Payment, StockLevel, Terminal,
+    Constants, CustomerBy, Delivery, NewOrder, OrderStatus, OrderedItem, Payment, StockLevel, Terminals,
     terminals,
 };
 pub use load::load;
@@ -78,7 +78,8 @@ pub const ITEMS: u32 = 100_000;
 pub struct Tpcc {
     /// Warehouses.
     ///
-    /// Each has ten districts, with their customers and orders, and a stock of every item: about 80 MB.
+    /// Each has ten districts, with their customers and orders, and a stock of every item: about 80 MB. All are used
+    /// alike, however many clients there are.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=10_000))]
     pub warehouses: u16,
     /// Partitions.
@@ -207,9 +208,9 @@ impl FromStr for Mix {
     }
 }
 
-impl CallSource for Terminal {
+impl CallSource for Terminals {
     fn next(&mut self, now: i64) -> (usize, Vec<u8>) {
-        let (kind, params) = Terminal::next(self, now);
+        let (kind, params) = Terminals::next(self, now);
         (kind as usize, params)
     }
 }
@@ -243,7 +244,7 @@ impl Calls for Tpcc {
     }
 
     fn clients(&self, count: usize, seed: u64) -> Vec<Box<dyn CallSource>> {
-        let boxed = |terminal| Box::new(terminal) as Box<dyn CallSource>;
+        let boxed = |terminals| Box::new(terminals) as Box<dyn CallSource>;
         terminals(self, count, seed).into_iter().map(boxed).collect()
     }
 

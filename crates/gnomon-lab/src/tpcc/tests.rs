@@ -27,7 +27,7 @@ fn loaded(tpcc: &Tpcc) -> Database {
 }
 
 /// Runs transactions, and returns how many of a kind were committed and how many orders were rolled back.
-fn run(db: &Database, terminal: &mut Terminal, count: i64) -> ([u64; 5], u64) {
+fn run(db: &Database, terminal: &mut Terminals, count: i64) -> ([u64; 5], u64) {
     let (mut committed, mut rolled_back) = ([0; 5], 0);
     for number in 1..=count {
         let (kind, params) = terminal.next(number);

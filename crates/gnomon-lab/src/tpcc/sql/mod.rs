@@ -6,9 +6,9 @@
 //! same seed. The transactions (`transactions.rs`) are prepared statements between BEGIN and COMMIT. The conditions are
 //! checked by queries (`check.rs`), and that what was committed is there.
 //!
-//! Promises: a client is a terminal with a connection of its own, and a closed loop; a transaction that the server asks
-//! to run again (SQLSTATE 40001 or 40P01) runs again, with the same parameters. What a terminal shows is read, and thrown
-//! away.
+//! Promises: a client is some terminals with a connection of their own, and a closed loop; a transaction that the server
+//! asks to run again (SQLSTATE 40001 or 40P01) runs again, with the same parameters. What a terminal shows is read, and
+//! thrown away.
 //!
 //! Tables have names with [`TABLE_PREFIX`](crate::sql::TABLE_PREFIX). They are dropped and made anew at the beginning,
 //! and stay at the end.
@@ -26,7 +26,7 @@ use gnomon::{
 };
 use serde::{Serialize, Serializer};
 
-use super::{Kind, Mix, Terminal, Tpcc, report_progress, terminals};
+use super::{Kind, Mix, Terminals, Tpcc, report_progress, terminals};
 use crate::{
     calls::Calls,
     drive::{self, Load, Measured, drive_kinds},
@@ -156,24 +156,24 @@ pub fn bench(
     Ok(Report::new(Tpcc::NAME, &name, &all_settings, seed, &all, invariant).with_kinds(of_kinds.collect()))
 }
 
-/// A terminal at a server.
+/// Terminals at a server.
 struct Client {
-    terminal: Terminal,
+    terminals: Terminals,
     session: Session,
     clock: SystemClock,
     chosen: (Kind, Vec<u8>),
 }
 
 impl Client {
-    fn new((terminal, session): (Terminal, Session)) -> Client {
-        Client { terminal, session, clock: SystemClock::new(), chosen: (Kind::NewOrder, Vec::new()) }
+    fn new((terminals, session): (Terminals, Session)) -> Client {
+        Client { terminals, session, clock: SystemClock::new(), chosen: (Kind::NewOrder, Vec::new()) }
     }
 }
 
 impl drive::Client for Client {
-    /// The terminal has random numbers of its own.
+    /// Terminals have random numbers of their own.
     fn choose(&mut self, _: &mut Rng) {
-        self.chosen = self.terminal.next(self.clock.unix_time().as_micros() as i64);
+        self.chosen = self.terminals.next(self.clock.unix_time().as_micros() as i64);
     }
 
     fn kind(&self) -> usize {
