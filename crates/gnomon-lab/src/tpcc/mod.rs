@@ -25,8 +25,9 @@
 //! ten-thousandths, times in microseconds since 1970-01-01 00:00 UTC.
 //!
 //! Differences from the benchmark's rules: terminals neither think nor type, those of a client take turns at random,
-//! deliveries are not queued but answered, transactions are chosen by their share and not from a deck of cards, and there
-//! is no price. The cardinalities can be made smaller.
+//! deliveries are not queued but answered, transactions are chosen by their share and not from a deck of cards, new
+//! orders that are rolled back because of an unused item count as refused and not as done, and there is no price. The
+//! cardinalities can be made smaller.
 
 mod check;
 mod input;

@@ -40,7 +40,7 @@ const ORDERS_LOOKED_AT: u32 = 20;
 /// Rates are in ten-thousandths.
 const RATE_ONE: i64 = 10_000;
 
-/// Whether an error is that of a new order that was to be rolled back because of an unused item. It counts as done.
+/// Whether an error is that of a new order that was to be rolled back because of an unused item. It counts as refused.
 pub fn is_unused_item(error: &Error) -> bool {
     matches!(error, Error::Procedure(text) if **text == *UNUSED_ITEM)
 }
