@@ -48,12 +48,13 @@ pub fn is_unused_item(error: &Error) -> bool {
 /// The procedures that a database of the workload is to be opened with.
 pub fn procedures(tpcc: &Tpcc) -> Vec<Procedure> {
     let (partitions, added) = (tpcc.partitions, Duration::from_micros(tpcc.compute_us.into()));
-    // They write to other trees where there are other partitions.
+    // They write to other trees where there are other partitions, and other bytes where fields are encoded otherwise.
     let code = format!(
-        "{partitions} {} {} {}",
+        "{partitions} {} {} {} {}",
         include_str!("procedures.rs"),
         include_str!("rows.rs"),
-        include_str!("input.rs")
+        include_str!("input.rs"),
+        include_str!("../fields.rs")
     );
     let procedure = |kind: Kind, run: fn(&mut Call<'_>, u16, &[u8]) -> Result<Vec<u8>>| {
         Procedure::new(kind.name(), &code, move |call, params| {

@@ -240,8 +240,8 @@ impl Winner {
 /// The procedures that a database of the workload is to be opened with.
 pub fn procedures(voter: &Voter) -> Vec<Procedure> {
     let (partitions, added) = (voter.partitions, Duration::from_micros(voter.compute_us.into()));
-    // They write to other trees where there are other partitions.
-    let code = format!("{partitions} {}", include_str!("mod.rs"));
+    // They write to other trees where there are other partitions, and other bytes where fields are encoded otherwise.
+    let code = format!("{partitions} {} {}", include_str!("mod.rs"), include_str!("../fields.rs"));
     vec![
         Procedure::new(VOTE, &code, move |call, params| {
             compute(added);
