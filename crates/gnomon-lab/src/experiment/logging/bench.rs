@@ -450,7 +450,8 @@ impl<'a> Bench<'a> {
              there, the vote"
                 .into(),
             "throughput of TPC-C is of all its transactions; there, of new orders by the minute".into(),
-            "a call in several partitions has them to itself meanwhile, and runs on its client's thread".into(),
+            "a call in several partitions has them to itself meanwhile; such calls have a queue and a thread of their own"
+                .into(),
         ]
     }
 }
