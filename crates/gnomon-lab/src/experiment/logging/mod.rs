@@ -6,8 +6,7 @@
 //! rounds counts. A stated share of a throughput holds if the measured one is within 5 points of it, another stated
 //! figure if it is within a quarter; with other sizes of TPC-C than its own nothing of it is comparable.
 //!
-//! Not here: log records cut short, which the engine does not write ([`truncated`] does without the disk instead);
-//! replay by several threads.
+//! Not here: log records cut short, which the engine does not write ([`truncated`] does without the disk instead).
 
 mod bare;
 mod bench;
