@@ -42,13 +42,15 @@ pub struct RunCalls<W: Args> {
     log_mib: u32,
     /// How procedures run: serial or locked.
     ///
-    /// Serial, by a thread for each partition, one after another, without locks. Locked, each by its client, beside each
-    /// other, with locks on keys; calls in a deadlock are run again by the engine, which is not counted.
+    /// Serial, by executors, threads that share the partitions and each run the calls in theirs one after another, without
+    /// locks. Locked, each by its client, beside each other, with locks on keys; calls in a deadlock are run again by the
+    /// engine, which is not counted.
     #[arg(long, value_name = "KIND", default_value = "serial")]
     execution: ExecutionKind,
-    /// Threads that run procedures, with serial execution.
+    /// Threads that run procedures, with serial execution; partition n is of executor n modulo N.
     ///
-    /// Without it, one for each partition, but not more than there are processors.
+    /// Without it, one for each partition, but not more than there are processors. Calls in partitions of several
+    /// executors have one more thread.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=64))]
     executors: Option<u32>,
     /// How many calls each client has at a time.
