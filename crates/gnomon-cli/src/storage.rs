@@ -65,15 +65,15 @@ pub struct Storage {
     log_mib: u32,
     /// How transactions run on tables in partitions: locked or serial.
     ///
-    /// Locked, beside each other, with locks on rows. Serial, one after another, without: a transaction has the partitions
-    /// that it has used, and all others of their executors, to itself until it ends. Tables in no partition are locked
-    /// either way.
+    /// Locked, beside each other, with locks on rows. Serial, one after another, without: a transaction has the
+    /// partitions that it has used, and all others of their executors, to itself until it ends. Tables in no partition
+    /// are locked either way.
     #[arg(long, value_name = "KIND", default_value = "locked")]
     execution: ExecutionKind,
     /// How many executors share the partitions, with serial execution; partition n is of executor n modulo N.
     ///
-    /// Without it, as many as there are processors. They share out the partitions, and run nothing themselves: statements
-    /// and CALL run in their sessions.
+    /// Without it, as many as there are processors. They share out the partitions, and run nothing themselves:
+    /// statements and CALL run in their sessions.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     executors: Option<u32>,
 }

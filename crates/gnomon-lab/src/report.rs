@@ -26,15 +26,15 @@ pub struct Report {
     pub version: String,
     /// How long was measured.
     pub seconds: f64,
-    /// Transactions committed, durably, in that time.
+    /// Transactions committed in that time; durably, unless the settings say that nothing survives a crash.
     pub committed: u64,
     /// Attempts that the client had to run again. Of calls of procedures there are none: what is in a deadlock the
     /// engine runs again, and does not tell.
     pub aborted: u64,
     /// Transactions that were refused (an overdraft, something sold out), and not run again.
     pub refused: u64,
-    /// Calls of procedures that were given up, and not run again: there was no place for them in a queue, or they failed
-    /// for now once too often.
+    /// Calls of procedures that were given up, and not run again: there was no place for them in a queue, or they
+    /// failed for now once too often.
     pub busy: u64,
     /// Of the clients' time, the part that they waited for locks, if the store tells.
     pub lock_wait_share: Option<f64>,

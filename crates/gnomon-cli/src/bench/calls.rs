@@ -26,8 +26,9 @@ pub struct RunCalls<W: Args> {
     /// How the database survives a crash: none, shadow, value-log, command-log, adaptive, single-level, two-level,
     /// two-level-deferred or page-log.
     ///
-    /// With none, calls are answered before they are durable, to compare with. With shadow paging there is no log; value-log logs what each commit writes, command-log the call and its
-    /// parameters, adaptive whichever is cheaper. The others have a log of pages.
+    /// With none, calls are answered before they are durable, to compare with. With shadow paging there is no log;
+    /// value-log logs what each commit writes, command-log the call and its parameters, adaptive whichever is cheaper.
+    /// The others have a log of pages.
     #[arg(long, value_name = "METHOD", default_value = "command-log", value_parser = Method::from_name)]
     recovery: Method,
     /// How long commits wait for others before they are made durable together, in milliseconds.
@@ -42,9 +43,9 @@ pub struct RunCalls<W: Args> {
     log_mib: u32,
     /// How procedures run: serial or locked.
     ///
-    /// Serial, by executors, threads that share the partitions and each run the calls in theirs one after another, without
-    /// locks. Locked, each by its client, beside each other, with locks on keys; calls in a deadlock are run again by the
-    /// engine, which is not counted.
+    /// Serial, by executors, threads that share the partitions and each run the calls in theirs one after another,
+    /// without locks. Locked, each by its client, beside each other, with locks on keys; calls in a deadlock are run
+    /// again by the engine, which is not counted.
     #[arg(long, value_name = "KIND", default_value = "serial")]
     execution: ExecutionKind,
     /// Threads that run procedures, with serial execution; partition n is of executor n modulo N.
@@ -55,9 +56,9 @@ pub struct RunCalls<W: Args> {
     executors: Option<u32>,
     /// How many calls each client has at a time.
     ///
-    /// With 1, a client waits for each call until it is durable. With more, it goes on with others meanwhile; when it has
-    /// so many, it waits until an eighth of them is answered. Calls that find the queue of their executor full are given
-    /// up, and count as busy.
+    /// With 1, a client waits for each call until it is durable. With more, it goes on with others meanwhile; when it
+    /// has so many, it waits until an eighth of them is answered. Calls that find the queue of their executor full are
+    /// given up, and count as busy.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000_000))]
     outstanding: u32,
     /// Calls a second of all clients, whether those before are answered or not.

@@ -17,8 +17,8 @@ use gnomon_lab::{
 pub struct Course {
     /// Clients, a thread each.
     ///
-    /// Each runs one transaction after another and waits for each until it is durable; commits of several clients share
-    /// a batch.
+    /// Each runs one transaction after another and waits for each until it is durable, unless another option has it go
+    /// on; commits of several clients share a batch.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     clients: u16,
     /// How long to measure, in seconds.

@@ -53,8 +53,8 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Whether all conditions hold, and there is what was loaded and committed: so many transactions of each kind, if that is
-/// given.
+/// Whether all conditions hold, and there is what was loaded and committed: so many transactions of each kind, if that
+/// is given.
 ///
 /// # Errors
 /// Those of the database, and rows of districts or customers that there are none of.

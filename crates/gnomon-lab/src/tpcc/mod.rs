@@ -1,5 +1,5 @@
-//! TPC-C: orders, payments and deliveries of a wholesaler (TPC Benchmark C, revision 5.11), as registered procedures, and as SQL on a
-//! server ([`sql`]).
+//! TPC-C: orders, payments and deliveries of a wholesaler (TPC Benchmark C, revision 5.11), as registered procedures,
+//! and as SQL on a server ([`sql`]).
 //!
 //! The database (`rows.rs`, `load.rs`) has the nine tables of the benchmark with all their columns, and is filled as
 //! clause 4.3 says. The five transactions (`procedures.rs`) are those of clauses 2.4 to 2.8. Their parameters
