@@ -219,7 +219,6 @@ pub(crate) fn measure<W: Calls>(
     cancel: &Arc<AtomicBool>,
 ) -> Result<Called> {
     let load = Load {
-        outstanding: 1,
         clients: settings.clients,
         warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
         measured: Duration::from_secs_f64(settings.measured_seconds),

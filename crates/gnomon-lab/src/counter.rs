@@ -62,9 +62,9 @@ impl Workload for Counter {
         Ok(())
     }
 
-    fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
+    fn run(&self, store: &dyn Store, load: &Load, outstanding: usize) -> Result<Measured> {
         let (zipf, one) = (Zipf::new(self.keys, self.skew.zipf), Counter::TABLES[COUNTERS].value(&[1]));
-        drive(store, load, |_| Counting { store, zipf: &zipf, one: &one, key: 0 })
+        drive(store, load, outstanding, |_| Counting { store, zipf: &zipf, one: &one, key: 0 })
     }
 
     fn check(&self, store: &dyn Store, committed: u64) -> Result<Invariant> {

@@ -28,9 +28,6 @@ use crate::{
 pub struct Load {
     /// Clients, a thread each.
     pub clients: usize,
-    /// How many transactions each of them has under way at most that are committed and not durable yet; with 1 it waits
-    /// for each.
-    pub outstanding: usize,
     /// Before anything is measured.
     pub warm_up: Duration,
     /// How long to measure.
@@ -134,16 +131,23 @@ struct Stage {
     over_at: OnceLock<Duration>,
 }
 
-/// Runs the clients that `client` makes, one for each number below `load.clients`, on a store.
+/// Runs the clients that `client` makes, one for each number below `load.clients`, on a store. Each has at most so many
+/// transactions under way that are committed and not durable yet; with 1 it waits for each.
 ///
 /// # Errors
 /// The first failure of a client, that the run was canceled, or that there was nothing left to measure.
-pub fn drive<C: Client>(store: &dyn Store, load: &Load, client: impl FnMut(usize) -> C) -> Result<Measured> {
-    let (kinds, lock_wait_share) = run_clients(1, load, || store.lock_wait(), client)?;
+pub fn drive<C: Client>(
+    store: &dyn Store,
+    load: &Load,
+    outstanding: usize,
+    client: impl FnMut(usize) -> C,
+) -> Result<Measured> {
+    let (kinds, lock_wait_share) = run_clients(1, load, outstanding, || store.lock_wait(), client)?;
     Ok(Measured { lock_wait_share, ..Measured::of_all(&kinds) })
 }
 
-/// As [`drive`], for clients whose transactions are of so many kinds. Returns what was measured of each.
+/// As [`drive`], for clients that wait for each transaction, and whose transactions are of so many kinds. Returns what
+/// was measured of each.
 ///
 /// # Errors
 /// As [`drive`].
@@ -152,7 +156,7 @@ pub fn drive_kinds<C: Client>(
     load: &Load,
     client: impl FnMut(usize) -> C,
 ) -> Result<Vec<Measured>> {
-    Ok(run_clients(kinds, load, || None, client)?.0)
+    Ok(run_clients(kinds, load, 1, || None, client)?.0)
 }
 
 /// Runs the clients. Returns what was measured of each kind of transactions, and the share of time that was waited for
@@ -160,6 +164,7 @@ pub fn drive_kinds<C: Client>(
 fn run_clients<C: Client>(
     kinds: usize,
     load: &Load,
+    outstanding: usize,
     lock_wait: impl Fn() -> Option<Duration>,
     mut client: impl FnMut(usize) -> C,
 ) -> Result<(Vec<Measured>, Option<f64>)> {
@@ -173,7 +178,7 @@ fn run_clients<C: Client>(
         (0..load.clients).map(|number| (client(number), Rng::from_seed(seeds.next_u64()))).collect();
     thread::scope(|scope| {
         let Stage { clock, phase, over_at } = &*stage;
-        let (stage, outstanding) = (&stage, load.outstanding);
+        let stage = &stage;
         let threads: Vec<_> = clients
             .into_iter()
             .map(|(client, rng)| scope.spawn(move || run_client(client, rng, kinds, outstanding, stage)))
@@ -431,14 +436,13 @@ mod tests {
     ) -> (Result<Measured>, Vec<Vec<u64>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let load = Load {
-            outstanding: 1,
             clients: 2,
             warm_up: Duration::from_millis(warm_up_ms),
             measured: Duration::from_millis(measured_ms),
             seed: 7,
             cancel: Arc::default(),
         };
-        let result = drive(&Nowhere::default(), &load, |_| Counter {
+        let result = drive(&Nowhere::default(), &load, 1, |_| Counter {
             attempts: 0,
             chosen: Vec::new(),
             seen: seen.clone(),

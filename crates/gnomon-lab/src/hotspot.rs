@@ -139,9 +139,9 @@ impl Workload for Hotspot {
         load_rows(store, &[Rows { table: ACCOUNTS, count: self.accounts, value: &value }], progress, cancel)
     }
 
-    fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
+    fn run(&self, store: &dyn Store, load: &Load, outstanding: usize) -> Result<Measured> {
         let (zipf, numbers) = (Zipf::new(self.accounts, self.skew.zipf), AtomicU64::new(0));
-        drive(store, load, |_| Payer {
+        drive(store, load, outstanding, |_| Payer {
             store,
             zipf: &zipf,
             numbers: &numbers,

@@ -101,11 +101,11 @@ impl Workload for Stock {
         load_rows(store, &[Rows { table: ITEMS, count: self.items, value: &value }], progress, cancel)
     }
 
-    fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
+    fn run(&self, store: &dyn Store, load: &Load, outstanding: usize) -> Result<Measured> {
         let sold_out = (0..self.items).map(|_| AtomicBool::new(false)).collect();
         let sale = Sale { numbers: AtomicU64::new(0), sold_out };
         let think = workload::think(self.think_ms);
-        drive(store, load, |_| Buyer { store, sale: &sale, number: 0, item: 0, think })
+        drive(store, load, outstanding, |_| Buyer { store, sale: &sale, number: 0, item: 0, think })
     }
 
     fn check(&self, store: &dyn Store, committed: u64) -> Result<Invariant> {

@@ -177,9 +177,15 @@ impl Tpcb {
     ///
     /// # Errors
     /// Those of [`drive`].
-    pub fn run_again(&self, store: &dyn Store, load: &Load, run: u64) -> Result<Measured> {
+    pub fn run_again(
+        &self,
+        store: &dyn Store,
+        load: &Load,
+        outstanding: usize,
+        run: u64,
+    ) -> Result<Measured> {
         let numbers = AtomicU64::new(0);
-        drive(store, load, |_| Teller {
+        drive(store, load, outstanding, |_| Teller {
             store,
             bank: *self,
             clock: SystemClock::new(),
@@ -213,8 +219,8 @@ impl Workload for Tpcb {
         load_rows(store, &tables, progress, cancel)
     }
 
-    fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured> {
-        self.run_again(store, load, 0)
+    fn run(&self, store: &dyn Store, load: &Load, outstanding: usize) -> Result<Measured> {
+        self.run_again(store, load, outstanding, 0)
     }
 
     /// Whether the sums agree and the history has a row for each of `committed` transactions.

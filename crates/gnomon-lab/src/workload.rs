@@ -40,8 +40,8 @@ pub trait Workload: Serialize {
     /// Puts into a store's empty tables what is there at the beginning. `cancel` ends it early, which then fails.
     fn load(&self, store: &dyn Store, progress: &mut Progress, cancel: &AtomicBool) -> Result<()>;
 
-    /// Runs the clients' closed loop.
-    fn run(&self, store: &dyn Store, load: &Load) -> Result<Measured>;
+    /// Runs the clients' closed loop. Each client has at most so many transactions under way that are not durable yet.
+    fn run(&self, store: &dyn Store, load: &Load, outstanding: usize) -> Result<Measured>;
 
     /// Whether what is stored is what `committed` transactions did.
     fn check(&self, store: &dyn Store, committed: u64) -> Result<Invariant>;
@@ -73,7 +73,7 @@ pub enum Place {
         /// How the database survives a crash.
         #[serde(serialize_with = "recovery::serialize")]
         recovery: Recovery,
-        /// How many transactions each client has under way that are not durable yet: see [`Load`].
+        /// How many transactions each client has under way that are not durable yet: see [`drive`](crate::drive::drive).
         outstanding: usize,
         /// The buffer pool's size.
         pool_mib: usize,
@@ -103,10 +103,6 @@ pub fn bench<W: Workload>(
     cancel: &Arc<AtomicBool>,
 ) -> Result<Report> {
     let load = Load {
-        outstanding: match settings.place {
-            Place::Process { outstanding, .. } => outstanding,
-            Place::Server(_) => 1,
-        },
         clients: settings.clients,
         warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
         measured: Duration::from_secs_f64(settings.measured_seconds),
@@ -116,13 +112,13 @@ pub fn bench<W: Workload>(
     // Servers other than Gnomon's have no semantic locks.
     let mut semantic_locks = Some(settings.semantic_locks);
     let (name, measured, invariant) = match &settings.place {
-        Place::Process { recovery, pool_mib, dir, .. } => {
+        Place::Process { recovery, outstanding, pool_mib, dir } => {
             let (directory, _temporary) = directory_of(dir.as_deref())?;
             let pool_bytes = pool_mib << 20;
             let store = GnomonStore::create(&directory, W::TABLES.len(), pool_bytes, *recovery)?;
             let store = store.with_semantic_locks(settings.semantic_locks);
             let name = store.name().to_owned();
-            let (measured, mut invariant) = run(workload, &store, &load, progress)?;
+            let (measured, mut invariant) = run(workload, &store, &load, *outstanding, progress)?;
             store.close()?;
             if invariant.holds {
                 let reopened = GnomonStore::open(&directory, pool_bytes)?;
@@ -136,7 +132,7 @@ pub fn bench<W: Workload>(
         Place::Server(server) => {
             let store = SqlStore::create(server, W::TABLES, settings.clients, settings.semantic_locks)?;
             semantic_locks = store.semantic_locks();
-            let (measured, invariant) = run(workload, &store, &load, progress)?;
+            let (measured, invariant) = run(workload, &store, &load, 1, progress)?;
             (store.name().to_owned(), measured, invariant)
         }
     };
@@ -157,10 +153,11 @@ fn run<W: Workload>(
     workload: &W,
     store: &dyn Store,
     load: &Load,
+    outstanding: usize,
     progress: &mut Progress,
 ) -> Result<(Measured, Invariant)> {
     workload.load(store, progress, &load.cancel)?;
-    let measured = workload.run(store, load)?;
+    let measured = workload.run(store, load, outstanding)?;
     let invariant = workload.check(store, measured.committed_in_all)?;
     Ok((measured, invariant))
 }

@@ -88,7 +88,6 @@ pub struct Common {
 impl Course {
     pub fn load(&self, seed: u64, cancel: &Arc<AtomicBool>) -> Load {
         Load {
-            outstanding: 1,
             clients: self.clients.into(),
             warm_up: Duration::from_secs_f64(self.warm_up),
             measured: Duration::from_secs_f64(self.seconds),

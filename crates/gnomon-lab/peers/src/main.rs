@@ -174,14 +174,13 @@ fn compare(arguments: &Tpcb) -> Result<bool> {
 
 fn run(bank: &mut Bank, scale: &tpcb::Tpcb, arguments: &Tpcb, clients: usize, round: u64) -> Result<Report> {
     let load = Load {
-        outstanding: 1,
         clients,
         warm_up: Duration::from_secs_f64(arguments.warm_up),
         measured: Duration::from_secs_f64(arguments.seconds),
         seed: arguments.seed.wrapping_add(round),
         cancel: Arc::default(),
     };
-    let measured = scale.run_again(&*bank.store, &load, bank.runs)?;
+    let measured = scale.run_again(&*bank.store, &load, 1, bank.runs)?;
     bank.runs += 1;
     bank.committed += measured.committed_in_all;
     let invariant = scale.check(&*bank.store, bank.committed)?;

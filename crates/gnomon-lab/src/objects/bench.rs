@@ -77,7 +77,6 @@ mod tests {
     #[test]
     fn a_short_run_reports_and_is_not_made_over_another() {
         let load = Load {
-            outstanding: 1,
             clients: 4,
             warm_up: Duration::from_millis(20),
             measured: Duration::from_millis(200),

@@ -519,7 +519,6 @@ mod tests {
 
     fn load(clients: usize) -> Load {
         Load {
-            outstanding: 1,
             clients,
             warm_up: Duration::from_millis(20),
             measured: Duration::from_millis(200),

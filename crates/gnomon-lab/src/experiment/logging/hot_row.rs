@@ -127,7 +127,6 @@ impl Runs<'_> {
         let directory = self.lab.new_path();
         let load = Load {
             clients,
-            outstanding: 1,
             warm_up: Duration::from_secs_f64(self.warm_up),
             measured: Duration::from_secs_f64(self.measured),
             seed: self.seed,

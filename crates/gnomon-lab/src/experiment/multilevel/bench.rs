@@ -201,7 +201,6 @@ impl<'a> Bench<'a> {
         let original = self.loaded(method, settings, &options)?;
         let loaded = original.copied_to(self.lab.copy(&original.path)?);
         let load = Load {
-            outstanding: 1,
             clients,
             warm_up: self.warm_up.min(length.least),
             measured: length.least,

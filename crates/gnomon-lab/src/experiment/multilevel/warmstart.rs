@@ -143,7 +143,6 @@ impl Plan {
             while written(&place)? < length << 20 {
                 slices += 1;
                 let load = Load {
-                    outstanding: 1,
                     clients: self.clients,
                     warm_up: Duration::ZERO,
                     measured: SLICE,

@@ -164,7 +164,6 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let seconds = settings.number("seconds", 0.01, 86_400.0)?;
     let runs = Runs {
         load: Load {
-            outstanding: 1,
             clients: settings.number("clients", 1, 1024)?,
             warm_up: Duration::ZERO,
             measured: Duration::from_secs_f64(seconds),
@@ -218,7 +217,7 @@ fn run_tpcb(runs: &Runs, bank: &Bank, cleaner: bool, lab: &mut Lab) -> Result<Se
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
     bank.load(&store, &mut lab.progress, &lab.cancel)?;
     let counted = Counted::new(&store);
-    let (measured, samples) = sampled(&counted, runs.interval, || bank.run(&counted, &runs.load))?;
+    let (measured, samples) = sampled(&counted, runs.interval, || bank.run(&counted, &runs.load, 1))?;
     let invariant = bank.check(&store, measured.committed_in_all)?;
     store.close()?;
     lab.remove(&path)?;
@@ -253,7 +252,7 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
     let rows = fill(&store, update, lab)?;
     let counted = Counted::new(&store);
     let (_, samples) = sampled(&counted, runs.interval, || {
-        drive(&counted, &runs.load, |_| Updater {
+        drive(&counted, &runs.load, 1, |_| Updater {
             store: &counted,
             update: *update,
             rows,

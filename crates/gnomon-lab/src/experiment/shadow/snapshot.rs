@@ -128,7 +128,6 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let part = Duration::from_secs_f64(settings.number("seconds", 0.01, 86_400.0)?);
     let interval = Duration::from_secs_f64(settings.number("interval", 0.01, 3_600.0)?);
     let load = Load {
-        outstanding: 1,
         clients: settings.number("clients", 1, 1024)?,
         warm_up: Duration::ZERO,
         measured: part * PARTS.len() as u32,
@@ -163,7 +162,7 @@ fn measure(
     let ended = AtomicBool::new(false);
     let (result, seen) = thread::scope(|scope| {
         let reader = scope.spawn(|| read(store.database(), part, interval, &ended));
-        let result = sampled(&counted, interval, || bank.run(&counted, load));
+        let result = sampled(&counted, interval, || bank.run(&counted, load, 1));
         ended.store(true, Ordering::Release);
         (result, reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });

@@ -124,7 +124,6 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         let mut runs_tps = Vec::new();
         for number in 0..runs {
             let load = Load {
-                outstanding: 1,
                 clients: level,
                 warm_up,
                 measured,
@@ -154,7 +153,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 fn measure(path: &Path, bank: &Bank, load: &Load, pool_bytes: usize) -> Result<Point> {
     let store = GnomonStore::open(path, pool_bytes)?;
     let before = store.database().stats();
-    let measured = bank.run(&store, load)?;
+    let measured = bank.run(&store, load, 1)?;
     let stats = store.database().stats();
     let done: Activity = stats.activity.since(&before.activity);
     let invariant = bank.check(&store, measured.committed_in_all)?;

@@ -129,7 +129,6 @@ pub fn bench(
     let (name, _) = name_of(&mut client)?;
     load::load(&mut client, tpcc, seed, &mut report_progress(progress, cancel))?;
     let load = Load {
-        outstanding: 1,
         clients: settings.clients,
         warm_up: Duration::from_secs_f64(settings.warm_up_seconds),
         measured: Duration::from_secs_f64(settings.measured_seconds),
