@@ -24,13 +24,13 @@ use crate::{
 };
 
 /// What is checked: the twelve conditions, and in the last place the indexes.
-pub const CONDITIONS: usize = 13;
+pub(super) const CONDITIONS: usize = 13;
 /// In the place of a condition's number.
 const INDEXES: usize = 13;
 
 /// A condition that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub(super) struct Failed {
     /// Its number: 3 for 3.3.2.3. 13 stands for the indexes.
     pub condition: usize,
     /// How often it does not hold.
@@ -110,7 +110,8 @@ impl Counts {
 ///
 /// # Errors
 /// As [`check`].
-pub fn failures(db: &Database, tpcc: &Tpcc) -> Result<Vec<Failed>> {
+#[cfg(test)]
+pub(super) fn failures(db: &Database, tpcc: &Tpcc) -> Result<Vec<Failed>> {
     Ok(checked(db, tpcc)?.1)
 }
 

@@ -22,7 +22,7 @@ const A_ITEM: u64 = 8191;
 
 /// The constants C of NURand (clause 2.1.6), one for each field that it chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Constants {
+pub(super) struct Constants {
     last_name: u64,
     customer: u64,
     item: u64,
@@ -35,7 +35,7 @@ impl Constants {
     }
 
     /// Those of a run. That of last names differs from the load's as clause 2.1.6.1 says.
-    pub fn of_run(rng: &mut Rng) -> Constants {
+    fn of_run(rng: &mut Rng) -> Constants {
         let last_name = loop {
             let constant = rng.below(A_LAST_NAME + 1);
             let delta = constant.abs_diff(LAST_NAME_LOADED);

@@ -7,6 +7,8 @@ use gnomon::{
 };
 
 use super::{
+    answers::{Delivered, NewOrderAnswer, OrderStatusAnswer, PaymentAnswer, stock_level_answer},
+    check::{CONDITIONS, failures},
     rows::{customer, district, history, last_name, new_order, order, order_line, warehouse},
     *,
 };

@@ -138,15 +138,9 @@ impl Voter {
     }
 }
 
-/// The partitions that a call of a procedure touches, by its parameters.
-///
-/// # Errors
-/// These are cut short.
-pub fn touched(procedure: &str, params: &[u8], partitions: u16) -> gnomon::Result<Partitions> {
-    match procedure {
-        WINNER => Ok(Partitions::All),
-        _ => Ok(Partitions::One(partition(Vote::decode(params)?.phone, partitions).into())),
-    }
+/// The partition that a call of [`VOTE`] touches, by its parameters.
+fn touched(params: &[u8], partitions: u16) -> gnomon::Result<Partitions> {
+    Ok(Partitions::One(partition(Vote::decode(params)?.phone, partitions).into()))
 }
 
 /// The parameters of [`VOTE`].
@@ -196,47 +190,6 @@ pub enum Answer {
     TooManyVotes,
 }
 
-impl Answer {
-    /// Decodes it.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn decode(answer: &[u8]) -> gnomon::Result<Answer> {
-        match answer {
-            [0] => Ok(Answer::Accepted),
-            [1] => Ok(Answer::UnknownContestant),
-            [2] => Ok(Answer::TooManyVotes),
-            _ => Err(Error::procedure("that is no answer to a vote")),
-        }
-    }
-}
-
-/// What [`WINNER`] answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Winner {
-    /// Who has most votes; of several the one with the smallest number.
-    pub contestant: u8,
-    /// The winner's name.
-    pub name: String,
-    /// The votes of all contestants, with their numbers.
-    pub votes: Vec<(u8, i64)>,
-}
-
-impl Winner {
-    /// Decodes it.
-    ///
-    /// # Errors
-    /// It is cut short.
-    pub fn decode(answer: &[u8]) -> gnomon::Result<Winner> {
-        let mut from = Reader::new(answer);
-        let mut winner = Winner { contestant: from.fixed()?, name: from.string()?, votes: Vec::new() };
-        while !from.rest().is_empty() {
-            winner.votes.push((from.fixed()?, from.fixed()?));
-        }
-        Ok(winner)
-    }
-}
-
 /// The procedures that a database of the workload is to be opened with.
 pub fn procedures(voter: &Voter) -> Vec<Procedure> {
     let (partitions, added) = (voter.partitions, Duration::from_micros(voter.compute_us.into()));
@@ -248,7 +201,7 @@ pub fn procedures(voter: &Voter) -> Vec<Procedure> {
             vote(call, partitions, params).map(|answer| vec![answer as u8])
         })
         // Of parameters that are cut short the procedure tells.
-        .with_partitions(move |params| touched(VOTE, params, partitions).unwrap_or(Partitions::All)),
+        .with_partitions(move |params| touched(params, partitions).unwrap_or(Partitions::All)),
         Procedure::new(WINNER, &code, move |call, _| winner(call, partitions)),
     ]
 }
@@ -282,6 +235,7 @@ fn vote(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> gnomon::Result<A
     }
 }
 
+/// Who has most votes, of several the one with the smallest number: the number and the name. Then the votes of all.
 fn winner(call: &mut Call<'_>, partitions: u16) -> gnomon::Result<Vec<u8>> {
     let mut votes = BTreeMap::new();
     let mut contestants = call.scan(CONTESTANTS, KeyRange::all(), Direction::Forward)?;
@@ -501,6 +455,39 @@ mod tests {
         db
     }
 
+    impl Answer {
+        fn decode(answer: &[u8]) -> gnomon::Result<Answer> {
+            match answer {
+                [0] => Ok(Answer::Accepted),
+                [1] => Ok(Answer::UnknownContestant),
+                [2] => Ok(Answer::TooManyVotes),
+                _ => Err(Error::procedure("that is no answer to a vote")),
+            }
+        }
+    }
+
+    /// What [`WINNER`] answers, decoded.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Winner {
+        /// Who has most votes; of several the one with the smallest number.
+        contestant: u8,
+        /// The winner's name.
+        name: String,
+        /// The votes of all contestants, with their numbers.
+        votes: Vec<(u8, i64)>,
+    }
+
+    impl Winner {
+        fn decode(answer: &[u8]) -> gnomon::Result<Winner> {
+            let mut from = Reader::new(answer);
+            let mut winner = Winner { contestant: from.fixed()?, name: from.string()?, votes: Vec::new() };
+            while !from.rest().is_empty() {
+                winner.votes.push((from.fixed()?, from.fixed()?));
+            }
+            Ok(winner)
+        }
+    }
+
     fn cast(db: &Database, vote: Vote) -> Answer {
         Answer::decode(&db.call(VOTE, &vote.encode()).unwrap()).unwrap()
     }
@@ -559,13 +546,12 @@ mod tests {
             assert!(name == VOTE && params.len() < 20 && vote.encode() == params);
             assert!((1..=6).contains(&vote.contestant) && vote.max == 2 && vote.time == now);
             assert!((2_000_000_000..=PHONE_MAX).contains(&vote.phone));
-            assert_eq!(touched(name, &params, 5).unwrap(), Partitions::One((vote.phone % 5) as u32));
+            assert_eq!(touched(&params, 5).unwrap(), Partitions::One((vote.phone % 5) as u32));
             areas.insert(vote.phone / NUMBERS_PER_AREA);
         }
         assert_eq!(areas.len(), callers.areas.len());
-        assert_eq!(touched(WINNER, &[], 5).unwrap(), Partitions::All);
         let params = Vote { phone: PHONE_MAX + 1, contestant: 1, max: 2, time: 0 }.encode();
-        assert!(Vote::decode(&params).is_err() && touched(VOTE, &params[1..], 5).is_err());
+        assert!(Vote::decode(&params).is_err() && touched(&params[1..], 5).is_err());
         assert!(Answer::decode(&[3]).is_err());
     }
 
