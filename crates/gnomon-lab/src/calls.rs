@@ -10,7 +10,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use gnomon::{
-    Database, Error, Execution, Options, Procedure, Reaction,
+    Database, Error, Execution, Options, Placement, Procedure, Reaction, TreeId, TreeOptions, TxnOptions,
     env::{Clock, SystemClock},
     sync::{
         Arc, Mutex,
@@ -72,6 +72,21 @@ pub trait Calls: Serialize + 'static {
 pub trait CallSource: Send {
     /// The next call: its kind (a place in [`Calls::KINDS`]) and parameters. `now` is in microseconds since 1970-01-01.
     fn next(&mut self, now: i64) -> (usize, Vec<u8>);
+}
+
+/// Makes the trees of a new database in this order, so that they have these numbers.
+///
+/// # Errors
+/// Those of the database, and that it is not new.
+pub(crate) fn make_trees(db: &Database, trees: impl IntoIterator<Item = (TreeId, Placement)>) -> Result<()> {
+    let mut txn = db.begin(TxnOptions::default())?;
+    for (expected, placement) in trees {
+        if txn.create_tree_with(TreeOptions { placement, ..TreeOptions::default() })? != expected {
+            return Err(StoreError::unexpected("the database is not new: give another one"));
+        }
+    }
+    txn.commit()?;
+    Ok(())
 }
 
 /// Takes so much of this thread's processor time, and does nothing else: for calls that are to be longer.

@@ -4,7 +4,7 @@
 //! about 10,000 rows, on a database of this process each of them locks the trees that it fills; what fails or is canceled
 //! leaves a database that is not used.
 
-use gnomon::{Database, Placement, Transaction, TreeId, TreeLock, TreeOptions, TxnOptions, env::Rng};
+use gnomon::{Database, Placement, Transaction, TreeId, TreeLock, TxnOptions, env::Rng};
 
 use super::{
     DISTRICTS, Table, Tpcc,
@@ -16,10 +16,7 @@ use super::{
     },
     tree_in,
 };
-use crate::{
-    fields::Writer,
-    store::{Result, StoreError},
-};
+use crate::{calls::make_trees, fields::Writer, store::Result};
 
 /// Rows that are loaded in one transaction.
 const CHUNK_ROWS: u64 = 10_000;
@@ -39,7 +36,16 @@ pub fn load(
     seed: u64,
     progress: &mut dyn FnMut(u64, u64) -> Result<()>,
 ) -> Result<()> {
-    make_trees(db, tpcc)?;
+    let of_partitions =
+        (0..tpcc.partitions).flat_map(|partition| Table::PARTITIONED.map(|table| (table, partition)));
+    let trees = [(Table::Item, 0)].into_iter().chain(of_partitions).map(|(table, partition)| {
+        let placement = match table {
+            Table::Item => Placement::Replicated,
+            _ => Placement::Partition(partition.into()),
+        };
+        (tree_in(table, partition), placement)
+    });
+    make_trees(db, trees)?;
     let txn = db.begin(TxnOptions::default())?;
     fill(Trees { db, partitions: tpcc.partitions, txn, filled: Vec::new() }, tpcc, seed, progress)
 }
@@ -100,25 +106,6 @@ pub(super) fn fill(
         loader.warehouse(warehouse)?;
     }
     loader.commit()
-}
-
-/// Makes the trees, so that [`tree_in`] knows their numbers.
-fn make_trees(db: &Database, tpcc: &Tpcc) -> Result<()> {
-    let mut txn = db.begin(TxnOptions::default())?;
-    let of_partitions =
-        (0..tpcc.partitions).flat_map(|partition| Table::PARTITIONED.map(|table| (table, partition)));
-    for (table, partition) in [(Table::Item, 0)].into_iter().chain(of_partitions) {
-        let placement = match table {
-            Table::Item => Placement::Replicated,
-            _ => Placement::Partition(partition.into()),
-        };
-        let options = TreeOptions { placement, ..TreeOptions::default() };
-        if txn.create_tree_with(options)? != tree_in(table, partition) {
-            return Err(StoreError::unexpected("the database is not new: give another one"));
-        }
-    }
-    txn.commit()?;
-    Ok(())
 }
 
 struct Loader<'a, S> {

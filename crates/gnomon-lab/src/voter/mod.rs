@@ -23,16 +23,16 @@ use std::{collections::BTreeMap, time::Duration};
 use clap::{Args, value_parser};
 use gnomon::{
     Applied, Call, Database, Direction, Error, Isolation, KeyRange, Partitions, Placement, Procedure, TreeId,
-    TreeOptions, TxnOptions, env::Rng, op::number, sync::atomic::AtomicBool,
+    TxnOptions, env::Rng, op::number, sync::atomic::AtomicBool,
 };
 use serde::Serialize;
 
 use crate::{
-    calls::{CallSource, Calls, compute},
+    calls::{CallSource, Calls, compute, make_trees},
     fields::{At, Reader, Writer},
     progress::Progress,
     report::Invariant,
-    store::{Result, StoreError},
+    store::Result,
 };
 
 pub use area_codes::AREA_CODES;
@@ -266,17 +266,11 @@ fn winner(call: &mut Call<'_>, partitions: u16) -> gnomon::Result<Vec<u8>> {
 /// # Errors
 /// Those of the database, and that it is not new.
 pub fn load(db: &Database, voter: &Voter) -> Result<()> {
-    let mut txn = db.begin(TxnOptions::default())?;
     let of_partitions = (0..voter.partitions).flat_map(|partition| {
         Table::ALL.map(|table| (tree(table, partition), Placement::Partition(partition.into())))
     });
     let for_all = [CONTESTANTS, STATES].map(|tree| (tree, Placement::Replicated));
-    for (expected, placement) in for_all.into_iter().chain(of_partitions) {
-        if txn.create_tree_with(TreeOptions { placement, ..TreeOptions::default() })? != expected {
-            return Err(StoreError::unexpected("the database is not new: give another one"));
-        }
-    }
-    txn.commit()?;
+    make_trees(db, for_all.into_iter().chain(of_partitions))?;
     let mut txn = db.begin(TxnOptions::default())?;
     for contestant in 1..=voter.contestants {
         let name = format!("Contestant {contestant}");
