@@ -191,6 +191,15 @@ struct CustomerSums {
     paid: i64,
 }
 
+/// Of the lines of an order.
+#[derive(Default)]
+struct LineSums {
+    count: u64,
+    undelivered: u64,
+    /// OL_AMOUNT of the others.
+    delivered: i64,
+}
+
 /// Tells sets of keys apart, in whichever order their elements come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Fingerprint {
@@ -386,70 +395,107 @@ impl Sums {
         loop {
             let taken = orders.take(txn)?;
             let key = taken.as_ref().map(|(key, _)| &key[..]);
-            let mut is_new = false;
-            while let Some(((new, _), is_same)) = new_orders.take_up_to(txn, key)? {
-                is_new |= is_same;
-                let number = u32::from_be_bytes(number_at(&new, 3)?);
-                let place = district_of(&new)?;
-                let before = &mut self.district(place)?.new_orders;
-                let (count, min, _) = before.unwrap_or((0, number, number));
-                *before = Some((count + 1, min, number));
-                failures.expect(5, is_same, || {
-                    format!(
-                        "NEW-ORDER has {number} of {}, which is no order",
-                        name_of(district_index(place.0, place.1))
-                    )
-                });
-            }
-            let (mut count, mut undelivered, mut delivered) = (0, 0, 0);
-            while let Some(((line_key, line), is_same)) = lines.take_up_to(txn, key)? {
-                self.district(district_of(&line_key)?)?.lines += 1;
-                failures.expect(6, is_same, || {
-                    let place = district_of(&line_key).unwrap_or_default();
-                    let number = number_at(&line_key, 3).map(u32::from_be_bytes).unwrap_or_default();
-                    format!(
-                        "ORDER-LINE has lines of order {number} of {}, which is no order",
-                        name_of(district_index(place.0, place.1))
-                    )
-                });
-                if is_same {
-                    count += 1;
-                    match order_line::DELIVERED.get(&line)? {
-                        0 => undelivered += 1,
-                        _ => delivered += order_line::AMOUNT.get(&line)?,
-                    }
-                }
-            }
+            let is_new = self.add_new_orders(txn, &mut new_orders, key, failures)?;
+            let of_order = self.add_lines(txn, &mut lines, key, failures)?;
             let Some((key, row)) = taken else { break };
-            let (place, number) = (district_of(&key)?, u32::from_be_bytes(number_at(&key, 3)?));
-            let name = || format!("order {number} of {}", name_of(district_index(place.0, place.1)));
-            let (carrier, of_order) = (order::CARRIER.get(&row)?, u64::from(order::LINES.get(&row)?));
-            let c = order::CUSTOMER.get(&row)?;
-            self.customer(place, c)?.delivered += delivered;
-            let district = self.district(place)?;
-            district.orders += 1;
-            district.order_max = number;
-            district.lines_of_orders += of_order;
-            district.orders_of_customers.add(&customer::key(place.0, place.1, c), number.into());
-            failures.expect(5, is_new == (carrier == 0), || match is_new {
-                true => format!("{} has O_CARRIER_ID {carrier} and is in NEW-ORDER", name()),
-                false => format!("{} has no O_CARRIER_ID and is not in NEW-ORDER", name()),
-            });
-            failures.expect(6, count == of_order, || {
-                format!("{} has O_OL_CNT {of_order}, and ORDER-LINE has {count} of it", name())
-            });
-            failures.expect(7, undelivered == if carrier == 0 { count } else { 0 }, || {
-                format!(
-                    "{} has O_CARRIER_ID {carrier}, and of its {count} lines {undelivered} have no OL_DELIVERY_D",
-                    name()
-                )
-            });
+            self.add_order(&key, &row, is_new, of_order, failures)?;
         }
         visit(txn, tree_in(Table::OrderByCustomer, partition), |key, _| {
             let number = !u32::from_be_bytes(number_at(key, 5)?);
             self.district(district_of(key)?)?.orders_indexed.add(&key[..5], number.into());
             Ok(())
         })
+    }
+
+    /// Takes the new orders up to an order; tells whether that is one of them.
+    fn add_new_orders(
+        &mut self,
+        txn: &mut Transaction,
+        new_orders: &mut Rows,
+        key: Option<&[u8]>,
+        failures: &mut Failures,
+    ) -> Result<bool> {
+        let mut is_new = false;
+        while let Some(((new, _), is_same)) = new_orders.take_up_to(txn, key)? {
+            is_new |= is_same;
+            let number = u32::from_be_bytes(number_at(&new, 3)?);
+            let place = district_of(&new)?;
+            let before = &mut self.district(place)?.new_orders;
+            let (count, min, _) = before.unwrap_or((0, number, number));
+            *before = Some((count + 1, min, number));
+            failures.expect(5, is_same, || {
+                format!(
+                    "NEW-ORDER has {number} of {}, which is no order",
+                    name_of(district_index(place.0, place.1))
+                )
+            });
+        }
+        Ok(is_new)
+    }
+
+    /// Takes the order lines up to those of an order, and sums these up.
+    fn add_lines(
+        &mut self,
+        txn: &mut Transaction,
+        lines: &mut Rows,
+        key: Option<&[u8]>,
+        failures: &mut Failures,
+    ) -> Result<LineSums> {
+        let mut sums = LineSums::default();
+        while let Some(((line_key, line), is_same)) = lines.take_up_to(txn, key)? {
+            self.district(district_of(&line_key)?)?.lines += 1;
+            failures.expect(6, is_same, || {
+                let place = district_of(&line_key).unwrap_or_default();
+                let number = number_at(&line_key, 3).map(u32::from_be_bytes).unwrap_or_default();
+                format!(
+                    "ORDER-LINE has lines of order {number} of {}, which is no order",
+                    name_of(district_index(place.0, place.1))
+                )
+            });
+            if is_same {
+                sums.count += 1;
+                match order_line::DELIVERED.get(&line)? {
+                    0 => sums.undelivered += 1,
+                    _ => sums.delivered += order_line::AMOUNT.get(&line)?,
+                }
+            }
+        }
+        Ok(sums)
+    }
+
+    fn add_order(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        is_new: bool,
+        lines: LineSums,
+        failures: &mut Failures,
+    ) -> Result<()> {
+        let LineSums { count, undelivered, delivered } = lines;
+        let (place, number) = (district_of(key)?, u32::from_be_bytes(number_at(key, 3)?));
+        let name = || format!("order {number} of {}", name_of(district_index(place.0, place.1)));
+        let (carrier, of_order) = (order::CARRIER.get(row)?, u64::from(order::LINES.get(row)?));
+        let c = order::CUSTOMER.get(row)?;
+        self.customer(place, c)?.delivered += delivered;
+        let district = self.district(place)?;
+        district.orders += 1;
+        district.order_max = number;
+        district.lines_of_orders += of_order;
+        district.orders_of_customers.add(&customer::key(place.0, place.1, c), number.into());
+        failures.expect(5, is_new == (carrier == 0), || match is_new {
+            true => format!("{} has O_CARRIER_ID {carrier} and is in NEW-ORDER", name()),
+            false => format!("{} has no O_CARRIER_ID and is not in NEW-ORDER", name()),
+        });
+        failures.expect(6, count == of_order, || {
+            format!("{} has O_OL_CNT {of_order}, and ORDER-LINE has {count} of it", name())
+        });
+        failures.expect(7, undelivered == if carrier == 0 { count } else { 0 }, || {
+            format!(
+                "{} has O_CARRIER_ID {carrier}, and of its {count} lines {undelivered} have no OL_DELIVERY_D",
+                name()
+            )
+        });
+        Ok(())
     }
 
     fn compare(&self, failures: &mut Failures) {
