@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use gnomon::{Commits, Database, Execution, Options, Recovery};
-use gnomon_lab::{argument::parse_interval, calls::ExecutionKind, progress::Progress};
+use gnomon_lab::{argument::parse_interval, progress::Progress};
 
 use crate::Failure;
 
@@ -68,8 +68,8 @@ pub struct Storage {
     /// Locked, beside each other, with locks on rows. Serial, one after another, without: a transaction has the
     /// partitions that it has used, and all others of their executors, to itself until it ends. Tables in no partition
     /// are locked either way.
-    #[arg(long, value_name = "KIND", default_value = "locked")]
-    execution: ExecutionKind,
+    #[arg(long, value_name = "KIND", default_value = "locked", value_parser = Execution::from_name)]
+    execution: Execution,
     /// How many executors share the partitions, with serial execution; partition n is of executor n modulo N.
     ///
     /// Without it, as many as there are processors. They share out the partitions, and run nothing themselves:
@@ -77,9 +77,6 @@ pub struct Storage {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     executors: Option<u32>,
 }
-
-/// How many calls of procedures may wait for an executor.
-const QUEUE_MAX: usize = 1000;
 
 fn parse_page_bytes_min(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -94,19 +91,6 @@ pub fn options() -> Options {
 }
 
 impl Storage {
-    fn execution(&self) -> Execution {
-        match self.execution {
-            ExecutionKind::Locked => Execution::Locked,
-            ExecutionKind::Serial => {
-                let processors = || std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-                Execution::Serial {
-                    executors: self.executors.unwrap_or_else(processors),
-                    queue_max: QUEUE_MAX,
-                }
-            }
-        }
-    }
-
     /// Opens the database in a directory, or makes one there, and tells of disks that are lost.
     pub fn open(&self, directory: &Path, pool_mib: u32) -> Result<Database, Failure> {
         let pool_bytes = (pool_mib as usize).checked_mul(1 << 20).ok_or_else(|| {
@@ -123,7 +107,7 @@ impl Storage {
             commits: if self.asynchronous { Commits::Asynchronous } else { Commits::Synchronous },
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
             log_bytes_max: u64::from(self.log_mib) << 20,
-            execution: self.execution(),
+            execution: self.executors.map_or(self.execution, |count| self.execution.with_executors(count)),
             ..options()
         };
         let mut progress = None;

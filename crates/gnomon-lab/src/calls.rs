@@ -18,7 +18,7 @@ use gnomon::{
         thread,
     },
 };
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use crate::{
     drive::{LATENCY_US_MAX, Load, MEASURING, Measured, STOPPED, WARMING_UP, sleep_unless_stopped},
@@ -30,8 +30,6 @@ use crate::{
     workload::directory_of,
 };
 
-/// Calls that a queue of an executor has room for.
-const QUEUE_MAX: usize = 4096;
 /// How long to wait when it is full.
 const BUSY_PAUSE: Duration = Duration::from_micros(100);
 /// Between two looks at the clock, which take a fraction of a microsecond each.
@@ -101,34 +99,12 @@ pub(crate) fn compute(time: Duration) {
     }
 }
 
-/// How procedures run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExecutionKind {
-    /// By threads of their own, in partitions.
-    Serial,
-    /// By their callers, under locks.
-    Locked,
-}
-
-impl std::str::FromStr for ExecutionKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<ExecutionKind, String> {
-        match text {
-            "serial" => Ok(ExecutionKind::Serial),
-            "locked" => Ok(ExecutionKind::Locked),
-            _ => Err("give serial or locked".into()),
-        }
-    }
-}
-
-impl Serialize for ExecutionKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        serializer.serialize_str(match self {
-            ExecutionKind::Serial => "serial",
-            ExecutionKind::Locked => "locked",
-        })
-    }
+/// Serializes it by its name and how many executors it has.
+fn serialize<S: Serializer>(execution: &Execution, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    let mut fields = serializer.serialize_struct("Execution", 2)?;
+    fields.serialize_field("execution", execution.name())?;
+    fields.serialize_field("executors", &execution.executors())?;
+    fields.end()
 }
 
 /// How a workload of procedures runs, whichever it is.
@@ -151,9 +127,8 @@ pub struct Settings {
     /// How long the log may get before a checkpoint, in MiB.
     pub log_mib: u32,
     /// How procedures run.
-    pub execution: ExecutionKind,
-    /// Threads that run them, with serial execution.
-    pub executors: u32,
+    #[serde(flatten, serialize_with = "serialize")]
+    pub execution: Execution,
     /// The buffer pool's size.
     pub pool_mib: usize,
     /// The database's directory; none takes a temporary one and removes it afterwards.
@@ -170,12 +145,7 @@ impl Settings {
             log_bytes_max: u64::from(self.log_mib) << 20,
             pool_bytes: self.pool_mib << 20,
             procedures,
-            execution: match self.execution {
-                ExecutionKind::Locked => Execution::Locked,
-                ExecutionKind::Serial => {
-                    Execution::Serial { executors: self.executors, queue_max: QUEUE_MAX }
-                }
-            },
+            execution: self.execution,
             ..Options::default()
         }
     }
@@ -418,7 +388,7 @@ mod tests {
     use super::*;
     use crate::{recovery::COMMAND_LOG, voter::Voter};
 
-    fn settings(execution: ExecutionKind, outstanding: usize, rate: Option<f64>) -> Settings {
+    fn settings(execution: Execution, outstanding: usize, rate: Option<f64>) -> Settings {
         Settings {
             clients: 2,
             outstanding,
@@ -429,7 +399,6 @@ mod tests {
             group_commit_ms: 0.0,
             log_mib: 64,
             execution,
-            executors: 2,
             pool_mib: 16,
             dir: None,
         }
@@ -484,12 +453,24 @@ mod tests {
 
     #[test]
     fn calls_that_are_given_up_count_as_busy_while_it_is_measured() {
-        let (hopeless, settings) = (Hopeless::default(), settings(ExecutionKind::Locked, 1, None));
+        let (hopeless, settings) = (Hopeless::default(), settings(Execution::Locked, 1, None));
         let db = Database::in_memory(settings.options(hopeless.procedures())).unwrap();
         let all = measure(&hopeless, &db, &settings, 1, &Arc::default()).unwrap().all;
         assert_eq!((all.committed, all.aborted, all.refused), (0, 0, 0));
         let calls = hopeless.calls.load(Ordering::Relaxed);
         assert!(0 < all.busy && all.busy < calls, "{} of {calls}", all.busy);
+    }
+
+    #[test]
+    fn executions_are_told_by_their_names_and_executors() {
+        for (execution, name, executors) in
+            [(Execution::Locked, "locked", 0), (Execution::serial(3), "serial", 3)]
+        {
+            assert_eq!(Execution::from_name(name).unwrap().with_executors(3), execution);
+            let json = serde_json::to_value(settings(execution, 1, None)).unwrap();
+            assert_eq!((&json["execution"], &json["executors"]), (&name.into(), &executors.into()));
+        }
+        assert!(Execution::from_name("parallel").is_err());
     }
 
     #[test]
@@ -505,11 +486,11 @@ mod tests {
     fn what_was_answered_is_stored_and_one_more_would_be_missed() {
         let voter = Voter::new(2);
         for (execution, outstanding, rate) in [
-            (ExecutionKind::Serial, 1, None),
-            (ExecutionKind::Serial, 50, None),
-            (ExecutionKind::Serial, 1, Some(2000.0)),
-            (ExecutionKind::Locked, 1, None),
-            (ExecutionKind::Locked, 5, None),
+            (Execution::serial(2), 1, None),
+            (Execution::serial(2), 50, None),
+            (Execution::serial(2), 1, Some(2000.0)),
+            (Execution::Locked, 1, None),
+            (Execution::Locked, 5, None),
         ] {
             let settings = settings(execution, outstanding, rate);
             let db = Database::in_memory(settings.options(voter.procedures())).unwrap();

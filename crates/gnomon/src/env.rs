@@ -1,5 +1,5 @@
 //! What the engine takes from its surroundings beside the disk: time and randomness, injected so that a run can
-//! be repeated from its seed.
+//! be repeated from its seed; and how many processors there are.
 //!
 //! [`SystemClock`] and [`Rng::from_entropy`] are the only doors to the real ones. A wait in the engine does not end
 //! by a clock but by [`Condvar::wait_for`](crate::sync::Condvar::wait_for); clocks measure, and stamp.
@@ -7,8 +7,14 @@
 use crate::sync::Mutex;
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
+    num::NonZero,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
+
+/// How many processors this process may use; one, if the system does not tell.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
 
 /// Tells the time.
 pub trait Clock: Send + Sync {

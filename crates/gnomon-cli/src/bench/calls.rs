@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Args, value_parser};
+use gnomon::{Execution, env::processors};
 use gnomon_lab::{
     argument::{parse_interval, parse_rate},
-    calls::{self, Calls, ExecutionKind, Settings},
+    calls::{self, Calls, Settings},
     progress::Progress,
     recovery::Method,
     sql::Server,
@@ -46,8 +47,8 @@ pub struct RunCalls<W: Args> {
     /// Serial, by executors, threads that share the partitions and each run the calls in theirs one after another,
     /// without locks. Locked, each by its client, beside each other, with locks on keys; calls in a deadlock are run
     /// again by the engine, which is not counted.
-    #[arg(long, value_name = "KIND", default_value = "serial")]
-    execution: ExecutionKind,
+    #[arg(long, value_name = "KIND", default_value = "serial", value_parser = Execution::from_name)]
+    execution: Execution,
     /// Threads that run procedures, with serial execution; partition n is of executor n modulo N.
     ///
     /// Without it, one for each partition, but not more than there are processors. Calls in partitions of several
@@ -80,7 +81,8 @@ impl<W: Args + Calls> RunCalls<W> {
         let course = &self.course;
         course.run(W::NAME, |seed, cancel| {
             let load = course.load(seed, cancel);
-            let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+            let executors =
+                self.executors.unwrap_or_else(|| self.workload.partitions().min(processors() as u32));
             let settings = Settings {
                 clients: load.clients,
                 outstanding: self.outstanding as usize,
@@ -90,8 +92,7 @@ impl<W: Args + Calls> RunCalls<W> {
                 recovery: self.recovery,
                 group_commit_ms: self.group_commit_ms,
                 log_mib: self.log_mib,
-                execution: self.execution,
-                executors: self.executors.unwrap_or(processors.min(self.workload.partitions())),
+                execution: self.execution.with_executors(executors),
                 pool_mib: self.pool_mib as usize,
                 dir: course.dir.clone(),
             };

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    num::NonZero,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,7 +22,7 @@ use super::{
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
     disk::{DiskSet, MemDisk},
-    env::{Clock, Rng, SystemClock},
+    env::{Clock, Rng, SystemClock, processors},
     lock::{GAP_MODES, KEY_MODES, LockInfo, LockManager, LockTable, LockWaits, TREE_MODES, TableId},
     op::{Family, Registry},
     page::PageSize,
@@ -173,7 +172,7 @@ impl Options {
     /// How many threads replay a log.
     pub(super) fn replay_threads(&self) -> usize {
         match self.replay_threads {
-            0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+            0 => processors(),
             threads => threads.min(REPLAY_THREADS_MAX),
         }
     }

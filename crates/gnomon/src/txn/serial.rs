@@ -40,6 +40,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId,
+    env::processors,
     lock::{Interrupt, InterruptReason, LockName, LockOwner, Mode, WaitOptions, key_mode, tree_mode},
     sync::{
         Arc, Condvar, Mutex, Weak,
@@ -47,6 +48,11 @@ use crate::{
         thread,
     },
 };
+
+/// Calls that a queue has room for, unless something else is asked for.
+const QUEUE_MAX: usize = 4096;
+/// Executors that there may be.
+const EXECUTORS_MAX: u32 = 1024;
 
 /// So many calls an executor runs before it lets others have its partitions.
 const BATCH: usize = 64;
@@ -64,6 +70,51 @@ pub enum Execution {
         /// How many calls may wait for each.
         queue_max: usize,
     },
+}
+
+impl Execution {
+    /// In partitions, by so many threads.
+    pub fn serial(executors: u32) -> Execution {
+        Execution::Serial { executors, queue_max: QUEUE_MAX }
+    }
+
+    /// That of a name: `locked`, or `serial`, by a thread for each processor.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if there is none.
+    pub fn from_name(name: &str) -> Result<Execution> {
+        match name {
+            "locked" => Ok(Execution::Locked),
+            "serial" => Ok(Execution::serial((processors() as u32).min(EXECUTORS_MAX))),
+            _ => {
+                Err(Error::BadOption(format!("there is no execution '{name}': there are locked and serial")))
+            }
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Execution::Locked => "locked",
+            Execution::Serial { .. } => "serial",
+        }
+    }
+
+    /// How many threads run calls in partitions: none, if their callers' do.
+    pub fn executors(self) -> u32 {
+        match self {
+            Execution::Locked => 0,
+            Execution::Serial { executors, .. } => executors,
+        }
+    }
+
+    /// With so many of these threads, if it has them.
+    pub fn with_executors(self, executors: u32) -> Execution {
+        match self {
+            Execution::Locked => Execution::Locked,
+            Execution::Serial { queue_max, .. } => Execution::Serial { executors, queue_max },
+        }
+    }
 }
 
 /// What an answer is given to, when it is durable.
@@ -128,10 +179,11 @@ impl Executors {
     /// [`Error::BadOption`] if there are to be none, or too many.
     pub fn new(execution: Execution) -> Result<Option<Executors>> {
         let Execution::Serial { executors, queue_max } = execution else { return Ok(None) };
-        if !(1..=1024).contains(&executors) || queue_max == 0 {
-            return Err(Error::BadOption(
-                "serial execution needs from 1 to 1024 executors, and room for one call at least in their queues".into(),
-            ));
+        if !(1..=EXECUTORS_MAX).contains(&executors) || queue_max == 0 {
+            return Err(Error::BadOption(format!(
+                "serial execution needs from 1 to {EXECUTORS_MAX} executors, and room for one call at least in their \
+                 queues"
+            )));
         }
         Ok(Some(Executors {
             queues: (0..executors).map(|_| Arc::default()).collect(),

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use gnomon::{
-    Database, Options, Stats,
+    Database, Execution, Options, Stats,
     disk::{Disk, MemDisk},
-    env::{Clock, SystemClock},
+    env::{Clock, SystemClock, processors},
 };
 use serde::Serialize;
 
 use crate::{
-    calls::{self, Called, Calls, ExecutionKind, Settings},
+    calls::{self, Called, Calls, Settings},
     experiment::{Lab, ResultTable, Setting, Values, figure},
     progress::Progress,
     recovery::{COMMAND_LOG, Method, Recovery, VALUE_LOG},
@@ -254,7 +254,7 @@ impl<'a> Bench<'a> {
     /// Of clients that wait for each call, under locks.
     pub fn new(settings: &Values, lab: &'a mut Lab) -> Result<Bench<'a>> {
         let sites = match settings.number(SITES.name, 0, 64)? {
-            0 => std::thread::available_parallelism().map_or(1, |count| count.get().min(64) as u16),
+            0 => processors().min(64) as u16,
             sites => sites,
         };
         let tpcc = Tpcc {
@@ -272,8 +272,7 @@ impl<'a> Bench<'a> {
             group_commit_ms: 0.0,
             // Checkpoints cost all methods alike, but those with larger records have more of them: they are left out.
             log_mib: u32::MAX,
-            execution: ExecutionKind::Locked,
-            executors: sites.into(),
+            execution: Execution::Locked,
             pool_mib: settings.number(POOL.name, 1, 1 << 20)?,
             dir: None,
         };
@@ -284,7 +283,7 @@ impl<'a> Bench<'a> {
     /// Of serial execution at saturation.
     pub fn serial(settings: &Values, lab: &'a mut Lab) -> Result<Bench<'a>> {
         let mut bench = Bench::new(settings, lab)?;
-        bench.base.execution = ExecutionKind::Serial;
+        bench.base.execution = Execution::serial(bench.voter.partitions.into());
         bench.base.clients = settings.number(CLIENTS.name, 1, 1024)?;
         bench.base.outstanding = settings.number(OUTSTANDING.name, 1, 1_000_000)?;
         Ok(bench)
@@ -433,7 +432,7 @@ impl<'a> Bench<'a> {
     pub fn differences(&self) -> Vec<String> {
         let Settings { clients, measured_seconds, .. } = self.base;
         let sites = self.voter.partitions;
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let processors = processors();
         vec![
             format!(
                 "{sites} partitions on {processors} processors, which the clients use as well; there 5 (Voter) and 8 \
@@ -529,8 +528,7 @@ pub(super) mod tests {
                 recovery,
                 log_mib: 64,
                 group_commit_ms: 5.0,
-                execution: ExecutionKind::Serial,
-                executors: 1,
+                execution: Execution::serial(1),
                 pool_mib: 1,
                 dir: None,
             },

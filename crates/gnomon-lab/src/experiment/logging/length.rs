@@ -158,7 +158,7 @@ fn outstanding(base: &Settings, us: u32) -> usize {
         length if length >= durable_ms => 4,
         length => 2 * BATCH + (durable_ms / length) as usize,
     };
-    (each * base.executors as usize).div_ceil(base.clients).min(base.outstanding)
+    (each * base.execution.executors() as usize).div_ceil(base.clients).min(base.outstanding)
 }
 
 fn claims(all: &[Series], comparable: bool) -> Vec<Claim> {
@@ -245,6 +245,8 @@ fn figures(all: &[Series]) -> Vec<Figure> {
 
 #[cfg(test)]
 mod tests {
+    use gnomon::{Execution, env::processors};
+
     use super::{
         super::bench::{
             Replay,
@@ -265,7 +267,7 @@ mod tests {
                 let replay = replay(method);
                 replay["seconds"].as_f64().unwrap() / replay["commits"].as_f64().unwrap()
             });
-            let threads = std::thread::available_parallelism().unwrap().get() as f64;
+            let threads = processors() as f64;
             assert!(command * threads >= 100e-6, "each call is run once more: {one}");
             assert!(replay(0).is_null() && value < command, "{one}");
         }
@@ -275,7 +277,7 @@ mod tests {
     fn so_many_calls_are_under_way_as_keep_executors_busy() {
         let base = Settings {
             clients: 2,
-            executors: 2,
+            execution: Execution::serial(2),
             outstanding: 2000,
             ..round(&[(COMMAND, 1.0, 1.0)]).0[0][0].settings.clone()
         };
