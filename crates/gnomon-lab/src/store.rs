@@ -6,8 +6,8 @@
 use std::{error, fmt, path::Path, time::Duration};
 
 use gnomon::{
-    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, Recovery, RowLock, Ticket,
-    Transaction, TreeId, TreeLock, TxnOptions, disk::Disk, sync::Arc,
+    Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Ticket, Transaction,
+    TreeId, TreeLock, TxnOptions, disk::Disk, sync::Arc,
 };
 
 use crate::row;
@@ -206,15 +206,9 @@ impl GnomonStore {
         self
     }
 
-    /// Makes a database with so many tables in a directory that holds none, with the engine's own settings.
-    pub fn create(
-        directory: &Path,
-        tables: usize,
-        pool_bytes: usize,
-        recovery: Recovery,
-    ) -> Result<GnomonStore> {
-        let recovery = Some(recovery);
-        let options = Options { pool_bytes, recovery, operations: vec![row::family()], ..Options::default() };
+    /// Makes a database with so many tables in a directory that holds none.
+    pub fn create(directory: &Path, tables: usize, options: Options) -> Result<GnomonStore> {
+        let options = Options { operations: vec![row::family()], ..options };
         let database = Database::open(directory, options)?;
         GnomonStore::fill(database, tables, || holds_one(directory.display()))
     }

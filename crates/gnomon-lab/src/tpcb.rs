@@ -259,7 +259,7 @@ impl Workload for Tpcb {
 mod tests {
     use super::*;
     use crate::{
-        recovery::{METHODS, Recovery},
+        recovery::METHODS,
         store::GnomonStore,
         workload::{Place, Settings, bench, short_run},
     };
@@ -269,7 +269,8 @@ mod tests {
     #[test]
     fn a_short_run_keeps_its_invariant_under_every_recovery_method() {
         for (recovery, outstanding) in METHODS.into_iter().zip([1, 20].into_iter().cycle()) {
-            let place = Place::Process { recovery, outstanding, pool_mib: 4, dir: None };
+            let place =
+                Place::Process { recovery, outstanding, group_commit_ms: 0.0, pool_mib: 4, dir: None };
             let settings = Settings { place, ..short_run(None, true) };
             let report = bench(&TPCB, &settings, 3, &mut Progress::silent(), &Default::default()).unwrap();
             assert!(report.invariant.holds, "{report}");
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn a_bank_is_not_made_over_another() {
         let dir = tempfile::tempdir().unwrap();
-        GnomonStore::create(dir.path(), TABLES, 4 << 20, Recovery::Shadow).unwrap().close().unwrap();
+        GnomonStore::create(dir.path(), TABLES, gnomon::Options::default()).unwrap().close().unwrap();
         let settings = short_run(Some(dir.path().into()), true);
         let error = bench(&TPCB, &settings, 3, &mut Progress::silent(), &Default::default()).unwrap_err();
         assert!(error.to_string().contains("holds a database already"), "{error}");

@@ -10,10 +10,13 @@ use std::{
     time::Duration,
 };
 
-use gnomon::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-    thread,
+use gnomon::{
+    Options,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
 };
 use serde::Serialize;
 use tempfile::TempDir;
@@ -75,6 +78,8 @@ pub enum Place {
         recovery: Recovery,
         /// How many transactions each client has under way that are not durable yet: see [`drive`](crate::drive::drive).
         outstanding: usize,
+        /// How long commits wait for others before they are made durable together.
+        group_commit_ms: f64,
         /// The buffer pool's size.
         pool_mib: usize,
         /// The database's directory; none takes a temporary one and removes it afterwards.
@@ -112,10 +117,16 @@ pub fn bench<W: Workload>(
     // Servers other than Gnomon's have no semantic locks.
     let mut semantic_locks = Some(settings.semantic_locks);
     let (name, measured, invariant) = match &settings.place {
-        Place::Process { recovery, outstanding, pool_mib, dir } => {
+        Place::Process { recovery, outstanding, group_commit_ms, pool_mib, dir } => {
             let (directory, _temporary) = directory_of(dir.as_deref())?;
             let pool_bytes = pool_mib << 20;
-            let store = GnomonStore::create(&directory, W::TABLES.len(), pool_bytes, *recovery)?;
+            let options = Options {
+                pool_bytes,
+                recovery: Some(*recovery),
+                group_commit_interval: Duration::from_secs_f64(group_commit_ms / 1000.0),
+                ..Options::default()
+            };
+            let store = GnomonStore::create(&directory, W::TABLES.len(), options)?;
             let store = store.with_semantic_locks(settings.semantic_locks);
             let name = store.name().to_owned();
             let (measured, mut invariant) = run(workload, &store, &load, *outstanding, progress)?;
@@ -231,6 +242,12 @@ pub(crate) fn short_run(dir: Option<PathBuf>, semantic_locks: bool) -> Settings 
         warm_up_seconds: 0.05,
         measured_seconds: 0.2,
         semantic_locks,
-        place: Place::Process { recovery: Recovery::Shadow, outstanding: 1, pool_mib: 4, dir },
+        place: Place::Process {
+            recovery: Recovery::Shadow,
+            outstanding: 1,
+            group_commit_ms: 0.0,
+            pool_mib: 4,
+            dir,
+        },
     }
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
-    argument::{parse_measured, parse_time},
+    argument::{parse_interval, parse_measured, parse_time},
     drive::Load,
     recovery::Recovery,
     sql::Server,
@@ -56,7 +56,7 @@ pub struct Common {
     ///
     /// With shadow paging there is no log; value-log logs what each commit writes. The others have a log of pages, and
     /// differ in how long pages are locked and when they are logged; page-log is another name of two-level-deferred.
-    #[arg(long, value_name = "METHOD", default_value = "shadow", value_parser = Recovery::from_name)]
+    #[arg(long, value_name = "METHOD", default_value = "value-log", value_parser = Recovery::from_name)]
     recovery: Recovery,
     #[command(flatten)]
     pub course: Course,
@@ -65,13 +65,19 @@ pub struct Common {
     /// Each operation becomes the SQL statement that an application would write, for Gnomon and PostgreSQL alike; each
     /// client has a connection, without TLS. Tables named gnomon_bench_* are dropped and made anew, and stay there
     /// afterwards. A password that is not in the URL comes from PGPASSWORD.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "outstanding", "pool_mib"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "outstanding", "group_commit_ms", "pool_mib"])]
     url: Option<Server>,
     /// Transactions of each client that are committed and not durable yet.
     ///
     /// With one, a client waits for each; with more, it goes on with the next, and is told when each is durable.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     outstanding: u32,
+    /// How long commits wait for others before they are made durable together, in milliseconds.
+    ///
+    /// With 0 they do not wait: those that come while others are made durable are together all the same. Clients that
+    /// go on meanwhile (--outstanding) have more of their processors' time for it.
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
+    group_commit_ms: f64,
     /// Whether additions lock what they mean: on or off.
     ///
     /// Off, each of them locks its row exclusively until the transaction ends, for comparison. A server of Gnomon's is
@@ -104,6 +110,7 @@ impl Common {
             None => Place::Process {
                 recovery: self.recovery,
                 outstanding: self.outstanding as usize,
+                group_commit_ms: self.group_commit_ms,
                 pool_mib: self.pool_mib as usize,
                 dir: self.course.dir.clone(),
             },

@@ -44,7 +44,7 @@ fn workloads_report_what_they_did_in_this_process() {
             let report = report(workload, &["--semantic-locks", locks]);
             assert_eq!(
                 (&report["store"], &report["settings"]["recovery"]),
-                (&"gnomon".into(), &"shadow".into())
+                (&"gnomon".into(), &"value-log".into())
             );
             assert_eq!(report["settings"]["semantic_locks"], locks == "on");
             let detail = report["invariant"]["detail"].as_str().unwrap();

@@ -12,7 +12,10 @@ use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::sync::{Arc, atomic::AtomicBool};
+use gnomon::{
+    Options,
+    sync::{Arc, atomic::AtomicBool},
+};
 use gnomon_lab::{
     drive::Load,
     progress::Progress,
@@ -95,7 +98,7 @@ impl Kind {
     fn create(self, directory: &Path, pool_bytes: usize, recovery: Recovery) -> Result<Box<dyn Store>> {
         Ok(match self {
             Kind::Gnomon | Kind::GnomonExclusive => Box::new(
-                GnomonStore::create(directory, tpcb::TABLES, pool_bytes, recovery)?
+                GnomonStore::create(directory, tpcb::TABLES, Options { pool_bytes, recovery: Some(recovery), ..Options::default() })?
                     .with_semantic_locks(self == Kind::Gnomon),
             ),
             Kind::Fjall => Box::new(fjall_store::SingleWriter::create(directory, tpcb::TABLES, pool_bytes)?),

@@ -42,6 +42,12 @@ const OUTSTANDING: Setting = Setting {
 };
 const TICKET_CLIENTS: Setting =
     Setting { name: "ticket-clients", help: "that share these", full: "2", quick: "2" };
+const TICKET_INTERVAL: Setting = Setting {
+    name: "ticket-group-commit-ms",
+    help: "how long these wait for others before they are forced together",
+    full: "1",
+    quick: "1",
+};
 const RECORD: Setting =
     Setting { name: "record-bytes", help: "a record of the bare log, in bytes", full: "128", quick: "128" };
 const ACCOUNTS: Setting = Setting { name: "accounts", help: "of the branch", full: "100000", quick: "100" };
@@ -56,11 +62,23 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "TPC-B with one branch; group commit and tickets of this project",
     measures: "durable transactions on one hot row by recovery method, beside the disk and a bare log",
     stated: &STATED,
-    settings: &[&[CLIENTS, OUTSTANDING, TICKET_CLIENTS, RECORD, ACCOUNTS, SECONDS, WARM_UP, POOL, ROUNDS]],
+    settings: &[&[
+        CLIENTS,
+        OUTSTANDING,
+        TICKET_CLIENTS,
+        TICKET_INTERVAL,
+        RECORD,
+        ACCOUNTS,
+        SECONDS,
+        WARM_UP,
+        POOL,
+        ROUNDS,
+    ]],
     terms: &[
         "write and sync: one thread that writes 4 KiB to a file and syncs it, again and again",
         "bare log: threads that append a record to a log and wait until it is durable; one of them writes for all",
-        "tickets: few clients, which go on before their transactions are durable",
+        "tickets: few clients, which go on before their transactions are durable; in batches: these wait for others \
+         for a moment before they are forced together",
         "tps: transactions (records, writes) a second; p50, p99: until they are durable",
     ],
     run,
@@ -93,6 +111,7 @@ struct OfMethod {
     one: Point,
     many: Point,
     tickets: Point,
+    in_batches: Point,
 }
 
 /// All loads, one after another.
@@ -137,11 +156,22 @@ impl Runs<'_> {
         Ok((&measured).into())
     }
 
-    fn bank(&mut self, recovery: Recovery, clients: usize, outstanding: usize) -> Result<Point> {
+    fn bank(
+        &mut self,
+        recovery: Recovery,
+        clients: usize,
+        outstanding: usize,
+        group_commit_ms: f64,
+    ) -> Result<Point> {
         self.lab.check_canceled()?;
         let directory = self.lab.new_path();
-        let place =
-            Place::Process { recovery, outstanding, pool_mib: self.pool_mib, dir: Some(directory.clone()) };
+        let place = Place::Process {
+            recovery,
+            outstanding,
+            group_commit_ms,
+            pool_mib: self.pool_mib,
+            dir: Some(directory.clone()),
+        };
         let settings = Settings {
             clients,
             warm_up_seconds: self.warm_up,
@@ -170,6 +200,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let clients = settings.number(CLIENTS.name, 1, 4096)?;
     let outstanding = settings.number(OUTSTANDING.name, 2, 1_000_000)?;
     let ticket_clients: usize = settings.number(TICKET_CLIENTS.name, 1, outstanding)?;
+    let of_each = outstanding.div_ceil(ticket_clients);
+    let interval = settings.number(TICKET_INTERVAL.name, 0.0, 1_000.0)?;
     let record_bytes = settings.number(RECORD.name, 1, 1 << 20)?;
     let rounds: u64 = settings.number(ROUNDS.name, 1, 100)?;
     let seed = lab.seed;
@@ -180,7 +212,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         pool_mib: settings.number(POOL.name, 1, 1 << 20)?,
         seed,
         done: 0,
-        total: rounds * (2 + 3 * METHODS.len() as u64),
+        total: rounds * (2 + 4 * METHODS.len() as u64),
         lab,
     };
     let mut all = Vec::new();
@@ -191,10 +223,11 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         let methods = (0..METHODS.len()).map(|at| METHODS[(at + round as usize) % METHODS.len()]);
         let mut methods = methods
             .map(|recovery| {
-                let one = runs.bank(recovery, 1, 1)?;
-                let many = runs.bank(recovery, clients, 1)?;
-                let tickets = runs.bank(recovery, ticket_clients, outstanding.div_ceil(ticket_clients))?;
-                Ok(OfMethod { recovery: recovery.name(), one, many, tickets })
+                let one = runs.bank(recovery, 1, 1, 0.0)?;
+                let many = runs.bank(recovery, clients, 1, 0.0)?;
+                let tickets = runs.bank(recovery, ticket_clients, of_each, 0.0)?;
+                let in_batches = runs.bank(recovery, ticket_clients, of_each, interval)?;
+                Ok(OfMethod { recovery: recovery.name(), one, many, tickets, in_batches })
             })
             .collect::<Result<Vec<_>>>()?;
         methods.sort_by_key(|method| METHODS.iter().position(|known| known.name() == method.recovery));
@@ -224,7 +257,10 @@ fn claims(rounds: &[Round]) -> Vec<Claim> {
     });
     let many = over(rounds, |round| Some(round.value_log()?.many.tps));
     let share = over(rounds, |round| Some(round.value_log()?.many.tps / round.bare_log.tps));
-    let tickets = over(rounds, |round| Some(round.value_log()?.tickets.tps));
+    let tickets = over(rounds, |round| {
+        let of = round.value_log()?;
+        Some(of.tickets.tps.max(of.in_batches.tps))
+    });
     let claim = |figure_of, stated, measured: Option<f64>, unit: &str, holds: fn(f64) -> bool| Claim {
         figure: figure_of,
         stated,
@@ -261,6 +297,7 @@ fn table(rounds: &[Round]) -> ResultTable {
         rows.push(row(recovery, "one client", &|round| Some(of(round)?.one)));
         rows.push(row(recovery, "clients", &|round| Some(of(round)?.many)));
         rows.push(row(recovery, "tickets", &|round| Some(of(round)?.tickets)));
+        rows.push(row(recovery, "in batches", &|round| Some(of(round)?.in_batches)));
     }
     ResultTable {
         title: "Durable transactions on one hot row".into(),
@@ -283,7 +320,10 @@ mod tests {
         let methods = round["methods"].as_array().unwrap();
         assert_eq!(methods.len(), METHODS.len());
         for method in methods {
-            assert!(["one", "many", "tickets"].iter().all(|load| tps(&method[load]) > 0.0), "{method}");
+            assert!(
+                ["one", "many", "tickets", "in_batches"].iter().all(|load| tps(&method[load]) > 0.0),
+                "{method}"
+            );
         }
     }
 
@@ -298,7 +338,8 @@ mod tests {
                 recovery: VALUE_LOG.name(),
                 one: point(5_000.0, one_us),
                 many: point(many, 500),
-                tickets: point(tickets, 900),
+                tickets: point(tickets - 10_000.0, 900),
+                in_batches: point(tickets, 2000),
             }],
         };
         let verdicts =

@@ -173,6 +173,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         "none" => Place::Process {
             recovery: Recovery::Shadow,
             outstanding: 1,
+            group_commit_ms: 0.0,
             pool_mib: settings.number("pool-mib", 1, 1 << 20)?,
             dir: None,
         },

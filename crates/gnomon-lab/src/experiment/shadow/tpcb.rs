@@ -7,7 +7,7 @@
 
 use std::{path::Path, time::Duration};
 
-use gnomon::{Activity, Recovery};
+use gnomon::{Activity, Options, Recovery};
 use serde::Serialize;
 
 use crate::{
@@ -113,7 +113,11 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let pool_bytes = settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20;
 
     let loaded = lab.new_path();
-    let store = GnomonStore::create(&loaded, tpcb::TABLES, pool_bytes, Recovery::Shadow)?;
+    let store = GnomonStore::create(
+        &loaded,
+        tpcb::TABLES,
+        Options { pool_bytes, recovery: Some(Recovery::Shadow), ..Options::default() },
+    )?;
     bank.load(&store, &mut lab.progress, &lab.cancel)?;
     store.close()?;
 
