@@ -44,7 +44,7 @@ run_tests --workspace
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" run_tests -p gnomon --lib --target-dir target/shuttle shuttle_
 
-for recovery in value-log single-level two-level two-level-deferred; do
+for recovery in shadow value-log single-level two-level two-level-deferred; do
   step "tests of transactions, SQL and seeded schedules, recovery $recovery"
   GNOMON_RECOVERY=$recovery run_tests -p gnomon --lib -- txn:: --skip crash_sweep --skip stress
   GNOMON_RECOVERY=$recovery run_tests -p gnomon-sql --test '*'

@@ -93,7 +93,8 @@ pub struct Options {
     /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
     /// How a new database recovers; none takes what the environment variable `GNOMON_RECOVERY` names
-    /// ([`Recovery::from_name`]), and shadow paging if there is none. Ignored when the database exists.
+    /// ([`Recovery::from_name`]), and if there is none, a log of what commits write on one disk, and shadow paging on
+    /// several and in memory. Ignored when the database exists.
     pub recovery: Option<Recovery>,
     /// The logs of a new database that recovers by some.
     pub logs: LogShape,
@@ -512,7 +513,9 @@ impl Database {
 
     /// A database that lives in memory and ends with its last handle.
     pub fn in_memory(options: Options) -> Result<Database> {
-        Database::open_on(&MemDisk::new(), Options { create: true, ..options })
+        // Nothing outlives it, so a log would only take memory.
+        let recovery = Recovery::asked_for(&options)?.unwrap_or(Recovery::Shadow);
+        Database::open_on(&MemDisk::new(), Options { create: true, recovery: Some(recovery), ..options })
     }
 
     /// Opens the database on its disks.

@@ -163,7 +163,7 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
     }
     // Of a damaged directory the finding tells.
     let recovery = match Recovery::of(&opened) {
-        Err(Error::Corrupt { .. }) => Recovery::default(),
+        Err(Error::Corrupt { .. }) => Recovery::Shadow,
         recovery => recovery?,
     };
     Ok(VerifyReport {
