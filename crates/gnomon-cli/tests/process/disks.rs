@@ -53,6 +53,9 @@ fn a_database_with_a_log_has_one_disk() {
         assert!(ran.stderr.contains("a database that recovers by a log has one disk"), "{ran:?}");
         let made = run(&["sql", text(&c), "--recovery", recovery, "-c", LOAD]);
         assert_eq!(made.code, Some(0), "{made:?}");
+        let added = run(&["disk", "add", text(&c), text(&b)]);
+        assert_eq!(added.code, Some(1), "{added:?}");
+        assert!(!b.exists());
         // It is there, and stays as it is.
         assert!(asked(&c, &["--recovery", "shadow"]).contains(RIGHT));
     }

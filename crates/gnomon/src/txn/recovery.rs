@@ -147,7 +147,7 @@ pub(super) struct Opened {
     pub log: Option<log::Unread>,
 }
 
-fn one_disk() -> Error {
+pub(super) fn one_disk() -> Error {
     Error::BadOption(
         "a database that recovers by a log has one disk: make one with shadow paging to have several".into(),
     )

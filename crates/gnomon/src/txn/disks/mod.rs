@@ -5,7 +5,11 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use super::{Database, database::Inner};
+use super::{
+    Database,
+    database::Inner,
+    recovery::{self, Recovery},
+};
 use crate::{
     Result,
     store::shadow::{DiskInfo, Repair, ScrubReport},
@@ -18,6 +22,9 @@ impl Inner {
         // One at a time.
         let mut set = self.disks.lock();
         let store = self.store.shadow_for(COPIES)?;
+        if self.recovery != Recovery::Shadow {
+            return Err(recovery::one_disk());
+        }
         store.check_room_for_disk()?;
         let mirrored = mirror || store.is_mirrored();
         let given = set.add(path, mirrored, |given| store.uses_disk(given))?;
@@ -65,7 +72,8 @@ impl Database {
     /// number.
     ///
     /// # Errors
-    /// [`BadOption`](crate::Error::BadOption) if the directory is not empty, or the database has 16 disks; of the disk.
+    /// [`BadOption`](crate::Error::BadOption) if the directory is not empty, or the database has 16 disks or recovers by a
+    /// log; of the disk.
     pub fn add_disk(&self, path: impl AsRef<Path>, mirror: bool) -> Result<usize> {
         self.0.inner.check_open()?;
         let added = self.0.inner.add_disk(path.as_ref(), mirror);

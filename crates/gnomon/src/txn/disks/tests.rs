@@ -262,6 +262,27 @@ fn pages_are_spread_over_disks_that_are_not_mirrored() {
     assert!(matches!(open(set(&[disks[0].clone(), MemDisk::new()]), false), Err(Error::DiskMissing { .. })));
 }
 
+/// Several disks are for shadow paging. One that has a log gets no second one, with which it could not be opened.
+#[test]
+fn a_new_database_recovers_as_fits_its_disks() {
+    if Recovery::asked_for(&Options::default()).unwrap().is_some() {
+        return;
+    }
+    let of = |set: DiskSet| Database::open_on(set, Options::default()).unwrap().stats().recovery;
+    assert_eq!(of((&MemDisk::new()).into()), Recovery::CommitLog(crate::Records::Values));
+    let two = vec![Arc::new(MemDisk::new()) as Arc<dyn Disk>, Arc::new(MemDisk::new())];
+    assert_eq!(of(DiskSet::of(two, false)), Recovery::Shadow);
+    assert_eq!(Database::in_memory(Options::default()).unwrap().stats().recovery, Recovery::Shadow);
+
+    let directory = tempfile::tempdir().unwrap();
+    let [one, more] = ["one", "more"].map(|name| directory.path().join(name));
+    let db = Database::open(&one, Options::default()).unwrap();
+    assert!(matches!(db.add_disk(&more, false), Err(Error::BadOption(_))));
+    drop(db);
+    assert!(!more.exists());
+    Database::open(&one, Options::default()).unwrap();
+}
+
 #[test]
 fn disks_of_other_databases_are_refused() {
     let (a, b) = (MemDisk::new(), MemDisk::new());
