@@ -66,6 +66,37 @@ fn log_bytes(db: &SqlDatabase) -> u64 {
     stats.log_bytes
 }
 
+/// Whatever a session's settings are, opening takes them as they were.
+#[test]
+fn calls_are_replayed_under_the_settings_that_they_had() {
+    const ZONES: [&str; 9] =
+        ["+05:45", "-3.5", "5.5", "+100", "-12", "Zulu", "EST5EDT", "<+03>-3", "Asia/Kathmandu"];
+    let disk = SimDisk::new(1);
+    let db = open(&disk);
+    let mut s = serializable(&db);
+    ok(&mut s, "CREATE TABLE seen (zone text, at text)");
+    ok(
+        &mut s,
+        "CREATE PROCEDURE see(zone text) LANGUAGE SQL AS
+         'INSERT INTO seen VALUES (zone, (timestamptz ''2026-01-01 00:00Z'')::text)'",
+    );
+    for zone in ZONES {
+        ok(
+            &mut s,
+            &format!("SET TimeZone = '{zone}'; SET bytea_output = escape; SET extra_float_digits = -3"),
+        );
+        ok(&mut s, &format!("CALL see('{zone}')"));
+    }
+    let all = "SELECT string_agg(zone || ' ' || at, ', ') FROM seen";
+    let expected = value(&mut s, all);
+    assert!(
+        expected.starts_with("+05:45 2025-12-31 18:15:00-05:45, -3.5 2025-12-31 20:30:00-03:30, "),
+        "{expected}"
+    );
+    let image = open(&disk.crash_image(1));
+    assert_eq!(value(&mut session(&image), all), expected);
+}
+
 #[test]
 fn calls_are_logged_as_calls_and_replayed_to_the_same() {
     let mut disk = SimDisk::new(1);

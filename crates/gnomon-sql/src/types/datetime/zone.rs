@@ -43,6 +43,10 @@ impl Zone {
     /// The zone of this name, abbreviation, POSIX rule or ISO offset, as SET TIME ZONE and AT TIME ZONE take it.
     pub fn parse(name: &str) -> Option<Zone> {
         let trimmed = name.trim();
+        // POSIX has no minutes in such a name, and no more hours than a day has.
+        if let Some(zone) = Zone::of_fixed_name(trimmed) {
+            return Some(zone);
+        }
         match trimmed.to_ascii_lowercase().as_str() {
             "utc" | "uct" | "zulu" | "z" | "etc/utc" | "universal" => {
                 return Some(Zone(if trimmed.eq_ignore_ascii_case("utc") {
@@ -68,6 +72,18 @@ impl Zone {
         }
         let zone = TimeZone::posix(trimmed).ok()?;
         Some(Zone(Kind::Named(trimmed.into(), zone)))
+    }
+
+    /// The one that [`Zone::fixed`] has given this name.
+    fn of_fixed_name(name: &str) -> Option<Zone> {
+        let (east, _) = name.strip_prefix('<')?.split_once('>')?;
+        let sign = if east.starts_with('-') { -1 } else { 1 };
+        let mut units = east.get(1..)?.split(':');
+        let mut next = || units.next().map_or(Some(0), |digits| digits.parse::<i32>().ok());
+        let (hours, minutes, seconds) = (next()?, next()?, next()?);
+        let magnitude =
+            hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?;
+        Some(Zone::fixed(sign * magnitude)).filter(|zone| zone.name() == name)
     }
 
     /// Its name, as SHOW TimeZone has it.
@@ -242,4 +258,24 @@ pub(super) fn abbreviation(name: &str) -> Option<i32> {
 /// Whether a day has so many microseconds: 24:00 and the leap second 23:59:60 included.
 pub(super) fn is_time_of_day(micros: i64) -> bool {
     (0..=DAY).contains(&micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_offsets_are_names_of_the_same_zones() {
+        for minutes in -168 * 60 + 1..168 * 60 {
+            for seconds in [0, 1, 59] {
+                let seconds_east = minutes * 60 + seconds;
+                let zone = Zone::fixed(seconds_east);
+                let again = Zone::parse(zone.name()).unwrap_or_else(|| panic!("{}", zone.name()));
+                assert_eq!((again.name(), again.offset_at(0)), (zone.name(), seconds_east));
+            }
+        }
+        for name in ["<", "<>", "<+", "<+>-", "<+05:30>-05:31", "<+5:30>-5:30", "<+999999999999>-1", "<-:>"] {
+            assert!(Zone::of_fixed_name(name).is_none(), "{name}");
+        }
+    }
 }
