@@ -141,6 +141,20 @@ fn a_flipped_byte_is_found_and_its_page_named() {
 }
 
 #[test]
+fn a_part_of_a_page_at_the_end_is_cut_off_by_the_next_opening() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    made(&database);
+    let file = std::fs::OpenOptions::new().write(true).open(database.join("pages")).unwrap();
+    let len = file.metadata().unwrap().len();
+    file.set_len(len + 1024).unwrap();
+    let ran = run(&["verify", text(&database)]);
+    assert!(ran.code == Some(1) && ran.stdout.contains("1024 bytes behind its last page"), "{ran:?}");
+    assert_eq!(run(&["sql", text(&database), "-c", "SELECT 1"]).code, Some(0));
+    assert_eq!(run(&["verify", text(&database)]).code, Some(0));
+}
+
+#[test]
 fn small_pages_are_for_databases_that_are_made_for_them() {
     let directory = tempfile::tempdir().unwrap();
     let (small, usual) = (directory.path().join("small"), directory.path().join("usual"));

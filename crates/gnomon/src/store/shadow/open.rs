@@ -119,6 +119,9 @@ impl ShadowStore {
         if !is_clean && !how.read_only {
             Self::recover(&mut found)?;
         }
+        if !how.read_only {
+            Self::cut_part_of_page(&found)?;
+        }
         Self::assemble(&found, how)
     }
 
@@ -230,6 +233,18 @@ impl ShadowStore {
             }
         }
         Ok(found)
+    }
+
+    /// A file that was to grow when the disk was full, or at a crash, may end within a page, which is nobody's.
+    fn cut_part_of_page(found: &Found) -> Result<()> {
+        let unit = found.newest.root.unit.bytes() as u64;
+        for (_, file) in found.present() {
+            let len = file.len()?;
+            if !len.is_multiple_of(unit) {
+                file.truncate(len / unit * unit)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes sure that the state found is durable: after a crash of the process alone, or a sync that failed, what can
