@@ -52,8 +52,9 @@ impl LockManager {
             if !self.waits_for_itself(&places, txn) {
                 break false;
             }
-            let Some(victim) = self.find_cycle(&places, txn).and_then(|cycle| rule.choose(&cycle, &places))
-            else {
+            // Who is only ahead of another one in a queue is spared if the deadlock is without it.
+            let cycle = self.find_cycle(&places, txn, true).or_else(|| self.find_cycle(&places, txn, false));
+            let Some(victim) = cycle.and_then(|cycle| rule.choose(&cycle, &places)) else {
                 break false;
             };
             match self.withdraw(victim, &places[&victim], &mut woken) {
@@ -95,11 +96,17 @@ impl LockManager {
         false
     }
 
-    /// The owners of one cycle through `start`, which is the first, by depth-first search over direct edges.
-    fn find_cycle(&self, places: &HashMap<TxnId, Place>, start: TxnId) -> Option<Vec<TxnId>> {
+    /// The owners of one cycle through `start`, which is the first, by depth-first search over direct edges: those to
+    /// holders, or all.
+    fn find_cycle(
+        &self,
+        places: &HashMap<TxnId, Place>,
+        start: TxnId,
+        to_holders: bool,
+    ) -> Option<Vec<TxnId>> {
         let blockers = |txn: TxnId| match places.get(&txn) {
-            Some(place) => {
-                self.shard(place.shard).lock().blockers(self.tables(), place.slot, txn, place.number)
+            Some(Place { shard, slot, number, .. }) => {
+                self.shard(*shard).lock().blockers(self.tables(), *slot, txn, *number, to_holders)
             }
             None => Vec::new(),
         };

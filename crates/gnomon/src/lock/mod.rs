@@ -18,6 +18,8 @@
 //! - A deadlock is broken as soon as it is complete, in the thread of the request that completes it. The victim
 //!   is the owner of the cycle that holds the fewest locks (plus [`LockOwner::set_weight`]), the youngest among
 //!   equals, whether it is the one that asks or one that sleeps: a cycle of given owners always ends the same way.
+//!   If there is a cycle of owners who all hold what another one wants, no other one counts: who waits ahead of
+//!   somebody in a queue, and holds nothing, is then no victim.
 //!   Who asks may have another rule ([`Victim`]).
 //! - A wait ends at once when its [`Interrupt`] is raised. A request that failed, for whatever reason, has left its
 //!   queue, and those behind it were granted if they can be.

@@ -544,8 +544,16 @@ impl Shard {
         Some((head.name.as_name(), grant.mode))
     }
 
-    /// Whom a waiter waits for directly: holders and earlier waiters that do not get on with it.
-    pub(super) fn blockers(&self, tables: &[LockTable], slot: u32, txn: TxnId, number: u64) -> Vec<TxnId> {
+    /// Whom a waiter waits for directly: holders that do not get on with it, and unless only they are asked for, earlier
+    /// waiters that do not.
+    pub(super) fn blockers(
+        &self,
+        tables: &[LockTable],
+        slot: u32,
+        txn: TxnId,
+        number: u64,
+        only_holders: bool,
+    ) -> Vec<TxnId> {
         let Some((head, at)) = self.position(slot, txn, number) else { return Vec::new() };
         let modes = head.modes(tables);
         let waiter = &head.queue[at];
@@ -553,8 +561,8 @@ impl Shard {
             return head.claims_wait_for(at);
         }
         let holders = head.granted.iter().filter(|g| g.txn != txn && !modes.admits(g.mode, waiter.mode));
-        let ahead = head.queue.range(..at);
-        let earlier = ahead.filter(|w| !waiter.conversion && !modes.friends(waiter.mode).contains(w.mode));
+        let ahead = head.queue.range(..at).filter(|_| !only_holders && !waiter.conversion);
+        let earlier = ahead.filter(|w| !modes.friends(waiter.mode).contains(w.mode));
         holders.map(|g| g.txn).chain(earlier.map(|w| w.txn)).collect()
     }
 

@@ -269,6 +269,22 @@ fn the_rule_of_the_one_that_asks_names_the_victim() {
 }
 
 #[test]
+fn who_only_waits_between_two_that_deadlock_is_no_victim() {
+    let manager = manager();
+    let [mut t1, mut t2, mut between] = [1, 2, 3].map(|txn| Actor::new(&manager, txn));
+    assert!(t1.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(t2.ask(key(b"b"), key_mode::X).unwrap());
+    assert!(!between.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(!t2.ask(key(b"a"), key_mode::X).unwrap());
+    assert!(!t1.ask(key(b"b"), key_mode::X).unwrap());
+    assert!(matches!(t2.poll(), Some(Err(Error::Deadlock))));
+    t2.owner.release_all();
+    assert!(matches!(t1.poll(), Some(Ok(()))) && between.poll().is_none());
+    t1.owner.release_all();
+    assert!(matches!(between.poll(), Some(Ok(()))));
+}
+
+#[test]
 fn one_request_may_need_two_victims() {
     let manager = manager();
     let mut t: Vec<_> = (0..4).map(|txn| Actor::new(&manager, txn)).collect();
