@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --port | --dir) [ $# -gt 1 ] || usage ;;&
     --port) port=$2; shift 2 ;;
-    --dir) parent=$2; shift 2 ;;
+    --dir) parent=$(cd "$2" && pwd); shift 2 ;;
     --) shift; break ;;
     *) usage ;;
   esac

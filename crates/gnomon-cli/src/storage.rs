@@ -42,9 +42,9 @@ pub struct Storage {
     /// How a new database recovers: shadow, value-log, command-log, adaptive, single-level, two-level,
     /// two-level-deferred or page-log.
     ///
-    /// Ignored if it exists. With shadow there is no log; that is the default with several disks. The others have one
-    /// disk. value-log, the default then, logs what each commit writes; command-log, of a CALL that is a serializable
-    /// transaction by itself, the call; adaptive whichever is cheaper. The rest have a log of pages; they differ in how
+    /// Ignored if it exists. Without it, shadow with --disk or --spare, and value-log on one disk. With shadow there is no
+    /// log. The others have one disk. value-log logs what each commit writes; command-log, of a CALL that is a
+    /// serializable transaction by itself, the call; adaptive whichever is cheaper. The rest have a log of pages; they differ in how
     /// long pages are locked and when they are logged. page-log is another name of two-level-deferred. GNOMON_RECOVERY
     /// in the environment changes the default.
     #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]

@@ -149,7 +149,8 @@ pub(super) struct Opened {
 
 pub(super) fn one_disk() -> Error {
     Error::BadOption(
-        "a database that recovers by a log has one disk: make one with shadow paging to have several".into(),
+        "a database that recovers by a log has one disk: make one that recovers by shadow paging (shadow) to have \
+         several".into(),
     )
 }
 
