@@ -98,8 +98,12 @@ impl Kind {
     fn create(self, directory: &Path, pool_bytes: usize, recovery: Recovery) -> Result<Box<dyn Store>> {
         Ok(match self {
             Kind::Gnomon | Kind::GnomonExclusive => Box::new(
-                GnomonStore::create(directory, tpcb::TABLES, Options { pool_bytes, recovery: Some(recovery), ..Options::default() })?
-                    .with_semantic_locks(self == Kind::Gnomon),
+                GnomonStore::create(
+                    directory,
+                    tpcb::TABLES,
+                    Options { pool_bytes, recovery: Some(recovery), ..Options::default() },
+                )?
+                .with_semantic_locks(self == Kind::Gnomon),
             ),
             Kind::Fjall => Box::new(fjall_store::SingleWriter::create(directory, tpcb::TABLES, pool_bytes)?),
             Kind::FjallOptimistic => {

@@ -238,6 +238,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         differences: vec![
             "clients are threads of the process, on the processors that the database uses as well".into(),
             "one ratio is of the loads of one round; the median over the rounds counts".into(),
+            "through tickets, the faster one of both loads counts".into(),
         ],
         tables: vec![table(&all)],
         figures: Vec::new(),

@@ -79,10 +79,8 @@ impl Zone {
         let (east, _) = name.strip_prefix('<')?.split_once('>')?;
         let sign = if east.starts_with('-') { -1 } else { 1 };
         let mut units = east.get(1..)?.split(':');
-        let mut next = || units.next().map_or(Some(0), |digits| digits.parse::<i32>().ok());
-        let (hours, minutes, seconds) = (next()?, next()?, next()?);
-        let magnitude =
-            hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?;
+        let mut next = || units.next().map_or(Some(0), |digits| digits.parse::<u16>().ok().map(i32::from));
+        let magnitude = next()? * 3_600 + next()? * 60 + next()?;
         Some(Zone::fixed(sign * magnitude)).filter(|zone| zone.name() == name)
     }
 
@@ -274,7 +272,17 @@ mod tests {
                 assert_eq!((again.name(), again.offset_at(0)), (zone.name(), seconds_east));
             }
         }
-        for name in ["<", "<>", "<+", "<+>-", "<+05:30>-05:31", "<+5:30>-5:30", "<+999999999999>-1", "<-:>"] {
+        for name in [
+            "<",
+            "<>",
+            "<+",
+            "<+>-",
+            "<+05:30>-05:31",
+            "<+5:30>-5:30",
+            "<+999999999999>-1",
+            "<-:>",
+            "<-0:0:-2147483648>",
+        ] {
             assert!(Zone::of_fixed_name(name).is_none(), "{name}");
         }
     }

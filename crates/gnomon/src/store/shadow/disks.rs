@@ -43,7 +43,7 @@ pub(super) struct Disks {
     pub parallel: bool,
     /// Whether most commits are durable, or count as that, before their batch is written: then it is nobody's hurry, and
     /// syncs of the log are not to wait for long behind it.
-    pub is_behind_a_log: AtomicBool,
+    pub batches_can_wait: AtomicBool,
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Disks {
             mirrored: AtomicBool::new(mirrored),
             loss_unrecorded: AtomicBool::new(false),
             parallel: true,
-            is_behind_a_log: AtomicBool::new(false),
+            batches_can_wait: AtomicBool::new(false),
         }
     }
 
@@ -356,7 +356,7 @@ impl ShadowStore {
             let unit = self.unit.bytes();
             let bytes: usize = column.iter().map(|(_, index)| blocks[*index].1.bytes()).sum();
             let unsynced_max =
-                if self.disks.is_behind_a_log.load(Ordering::Relaxed) { GENTLE_BYTES } else { usize::MAX };
+                if self.disks.batches_can_wait.load(Ordering::Relaxed) { GENTLE_BYTES } else { usize::MAX };
             member.busy((bytes / unit) as u64, |file| {
                 let size = |index: usize| blocks[index].1.bytes();
                 write_column(file, unit, column, unsynced_max, size, |index, block| blocks[index].2(block))

@@ -374,7 +374,7 @@ impl ShadowStore {
     /// Has four times as many changed pages wait, since commits do not wait for their batch but a few, and batches keep
     /// out of the way of what the others wait for.
     pub fn let_pages_wait(&self) {
-        self.disks.is_behind_a_log.store(true, Ordering::Relaxed);
+        self.disks.batches_can_wait.store(true, Ordering::Relaxed);
     }
 
     /// Whether so many changed pages wait that a batch should be written, before page transactions write some.

@@ -58,7 +58,7 @@ impl<'a> PageTxn<'a> {
     fn make_room(&self) -> Result<()> {
         // An estimate read without waiting for anybody is good enough here.
         let dirty_bytes = self.store.accumulating.lock().dirty.bytes;
-        let waits = self.store.disks.is_behind_a_log.load(Ordering::Relaxed);
+        let waits = self.store.disks.batches_can_wait.load(Ordering::Relaxed);
         let dirty_bytes_max = self.store.dirty_bytes_max * if waits { 4 } else { 1 };
         if dirty_bytes > dirty_bytes_max { self.store.write_early() } else { Ok(()) }
     }
