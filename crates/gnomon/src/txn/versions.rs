@@ -20,7 +20,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque, btree_map::Entry},
-    ops::Bound,
+    ops::{Bound, Deref, DerefMut},
 };
 
 use smallvec::{SmallVec, smallvec};
@@ -39,8 +39,8 @@ use crate::{
 
 /// What a key held, if it was there.
 pub(super) type Before = Option<Arc<[u8]>>;
-/// Each changed key's versions, in the order of CSNs.
-type ByKey = BTreeMap<Key, SmallVec<[Version; 1]>>;
+/// Each changed key's versions.
+type ByKey = BTreeMap<Key, History>;
 /// A key. Most are short, and are found faster where they stand in the map.
 type Key = SmallVec<[u8; 16]>;
 
@@ -57,6 +57,52 @@ struct Version {
     did: Did,
     /// What it takes, about.
     bytes: usize,
+}
+
+impl Version {
+    /// What is left of one that is forgotten.
+    const NONE: Version = Version { csn: Csn(0), undone: true, before: None, did: Did::Changed, bytes: 0 };
+}
+
+/// The versions of a key, in the order of CSNs.
+struct History {
+    /// Begins with versions that are forgotten. A hot row has as many versions as commits are not durable yet, and the
+    /// oldest go first: the others are moved once in so many times.
+    versions: SmallVec<[Version; 1]>,
+    forgotten: usize,
+}
+
+impl History {
+    fn insert(&mut self, at: usize, version: Version) {
+        self.versions.insert(self.forgotten + at, version);
+    }
+
+    fn remove(&mut self, at: usize) -> Version {
+        let version = match at {
+            0 => {
+                self.forgotten += 1;
+                std::mem::replace(&mut self.versions[self.forgotten - 1], Version::NONE)
+            }
+            _ => self.versions.remove(self.forgotten + at),
+        };
+        if self.forgotten > self.len() {
+            self.versions.drain(..std::mem::take(&mut self.forgotten));
+        }
+        version
+    }
+}
+
+impl Deref for History {
+    type Target = [Version];
+    fn deref(&self) -> &[Version] {
+        &self.versions[self.forgotten..]
+    }
+}
+
+impl DerefMut for History {
+    fn deref_mut(&mut self) -> &mut [Version] {
+        &mut self.versions[self.forgotten..]
+    }
 }
 
 /// What a commit did to a key.
@@ -102,10 +148,10 @@ impl Versions {
         match keys.entry(Key::from_slice(key)) {
             Entry::Occupied(mut entry) => {
                 debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));
-                entry.get_mut().push(version);
+                entry.get_mut().versions.push(version);
             }
             Entry::Vacant(entry) => {
-                entry.insert(smallvec![version]);
+                entry.insert(History { versions: smallvec![version], forgotten: 0 });
                 self.len.store(keys.len(), Ordering::Release);
             }
         }
@@ -635,6 +681,37 @@ mod tests {
         }
         timeline.prune(|| timeline.watermark());
         assert_eq!((timeline.version_bytes(), tree.versions.len.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_history_is_a_list_whatever_is_forgotten_of_it() {
+        let version = |csn| Version { csn: Csn(csn), ..Version::NONE };
+        let mut rng = crate::env::Rng::from_seed(3);
+        for _ in 0..100 {
+            let mut list = vec![0];
+            let mut history = History { versions: smallvec![version(0)], forgotten: 0 };
+            for csn in 1..200 {
+                match rng.below(8) {
+                    0..4 => {
+                        history.versions.push(version(csn));
+                        list.push(csn);
+                    }
+                    4 => {
+                        let at = rng.below(list.len() as u64 + 1) as usize;
+                        history.insert(at, version(csn));
+                        list.insert(at, csn);
+                    }
+                    5 if !list.is_empty() => {
+                        let at = rng.below(list.len() as u64) as usize;
+                        assert_eq!(history.remove(at).csn.0, list.remove(at));
+                    }
+                    _ if !list.is_empty() => assert_eq!(history.remove(0).csn.0, list.remove(0)),
+                    _ => {}
+                }
+                assert!(history.iter().map(|version| version.csn.0).eq(list.iter().copied()));
+                assert!(history.forgotten <= history.len());
+            }
+        }
     }
 
     #[test]
