@@ -242,25 +242,26 @@ fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
         make(&Database::open_on(Arc::new(disk.clone()), options(recovery, SERIAL)).unwrap());
         for (round, execution) in [SERIAL, Execution::Locked, SERIAL].into_iter().enumerate() {
             let db = Database::open_on(Arc::new(disk.clone()), options(recovery, execution)).unwrap();
-            let answered = Arc::new(AtomicU64::new(0));
+            let unanswered = Arc::new(AtomicU64::new(0));
             let callers = (0..3).map(|seed| {
-                let (db, answered) = (db.clone(), answered.clone());
+                let (db, unanswered) = (db.clone(), unanswered.clone());
                 thread::spawn(move || {
                     let mut rng = Rng::from_seed(seed);
                     for _ in 0..60 {
                         let accounts = [rng.below(ACCOUNTS), rng.below(ACCOUNTS)];
                         // Half of them in one partition.
                         let to = if rng.chance(1, 2) { accounts[0] % PARTITIONS } else { accounts[1] };
-                        let answered = answered.clone();
+                        let unanswered = unanswered.clone();
                         let call = params(&[accounts[0], to, rng.below(50)]);
                         match rng.below(10) {
                             0 => drop(db.call("charge", &rng.below(3).to_le_bytes()).unwrap()),
                             1..5 => drop(db.call("transfer", &call)),
                             _ => {
-                                let count = move |_| {
-                                    answered.fetch_add(1, Ordering::SeqCst);
+                                unanswered.fetch_add(1, Ordering::SeqCst);
+                                let done = move |_| {
+                                    unanswered.fetch_sub(1, Ordering::SeqCst);
                                 };
-                                db.call_then("transfer", &call, count).unwrap();
+                                db.call_then("transfer", &call, done).unwrap();
                             }
                         }
                     }
@@ -302,6 +303,10 @@ fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
             });
             let threads: Vec<_> = callers.chain(clients).collect();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
+            // Some may be queued still.
+            while unanswered.load(Ordering::SeqCst) > 0 {
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
             let before = balances(&db, Isolation::Serializable).unwrap();
             assert_eq!(before.iter().sum::<u64>(), 1000 * ACCOUNTS);
             db.wait_durable(crate::Csn(u64::MAX)).unwrap();
