@@ -37,6 +37,8 @@ pub(super) const BAD_CREDIT: [u8; 2] = *b"BC";
 const CUSTOMER_DATA_SHOWN_BYTES: usize = 200;
 /// A stock level looks at so many orders.
 const ORDERS_LOOKED_AT: u32 = 20;
+/// So many rows are asked for at once, of many.
+const PREFETCHED: usize = 16;
 /// Rates are in ten-thousandths.
 const RATE_ONE: i64 = 10_000;
 
@@ -122,9 +124,11 @@ fn new_order(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<
     call.insert(trees.get(Table::OrderByCustomer), &order::customer_key(&customer_key, number), &[])?;
     call.insert(trees.get(Table::NewOrder), &new_order::key(w, d, number), &[])?;
 
+    let by_item: Vec<usize> = places_by_item(&items).collect();
+    prefetch_items(call, trees, partitions, by_item.iter().map(|place| &items[*place]))?;
     let mut lines = [const { None }; LINES_MAX];
     let mut total = 0;
-    for place in places_by_item(&items) {
+    for place in by_item {
         let line = order_item(call, partitions, (w, d), &items[place])?;
         let mut row = [0; order_line::BYTES];
         order_line::AMOUNT.set(&mut row, line.amount)?;
@@ -149,6 +153,20 @@ fn new_order(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<
         answer.fixed(line.stock).fixed(u8::from(line.is_brand)).fixed(line.price).fixed(line.amount);
     }
     Ok(answer.finish())
+}
+
+/// Tells that items are about to be ordered, in ascending order, at a warehouse with these trees.
+fn prefetch_items<'a>(
+    call: &mut Call<'_>,
+    trees: Trees,
+    partitions: u16,
+    ordered: impl Iterator<Item = &'a OrderedItem> + Clone,
+) -> Result<()> {
+    let items: Vec<_> = ordered.clone().map(|ordered| item::key(ordered.item)).collect();
+    call.prefetch(tree_in(Table::Item, 0), &items)?;
+    let at_home = ordered.filter(|ordered| partition(ordered.supply, partitions) == trees.0);
+    let stock: Vec<_> = at_home.map(|ordered| stock::key(ordered.supply, ordered.item)).collect();
+    call.prefetch(trees.get(Table::Stock), &stock)
 }
 
 /// A line of an order that is being made.
@@ -320,6 +338,7 @@ fn delivery(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<u
     // It is locked from here on, so that there is one delivery at a time in a warehouse.
     let oldest_key = district::oldest_key(w);
     let mut oldest = get_for_update(call, trees.get(Table::District), &oldest_key, "warehouse")?;
+    prefetch_orders(call, trees, w, &oldest)?;
     let mut answer = Writer::with_capacity(usize::from(DISTRICTS) * 4);
     for d in 1..=DISTRICTS {
         let of_district = district::OLDEST.skip(usize::from(d) - 1);
@@ -352,6 +371,19 @@ fn delivery(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<u
     Ok(answer.finish())
 }
 
+/// Tells that the oldest new order of each district of a warehouse is about to be delivered.
+fn prefetch_orders(call: &mut Call<'_>, trees: Trees, w: u16, oldest: &[u8]) -> Result<()> {
+    let (mut orders, mut lines) = (Vec::new(), Vec::new());
+    for d in 1..=DISTRICTS {
+        let number = district::OLDEST.skip(usize::from(d) - 1).get(oldest)?;
+        orders.push(order::key(w, d, number));
+        lines.push(order_line::key(w, d, number, 1));
+    }
+    call.prefetch(trees.get(Table::NewOrder), &orders)?;
+    call.prefetch(trees.get(Table::Order), &orders)?;
+    call.prefetch(trees.get(Table::OrderLine), &lines)
+}
+
 /// Clause 2.8.2.
 fn stock_level(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Vec<u8>> {
     let StockLevel { warehouse: w, district: d, threshold } = StockLevel::decode(params)?;
@@ -371,9 +403,13 @@ fn stock_level(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> Result<Ve
     items.sort_unstable();
     items.dedup();
     let mut low = 0_u32;
-    for item in items {
-        let row = get(call, trees.get(Table::Stock), &stock::key(w, item), "stock")?;
-        low += u32::from(stock::QUANTITY.get(&row)? < i32::from(threshold));
+    for items in items.chunks(PREFETCHED) {
+        let keys: Vec<_> = items.iter().map(|item| stock::key(w, *item)).collect();
+        call.prefetch(trees.get(Table::Stock), &keys)?;
+        for key in keys {
+            let row = get(call, trees.get(Table::Stock), &key, "stock")?;
+            low += u32::from(stock::QUANTITY.get(&row)? < i32::from(threshold));
+        }
     }
     Ok(low.to_le_bytes().into())
 }

@@ -52,6 +52,7 @@ mod divide;
 use crate::{
     Error, KEY_BYTES_MAX, PageId, Result,
     page::{Page, PageKind, PageSize},
+    sync::prefetch,
 };
 use cells::{Cells, init, insert_cell, remove_cell, replace_cell, split_entry};
 
@@ -377,6 +378,15 @@ impl<'a> Leaf<'a> {
     #[inline]
     pub(super) fn search(self, key: &[u8]) -> Result<Result<usize, usize>, Flaw> {
         self.0.search(key)
+    }
+
+    /// Asks for the memory of a key's entry, if it is there.
+    pub(super) fn prefetch(self, key: &[u8]) {
+        if let Ok(Ok(index)) = self.search(key)
+            && let Ok(cell) = self.0.cell(index)
+        {
+            prefetch(cell);
+        }
     }
 
     /// The bytes of slots and cells.

@@ -265,6 +265,55 @@ impl Tree {
         Ok((guard, leaf))
     }
 
+    /// Has the processor fetch where keys are, as far as that is in memory, and tells where they are in `found`, as many as
+    /// there are keys; none where that is not known. A hint: what is damaged, missing or changed meanwhile is left to
+    /// those who read the keys.
+    ///
+    /// All go down together, a level at a time, so that what one search waits for is fetched while others do (group
+    /// prefetching; Chen, Ailamaki, Gibbons and Mowry 2004: "Improving Hash Join Performance through Prefetching"). There
+    /// is no lock coupling, since a page tells nothing once anything was split or merged.
+    pub fn prefetch<P: PageRead>(&self, pages: &P, keys: &[impl AsRef<[u8]>], found: &mut [Option<Place>]) {
+        let Some(restructured) = pages.restructured() else { return };
+        let searches = found.iter_mut().zip(keys);
+        let mut searches: Vec<_> =
+            searches.map(|(found, key)| (found, key.as_ref(), self.root, None)).collect();
+        let mut ids = Vec::with_capacity(keys.len());
+        while !searches.is_empty() {
+            ids.clear();
+            ids.extend(searches.iter().map(|(_, _, id, _)| *id));
+            ids.dedup();
+            if ids.len() > 1 {
+                pages.prefetch(&ids);
+            }
+            // Neighbours are often on one page.
+            let mut last = None;
+            searches.retain_mut(|(found, key, id, level)| {
+                let (page, guard) = match last.take() {
+                    Some((page, guard)) if page == *id => (page, guard),
+                    _ => match pages.read_again(*id, restructured) {
+                        Some(guard) => (*id, guard),
+                        None => return false,
+                    },
+                };
+                let goes_on = match self.parse(&guard, *level) {
+                    Ok(Node::Inner(inner)) => {
+                        *level = Some(inner.child_level());
+                        let child = inner.covering(key).and_then(|index| inner.child(index));
+                        child.map(|child| *id = child).is_ok()
+                    }
+                    Ok(Node::Leaf(leaf)) => {
+                        leaf.prefetch(key);
+                        **found = Some(Place { leaf: *id, restructured });
+                        false
+                    }
+                    Err(_) => false,
+                };
+                last = Some((page, guard));
+                goes_on
+            });
+        }
+    }
+
     /// One leaf, for a scan. After the last entry that it wants, a scan goes on with [`Seek::At`] the
     /// [upper](LeafView::upper) fence, or with [`Seek::Before`] the [lower](LeafView::lower). If others change the
     /// tree meanwhile, that leaf may begin with keys that the scan has seen already.

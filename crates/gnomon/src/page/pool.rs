@@ -14,23 +14,23 @@
 //!
 //! The pool does no I/O and does not know what changed frames are for; the store does.
 
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    hash::{BuildHasherDefault, Hasher},
-};
-
 #[cfg(all(test, shuttle))]
 mod schedules;
+mod table;
 
-use super::{PAGE_BYTES, Page};
+use self::table::Table;
+use super::{PAGE_BYTES, Page, PageId};
 use crate::{
     Result,
     sync::{
         Arc, Latch, LatchRead, LatchWrite, Line, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+        prefetch,
     },
 };
 
+/// So much of a page's body is asked for in advance: what a search in most nodes looks at.
+const PREFETCHED_BYTES: usize = 384;
 /// What a frame and its place in tables cost beside the page, in bytes, about.
 const FRAME_OVERHEAD_BYTES: usize = 256;
 /// What a frame counts whose page is of the default size, or not known yet.
@@ -42,7 +42,7 @@ fn frame_bytes(page: &Page) -> usize {
 }
 
 /// Which page a frame holds: its level (0 for data, 1 and up for nodes of the page table) and its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PoolKey {
     pub level: u8,
     pub index: u64,
@@ -52,31 +52,6 @@ impl PoolKey {
     /// Fibonacci hashing: page numbers are dense and nobody's to choose, so one multiplication spreads them.
     fn spread(self) -> u64 {
         (self.index ^ (u64::from(self.level) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-impl std::hash::Hash for PoolKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.spread());
-    }
-}
-
-/// Takes the number that a [`PoolKey`] spread already.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a key is written as one number");
-    }
-
-    fn write_u64(&mut self, spread: u64) {
-        // A table looks at the highest and the lowest bits; the lowest spread little.
-        self.0 = spread ^ (spread >> 32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
@@ -193,7 +168,7 @@ impl WriteLatch {
 /// What the table says of a frame, so that a reader of its page need not touch the frame.
 struct Slot {
     /// Its place among the frames.
-    index: usize,
+    index: u32,
     /// Asked for since the clock came by.
     recent: bool,
     /// The frame's.
@@ -210,7 +185,7 @@ impl Slot {
 
 #[derive(Default)]
 struct Shard {
-    slots: HashMap<PoolKey, Slot, BuildHasherDefault<Spread>>,
+    slots: Table,
     frames: Vec<Arc<Frame>>,
     /// What all frames count.
     bytes: usize,
@@ -224,7 +199,7 @@ struct Shard {
 
 impl Shard {
     fn slot(&mut self, key: PoolKey) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(&key)?;
+        let slot = self.slots.get_mut(key)?;
         // What many threads look at is written only if it changes.
         if !slot.recent {
             slot.recent = true;
@@ -234,7 +209,7 @@ impl Shard {
 
     fn get(&mut self, key: PoolKey) -> Option<&Arc<Frame>> {
         let index = self.slot(key)?.index;
-        Some(&self.frames[index])
+        Some(&self.frames[index as usize])
     }
 
     /// Adds a frame that counts so many bytes.
@@ -249,11 +224,8 @@ impl Shard {
             dirty: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
         });
-        let slot = Slot { index: self.frames.len(), recent: true, latch: frame.latch.clone() };
-        match self.slots.entry(key) {
-            Entry::Vacant(entry) => entry.insert(slot),
-            Entry::Occupied(_) => unreachable!("the caller looked first"),
-        };
+        let index = u32::try_from(self.frames.len()).expect("a shard has fewer frames than memory has pages");
+        self.slots.insert(key, Slot { index, recent: true, latch: frame.latch.clone() });
         self.frames.push(frame.clone());
         frame
     }
@@ -264,7 +236,7 @@ impl Shard {
     }
 
     fn index_of(&self, frame: &Arc<Frame>) -> Option<usize> {
-        let index = self.slots.get(&frame.key)?.index;
+        let index = self.slots.get(frame.key)?.index as usize;
         Arc::ptr_eq(&self.frames[index], frame).then_some(index)
     }
 
@@ -286,9 +258,9 @@ impl Shard {
     fn remove_at(&mut self, index: usize) {
         let frame = self.frames.swap_remove(index);
         self.bytes -= frame.bytes.load(Ordering::Relaxed);
-        self.slots.remove(&frame.key);
+        self.slots.remove(frame.key);
         if let Some(moved) = self.frames.get(index) {
-            self.slots.get_mut(&moved.key).expect("every frame has one").index = index;
+            self.slots.get_mut(moved.key).expect("every frame has one").index = index as u32;
         }
     }
 
@@ -299,7 +271,7 @@ impl Shard {
                 self.hand = 0;
             }
             let frame = &self.frames[self.hand];
-            let slot = self.slots.get_mut(&frame.key).expect("every frame has one");
+            let slot = self.slots.get_mut(frame.key).expect("every frame has one");
             let pinned = slot.is_pinned(frame);
             #[cfg(all(test, shuttle))]
             let pinned = pinned && !self.unpins_early;
@@ -377,6 +349,28 @@ impl Pool {
         };
         let latch = latch.unwrap_or_else(|busy| Latch::read_arc(&busy));
         latch.is_some().then_some(ReadLatch { latch })
+    }
+
+    /// Asks for the memory of data pages that are there and nobody changes: of all at once what leads to them, and then how
+    /// their bodies begin.
+    pub fn prefetch(&self, pages: &[PageId]) {
+        let keys = || pages.iter().map(|id| PoolKey { level: 0, index: id.0 });
+        for key in keys() {
+            self.shard(key).lock().slots.prefetch(key);
+        }
+        for key in keys() {
+            if let Some(slot) = self.shard(key).lock().slots.get(key) {
+                prefetch(&*slot.latch);
+            }
+        }
+        for key in keys() {
+            let shard = self.shard(key).lock();
+            let latch = shard.slots.get(key).and_then(|slot| Latch::try_read_arc(&slot.latch));
+            if let Some(page) = latch.as_ref().and_then(|latch| latch.as_ref()) {
+                let body = page.body();
+                prefetch(&body[..body.len().min(PREFETCHED_BYTES)]);
+            }
+        }
     }
 
     /// The frame of a page, loaded by `load` if it is not in memory. None if `load` finds that there is no such

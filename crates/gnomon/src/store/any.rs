@@ -219,6 +219,10 @@ impl PageRead for Store {
         on_either!(self, store => store.restructured())
     }
 
+    fn prefetch(&self, ids: &[PageId]) {
+        on_either!(self, store => store.prefetch(ids))
+    }
+
     fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
         on_either!(self, store => store.read_again(id, restructured))
     }

@@ -33,6 +33,9 @@ pub trait PageRead {
         None
     }
 
+    /// Has the processor fetch pages that are in memory: a hint that they are about to be read.
+    fn prefetch(&self, _ids: &[PageId]) {}
+
     /// Latches a page shared, if it is in memory and nothing has been restructured since the count was this. None says
     /// nothing: it is to be looked for again.
     fn read_again(&self, _id: PageId, _restructured: u64) -> Option<Self::ReadGuard> {

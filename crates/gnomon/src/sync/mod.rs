@@ -9,7 +9,8 @@
 //! - [`Mutex`], [`RwLock`], [`Condvar`] (`wait`, `wait_while`, `wait_for` a duration, `notify_one`, `notify_all`);
 //! - [`Latch`], a reader-writer lock whose guards own their `Arc`, for frames of a buffer pool;
 //! - [`atomic`], [`thread`], [`OnceLock`], [`Arc`], [`Weak`];
-//! - [`Line`], which keeps what one thread changes apart from what others read.
+//! - [`Line`], which keeps what one thread changes apart from what others read;
+//! - [`prefetch`], which asks for memory before it is needed.
 //!
 //! Under the scheduler there is no time: a timed wait runs out after a random number of steps of other threads,
 //! however long its duration is, so that both outcomes are explored. All memory orderings are sequentially
@@ -25,6 +26,7 @@ mod check;
 mod line;
 #[cfg(not(shuttle))]
 mod native;
+mod prefetch;
 #[cfg(shuttle)]
 mod scheduled;
 #[cfg(test)]
@@ -42,4 +44,5 @@ pub use build::{
     RwLockWriteGuard, WaitTimeoutResult, atomic, thread,
 };
 pub use line::Line;
+pub use prefetch::prefetch;
 pub use std::sync::{Arc, Weak};

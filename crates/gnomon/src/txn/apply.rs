@@ -167,8 +167,7 @@ impl Transaction {
         }
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
-        let known = self.writes.place(used.id, key);
-        let mut place = known;
+        let mut place = self.writes.written(used.id, key).and_then(|written| written.place);
         let there = self.stored_at(used.id, used.state.as_deref(), key, at, &mut place)?;
         if self.options.isolation == Isolation::Snapshot {
             let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
@@ -223,10 +222,13 @@ impl Transaction {
             let there = self.stored(used.id, used.state.as_deref(), key, ReadAt::Newest)?;
             self.check_applicable(used, key, there.ok_or_else(absent)?, &operation, args)?;
         }
-        self.writes.apply(used.id, key, BoundCall { operation, args: args.into() }, value_bytes_max);
-        if known.is_none() {
-            self.writes.note_place(used.id, key, place);
-        }
+        self.writes.apply_at(
+            used.id,
+            key,
+            BoundCall { operation, args: args.into() },
+            value_bytes_max,
+            place,
+        );
         if !is_exclusive && !is_applied && self.options.isolation == Isolation::ReadCommitted {
             self.unobserved.push((used.id, key.into()));
         }

@@ -4,6 +4,7 @@ use super::{
     apply::LENGTH,
     database::{APPLIERS, Handle, Inner, KEYS},
     immediate::{self, Keys},
+    key::Key,
     large::Finished,
     log::{Logged, Pending, is_call_cheaper},
     procedure::Command,
@@ -11,7 +12,7 @@ use super::{
     transaction::Transaction,
     tree::{Listed, Placement, TreeState},
     versions::ChangedKey,
-    writes::{Calls, TreeWrites, Write, WriteSet, absent},
+    writes::{Calls, TreeWrites, Write, WriteSet, Written, absent},
 };
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
@@ -291,7 +292,7 @@ struct Patched {
 
 /// By how much operations that may change the length of their key's value did so, in bytes.
 #[derive(Default)]
-pub(super) struct Grown(pub Vec<(TreeId, Box<[u8]>, i128)>);
+pub(super) struct Grown(pub Vec<(TreeId, Key, i128)>);
 
 impl Grown {
     /// Has what was claimed of the lengths be what came of it: the locks are released next, and others go on with that.
@@ -322,10 +323,9 @@ struct At<'a> {
 }
 
 /// Changes the pages.
-fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
+fn patch(at: &At<'_>, writes: WriteSet) -> Result<Patched> {
     let &At { inner, pages, csn, .. } = at;
     let mut patched = Patched::default();
-    let places = writes.take_places();
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
@@ -339,7 +339,7 @@ fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
                 let state = writes.state(inner, id)?;
                 let has_versions = !inner.is_serial || state.placement == Placement::Anywhere;
                 let mut leaf = HeldLeaf::default();
-                for (key, write) in writes.keys {
+                for (key, Written { write, place }) in writes.keys {
                     let value = match write {
                         Write::Put(value) => Some(value),
                         Write::Delete => None,
@@ -347,7 +347,7 @@ fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
                             // Others take the mutex of an operation's key before the leaf.
                             leaf.release();
                             let keeps_length = calls.keep_length();
-                            let (version, longer) = apply(at, &state, &key, places.get(id, &key), calls)?;
+                            let (version, longer) = apply(at, &state, &key, place, calls)?;
                             patched.bytes += version;
                             if !keeps_length {
                                 patched.grown.0.push((id, key.clone(), longer));
@@ -373,7 +373,7 @@ fn patch(at: &At<'_>, mut writes: WriteSet) -> Result<Patched> {
                         }
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                     };
-                    state.tree.update_next(pages, &key, places.get(id, &key), &mut leaf, &mut change)?;
+                    state.tree.update_next(pages, &key, place, &mut leaf, &mut change)?;
                     if !has_versions {
                         continue;
                     }
@@ -440,9 +440,9 @@ pub(super) fn create(
         None => Tree::create(pages, writes.options.page_size)?,
     };
     let mut leaf = HeldLeaf::default();
-    for (key, write) in writes.keys {
+    for (key, write) in writes.entries() {
         if let Some(value) = write.value(None)? {
-            tree.update_next(pages, &key, None, &mut leaf, &mut |_| Change::Put((&*value).into()))?;
+            tree.update_next(pages, key, None, &mut leaf, &mut |_| Change::Put((&*value).into()))?;
         }
     }
     drop(leaf);
@@ -490,15 +490,14 @@ fn pages_changed_in(
         if !tree.created {
             let keys = || tree.keys.keys().map(|key| &**key);
             let mut changed = LeavesChanged::new(tree.state(inner, id)?.tree, part_max);
-            tree.keys
-                .iter()
+            tree.entries()
                 .for_each(|(key, write)| changed.add(key, write.value_bytes(), write.keeps_length()));
             pages += changed.pages(|tree| leaves_of(inner, tree, keys()).map(&later))?;
             continue;
         }
         let size = tree.options.page_size;
         let mut put_bytes = 0;
-        for (key, write) in &tree.keys {
+        for (key, write) in tree.entries() {
             let Some(value_bytes) = write.value_bytes() else { continue };
             put_bytes += access::room_for(size, part_max, key.len(), value_bytes, &mut pages);
         }

@@ -141,7 +141,7 @@ impl<'a> Outgoing<'a> {
     /// How many bytes the entry has.
     pub fn length(&self) -> u64 {
         let writes = self.writes.trees().map(|(tree, writes)| {
-            let entries = writes.keys.iter().map(|(key, write)| {
+            let entries = writes.entries().map(|(key, write)| {
                 let rest = match write {
                     Write::Put(value) => 4 + value.len(),
                     Write::Delete => 0,
@@ -192,7 +192,7 @@ impl<'a> Outgoing<'a> {
         for (tree, writes) in self.writes.trees() {
             out.put(&tree.0.to_le_bytes())?;
             out.put(&(writes.keys.len() as u64).to_le_bytes())?;
-            for (key, write) in &writes.keys {
+            for (key, write) in writes.entries() {
                 let locked = self.held.held_mode(LockName::key(KEYS, tree.0, key)) == Some(key_mode::X);
                 let flags = [
                     (matches!(write, Write::Put(_)), PUT),
@@ -504,7 +504,7 @@ mod tests {
 
     fn writes(entry: &Entry) -> Vec<(TreeId, Vec<u8>, String)> {
         let trees = entry.writes.trees().flat_map(|(tree, writes)| {
-            writes.keys.iter().map(move |(key, write)| (tree, key.to_vec(), format!("{write:?}")))
+            writes.entries().map(move |(key, write)| (tree, key.to_vec(), format!("{write:?}")))
         });
         trees.collect()
     }

@@ -26,6 +26,7 @@
 use super::{
     commit::{Grown, Unpatched},
     database::{APPLIERS, Inner},
+    key::Key,
     transaction::{Transaction, TreeOptions, Used},
     tree::{Directory, DirectoryEntry, Listed, TreeRef, TreeState},
     undo::{self, DIRECTORY, Step, change},
@@ -124,7 +125,7 @@ struct Commit<'a> {
     txn: TxnId,
     /// The trees that it has made.
     made: BTreeMap<TreeId, Listed>,
-    grown: Vec<(TreeId, Box<[u8]>, i128)>,
+    grown: Vec<(TreeId, Key, i128)>,
 }
 
 impl Immediate {
@@ -243,7 +244,8 @@ impl Changed {
         for pending in &self.keys {
             pending.state.versions.stamp(&pending.key, csn, undone);
         }
-        let keys: Vec<ChangedKey> = self.keys.drain(..).map(|pending| (pending.state, pending.key)).collect();
+        let keys: Vec<ChangedKey> =
+            self.keys.drain(..).map(|pending| (pending.state, (&*pending.key).into())).collect();
         inner.timeline.patched(csn, keys, std::mem::take(&mut self.bytes));
         std::mem::forget(unpatched);
         Ok(csn)
@@ -557,10 +559,10 @@ fn pieces<'a>(
             (true, false) => {
                 pieces.push(Piece::Create(id, tree.options));
                 let (mut filled, mut bytes) = (Vec::new(), 0);
-                for (key, write) in &tree.keys {
+                for (key, write) in tree.entries() {
                     // Operations on what is not stored yet were applied when they were called.
                     let Write::Put(value) = write else { continue };
-                    filled.push((&**key, &**value));
+                    filled.push((key, &**value));
                     bytes += key.len() + value.len();
                     if bytes >= FILLED_AT_ONCE_BYTES {
                         pieces.push(Piece::Fill(id, std::mem::take(&mut filled)));
@@ -573,7 +575,7 @@ fn pieces<'a>(
             (false, true) => pieces.push(Piece::Drop(id)),
             (false, false) => {
                 let state = inner.tree(id)?;
-                for (key, write) in &tree.keys {
+                for (key, write) in tree.entries() {
                     match write {
                         Write::Put(value) if all => {
                             pieces.push(Piece::Key(id, state.clone(), key, Some(value)));

@@ -52,6 +52,7 @@
 //! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
 //! patched, and the versions get their CSN.
 
+mod ahead;
 mod apply;
 mod background;
 mod backup;
@@ -66,6 +67,7 @@ mod disks;
 mod entry;
 mod epoch;
 mod immediate;
+mod key;
 mod large;
 mod log;
 mod prepared;

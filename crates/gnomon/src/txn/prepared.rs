@@ -298,7 +298,7 @@ impl Transaction {
     /// what is committed of that.
     fn holds_unnamed(&self) -> Result<bool> {
         for (tree, writes) in self.writes.trees() {
-            for (key, write) in &writes.keys {
+            for (key, write) in writes.entries() {
                 let Write::Apply(calls) = write else { continue };
                 for (quantity, _) in self.locks.claimed(LockName::key(KEYS, tree.0, key)) {
                     if committed(self.inner(), calls, tree, key, quantity)?.is_none() {

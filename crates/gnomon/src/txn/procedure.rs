@@ -630,6 +630,13 @@ impl Call<'_> {
         self.digest = [&head, key, with].into_iter().fold(self.digest, crc32c::crc32c_append);
     }
 
+    /// Tells that keys of a tree are about to be used, as [`Transaction::prefetch`].
+    pub fn prefetch(&mut self, tree: TreeId, keys: &[impl AsRef<[u8]>]) -> Result<()> {
+        // It learns nothing but that the tree is there.
+        let fetched = self.txn.prefetch(tree, keys);
+        self.keep(fetched)
+    }
+
     /// The value of a key.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.uses(tree, Some(key));

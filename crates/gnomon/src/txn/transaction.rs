@@ -3,6 +3,7 @@
 use std::{ops::Bound, time::Duration};
 
 use super::{
+    ahead::Ahead,
     apply::Reads,
     commit::Ticket,
     cursor::Cursor,
@@ -15,7 +16,7 @@ use super::{
     savepoint::SavepointState,
     serial::Confined,
     tree::{Placement, Scanning, TreeRef},
-    writes::{Write, WriteSet},
+    writes::{Write, WriteSet, Written},
 };
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
@@ -184,6 +185,8 @@ pub struct Transaction {
     pub(super) seen: Csn,
     /// The key that it has locked and found last, to write it.
     pub(super) found: Found,
+    /// Where the keys are that it has said that it will use ([`Transaction::prefetch`]), each until it is used.
+    ahead: Ahead,
     /// What it has read, if others that apply operations must not do so unnoticed.
     pub(super) reads: Reads,
     /// Under READ COMMITTED, keys that it has applied operations to together with others, each once.
@@ -224,6 +227,7 @@ impl Transaction {
             snapshot: None,
             seen: Csn(0),
             found: Found::default(),
+            ahead: Ahead::default(),
             reads: Reads::default(),
             unobserved: Vec::new(),
             pending: Vec::new(),
@@ -483,22 +487,40 @@ impl Transaction {
         self.use_tree(tree, mode).map(|_| ())
     }
 
+    /// Tells that keys of a tree are about to be used: what is in memory of their places is fetched into the processor's
+    /// caches for all of them at once, which takes less time than one after the other. A hint, which reads nothing and
+    /// locks no key. It is worth its while for dozens of keys at most that lie apart, in a database that is larger than the
+    /// caches; in ascending order they take less of it.
+    ///
+    /// # Errors
+    /// Of locking the tree, which the use of any key of it would do.
+    pub fn prefetch(&mut self, tree: TreeId, keys: &[impl AsRef<[u8]>]) -> Result<()> {
+        let used = self.use_tree(tree, self.read_mode())?;
+        let Some(state) = used.state.as_deref().filter(|_| self.private(tree).is_none()) else {
+            return Ok(());
+        };
+        let mut found = vec![None; keys.len()];
+        state.tree.prefetch(&self.inner().store, keys, &mut found);
+        self.ahead.note(tree, keys.iter().map(AsRef::as_ref).zip(found));
+        Ok(())
+    }
+
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
-        let is_newest = match self.writes.get(tree, key) {
-            Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
-            Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) => self.observe(&used, key)?,
-            None => {
-                self.note_read(tree, key);
-                false
-            }
+        let (mut place, is_applied) = match self.writes.written(tree, key) {
+            Some(Written { write: Write::Put(value), .. }) => return Ok(Some(value.to_vec())),
+            Some(Written { write: Write::Delete, .. }) => return Ok(None),
+            Some(Written { write: Write::Apply(_), place }) => (*place, true),
+            None => (self.ahead.take(tree, key), false),
         };
+        let is_newest = is_applied && self.observe(&used, key)?;
+        if !is_applied {
+            self.note_read(tree, key);
+        }
         let at = if is_newest { self.newest() } else { self.read_at(&used, key)? };
-        let mut place = self.writes.place(tree, key);
         let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut place)?;
-        self.with_own(tree, key, stored)
+        if is_applied { self.with_own(tree, key, stored) } else { Ok(stored) }
     }
 
     /// Locks a key until the transaction ends, then returns its own write or the newest committed value (which may
@@ -510,14 +532,16 @@ impl Transaction {
         if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
             self.lock_again(&used, key, lock.mode())?;
         }
-        match self.writes.get(tree, key) {
+        let is_applied = match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
             Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) | None => self.check_first_committer(&used, key)?,
-        }
+            Some(Write::Apply(_)) => true,
+            None => false,
+        };
+        self.check_first_committer(&used, key)?;
         self.note_read(tree, key);
         let at = self.newest();
-        let mut place = None;
+        let mut place = self.ahead.take(tree, key);
         let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut place)?;
         if stored.is_some() && lock != RowLock::Share {
             self.found.tree = Some(tree);
@@ -525,7 +549,7 @@ impl Transaction {
             self.found.key.extend_from_slice(key);
             self.found.place = place;
         }
-        self.with_own(tree, key, stored)
+        if is_applied { self.with_own(tree, key, stored) } else { Ok(stored) }
     }
 
     /// Whether it has locked a key last, to write it, and found it: then it is still there.
@@ -573,19 +597,22 @@ impl Transaction {
         if used.covered() < Covered::Writes {
             self.lock_alone(&used, key)?;
         }
+        let is_found = self.is_found(tree, key);
         let own = match self.writes.get(tree, key) {
+            // It was looked for when the key was found.
+            _ if is_found => None,
             Some(Write::Put(_)) => Some(true),
             Some(Write::Delete) => Some(false),
             // Whether others have changed it since is to be asked as if nothing was written yet.
             Some(Write::Apply(_)) | None => None,
         };
-        let mut place = None;
+        let mut place = self.ahead.take(tree, key);
         let present = match own {
             Some(present) => present,
             None => {
                 let is_covered = used.covered() == Covered::Writes;
                 let is_asked = must_be_absent || value.is_none() || !is_covered;
-                let stored = if self.is_found(tree, key) {
+                let stored = if is_found {
                     place = self.found.place;
                     true
                 } else {
@@ -610,8 +637,7 @@ impl Transaction {
         // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
         if present || value.is_some() || own.is_some() {
             self.found.tree = None;
-            self.writes.put(tree, key, value);
-            self.writes.note_place(tree, key, place);
+            self.writes.put_at(tree, key, value, place);
             self.change_soon(&used, key, value)?;
         }
         Ok(present)

@@ -26,6 +26,7 @@ use std::{
 use smallvec::{SmallVec, smallvec};
 
 use super::{
+    key::{Key, KeyBytes},
     tree::TreeRef,
     writes::{Calls, absent},
 };
@@ -41,9 +42,6 @@ use crate::{
 pub(super) type Before = Option<Arc<[u8]>>;
 /// Each changed key's versions.
 type ByKey = BTreeMap<Key, History>;
-/// A key. Most are short, and are found faster where they stand in the map.
-type Key = SmallVec<[u8; 16]>;
-
 /// The CSN of a version whose transaction has none yet.
 pub(super) const PENDING: Csn = Csn(u64::MAX - 1);
 
@@ -125,7 +123,7 @@ pub(super) enum Since {
     },
 }
 /// A changed key.
-pub(super) type ChangedKey = (TreeRef, Box<[u8]>);
+pub(super) type ChangedKey = (TreeRef, Key);
 
 /// The versions of one tree's keys.
 #[derive(Default)]
@@ -145,7 +143,7 @@ impl Versions {
     fn push(&self, keys: &mut ByKey, key: &[u8], csn: Csn, before: Option<&[u8]>, did: Did) -> usize {
         let bytes = version_bytes(key, before);
         let version = Version { csn, undone: false, before: before.map(Arc::from), did, bytes };
-        match keys.entry(Key::from_slice(key)) {
+        match keys.entry(Key::from(key)) {
             Entry::Occupied(mut entry) => {
                 debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));
                 entry.get_mut().versions.push(version);
@@ -175,7 +173,7 @@ impl Versions {
         is_next: bool,
     ) -> Result<(Vec<u8>, usize)> {
         let mut keys = self.keys.lock();
-        let later = keys.get_mut(key).map_or(&mut [][..], |versions| {
+        let later = keys.get_mut(KeyBytes::of(key)).map_or(&mut [][..], |versions| {
             let at = versions.partition_point(|version| version.csn < csn);
             &mut versions[at..]
         });
@@ -199,7 +197,7 @@ impl Versions {
         let bytes = version_bytes(key, Some(&before));
         let did = Did::Operated((!is_next).then(|| Arc::new(calls)));
         let version = Version { csn, undone: false, before: Some(before), did, bytes };
-        if let Some(versions) = keys.get_mut(key) {
+        if let Some(versions) = keys.get_mut(KeyBytes::of(key)) {
             let at = versions.partition_point(|version| version.csn < csn);
             versions.insert(at, version);
         }
@@ -216,7 +214,7 @@ impl Versions {
     ) -> Option<usize> {
         let mut keys = self.keys.lock();
         let did = calls.map_or(Did::Changed, |calls| Did::Operated(Some(calls.clone())));
-        let last = keys.get_mut(key).and_then(|versions| versions.last_mut());
+        let last = keys.get_mut(KeyBytes::of(key)).and_then(|versions| versions.last_mut());
         if let Some(version) = last.filter(|version| version.csn == PENDING) {
             version.did = did;
             return None;
@@ -227,7 +225,7 @@ impl Versions {
     /// Gives the pending version of `key` its CSN: the key is changed, or what it was again if that is `undone`.
     pub fn stamp(&self, key: &[u8], csn: Csn, undone: bool) {
         let mut keys = self.keys.lock();
-        let last = keys.get_mut(key).and_then(|versions| versions.last_mut());
+        let last = keys.get_mut(KeyBytes::of(key)).and_then(|versions| versions.last_mut());
         if let Some(version) = last.filter(|version| version.csn == PENDING) {
             (version.csn, version.undone) = (csn, undone);
         }
@@ -243,7 +241,10 @@ impl Versions {
         calls: &Calls,
     ) -> Result<(Vec<u8>, usize)> {
         let mut keys = self.keys.lock();
-        let last = keys.get(key).and_then(|versions| versions.last()).map_or(csn, |last| last.csn.max(csn));
+        let last = keys
+            .get(KeyBytes::of(key))
+            .and_then(|versions| versions.last())
+            .map_or(csn, |last| last.csn.max(csn));
         let bytes = match last == csn {
             true => self.push(&mut keys, key, csn, Some(there), Did::Changed),
             false => 0,
@@ -257,7 +258,7 @@ impl Versions {
             return Since::Nothing;
         }
         let keys = self.keys.lock();
-        let Some(versions) = keys.get(key) else { return Since::Nothing };
+        let Some(versions) = keys.get(KeyBytes::of(key)) else { return Since::Nothing };
         let mut later = since(versions, snapshot).peekable();
         match later.peek().map(|first| first.before.is_some()) {
             None => Since::Nothing,
@@ -269,7 +270,11 @@ impl Versions {
     /// Whether a commit after `snapshot` has changed a key.
     pub fn changed_since(&self, key: &[u8], snapshot: Csn) -> bool {
         self.len.load(Ordering::Acquire) > 0
-            && self.keys.lock().get(key).is_some_and(|versions| since(versions, snapshot).next().is_some())
+            && self
+                .keys
+                .lock()
+                .get(KeyBytes::of(key))
+                .is_some_and(|versions| since(versions, snapshot).next().is_some())
     }
 
     /// The newest commit that changed `key`; none if its version is forgotten, and so every snapshot taken from now on
@@ -279,7 +284,9 @@ impl Versions {
             return None;
         }
         let keys = self.keys.lock();
-        keys.get(key).and_then(|versions| since(versions, Csn(0)).last()).map(|version| version.csn)
+        keys.get(KeyBytes::of(key))
+            .and_then(|versions| since(versions, Csn(0)).last())
+            .map(|version| version.csn)
     }
 
     /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here
@@ -288,7 +295,7 @@ impl Versions {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        self.keys.lock().get(key).and_then(|versions| at(versions, snapshot, end))
+        self.keys.lock().get(KeyBytes::of(key)).and_then(|versions| at(versions, snapshot, end))
     }
 
     /// The keys within bounds that commits before `end` have changed since `snapshot`, each with what it held then.
@@ -302,7 +309,7 @@ impl Versions {
             return BTreeMap::new();
         }
         let keys = self.keys.lock();
-        keys.range::<[u8], _>(bounds)
+        keys.range::<KeyBytes, _>((bounds.0.map(KeyBytes::of), bounds.1.map(KeyBytes::of)))
             .filter_map(|(key, versions)| Some((key[..].into(), at(versions, snapshot, end)?)))
             .collect()
     }
@@ -311,7 +318,7 @@ impl Versions {
     /// the bytes that were given back, or none if it is needed.
     fn forget(&self, key: &[u8], csn: Csn, snapshot: Option<Csn>) -> Option<usize> {
         let mut keys = self.keys.lock();
-        let Entry::Occupied(mut entry) = keys.entry(Key::from_slice(key)) else { return None };
+        let Entry::Occupied(mut entry) = keys.entry(Key::from(key)) else { return None };
         let versions = entry.get_mut();
         let at = versions.binary_search_by_key(&csn, |version| version.csn).ok()?;
         let previous = at.checked_sub(1).map_or(Csn(0), |at| versions[at].csn);
@@ -354,7 +361,7 @@ fn at(versions: &[Version], snapshot: Csn, end: Csn) -> Option<Before> {
 }
 
 /// A version, to be forgotten when no snapshot needs it.
-type Outdated = (Csn, TreeRef, Box<[u8]>);
+type Outdated = (Csn, TreeRef, Key);
 
 /// Which commits are patched, which snapshots are in use, and so which versions are needed.
 pub(super) struct Timeline {
@@ -658,7 +665,7 @@ mod tests {
             let key = vec![rng.below(8) as u8];
             let bytes = tree.versions.publish(&key, Csn(csn), now.get(&key).map(Vec::as_slice));
             now.insert(key.clone(), csn.to_be_bytes().to_vec());
-            timeline.patched(Csn(csn), vec![(tree.clone(), key.into())], bytes);
+            timeline.patched(Csn(csn), vec![(tree.clone(), key[..].into())], bytes);
             if rng.chance(1, 20) {
                 held.push((timeline.take_snapshot(|| timeline.watermark()), now.clone()));
             }

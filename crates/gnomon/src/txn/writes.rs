@@ -8,10 +8,9 @@ use std::{
     ops::Bound,
 };
 
-use smallvec::SmallVec;
-
 use super::{
     database::Inner,
+    key::{Key, KeyBytes},
     transaction::{TreeOptions, Used},
     tree::TreeRef,
 };
@@ -37,29 +36,6 @@ pub(super) struct WriteSet {
     bytes: usize,
     /// Whether anything was deleted or dropped so far, taken back or not.
     frees: bool,
-    places: Places,
-}
-
-/// So many places of keys are kept. They save short transactions looking for their few keys once more; where there are
-/// many keys, one is found by the other.
-const PLACES_MAX: usize = 32;
-
-/// Where leaves were that cover keys.
-#[derive(Default)]
-pub(super) struct Places(Vec<(TreeId, SmallVec<[u8; 16]>, Place)>);
-
-impl Places {
-    /// Where a key was.
-    pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<Place> {
-        let is_it = |(of, known, _): &&(TreeId, SmallVec<[u8; 16]>, Place)| *of == tree && known[..] == *key;
-        self.0.iter().find(is_it).map(|(.., place)| *place)
-    }
-
-    fn note(&mut self, tree: TreeId, key: &[u8], place: Place) {
-        if self.0.len() < PLACES_MAX {
-            self.0.push((tree, SmallVec::from_slice(key), place));
-        }
-    }
 }
 
 /// What a transaction makes of a key.
@@ -69,6 +45,14 @@ pub(super) enum Write {
     Delete,
     /// Operations on what is there when the transaction has its place in the order of commits.
     Apply(Calls),
+}
+
+/// What becomes of a key.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub write: Write,
+    /// Where the key was, or would be, if that is known.
+    pub place: Option<Place>,
 }
 
 /// Operations on one key, in their order.
@@ -184,7 +168,7 @@ pub(super) type Delta<'a> = BTreeMap<&'a [u8], &'a Write>;
 
 enum Replaced {
     /// What the write set said of a key.
-    Key(TreeId, Box<[u8]>, Option<Write>),
+    Key(TreeId, Key, Option<Written>),
     /// What it said of a tree.
     Tree(TreeId, Option<TreeWrites>),
 }
@@ -193,7 +177,7 @@ enum Replaced {
 #[derive(Default)]
 pub(super) struct TreeWrites {
     /// What becomes of each key.
-    pub keys: BTreeMap<Box<[u8]>, Write>,
+    pub keys: BTreeMap<Key, Written>,
     /// The tree is new with this transaction.
     pub created: bool,
     /// How it is made, if it is new.
@@ -209,6 +193,11 @@ pub(super) struct TreeWrites {
 }
 
 impl TreeWrites {
+    /// What becomes of each key, in their order.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (&[u8], &Write)> {
+        self.keys.iter().map(|(key, written)| (&**key, &written.write))
+    }
+
     /// The tree, which is number `id`.
     pub fn state(&self, inner: &Inner, id: TreeId) -> Result<TreeRef> {
         self.state.clone().map_or_else(|| inner.tree(id), Ok)
@@ -217,7 +206,7 @@ impl TreeWrites {
 
 /// What a write takes in memory, about, in bytes.
 fn bytes_of(key: &[u8], write: &Write) -> usize {
-    const OVERHEAD_BYTES: usize = 64;
+    const OVERHEAD_BYTES: usize = 128;
     key.len() + write.bytes() + OVERHEAD_BYTES
 }
 
@@ -233,7 +222,7 @@ impl WriteSet {
             return false;
         }
         let dropped = self.trees.values().filter(|tree| tree.dropped && !tree.created).count();
-        let entries = || self.trees.values().flat_map(|tree| &tree.keys);
+        let entries = || self.trees.values().flat_map(TreeWrites::entries);
         let deletes = entries().filter(|(_, write)| write.is_delete()).count();
         let mut puts = 0;
         let mut bytes = 0;
@@ -282,7 +271,7 @@ impl WriteSet {
             match replaced {
                 Replaced::Key(tree, key, before) => {
                     let writes = self.trees.entry(tree).or_default();
-                    let bytes = writes.keys.get(&key).map_or(0, |now| bytes_of(&key, now));
+                    let bytes = writes.keys.get(&key).map_or(0, |now| bytes_of(&key, &now.write));
                     writes.bytes -= bytes.min(writes.bytes);
                     self.bytes -= bytes.min(self.bytes);
                     match before {
@@ -320,31 +309,19 @@ impl WriteSet {
     /// The keys that operations are applied to.
     pub fn keys_with_calls(&self) -> impl Iterator<Item = (TreeId, &[u8])> {
         self.trees.iter().flat_map(|(tree, writes)| {
-            let with_calls = writes.keys.iter().filter(|(_, write)| matches!(write, Write::Apply(_)));
-            with_calls.map(|(key, _)| (*tree, &**key))
+            let with_calls = writes.entries().filter(|(_, write)| matches!(write, Write::Apply(_)));
+            with_calls.map(|(key, _)| (*tree, key))
         })
-    }
-
-    /// Notes where a key is that it changes from now on, if that is known.
-    pub fn note_place(&mut self, tree: TreeId, key: &[u8], place: Option<Place>) {
-        if let Some(place) = place {
-            self.places.note(tree, key, place);
-        }
-    }
-
-    /// Where a key is that it changes, if that is known.
-    pub fn place(&self, tree: TreeId, key: &[u8]) -> Option<Place> {
-        self.places.get(tree, key)
-    }
-
-    /// Where the keys are that it changes.
-    pub fn take_places(&mut self) -> Places {
-        std::mem::take(&mut self.places)
     }
 
     /// What it says of a key.
     pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<&Write> {
-        self.trees.get(&tree)?.keys.get(key)
+        self.written(tree, key).map(|written| &written.write)
+    }
+
+    /// What it says of a key, and where that is.
+    pub fn written(&self, tree: TreeId, key: &[u8]) -> Option<&Written> {
+        self.trees.get(&tree)?.keys.get(KeyBytes::of(key))
     }
 
     /// What it takes in memory, at most, in bytes.
@@ -354,7 +331,7 @@ impl WriteSet {
 
     /// The bytes of all keys and values that it changes, and of the keys that it deletes.
     pub fn changed_bytes(&self) -> usize {
-        let entries = self.trees.values().flat_map(|tree| &tree.keys);
+        let entries = self.trees.values().flat_map(TreeWrites::entries);
         entries.map(|(key, write)| key.len() + write.value_bytes().unwrap_or(0)).sum()
     }
 
@@ -368,25 +345,43 @@ impl WriteSet {
     }
 
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
-        self.write(tree, key, Write::of(value));
+        self.put_at(tree, key, value, None);
+    }
+
+    /// As [`WriteSet::put`], with where the key is, if that is known.
+    pub fn put_at(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>, place: Option<Place>) {
+        self.write(tree, key, Written { write: Write::of(value), place });
     }
 
     /// Adds an operation to what is made of a key, which is not put or deleted. `value_bytes_max`: see [`Calls`].
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: BoundCall, value_bytes_max: usize) {
+        self.apply_at(tree, key, call, value_bytes_max, None);
+    }
+
+    /// As [`WriteSet::apply`], with where the key is, if that is known.
+    pub fn apply_at(
+        &mut self,
+        tree: TreeId,
+        key: &[u8],
+        call: BoundCall,
+        value_bytes_max: usize,
+        place: Option<Place>,
+    ) {
         let bytes = call.bytes();
         let writes = self.trees.entry(tree).or_default();
-        if let (Some(Write::Apply(calls)), None) = (writes.keys.get_mut(key), &self.replaced) {
-            calls.add(call, value_bytes_max);
-            writes.bytes += bytes;
-            self.bytes += bytes;
-            return;
-        }
-        let mut calls = match writes.keys.get(key) {
+        let written = writes.keys.get_mut(KeyBytes::of(key));
+        let mut calls = match written.map(|written| &mut written.write) {
+            Some(Write::Apply(calls)) if self.replaced.is_none() => {
+                calls.add(call, value_bytes_max);
+                writes.bytes += bytes;
+                self.bytes += bytes;
+                return;
+            }
             Some(Write::Apply(calls)) => calls.clone(),
             _ => Calls::default(),
         };
         calls.add(call, value_bytes_max);
-        self.write(tree, key, Write::Apply(calls));
+        self.write(tree, key, Written { write: Write::Apply(calls), place });
     }
 
     /// A checksum of the keys that it changes and of those that it deletes, whatever it makes of them.
@@ -396,7 +391,7 @@ impl WriteSet {
             self.trees().filter(|(_, writes)| writes.created == writes.dropped && !writes.dropped)
         {
             digest = crc32c::crc32c_append(digest, &tree.0.to_le_bytes());
-            for (key, write) in &writes.keys {
+            for (key, write) in writes.entries() {
                 digest = crc32c::crc32c_append(digest, &(key.len() as u32).to_le_bytes());
                 digest = crc32c::crc32c_append(digest, key);
                 digest = crc32c::crc32c_append(digest, &[u8::from(write.is_delete())]);
@@ -435,25 +430,25 @@ impl WriteSet {
             Ok::<_, Error>(())
         };
         if let Some(writes) = self.trees.get_mut(&tree) {
-            writes.keys.iter_mut().try_for_each(|(key, write)| resolve(key, write))?;
+            writes.keys.iter_mut().try_for_each(|(key, written)| resolve(key, &mut written.write))?;
         }
         for replaced in self.replaced.iter_mut().flatten() {
-            if let Replaced::Key(of, key, Some(write)) = replaced
+            if let Replaced::Key(of, key, Some(written)) = replaced
                 && *of == tree
             {
-                resolve(key, write)?;
+                resolve(key, &mut written.write)?;
             }
         }
         Ok(())
     }
 
-    fn write(&mut self, tree: TreeId, key: &[u8], write: Write) {
-        let bytes = bytes_of(key, &write);
+    fn write(&mut self, tree: TreeId, key: &[u8], written: Written) {
+        let bytes = bytes_of(key, &written.write);
         self.bytes += bytes;
-        self.frees |= write.is_delete();
+        self.frees |= written.write.is_delete();
         let writes = self.trees.entry(tree).or_default();
         writes.bytes += bytes;
-        let before = writes.keys.insert(key.into(), write);
+        let before = writes.keys.insert(key.into(), written);
         if let Some(replaced) = &mut self.replaced {
             replaced.push(Replaced::Key(tree, key.into(), before));
         }
@@ -473,25 +468,22 @@ impl WriteSet {
             let since = &log[mark.min(end)..end];
             end = mark.min(end);
             let of_tree = |replaced| match replaced {
-                &Replaced::Key(of, ref key, ref value) if of == tree => Some((&**key, value)),
+                &Replaced::Key(of, ref key, ref written) if of == tree => {
+                    Some((&**key, written.as_ref().map(|written| &written.write)))
+                }
                 _ => None,
             };
             let changed: BTreeSet<&[u8]> = since.iter().filter_map(of_tree).map(|(key, _)| key).collect();
             let value_of = |key: &[u8]| match before.get(key) {
                 Some(value) => *value,
-                None => writes.keys.get(key),
+                None => writes.keys.get(KeyBytes::of(key)).map(|written| &written.write),
             };
             deltas.push(changed.into_iter().filter_map(|key| Some((key, value_of(key)?))).collect());
             for (key, value) in since.iter().rev().filter_map(of_tree) {
-                before.insert(key, value.as_ref());
+                before.insert(key, value);
             }
         }
-        let mut first: Delta<'_> = writes
-            .keys
-            .iter()
-            .filter(|(key, _)| !before.contains_key(&***key))
-            .map(|(key, write)| (&**key, write))
-            .collect();
+        let mut first: Delta<'_> = writes.entries().filter(|(key, _)| !before.contains_key(key)).collect();
         first.extend(before.into_iter().filter_map(|(key, value)| Some((key, value?))));
         deltas.push(first);
         deltas.reverse();
@@ -541,8 +533,8 @@ impl WriteSet {
         if keys.is_empty() {
             return None;
         }
-        let mut range = keys.range::<[u8], _>(bounds);
-        let (key, write) = if last { range.next_back() } else { range.next() }?;
-        Some((key, write))
+        let mut range = keys.range::<KeyBytes, _>((bounds.0.map(KeyBytes::of), bounds.1.map(KeyBytes::of)));
+        let (key, written) = if last { range.next_back() } else { range.next() }?;
+        Some((key, &written.write))
     }
 }

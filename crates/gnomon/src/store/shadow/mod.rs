@@ -1160,6 +1160,10 @@ impl PageRead for ShadowStore {
         Some(self.restructured.load(Ordering::Acquire))
     }
 
+    fn prefetch(&self, ids: &[PageId]) {
+        self.pool.prefetch(ids);
+    }
+
     fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
         let latch = self.pool.read(PoolKey { level: 0, index: id.0 })?;
         // Behind the latch: whoever has changed what the page covers has noted it before he let go of it.

@@ -128,7 +128,7 @@ fn put_writes(out: &mut Vec<u8>, writes: &WriteSet) {
             continue;
         }
         put_varint(out, writes.keys.len() as u64);
-        for (key, write) in &writes.keys {
+        for (key, write) in writes.entries() {
             let kind = match write {
                 Write::Delete => Kind::Delete,
                 Write::Put(_) => Kind::Put,
@@ -432,7 +432,8 @@ mod tests {
         let trees =
             writes.trees().filter(|(_, writes)| !writes.keys.is_empty() || writes.created || writes.dropped);
         let trees = trees.map(|(tree, writes)| {
-            format!("{tree} {} {} {:?} {:?}", writes.created, writes.dropped, writes.options, writes.keys)
+            let entries: Vec<_> = writes.entries().collect();
+            format!("{tree} {} {} {:?} {entries:?}", writes.created, writes.dropped, writes.options)
         });
         trees.collect::<Vec<_>>().join("\n")
     }

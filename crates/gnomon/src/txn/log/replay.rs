@@ -405,7 +405,7 @@ fn change(inner: &Inner, pages: &PageTxn<'_>, csn: Csn, writes: WriteSet) -> Res
             (false, false) => {
                 let tree = inner.tree(id)?.tree;
                 let mut leaf = HeldLeaf::default();
-                for (key, write) in &writes.keys {
+                for (key, write) in writes.entries() {
                     update(&tree, pages, key, &mut leaf, &mut |there| {
                         Ok(write.value(there)?.map_or(Change::Delete, Change::Put))
                     })?;
