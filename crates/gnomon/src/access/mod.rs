@@ -28,7 +28,7 @@
 //!   looks again, and finds the leaf split or filled up by others at worst.
 //!
 //! Two ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or merged
-//! since; and a leaf that an update has latched stays so for the next key, if it covers that ([`HeldLeaf`]). It is let go
+//! since, for the same key or for one that it covers as well ([`Reach`]); and a leaf that an update has latched stays so for the next key, if it covers that ([`HeldLeaf`]). It is let go
 //! of before any other page is latched.
 //!
 //! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
@@ -53,6 +53,8 @@ mod restructure;
 mod tests;
 
 use std::borrow::Cow;
+
+use smallvec::SmallVec;
 
 use crate::{
     Error, PageId, Result, VALUE_BYTES_MAX,
@@ -98,8 +100,8 @@ pub struct LeafView {
     page: Page,
     id: PageId,
     count: usize,
-    lower: Option<Vec<u8>>,
-    upper: Option<Vec<u8>>,
+    lower: Option<Fence>,
+    upper: Option<Fence>,
 }
 
 /// A leaf that stays latched exclusively while keys in ascending order are changed ([`Tree::update_next`]).
@@ -108,14 +110,19 @@ pub struct HeldLeaf<G> {
     upper: Upper,
 }
 
-/// Where a leaf ends that is held. Nobody changes that but who has it latched: leaves end elsewhere only when they are
-/// split or merged.
+/// Where a leaf ends. Nobody changes that but who has it latched: leaves end elsewhere only when they are split or
+/// merged.
+#[derive(Clone, Debug, Default)]
 enum Upper {
     /// It was found again, without a search that tells.
+    #[default]
     Unknown,
     /// Before a key, or nowhere.
-    Known(Option<Vec<u8>>),
+    Known(Option<Fence>),
 }
+
+/// A separator that bounds a leaf; mostly short.
+type Fence = SmallVec<[u8; 16]>;
 
 impl<G> Default for HeldLeaf<G> {
     fn default() -> Self {
@@ -150,6 +157,52 @@ pub struct Place {
     /// The store's count when the search began. What has changed the leaf's range since then is counted by the time at
     /// which the leaf can be latched again.
     restructured: u64,
+}
+
+/// A search for a key: where it begins, and what it has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Search {
+    /// Where the key was, or would have been.
+    place: Option<Place>,
+    upper: Upper,
+}
+
+impl Search {
+    /// One that looks at a place first, if that is known.
+    pub fn at(place: Option<Place>) -> Search {
+        Search { place, upper: Upper::Unknown }
+    }
+
+    /// Where the key was, or would have been, when it was looked for last.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// The leaf that covers `key`, which was looked for, for searches of others; if it is known where the leaf ends.
+    pub fn reach(self, key: &[u8]) -> Option<Reach> {
+        match self {
+            Search { place: Some(place), upper: Upper::Known(before) } => {
+                Some(Reach { place, from: SmallVec::from_slice(key), before })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A leaf, and what it covers from a key on that was looked for.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    place: Place,
+    from: Fence,
+    before: Option<Fence>,
+}
+
+impl Reach {
+    /// Where a key is, or would be, if it is within reach.
+    pub fn place(&self, key: &[u8]) -> Option<Place> {
+        let reaches = *self.from <= *key && self.before.as_deref().is_none_or(|before| key < before);
+        reaches.then_some(self.place)
+    }
 }
 
 /// A value in a leaf.
@@ -221,17 +274,12 @@ impl Tree {
 
     /// The value of a key.
     pub fn get<P: PageRead>(&self, pages: &P, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_at(pages, key, &mut None)
+        self.get_at(pages, key, &mut Search::default())
     }
 
     /// The value of a key. Looks where it was found before, and tells where it is now.
-    pub fn get_at<P: PageRead>(
-        &self,
-        pages: &P,
-        key: &[u8],
-        place: &mut Option<Place>,
-    ) -> Result<Option<Vec<u8>>> {
-        let (guard, leaf_id) = self.leaf_at(pages, key, place)?;
+    pub fn get_at<P: PageRead>(&self, pages: &P, key: &[u8], search: &mut Search) -> Result<Option<Vec<u8>>> {
+        let (guard, leaf_id) = self.leaf_at(pages, key, search)?;
         let leaf = parse_leaf(&guard).at(leaf_id)?;
         let Ok(index) = leaf.search(key).at(leaf_id)? else { return Ok(None) };
         match leaf.entry(index).at(leaf_id)?.1 {
@@ -242,8 +290,8 @@ impl Tree {
     }
 
     /// Whether there is an entry of a key. Tells where it is, or would be.
-    pub fn contains<P: PageRead>(&self, pages: &P, key: &[u8], place: &mut Option<Place>) -> Result<bool> {
-        let (guard, leaf_id) = self.leaf_at(pages, key, place)?;
+    pub fn contains<P: PageRead>(&self, pages: &P, key: &[u8], search: &mut Search) -> Result<bool> {
+        let (guard, leaf_id) = self.leaf_at(pages, key, search)?;
         parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(leaf_id).map(|found| found.is_ok())
     }
 
@@ -252,16 +300,24 @@ impl Tree {
         &self,
         pages: &P,
         key: &[u8],
-        place: &mut Option<Place>,
+        search: &mut Search,
     ) -> Result<(P::ReadGuard, PageId)> {
-        if let Some(Place { leaf, restructured }) = *place
+        if let Some(Place { leaf, restructured }) = search.place
             && let Some(guard) = pages.read_again(leaf, restructured)
         {
             return Ok((guard, leaf));
         }
         let restructured = pages.restructured();
-        let (guard, leaf) = self.descend(pages, |inner| inner.covering(key))?;
-        *place = restructured.map(|restructured| Place { leaf, restructured });
+        let mut upper = None;
+        let (guard, leaf) = self.descend(pages, |inner| {
+            let index = inner.covering(key)?;
+            if index + 1 < inner.count() {
+                set_fence(&mut upper, inner.separator(index + 1)?);
+            }
+            Ok(index)
+        })?;
+        search.place = restructured.map(|restructured| Place { leaf, restructured });
+        search.upper = Upper::Known(upper);
         Ok((guard, leaf))
     }
 
@@ -562,7 +618,7 @@ impl Tree {
         &self,
         pages: &P,
         key: &[u8],
-        mut upper: Option<&mut Option<Vec<u8>>>,
+        mut upper: Option<&mut Option<Fence>>,
     ) -> Result<P::WriteGuard> {
         loop {
             if let Some(upper) = &mut upper {
@@ -658,7 +714,7 @@ fn latch<P: PageWrite>(pages: &P, id: PageId, held: &[PageId]) -> Result<P::Writ
     if held.contains(&id) { Err(Flaw::Reached.error(id)) } else { pages.write(id) }
 }
 
-fn set_fence(fence: &mut Option<Vec<u8>>, key: &[u8]) {
+fn set_fence(fence: &mut Option<Fence>, key: &[u8]) {
     let fence = fence.get_or_insert_default();
     fence.clear();
     fence.extend_from_slice(key);

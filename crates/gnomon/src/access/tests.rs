@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use proptest::prelude::*;
 
 use super::{
-    Change, HeldLeaf, LeafView, Place, Seek, Tree, Value,
+    Change, HeldLeaf, LeafView, Reach, Search, Seek, Tree, Value,
     check::TreeReport,
     key_bytes_max,
     memory::{MemoryPages, Random},
@@ -193,7 +193,7 @@ fn some_step() -> impl Strategy<Value = Step> {
 }
 
 /// Where keys were found, at any time before.
-type Places = BTreeMap<Vec<u8>, Option<Place>>;
+type Places = BTreeMap<Vec<u8>, Search>;
 
 fn apply(tree: Tree, pages: &MemoryPages, model: &mut Model, places: &mut Places, step: &Step) {
     match step {
@@ -227,7 +227,7 @@ fn apply(tree: Tree, pages: &MemoryPages, model: &mut Model, places: &mut Places
             }
             let mut leaf = HeldLeaf::default();
             for (key, value) in changes {
-                let place = places.get(key).copied().flatten();
+                let place = places.get(key).and_then(Search::place);
                 let before = match value {
                     Some(value) => model.insert(key.clone(), value.clone()),
                     None => model.remove(key),
@@ -290,7 +290,7 @@ fn seeks_agree(tree: Tree, pages: &MemoryPages, model: &Model, key: &[u8]) {
     let at = tree.leaf(pages, Seek::At(key)).unwrap();
     assert!(at.lower().is_none_or(|lower| lower <= key) && at.upper().is_none_or(|upper| key < upper));
     assert_eq!(at.search(key).unwrap().is_ok(), model.contains_key(key));
-    assert_eq!(tree.contains(pages, key, &mut None).unwrap(), model.contains_key(key));
+    assert_eq!(tree.contains(pages, key, &mut Search::default()).unwrap(), model.contains_key(key));
     let before = tree.leaf(pages, Seek::Before(key)).unwrap();
     assert!(
         before.lower().is_none_or(|lower| lower < key) && before.upper().is_none_or(|upper| key <= upper)
@@ -565,7 +565,7 @@ fn threads_share_a_tree() {
     let pages = &pages;
     let model = thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| scope.spawn(move || write_own_keys(tree, pages, writer, rounds)))
+            .map(|writer| scope.spawn(move || write_own_keys(tree, pages, writer, rounds, &WAYS)))
             .collect();
         for reader in 0..READERS {
             scope.spawn(move || read_all(tree, pages, reader, rounds / 20));
@@ -579,21 +579,42 @@ fn threads_share_a_tree() {
 /// A leaf is where it was only as long as none was split or merged.
 #[test]
 fn finds_a_place_that_is_trusted_after_a_split() {
-    let (mut pages, tree) = new_tree();
-    write_own_keys(tree, &pages, 0, 2000);
-    pages.forgets_splits = true;
-    let trusted = || write_own_keys(tree, &pages, 1, 2000);
-    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(trusted)).is_err());
+    for way in [Way::Known, Way::Reach] {
+        let (mut pages, tree) = new_tree();
+        write_own_keys(tree, &pages, 0, 2000, &WAYS);
+        pages.forgets_splits = true;
+        let trusted = || write_own_keys(tree, &pages, 1, 2000, &[way]);
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(trusted)).is_err(), "{way:?}");
+    }
 }
 
+/// Where a search begins.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Where the key was found before, or at the root.
+    Known,
+    /// On the leaf that was found last.
+    Reach,
+    /// Where the key has just been prefetched.
+    Prefetch,
+}
+
+const WAYS: [Way; 3] = [Way::Known, Way::Reach, Way::Prefetch];
+
 /// Puts and deletes keys that end with `writer`; each value begins with its key.
-fn write_own_keys(tree: Tree, pages: &MemoryPages, writer: u64, rounds: u64) -> Model {
+fn write_own_keys(tree: Tree, pages: &MemoryPages, writer: u64, rounds: u64, ways: &[Way]) -> Model {
     let mut random = Random::new(writer + 100);
     let mut own = Model::new();
-    // Where keys were found, sometimes long ago.
-    let mut places = BTreeMap::new();
+    // Where keys were found, sometimes long ago, and the leaf that was found last.
+    let mut searches = BTreeMap::<_, Search>::new();
+    let (mut reach, mut reached) = (None, 0);
     for round in 0..rounds {
-        let key = [&(random.below(600) as u16).to_be_bytes()[..], &[writer as u8]].concat();
+        let way = ways[random.below(ways.len())];
+        let number = match way {
+            Way::Reach => (reached + random.below(6)) % 600,
+            Way::Known | Way::Prefetch => random.below(600),
+        };
+        let key = [&(number as u16).to_be_bytes()[..], &[writer as u8]].concat();
         // Mostly puts in some phases, mostly deletes in others, so that nodes split and merge.
         let puts = if round / 500 % 2 == 0 { 8 } else { 2 };
         let value = (random.below(10) < puts).then(|| {
@@ -602,11 +623,26 @@ fn write_own_keys(tree: Tree, pages: &MemoryPages, writer: u64, rounds: u64) -> 
             value.resize(bytes, writer as u8);
             value
         });
-        let place = places.entry(key.clone()).or_default();
-        if random.below(4) > 0 {
-            assert_eq!(tree.contains(pages, &key, place).unwrap(), own.contains_key(&key));
+        let search = searches.entry(key.clone()).or_default();
+        match way {
+            Way::Known => {}
+            Way::Reach => *search = Search::at(reach.as_ref().and_then(|reach: &Reach| reach.place(&key))),
+            Way::Prefetch => {
+                let other = (random.below(600) as u16).to_be_bytes();
+                let mut found = [None; 2];
+                tree.prefetch(pages, &[&other[..], &key], &mut found);
+                *search = Search::at(found[1]);
+            }
         }
-        tree.update_at(pages, &key, *place, &mut |old| {
+        if random.below(4) > 0 {
+            assert_eq!(tree.contains(pages, &key, search).unwrap(), own.contains_key(&key));
+            // Kept long enough for the leaf to be split.
+            if reach.is_none() || random.below(20) == 0 {
+                reach = search.clone().reach(&key).or(reach);
+                reached = number;
+            }
+        }
+        tree.update_at(pages, &key, search.place(), &mut |old| {
             assert_eq!(old, own.get(&key).map(Vec::as_slice));
             match &value {
                 Some(value) => Change::Put(Cow::Borrowed(value)),
@@ -629,12 +665,12 @@ fn read_all(tree: Tree, pages: &MemoryPages, reader: u64, rounds: u64) {
         start == key && rest.iter().all(|byte| *byte == key[2])
     };
     let mut random = Random::new(reader + 200);
-    let mut places = BTreeMap::new();
+    let mut searches = BTreeMap::new();
     for round in 0..rounds {
         for _ in 0..20 {
             let key = [&(random.below(600) as u16).to_be_bytes()[..], &[random.below(4) as u8]].concat();
-            let place = places.entry(key.clone()).or_default();
-            if let Some(value) = tree.get_at(pages, &key, place).unwrap() {
+            let search = searches.entry(key.clone()).or_default();
+            if let Some(value) = tree.get_at(pages, &key, search).unwrap() {
                 assert!(is_whole(&key, &value));
             }
         }
@@ -771,11 +807,11 @@ mod scheduled {
                     // Above the limit of a leaf, and below.
                     let value = vec![writer; if writer == 0 { 2000 } else { 400 }];
                     for number in [1, 6, 3] {
-                        let (key, mut place) = (key(number, writer), None);
-                        assert!(!tree.contains(&*pages, &key, &mut place).unwrap());
+                        let (key, mut search) = (key(number, writer), Search::default());
+                        assert!(!tree.contains(&*pages, &key, &mut search).unwrap());
                         let put = &mut |_: Option<&[u8]>| Change::Put(Cow::Borrowed(&value[..]));
-                        tree.update_at(&*pages, &key, place, put).unwrap();
-                        assert_eq!(tree.get_at(&*pages, &key, &mut place).unwrap().as_ref(), Some(&value));
+                        tree.update_at(&*pages, &key, search.place(), put).unwrap();
+                        assert_eq!(tree.get_at(&*pages, &key, &mut search).unwrap().as_ref(), Some(&value));
                     }
                     for number in [1, 6, 3] {
                         assert_eq!(tree.get(&*pages, &key(number, writer)).unwrap().as_ref(), Some(&value));

@@ -36,7 +36,8 @@ use super::{
     writes::{BoundCall, Write, absent},
 };
 use crate::{
-    Error, Result, TreeId, access,
+    Error, Result, TreeId,
+    access::{self, Search},
     lock::{Claim, LockName, Mode, key_mode, tree_mode},
     op::{self, Call, Registered},
     sync::Arc,
@@ -167,8 +168,12 @@ impl Transaction {
         }
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
-        let mut place = self.writes.written(used.id, key).and_then(|written| written.place);
-        let there = self.stored_at(used.id, used.state.as_deref(), key, at, &mut place)?;
+        let mut search = match self.writes.written(used.id, key) {
+            Some(written) => Search::at(written.place),
+            None => self.ahead.search(used.id, key),
+        };
+        let there = self.stored_at(used.id, used.state.as_deref(), key, at, &mut search)?;
+        let place = self.ahead.searched(used.id, key, search);
         if self.options.isolation == Isolation::Snapshot {
             let Some(seen) = self.in_snapshot(used, key)? else { return Ok(Applied::Absent) };
             let seen = self.with_calls(used.id, key, seen)?;

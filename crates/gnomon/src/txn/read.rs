@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{Place, Tree},
+    access::{Search, Tree},
     lock::{LockName, key_mode},
     store::GroupCommit,
 };
@@ -125,7 +125,7 @@ impl Transaction {
         key: &[u8],
         at: ReadAt,
     ) -> Result<Option<Vec<u8>>> {
-        self.stored_at(id, state, key, at, &mut None)
+        self.stored_at(id, state, key, at, &mut Search::default())
     }
 
     /// As [`Transaction::stored`]. Looks where the key was before, and tells where it is now.
@@ -135,36 +135,36 @@ impl Transaction {
         state: Option<&TreeState>,
         key: &[u8],
         at: ReadAt,
-        place: &mut Option<Place>,
+        search: &mut Search,
     ) -> Result<Option<Vec<u8>>> {
         let snapshot_read = self.snapshot_of(at);
-        let found = Cell::new(*place);
+        let found = Cell::new(std::mem::take(search));
         let stored = self.read_stored(id, state, at, |tree, pages, end| {
-            let mut place = found.get();
-            let newest = tree.get_at(pages, key, &mut place)?;
-            found.set(place);
+            let mut search = found.take();
+            let newest = tree.get_at(pages, key, &mut search)?;
+            found.set(search);
             let (Some(snapshot), Some(state)) = (snapshot_read, state) else { return Ok(newest) };
             let before = state.versions.before(key, snapshot, end).filter(|_| !self.is_own(id, key));
             Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
         });
-        *place = found.get();
+        *search = found.take();
         if let ReadAt::Snapshot(snapshot) = at {
             self.inner().timeline.check_snapshot(snapshot)?;
         }
         Ok(stored?.flatten())
     }
 
-    /// Whether a key is stored. Tells where it is, or would be.
-    pub(super) fn is_stored(&self, used: &Used, key: &[u8], place: &mut Option<Place>) -> Result<bool> {
+    /// Whether a key is stored. Looks where it was before, and tells where it is, or would be.
+    pub(super) fn is_stored(&self, used: &Used, key: &[u8], search: &mut Search) -> Result<bool> {
         let state = used.state.as_deref();
-        let found_at = Cell::new(None);
+        let found_at = Cell::new(std::mem::take(search));
         let found = self.read_stored(used.id, state, ReadAt::Newest, |tree, pages, _| {
-            let mut place = None;
-            let found = tree.contains(pages, key, &mut place)?;
-            found_at.set(place);
+            let mut search = found_at.take();
+            let found = tree.contains(pages, key, &mut search)?;
+            found_at.set(search);
             Ok(found)
         })?;
-        *place = found_at.get();
+        *search = found_at.take();
         Ok(found.unwrap_or(false))
     }
 }

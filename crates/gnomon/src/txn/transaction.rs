@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
-    access::{self, Place},
+    access::{self, Place, Search},
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
     sync::Arc,
@@ -185,8 +185,8 @@ pub struct Transaction {
     pub(super) seen: Csn,
     /// The key that it has locked and found last, to write it.
     pub(super) found: Found,
-    /// Where the keys are that it has said that it will use ([`Transaction::prefetch`]), each until it is used.
-    ahead: Ahead,
+    /// Where it may find keys that it uses next.
+    pub(super) ahead: Ahead,
     /// What it has read, if others that apply operations must not do so unnoticed.
     pub(super) reads: Reads,
     /// Under READ COMMITTED, keys that it has applied operations to together with others, each once.
@@ -508,18 +508,19 @@ impl Transaction {
     /// The value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
-        let (mut place, is_applied) = match self.writes.written(tree, key) {
+        let (mut search, is_applied) = match self.writes.written(tree, key) {
             Some(Written { write: Write::Put(value), .. }) => return Ok(Some(value.to_vec())),
             Some(Written { write: Write::Delete, .. }) => return Ok(None),
-            Some(Written { write: Write::Apply(_), place }) => (*place, true),
-            None => (self.ahead.take(tree, key), false),
+            Some(Written { write: Write::Apply(_), place }) => (Search::at(*place), true),
+            None => (self.ahead.search(tree, key), false),
         };
         let is_newest = is_applied && self.observe(&used, key)?;
         if !is_applied {
             self.note_read(tree, key);
         }
         let at = if is_newest { self.newest() } else { self.read_at(&used, key)? };
-        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut place)?;
+        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut search)?;
+        self.ahead.searched(tree, key, search);
         if is_applied { self.with_own(tree, key, stored) } else { Ok(stored) }
     }
 
@@ -541,8 +542,9 @@ impl Transaction {
         self.check_first_committer(&used, key)?;
         self.note_read(tree, key);
         let at = self.newest();
-        let mut place = self.ahead.take(tree, key);
-        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut place)?;
+        let mut search = self.ahead.search(tree, key);
+        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut search)?;
+        let place = self.ahead.searched(tree, key, search);
         if stored.is_some() && lock != RowLock::Share {
             self.found.tree = Some(tree);
             self.found.key.clear();
@@ -606,7 +608,7 @@ impl Transaction {
             // Whether others have changed it since is to be asked as if nothing was written yet.
             Some(Write::Apply(_)) | None => None,
         };
-        let mut place = self.ahead.take(tree, key);
+        let mut place = None;
         let present = match own {
             Some(present) => present,
             None => {
@@ -616,7 +618,10 @@ impl Transaction {
                     place = self.found.place;
                     true
                 } else {
-                    is_asked && self.is_stored(&used, key, &mut place)?
+                    let mut search = self.ahead.search(tree, key);
+                    let stored = is_asked && self.is_stored(&used, key, &mut search)?;
+                    place = self.ahead.searched(tree, key, search);
+                    stored
                 };
                 if let Some(state) = &used.state {
                     self.newest();
