@@ -110,6 +110,10 @@ impl PageRead for MemoryPages {
         Some(self.restructured.load(Ordering::Acquire))
     }
 
+    fn try_read_all(&self, ids: &[PageId], guards: &mut Vec<Option<Self::ReadGuard>>) {
+        guards.extend(ids.iter().map(|id| Latch::try_read_arc(&self.frame(*id).ok()?)));
+    }
+
     fn read_again(&self, id: PageId, restructured: u64) -> Option<Self::ReadGuard> {
         let guard = self.read(id).ok()?;
         (self.restructured() == Some(restructured)).then_some(guard)

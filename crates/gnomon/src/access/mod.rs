@@ -327,33 +327,30 @@ impl Tree {
     ///
     /// All go down together, a level at a time, so that what one search waits for is fetched while others do (group
     /// prefetching; Chen, Ailamaki, Gibbons and Mowry 2004: "Improving Hash Join Performance through Prefetching"). There
-    /// is no lock coupling, since a page tells nothing once anything was split or merged.
+    /// is no lock coupling, since a page tells nothing once anything was split or merged; and no latch is waited for.
     pub fn prefetch<P: PageRead>(&self, pages: &P, keys: &[impl AsRef<[u8]>], found: &mut [Option<Place>]) {
         let Some(restructured) = pages.restructured() else { return };
         let searches = found.iter_mut().zip(keys);
-        let mut searches: Vec<_> =
-            searches.map(|(found, key)| (found, key.as_ref(), self.root, None)).collect();
-        let mut ids = Vec::with_capacity(keys.len());
+        let mut searches: Vec<_> = searches.map(|(found, key)| (found, key.as_ref(), self.root)).collect();
+        let (mut ids, mut guards) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+        let mut level = None;
         while !searches.is_empty() {
             ids.clear();
-            ids.extend(searches.iter().map(|(_, _, id, _)| *id));
-            ids.dedup();
-            if ids.len() > 1 {
-                pages.prefetch(&ids);
-            }
+            ids.extend(searches.iter().map(|(.., id)| *id));
             // Neighbours are often on one page.
-            let mut last = None;
-            searches.retain_mut(|(found, key, id, level)| {
-                let (page, guard) = match last.take() {
-                    Some((page, guard)) if page == *id => (page, guard),
-                    _ => match pages.read_again(*id, restructured) {
-                        Some(guard) => (*id, guard),
-                        None => return false,
-                    },
-                };
-                let goes_on = match self.parse(&guard, *level) {
+            ids.dedup();
+            pages.try_read_all(&ids, &mut guards);
+            // Behind the latches: who has changed what one of the pages covers has counted it before he let go of it.
+            if pages.restructured() != Some(restructured) {
+                return;
+            }
+            let (mut at, mut child_level) = (0, None);
+            searches.retain_mut(|(found, key, id)| {
+                at += usize::from(ids[at] != *id);
+                let Some(guard) = &guards[at] else { return false };
+                match self.parse(guard, level) {
                     Ok(Node::Inner(inner)) => {
-                        *level = Some(inner.child_level());
+                        child_level = Some(inner.child_level());
                         let child = inner.covering(key).and_then(|index| inner.child(index));
                         child.map(|child| *id = child).is_ok()
                     }
@@ -363,10 +360,10 @@ impl Tree {
                         false
                     }
                     Err(_) => false,
-                };
-                last = Some((page, guard));
-                goes_on
+                }
             });
+            level = child_level;
+            guards.clear();
         }
     }
 

@@ -72,6 +72,18 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// One without an image, which counts so many bytes.
+    fn new(key: PoolKey, bytes: usize) -> Frame {
+        Frame {
+            key,
+            latch: Arc::new(Latch::new(None)),
+            pins: AtomicU32::new(0),
+            bytes: AtomicUsize::new(bytes),
+            dirty: AtomicBool::new(false),
+            in_flight: AtomicBool::new(false),
+        }
+    }
+
     /// The image, if nobody holds the frame exclusively at the moment.
     pub fn try_read(self: &Arc<Frame>) -> Option<ReadLatch> {
         let latch = Latch::try_read_arc(&self.latch)?;
@@ -167,26 +179,42 @@ impl WriteLatch {
 
 /// What the table says of a frame, so that a reader of its page need not touch the frame.
 struct Slot {
-    /// Its place among the frames.
-    index: u32,
-    /// Asked for since the clock came by.
-    recent: bool,
+    frame: Arc<Frame>,
     /// The frame's.
     latch: Arc<Latch<Image>>,
+    /// The page's number and level: apart, so that two slots are on a cache line.
+    page: u64,
+    level: u8,
+    /// Asked for since the clock came by.
+    recent: bool,
+    /// Its place in the clock.
+    place: u32,
 }
 
+const _: () = assert!(size_of::<Option<Slot>>() == 32);
+
 impl Slot {
+    fn new(frame: Arc<Frame>, place: u32) -> Slot {
+        let PoolKey { level, index: page } = frame.key;
+        Slot { latch: frame.latch.clone(), frame, page, level, recent: true, place }
+    }
+
+    fn key(&self) -> PoolKey {
+        PoolKey { level: self.level, index: self.page }
+    }
+
     /// Whether somebody holds the frame or its latch, which is cloned under the shard's mutex only.
-    fn is_pinned(&self, frame: &Frame) -> bool {
+    fn is_pinned(&self) -> bool {
         const OWNERS: usize = 2;
-        frame.pins.load(Ordering::Acquire) > 0 || Arc::strong_count(&self.latch) > OWNERS
+        self.frame.pins.load(Ordering::Acquire) > 0 || Arc::strong_count(&self.latch) > OWNERS
     }
 }
 
 #[derive(Default)]
 struct Shard {
     slots: Table,
-    frames: Vec<Arc<Frame>>,
+    /// The pages that have frames, round which the clock turns.
+    clock: Vec<PoolKey>,
     /// What all frames count.
     bytes: usize,
     hand: usize,
@@ -208,25 +236,17 @@ impl Shard {
     }
 
     fn get(&mut self, key: PoolKey) -> Option<&Arc<Frame>> {
-        let index = self.slot(key)?.index;
-        Some(&self.frames[index as usize])
+        self.slot(key).map(|slot| &slot.frame)
     }
 
     /// Adds a frame that counts so many bytes.
     fn insert(&mut self, key: PoolKey, bytes: usize, capacity: usize) -> Arc<Frame> {
         self.bytes += bytes;
         self.fit(capacity);
-        let frame = Arc::new(Frame {
-            key,
-            latch: Arc::new(Latch::new(None)),
-            pins: AtomicU32::new(0),
-            bytes: AtomicUsize::new(bytes),
-            dirty: AtomicBool::new(false),
-            in_flight: AtomicBool::new(false),
-        });
-        let index = u32::try_from(self.frames.len()).expect("a shard has fewer frames than memory has pages");
-        self.slots.insert(key, Slot { index, recent: true, latch: frame.latch.clone() });
-        self.frames.push(frame.clone());
+        let frame = Arc::new(Frame::new(key, bytes));
+        let place = u32::try_from(self.clock.len()).expect("a shard has fewer frames than memory has pages");
+        self.slots.insert(Slot::new(frame.clone(), place));
+        self.clock.push(key);
         frame
     }
 
@@ -235,9 +255,10 @@ impl Shard {
         while self.bytes > capacity && self.evict_one() {}
     }
 
+    /// The place in the clock of a frame that is still its page's.
     fn index_of(&self, frame: &Arc<Frame>) -> Option<usize> {
-        let index = self.slots.get(frame.key)?.index as usize;
-        Arc::ptr_eq(&self.frames[index], frame).then_some(index)
+        let slot = self.slots.get(frame.key).filter(|slot| Arc::ptr_eq(&slot.frame, frame))?;
+        Some(slot.place as usize)
     }
 
     /// Notes what a pinned frame counts.
@@ -256,26 +277,25 @@ impl Shard {
     }
 
     fn remove_at(&mut self, index: usize) {
-        let frame = self.frames.swap_remove(index);
-        self.bytes -= frame.bytes.load(Ordering::Relaxed);
-        self.slots.remove(frame.key);
-        if let Some(moved) = self.frames.get(index) {
-            self.slots.get_mut(moved.key).expect("every frame has one").index = index as u32;
+        let key = self.clock.swap_remove(index);
+        let slot = self.slots.remove(key).expect("every page in the clock has one");
+        self.bytes -= slot.frame.bytes.load(Ordering::Relaxed);
+        if let Some(moved) = self.clock.get(index) {
+            self.slots.get_mut(*moved).expect("every page in the clock has one").place = index as u32;
         }
     }
 
     /// Turns the clock until a frame can go: at most twice round, once to take second chances away.
     fn evict_one(&mut self) -> bool {
-        for _ in 0..self.frames.len() * 2 {
-            if self.hand >= self.frames.len() {
+        for _ in 0..self.clock.len() * 2 {
+            if self.hand >= self.clock.len() {
                 self.hand = 0;
             }
-            let frame = &self.frames[self.hand];
-            let slot = self.slots.get_mut(frame.key).expect("every frame has one");
-            let pinned = slot.is_pinned(frame);
+            let slot = self.slots.get_mut(self.clock[self.hand]).expect("every page in the clock has one");
+            let pinned = slot.is_pinned();
             #[cfg(all(test, shuttle))]
             let pinned = pinned && !self.unpins_early;
-            if pinned || frame.is_changed() || std::mem::take(&mut slot.recent) {
+            if pinned || slot.frame.is_changed() || std::mem::take(&mut slot.recent) {
                 self.hand += 1;
                 continue;
             }
@@ -320,7 +340,7 @@ impl Pool {
 
     /// How many frames it holds now.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().frames.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().clock.len()).sum()
     }
 
     /// How often a data page was asked for, in memory or not.
@@ -351,9 +371,9 @@ impl Pool {
         latch.is_some().then_some(ReadLatch { latch })
     }
 
-    /// Asks for the memory of data pages that are there and nobody changes: of all at once what leads to them, and then how
-    /// their bodies begin.
-    pub fn prefetch(&self, pages: &[PageId]) {
+    /// Data pages, each latched shared if it is in memory and nobody has it exclusively. What leads to them is fetched for
+    /// all at once, and then how their bodies begin.
+    pub fn try_read_all(&self, pages: &[PageId], latches: &mut Vec<Option<ReadLatch>>) {
         let keys = || pages.iter().map(|id| PoolKey { level: 0, index: id.0 });
         for key in keys() {
             self.shard(key).lock().slots.prefetch(key);
@@ -361,16 +381,18 @@ impl Pool {
         for key in keys() {
             if let Some(slot) = self.shard(key).lock().slots.get(key) {
                 prefetch(&*slot.latch);
+                prefetch(&*slot.frame);
             }
         }
-        for key in keys() {
-            let shard = self.shard(key).lock();
-            let latch = shard.slots.get(key).and_then(|slot| Latch::try_read_arc(&slot.latch));
-            if let Some(page) = latch.as_ref().and_then(|latch| latch.as_ref()) {
-                let body = page.body();
-                prefetch(&body[..body.len().min(PREFETCHED_BYTES)]);
-            }
-        }
+        latches.extend(keys().map(|key| {
+            let mut shard = self.shard(key).lock();
+            shard.data_fetches += 1;
+            let latch = Latch::try_read_arc(&shard.slot(key)?.latch)?;
+            drop(shard);
+            let body = latch.as_ref()?.body();
+            prefetch(&body[..body.len().min(PREFETCHED_BYTES)]);
+            Some(ReadLatch { latch })
+        }));
     }
 
     /// The frame of a page, loaded by `load` if it is not in memory. None if `load` finds that there is no such
@@ -500,8 +522,10 @@ mod tests {
                 pool.remove(pool.get(key(index % 50)).unwrap_or_else(|| load(&pool, index)).frame());
             }
             // A page that is larger than its shard is there alone.
-            let frames: Vec<_> = pool.shards.iter().map(|shard| shard.lock().frames.clone()).collect();
-            for (shard, frames) in pool.shards.iter().zip(frames) {
+            for shard in &pool.shards {
+                let keys = shard.lock().clock.clone();
+                let frames: Vec<_> =
+                    keys.iter().map(|key| shard.lock().slots.get(*key).unwrap().frame.clone()).collect();
                 let images = frames.iter().filter_map(Frame::try_read);
                 let bytes: usize = images.map(|image| frame_bytes(&image)).sum();
                 assert_eq!(shard.lock().bytes, bytes);

@@ -219,8 +219,8 @@ impl PageRead for Store {
         on_either!(self, store => store.restructured())
     }
 
-    fn prefetch(&self, ids: &[PageId]) {
-        on_either!(self, store => store.prefetch(ids))
+    fn try_read_all(&self, ids: &[PageId], guards: &mut Vec<Option<ReadLatch>>) {
+        on_either!(self, store => store.try_read_all(ids, guards))
     }
 
     fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {

@@ -33,8 +33,11 @@ pub trait PageRead {
         None
     }
 
-    /// Has the processor fetch pages that are in memory: a hint that they are about to be read.
-    fn prefetch(&self, _ids: &[PageId]) {}
+    /// Latches pages shared, each if it is in memory and nobody has it exclusively, and has the processor fetch them all at
+    /// once. Adds one for each of `ids`; none says nothing.
+    fn try_read_all(&self, ids: &[PageId], guards: &mut Vec<Option<Self::ReadGuard>>) {
+        guards.extend(ids.iter().map(|_| None));
+    }
 
     /// Latches a page shared, if it is in memory and nothing has been restructured since the count was this. None says
     /// nothing: it is to be looked for again.

@@ -10,11 +10,9 @@ use crate::sync::prefetch;
 /// The least number of places.
 const PLACES_MIN: usize = 8;
 
-type Entry = Option<(PoolKey, Slot)>;
-
 /// The table. At most two thirds of its places are taken, and their number is a power of two.
 pub(super) struct Table {
-    places: Box<[Entry]>,
+    places: Box<[Option<Slot>]>,
     count: usize,
 }
 
@@ -24,7 +22,7 @@ impl Default for Table {
     }
 }
 
-fn empty(places: usize) -> Box<[Entry]> {
+fn empty(places: usize) -> Box<[Option<Slot>]> {
     (0..places).map(|_| None).collect()
 }
 
@@ -48,7 +46,7 @@ impl Table {
         loop {
             match &self.places[place] {
                 None => return Err(place),
-                Some((found, _)) if *found == key => return Ok(place),
+                Some(slot) if slot.key() == key => return Ok(place),
                 Some(_) => place = self.next(place),
             }
         }
@@ -63,50 +61,51 @@ impl Table {
     #[inline]
     pub(super) fn get(&self, key: PoolKey) -> Option<&Slot> {
         let place = self.place(key).ok()?;
-        self.places[place].as_ref().map(|(_, slot)| slot)
+        self.places[place].as_ref()
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, key: PoolKey) -> Option<&mut Slot> {
         let place = self.place(key).ok()?;
-        self.places[place].as_mut().map(|(_, slot)| slot)
+        self.places[place].as_mut()
     }
 
     /// Adds a page, which must not be there.
-    pub(super) fn insert(&mut self, key: PoolKey, slot: Slot) {
+    pub(super) fn insert(&mut self, slot: Slot) {
         if (self.count + 1) * 3 > self.places.len() * 2 {
             let larger = empty(self.places.len() * 2);
-            for (key, slot) in std::mem::replace(&mut self.places, larger).into_iter().flatten() {
-                self.put(key, slot);
+            for slot in std::mem::replace(&mut self.places, larger).into_iter().flatten() {
+                self.put(slot);
             }
         }
-        self.put(key, slot);
+        self.put(slot);
         self.count += 1;
     }
 
-    fn put(&mut self, key: PoolKey, slot: Slot) {
-        match self.place(key) {
-            Err(free) => self.places[free] = Some((key, slot)),
+    fn put(&mut self, slot: Slot) {
+        match self.place(slot.key()) {
+            Err(free) => self.places[free] = Some(slot),
             Ok(_) => unreachable!("the caller looked first"),
         }
     }
 
     /// Removes a page, if it is there. Those behind it move up whose way leads over its place.
-    pub(super) fn remove(&mut self, key: PoolKey) {
-        let Ok(mut gap) = self.place(key) else { return };
-        self.places[gap] = None;
+    pub(super) fn remove(&mut self, key: PoolKey) -> Option<Slot> {
+        let mut gap = self.place(key).ok()?;
+        let removed = self.places[gap].take();
         self.count -= 1;
         let mut place = self.next(gap);
-        while let Some((key, _)) = &self.places[place] {
+        while let Some(slot) = &self.places[place] {
             let mask = self.places.len() - 1;
             let (from_home, from_gap) =
-                (place.wrapping_sub(self.home(*key)) & mask, place.wrapping_sub(gap) & mask);
+                (place.wrapping_sub(self.home(slot.key())) & mask, place.wrapping_sub(gap) & mask);
             if from_home >= from_gap {
                 self.places.swap(place, gap);
                 gap = place;
             }
             place = self.next(place);
         }
+        removed
     }
 }
 
@@ -115,12 +114,11 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::sync::{Arc, Latch};
+    use crate::{page::pool::Frame, sync::Arc};
 
     /// Few places and many removals: clusters that go round the end, of pages that come and go.
     #[test]
     fn holds_what_a_map_of_std_holds() {
-        let slot = |index| Slot { index, recent: true, latch: Arc::new(Latch::new(None)) };
         for size in [5, 20, 1000] {
             let (mut table, mut model) = (Table::default(), HashMap::new());
             let mut random: u64 = 1;
@@ -129,20 +127,19 @@ mod tests {
                     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let key = PoolKey { level: (random >> 60) as u8 % 2, index: (random >> 33) % size };
                 match model.remove(&key) {
-                    Some(_) => table.remove(key),
+                    Some(place) => assert_eq!(table.remove(key).map(|slot| slot.place), Some(place)),
                     None => {
                         model.insert(key, step);
-                        table.insert(key, slot(step));
+                        table.insert(Slot::new(Arc::new(Frame::new(key, 0)), step));
                     }
                 }
                 assert_eq!(table.count, model.len());
                 if step % 100 == 0 {
                     for index in 0..size {
-                        let keys = [0, 1].map(|level| PoolKey { level, index });
-                        keys.iter().for_each(|key| {
-                            let found = table.get(*key).map(|slot| slot.index);
-                            assert_eq!(found, model.get(key).copied(), "after {step} steps");
-                        });
+                        for key in [0, 1].map(|level| PoolKey { level, index }) {
+                            let found = table.get(key).map(|slot| slot.place);
+                            assert_eq!(found, model.get(&key).copied(), "after {step} steps");
+                        }
                     }
                 }
             }

@@ -1160,8 +1160,8 @@ impl PageRead for ShadowStore {
         Some(self.restructured.load(Ordering::Acquire))
     }
 
-    fn prefetch(&self, ids: &[PageId]) {
-        self.pool.prefetch(ids);
+    fn try_read_all(&self, ids: &[PageId], guards: &mut Vec<Option<ReadLatch>>) {
+        self.pool.try_read_all(ids, guards);
     }
 
     fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
