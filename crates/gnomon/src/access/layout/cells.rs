@@ -19,12 +19,14 @@ fn put_u16(body: &mut [u8], at: usize, number: usize) {
 /// The head of a key, after the bytes that it shares with all others.
 #[inline]
 fn head_of(rest: &[u8]) -> u32 {
-    if let Some(head) = rest.first_chunk::<HEAD_BYTES>() {
-        return u32::from_be_bytes(*head);
-    }
-    let mut head = [0; HEAD_BYTES];
-    head.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-    u32::from_be_bytes(head)
+    // By values, not through memory: a number that is read where single bytes were just written is waited for.
+    u32::from_be_bytes(match *rest {
+        [a, b, c, d, ..] => [a, b, c, d],
+        [a, b, c] => [a, b, c, 0],
+        [a, b] => [a, b, 0, 0],
+        [a] => [a, 0, 0, 0],
+        [] => [0; HEAD_BYTES],
+    })
 }
 
 /// How many leading bytes two keys have in common.
