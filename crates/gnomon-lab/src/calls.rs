@@ -24,7 +24,7 @@ use crate::{
     drive::{LATENCY_US_MAX, Load, MEASURING, Measured, STOPPED, WARMING_UP, sleep_unless_stopped},
     progress::Progress,
     recovery::Method,
-    report::{Invariant, KindReport, Report},
+    report::{Invariant, KindReport, Recovered, Report},
     store::{Result, StoreError},
     window::Window,
     workload::directory_of,
@@ -62,8 +62,8 @@ pub trait Calls: Serialize + 'static {
         true
     }
 
-    /// Whether what is stored is what it must be, after so many calls of each kind that are to be found.
-    fn check(&self, db: &Database, committed: &[u64]) -> Result<Invariant>;
+    /// Whether what is stored is what it must be, after so many calls of each kind that are to be found, if that is known.
+    fn check(&self, db: &Database, committed: Option<&[u64]>) -> Result<Invariant>;
 }
 
 /// What a client asks for.
@@ -171,18 +171,32 @@ pub fn bench<W: Calls>(
     let db = Database::open(&directory, settings.options(workload.procedures()))?;
     workload.load(&db, seed, progress, cancel)?;
     let Called { all, kinds, committed } = measure(workload, &db, settings, seed, cancel)?;
-    let mut invariant = workload.check(&db, &committed)?;
+    let mut invariant = workload.check(&db, Some(&committed))?;
     db.close()?;
     drop(db);
     if invariant.holds {
         let db =
             Database::open(&directory, Options { create: false, ..settings.options(workload.procedures()) })?;
-        invariant = workload.check(&db, &committed)?;
+        invariant = workload.check(&db, Some(&committed))?;
         invariant.detail += if invariant.holds { ", also after reopening" } else { " after reopening" };
         db.close()?;
     }
     let all_settings = AllSettings { own: workload, common: settings };
     Ok(Report::new(W::NAME, "gnomon", &all_settings, seed, &all, invariant).with_kinds(kinds))
+}
+
+/// Opens what an earlier run has left in the settings' directory, which may have been killed, and checks its tables.
+/// `progress` shows how much of a log is replayed.
+pub fn check_left<W: Calls>(workload: &W, settings: &Settings, progress: &mut Progress) -> Result<Recovered> {
+    let (directory, _temporary) = directory_of(settings.dir.as_deref())?;
+    let clock = SystemClock::new();
+    let options = Options { create: false, ..settings.options(workload.procedures()) };
+    let db = Database::open_with(&directory, options, &mut |done, total| progress.set(done, total))?;
+    let open_seconds = clock.now().as_secs_f64();
+    let invariant = workload.check(&db, None)?;
+    db.close()?;
+    let all_settings = AllSettings { own: workload, common: settings };
+    Ok(Recovered::new(W::NAME, &all_settings, open_seconds, invariant))
 }
 
 /// What the calls of a run have come to.
@@ -446,7 +460,7 @@ mod tests {
             false
         }
 
-        fn check(&self, _: &Database, _: &[u64]) -> Result<Invariant> {
+        fn check(&self, _: &Database, _: Option<&[u64]>) -> Result<Invariant> {
             unreachable!("nothing is stored")
         }
     }
@@ -498,9 +512,9 @@ mod tests {
             let called = measure(&voter, &db, &settings, 1, &Arc::default()).unwrap();
             let [stored] = called.committed[..] else { panic!("{:?}", called.committed) };
             assert!(0 < called.all.committed && called.all.committed < stored, "the warm-up is stored, too");
-            let found = voter.check(&db, &[stored]).unwrap();
+            let found = voter.check(&db, Some(&[stored])).unwrap();
             assert!(found.holds, "{found:?}");
-            let found = voter.check(&db, &[stored + 1]).unwrap();
+            let found = voter.check(&db, Some(&[stored + 1])).unwrap();
             assert!(
                 !found.holds && found.detail.contains(&format!("instead of {}", stored + 1)),
                 "{found:?}"

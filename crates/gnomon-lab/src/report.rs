@@ -163,23 +163,94 @@ impl Report {
             max.to_string(),
         ]
     }
+}
+
+/// What was found of a database that an earlier run has left.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recovered {
+    /// The workload's name.
+    pub workload: String,
+    /// What the run was told to do, as far as it matters, and how the database was opened: a JSON object.
+    pub settings: serde_json::Value,
+    /// The version of this program.
+    pub version: String,
+    /// How long opening took, and with it recovery.
+    pub open_seconds: f64,
+    /// Whether what is stored can be.
+    pub invariant: Invariant,
+}
+
+impl Recovered {
+    /// What was found. `settings` becomes a JSON object.
+    pub fn new(
+        workload: &str,
+        settings: &impl Serialize,
+        open_seconds: f64,
+        invariant: Invariant,
+    ) -> Recovered {
+        Recovered {
+            workload: workload.into(),
+            settings: serde_json::to_value(settings).expect("settings are plain fields"),
+            version: env!("CARGO_PKG_VERSION").into(),
+            open_seconds,
+            invariant,
+        }
+    }
+}
+
+/// What a command has found, for people ([`fmt::Display`]) and for programs.
+pub trait Findings: fmt::Display + Serialize {
+    /// Whether what is stored is as it must be.
+    fn invariant(&self) -> &Invariant;
 
     /// One JSON object on one line.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a report has string keys only")
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("findings have string keys only")
+    }
+}
+
+impl Findings for Report {
+    fn invariant(&self) -> &Invariant {
+        &self.invariant
+    }
+}
+
+impl Findings for Recovered {
+    fn invariant(&self) -> &Invariant {
+        &self.invariant
+    }
+}
+
+/// Settings as a line of text.
+fn settings_line(settings: &serde_json::Value) -> String {
+    match settings {
+        serde_json::Value::Object(fields) => {
+            fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.holds { "holds" } else { "IS BROKEN" };
+        write!(f, "invariant {verdict}: {}", self.detail)
+    }
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "gnomon {}: {} as it was left", self.version, self.workload)?;
+        writeln!(f, "settings: {}", settings_line(&self.settings))?;
+        writeln!(f, "opened and recovered in {:.3} s", self.open_seconds)?;
+        self.invariant.fmt(f)
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = match &self.settings {
-            serde_json::Value::Object(fields) => {
-                fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
-            }
-            other => other.to_string(),
-        };
         writeln!(f, "gnomon {}: {} on {}", self.version, self.workload, self.store)?;
-        writeln!(f, "settings: {settings}, seed {}", self.seed)?;
+        writeln!(f, "settings: {}, seed {}", settings_line(&self.settings), self.seed)?;
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
         let headings = ["committed", "aborted", "refused", "busy", "lock wait", "seconds"];
@@ -203,8 +274,7 @@ impl fmt::Display for Report {
             writeln!(f, "{}", table_of(&self.kinds))?;
         }
         write_histogram(f, &self.histogram)?;
-        let verdict = if self.invariant.holds { "holds" } else { "IS BROKEN" };
-        write!(f, "invariant {verdict}: {}", self.invariant.detail)
+        self.invariant.fmt(f)
     }
 }
 

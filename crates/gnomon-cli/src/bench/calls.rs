@@ -7,6 +7,7 @@ use gnomon::{Execution, env::processors};
 use gnomon_lab::{
     argument::{parse_interval, parse_rate},
     calls::{self, Calls, Settings},
+    drive::Load,
     progress::Progress,
     recovery::Method,
     sql::Server,
@@ -72,6 +73,12 @@ pub struct RunCalls<W: Args> {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(1..))]
     pool_mib: u32,
+    /// Check what an earlier run has left in --dir, and call nothing.
+    ///
+    /// The run may have been killed: the database is recovered first. Give the same recovery method, partitions and
+    /// sizes.
+    #[arg(long, requires = "dir")]
+    check: bool,
     #[command(flatten)]
     course: Course,
 }
@@ -79,26 +86,34 @@ pub struct RunCalls<W: Args> {
 impl<W: Args + Calls> RunCalls<W> {
     pub fn run(&self) -> Result<ExitCode, Failure> {
         let course = &self.course;
+        if self.check {
+            return course.run(W::NAME, |seed, cancel| {
+                let mut progress = Progress::on_stderr("replaying the log");
+                calls::check_left(&self.workload, &self.settings(&course.load(seed, cancel)), &mut progress)
+            });
+        }
         course.run(W::NAME, |seed, cancel| {
-            let load = course.load(seed, cancel);
-            let executors =
-                self.executors.unwrap_or_else(|| self.workload.partitions().min(processors() as u32));
-            let settings = Settings {
-                clients: load.clients,
-                outstanding: self.outstanding as usize,
-                rate: self.rate,
-                warm_up_seconds: load.warm_up.as_secs_f64(),
-                measured_seconds: load.measured.as_secs_f64(),
-                recovery: self.recovery,
-                group_commit_ms: self.group_commit_ms,
-                log_mib: self.log_mib,
-                execution: self.execution.with_executors(executors),
-                pool_mib: self.pool_mib as usize,
-                dir: course.dir.clone(),
-            };
+            let settings = self.settings(&course.load(seed, cancel));
             let mut progress = Progress::on_stderr("loading");
             calls::bench(&self.workload, &settings, seed, &mut progress, cancel)
         })
+    }
+
+    fn settings(&self, load: &Load) -> Settings {
+        let executors = self.executors.unwrap_or_else(|| self.workload.partitions().min(processors() as u32));
+        Settings {
+            clients: load.clients,
+            outstanding: self.outstanding as usize,
+            rate: self.rate,
+            warm_up_seconds: load.warm_up.as_secs_f64(),
+            measured_seconds: load.measured.as_secs_f64(),
+            recovery: self.recovery,
+            group_commit_ms: self.group_commit_ms,
+            log_mib: self.log_mib,
+            execution: self.execution.with_executors(executors),
+            pool_mib: self.pool_mib as usize,
+            dir: self.course.dir.clone(),
+        }
     }
 }
 
@@ -117,7 +132,7 @@ pub struct RunTpcc {
         value_name = "URL",
         conflicts_with_all = [
             "recovery", "execution", "executors", "outstanding", "rate", "pool_mib", "dir", "partitions",
-            "group_commit_ms", "log_mib", "compute_us"
+            "group_commit_ms", "log_mib", "compute_us", "check"
         ]
     )]
     url: Option<Server>,

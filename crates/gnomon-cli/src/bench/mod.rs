@@ -19,7 +19,7 @@ use gnomon_lab::{
     objects::{self, Objects},
     progress::Progress,
     recovery::Recovery,
-    report::Report,
+    report::Findings,
     stock::Stock,
     store,
     tpcb::Tpcb,
@@ -187,11 +187,11 @@ impl RunObjects {
 }
 
 impl Course {
-    /// Runs a workload until it has a report or is interrupted, and prints the report.
-    fn run(
+    /// Runs a workload until it has found something or is interrupted, and prints what it has found.
+    fn run<F: Findings>(
         &self,
         name: &str,
-        bench: impl FnOnce(u64, &Arc<AtomicBool>) -> store::Result<Report>,
+        bench: impl FnOnce(u64, &Arc<AtomicBool>) -> store::Result<F>,
     ) -> Result<ExitCode, Failure> {
         let cancel = Arc::new(AtomicBool::new(false));
         let canceled = cancel.clone();
@@ -205,10 +205,11 @@ impl Course {
         } else {
             println!("{report}");
         }
-        if report.invariant.holds {
+        let invariant = report.invariant();
+        if invariant.holds {
             Ok(ExitCode::SUCCESS)
         } else {
-            Err(Failure::new("the invariant is broken", report.invariant.detail))
+            Err(Failure::new("the invariant is broken", &invariant.detail))
         }
     }
 }

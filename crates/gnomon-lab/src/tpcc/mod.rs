@@ -251,8 +251,8 @@ impl Calls for Tpcc {
         is_unused_item(error)
     }
 
-    fn check(&self, db: &Database, committed: &[u64]) -> crate::store::Result<Invariant> {
-        check(db, self, Some(committed))
+    fn check(&self, db: &Database, committed: Option<&[u64]>) -> crate::store::Result<Invariant> {
+        check(db, self, committed)
     }
 }
 

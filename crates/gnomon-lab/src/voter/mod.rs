@@ -424,8 +424,8 @@ impl Calls for Voter {
         answer == [Answer::Accepted as u8]
     }
 
-    fn check(&self, db: &Database, committed: &[u64]) -> Result<Invariant> {
-        check(db, self, committed.first().copied())
+    fn check(&self, db: &Database, committed: Option<&[u64]>) -> Result<Invariant> {
+        check(db, self, committed.and_then(|committed| committed.first().copied()))
     }
 }
 

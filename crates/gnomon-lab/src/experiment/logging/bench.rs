@@ -456,7 +456,7 @@ impl<'a> Bench<'a> {
 }
 
 fn check<W: Calls>(workload: &W, db: &Database, committed: &[u64]) -> Result<()> {
-    let invariant = workload.check(db, committed)?;
+    let invariant = workload.check(db, Some(committed))?;
     match invariant.holds {
         true => Ok(()),
         false => Err(StoreError::unexpected(format!("{}: {}", W::NAME, invariant.detail))),
