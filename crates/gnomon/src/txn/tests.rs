@@ -938,3 +938,40 @@ fn what_a_database_does_is_counted() {
     let report = verify(&disk, &mut |_, _| {}).unwrap();
     assert_eq!(report.table_pages, stats.table_pages);
 }
+
+/// Keys that were prefetched are found where they are by then: others have split and merged the leaves meanwhile, or the
+/// transaction itself has written them.
+#[test]
+fn prefetched_keys_are_found_whatever_happens_meanwhile() {
+    let db = database();
+    let tree = tree_with(&db, &[]);
+    let key = |number: u32| number.to_be_bytes();
+    let put_all = |numbers: &mut dyn Iterator<Item = u32>, bytes: usize| {
+        let mut txn = begin(&db);
+        numbers.for_each(|number| txn.put(tree, &key(number), &vec![number as u8; bytes]).unwrap());
+        txn.commit().unwrap();
+    };
+    put_all(&mut (0..2000).step_by(2), 100);
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() }).unwrap();
+        let keys: Vec<_> = (0..40).map(|number| key(number * 50)).collect();
+        txn.prefetch(tree, &keys).unwrap();
+        txn.put(tree, &keys[1], b"own").unwrap();
+        // More than a prefetch keeps, and keys that are absent.
+        txn.prefetch(tree, &[key(1), key(4_000_000_000), keys[2], keys[1]]).unwrap();
+        put_all(&mut (0..2000).filter(|number| number % 50 > 0), 300);
+        assert_eq!(txn.get(tree, &keys[1]).unwrap().as_deref(), Some(&b"own"[..]));
+        for (number, key) in
+            (0_u32..).map(|number| number * 50).zip(&keys).filter(|(number, _)| *number != 50)
+        {
+            assert_eq!(
+                txn.get(tree, key).unwrap(),
+                Some(vec![number as u8; 100]),
+                "{isolation:?}, key {number}"
+            );
+        }
+        assert_eq!(txn.get(tree, &key(4_000_000_000)).unwrap(), None);
+        txn.rollback();
+    }
+    assert!(matches!(begin(&db).prefetch(TreeId(99), &[b"k"]), Err(Error::NoSuchTree(_))));
+}
