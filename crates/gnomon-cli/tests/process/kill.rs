@@ -206,7 +206,7 @@ fn killed_tpcc_is_consistent_by_every_recovery_method() {
             .spawn()
             .unwrap();
         // Loading takes a part of a second, or a few where other tests run.
-        thread::sleep(Duration::from_millis(1500 + rng.below(500)));
+        thread::sleep(Duration::from_millis(2500 + rng.below(500)));
         run_away.kill().unwrap();
         run_away.wait().unwrap();
         let mut detail = String::new();

@@ -28,8 +28,8 @@
 //!   looks again, and finds the leaf split or filled up by others at worst.
 //!
 //! Two ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or merged
-//! since, for the same key or for one that it covers as well ([`Reach`]); and a leaf that an update has latched stays so for the next key, if it covers that ([`HeldLeaf`]). It is let go
-//! of before any other page is latched.
+//! since, for the same key or for one that it covers as well ([`Reach`]); and a leaf that an update has latched stays so
+//! for the next key, if it covers that ([`HeldLeaf`]). It is let go of before any other page is latched.
 //!
 //! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
 //! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order of
