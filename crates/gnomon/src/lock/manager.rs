@@ -3,11 +3,12 @@
 use std::{collections::HashSet, fmt, time::Duration};
 
 use super::{
-    Interrupt, LockName, Mode, Modes, TableId,
+    Interrupt, LockName, Mode, Modes, Part, TableId,
     deadlock::{Detector, Place, Victim, wake},
     escrow::{Claim, Hold, Pending, Replaced},
     park::{Outcome, Parking, Wakeup},
     shard::{Answer, Claimed, Claims, Fate, Shard, Waiter, Wake},
+    weak::{self, OwnLocks, SetBack, Space, WeakLocks},
 };
 use crate::{
     Error, Result, TxnId,
@@ -24,6 +25,8 @@ const SHARDS_BITS: u32 = 6;
 const LOG_SPARE: usize = 16;
 /// A slot that no lock has, in an owner's log: the lock was released before the others.
 const RELEASED: u32 = u32::MAX;
+/// A shard that there is not, in an owner's log: the slot is the number of a weak lock.
+const WEAK: u16 = u16::MAX;
 
 /// What a lock table is made of.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +37,13 @@ pub struct LockTable {
     pub modes: Modes,
     /// Whether whom a lock was handed over to in his sleep cannot be overtaken.
     in_order: bool,
+    by_thread: bool,
 }
 
 impl LockTable {
     /// A table of locks that are held for short: who runs may overtake who sleeps still, which many do.
     pub const fn new(name: &'static str, modes: Modes) -> LockTable {
-        LockTable { name, modes, in_order: false }
+        LockTable { name, modes, in_order: false, by_thread: false }
     }
 
     /// The same, but whoever asked first has the lock first: it is held for so long that waking up is short beside it.
@@ -51,12 +55,23 @@ impl LockTable {
     pub(super) const fn is_in_order(&self) -> bool {
         self.in_order
     }
+
+    /// The same, but most owners lock its spaces as a whole, in [weak](Modes::is_weak) modes: these are kept by thread.
+    #[must_use]
+    pub const fn by_thread(self) -> LockTable {
+        LockTable { by_thread: true, ..self }
+    }
+
+    pub(super) const fn is_by_thread(&self) -> bool {
+        self.by_thread
+    }
 }
 
 /// Several lock tables over which deadlocks are detected together.
 pub struct LockManager {
     tables: Box<[LockTable]>,
     shards: Box<[Line<Mutex<Shard>>]>,
+    pub(super) weak: WeakLocks,
     detector: Detector,
     /// Stamps waits, and nothing else.
     clock: Arc<dyn Clock>,
@@ -74,6 +89,10 @@ pub(super) enum Planted {
     LosesWakeups,
     /// Nobody looks for deadlocks.
     IgnoresDeadlocks,
+    /// Who asks for a strong mode overlooks who holds weak ones.
+    OverlooksWeak,
+    /// Who asks for a weak mode overlooks that somebody has asked for a strong one.
+    OverlooksContenders,
 }
 
 /// How long and under whose eyes a request waits.
@@ -130,6 +149,7 @@ impl LockManager {
             tables,
             clock,
             shards: std::iter::repeat_with(Line::default).take(1 << SHARDS_BITS).collect(),
+            weak: WeakLocks::default(),
             detector: Detector::default(),
             waits: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
@@ -146,6 +166,7 @@ impl LockManager {
             txn,
             log: Vec::with_capacity(LOG_SPARE),
             kept: Vec::new(),
+            weak: OwnLocks::new(txn),
             held_count: 0,
             mark_max: 0,
             weight: 0,
@@ -156,8 +177,23 @@ impl LockManager {
 
     /// The mode in which an owner, by its number, holds a lock.
     pub fn held_mode(&self, txn: TxnId, name: LockName<'_>) -> Option<Mode> {
+        let in_shard = self.held(txn, &name).map(|(.., mode)| mode);
+        in_shard.or_else(|| self.weak.held(txn, Space::of(&name, &self.tables)?))
+    }
+
+    /// The shard and slot of a lock that an owner has there, and its mode.
+    fn held(&self, txn: TxnId, name: &LockName<'_>) -> Option<(usize, u32, Mode)> {
         let hash = name.hash();
-        self.shard(shard_index(hash)).lock().held(&name, hash, txn).map(|(_, mode)| mode)
+        let index = shard_index(hash);
+        self.shard(index).lock().held(name, hash, txn).map(|(slot, mode)| (index, slot, mode))
+    }
+
+    /// Takes note in a shard of a lock that was in a list. The list's mutex is held.
+    fn admit(&self, listed: &weak::Listed) -> (usize, u32) {
+        let name = listed.space.name();
+        let hash = name.hash();
+        let index = shard_index(hash);
+        (index, self.shard(index).lock().admit(&self.tables, &name, hash, listed.txn, listed.mode))
     }
 
     /// The modes of a table.
@@ -169,26 +205,28 @@ impl LockManager {
     /// queue. Shards are read one after another, so it shows no single moment, but each lock as it was at one.
     pub fn snapshot(&self) -> Vec<LockInfo> {
         let mut all = Vec::new();
-        for shard in &self.shards {
-            shard.lock().visit(|name, txn, mode, waiter, pending| {
-                let table = &self.tables[name.table.index()];
-                all.push(LockInfo {
-                    table: table.name,
-                    space: name.space,
-                    part: name.part.to_string(),
-                    txn,
-                    mode: table.modes.name(mode),
-                    waiting_since: waiter.map(|w| w.since),
-                    // Who holds it alone claims nothing: what it changes is not among what is pending.
-                    pending: if table.modes.admits(mode, mode) { pending } else { Vec::new() },
-                    claims: waiter
-                        .and_then(|w| w.claims.as_ref())
-                        .map_or_else(Vec::new, |c| c.claims.to_vec()),
-                });
+        let mut note = |name: LockName<'_>, txn, mode, waiter: Option<&Waiter>, pending| {
+            let table = &self.tables[name.table.index()];
+            all.push(LockInfo {
+                table: table.name,
+                space: name.space,
+                part: name.part.to_string(),
+                txn,
+                mode: table.modes.name(mode),
+                waiting_since: waiter.map(|w| w.since),
+                // Who holds it alone claims nothing: what it changes is not among what is pending.
+                pending: if table.modes.admits(mode, mode) { pending } else { Vec::new() },
+                claims: waiter.and_then(|w| w.claims.as_ref()).map_or_else(Vec::new, |c| c.claims.to_vec()),
             });
+        };
+        self.weak.visit(|listed| note(listed.space.name(), listed.txn, listed.mode, None, Vec::new()));
+        for shard in &self.shards {
+            shard.lock().visit(&mut note);
         }
         // Stable: keeps the order of a queue.
         all.sort_by(|a, b| (a.table, a.space, &a.part).cmp(&(b.table, b.space, &b.part)));
+        // One that was moved from a list to its shard meanwhile.
+        all.dedup();
         all
     }
 
@@ -251,6 +289,8 @@ pub struct LockOwner {
     held_count: u64,
     /// Locks that are not in the log, since they stay whatever is gone back to: see [`LockOwner::keep`].
     kept: Vec<(u16, u32)>,
+    /// Those that may be in a list of its thread's: in the log they are of the shard [`WEAK`].
+    weak: OwnLocks,
     /// No mark that is still of use is beyond this place of the log.
     mark_max: usize,
     weight: u64,
@@ -438,7 +478,9 @@ impl LockOwner {
 
     /// The mode in which the owner holds a lock.
     pub fn held_mode(&self, name: LockName<'_>) -> Option<Mode> {
-        self.manager.held_mode(self.txn, name)
+        let space = Space::of(&name, &self.manager.tables);
+        let listed = space.and_then(|space| self.weak.held(&self.manager.weak, self.txn, space));
+        listed.or_else(|| self.manager.held(self.txn, &name).map(|(.., mode)| mode))
     }
 
     /// Calls `visit` with every lock that it holds, in the order in which they were first taken. `visit` must not use
@@ -447,6 +489,11 @@ impl LockOwner {
         let logged = self.log.iter().filter(|step| step.slot != RELEASED && step.is_first());
         let logged = logged.map(|step| (step.shard, step.slot));
         for (shard, slot) in self.kept.iter().copied().chain(logged) {
+            if shard == WEAK {
+                let name = self.weak.space(slot).name();
+                self.held_mode(name).into_iter().for_each(|mode| visit(name, mode));
+                continue;
+            }
             let shard = self.manager.shard(usize::from(shard)).lock();
             if let Some((name, mode)) = shard.name_at(slot, self.txn) {
                 visit(name, mode);
@@ -457,6 +504,7 @@ impl LockOwner {
     /// Has a lock that it holds stay as it is now until everything is released, whatever marks say that were made
     /// before: since what it covers was changed before them.
     pub fn keep(&mut self, name: LockName<'_>) {
+        self.leave_lists();
         let hash = name.hash();
         let index = shard_index(hash);
         let Some((slot, _)) = self.manager.shard(index).lock().held(&name, hash, self.txn) else { return };
@@ -471,6 +519,7 @@ impl LockOwner {
 
     /// Releases the locks of which `which` says so, whatever their modes: another lock covers them.
     pub fn release_where(&mut self, which: impl Fn(LockName<'_>) -> bool) {
+        self.leave_lists();
         let mut covered = HashSet::new();
         for step in self.log.iter().filter(|step| step.slot != RELEASED) {
             let shard = self.manager.shard(usize::from(step.shard)).lock();
@@ -500,6 +549,9 @@ impl LockOwner {
 
     /// Releases one lock, whatever its mode, before the others; false if the owner does not hold it.
     pub fn release(&mut self, name: LockName<'_>) -> bool {
+        if name.part == Part::Whole {
+            self.leave_lists();
+        }
         let (hash, mut woken) = (name.hash(), Vec::new());
         let index = shard_index(hash);
         let mut shard = self.manager.shard(index).lock();
@@ -541,6 +593,7 @@ impl LockOwner {
     /// `weaker` makes of its mode now. For a rollback to a savepoint by a transaction that must keep what it read as
     /// it is. Marks made later than this one are void.
     pub fn weaken_since(&mut self, mark: Mark, weaker: impl Fn(TableId, Mode) -> Mode) {
+        self.leave_lists();
         let mut woken = Vec::new();
         let mut done = HashSet::new();
         let steps: Vec<Acquired> = self.log.drain(mark.0.min(self.log.len())..).collect();
@@ -583,12 +636,16 @@ impl LockOwner {
     fn end(&mut self, committed: bool) {
         let mut woken = Vec::new();
         while let Some(step) = self.log.pop() {
-            if step.is_first() {
+            if step.is_first() && step.shard != WEAK {
                 self.set_back(step.shard, step.slot, None, committed, &mut woken);
             }
         }
         for (shard, slot) in std::mem::take(&mut self.kept) {
             self.set_back(shard, slot, None, committed, &mut woken);
+        }
+        self.held_count -= self.weak.len() as u64;
+        for moved in self.weak.end(&self.manager.weak, self.txn) {
+            self.set_back_in_shard(moved, None, &mut woken);
         }
         self.mark_max = 0;
         if std::mem::take(&mut self.waits.count) > 0 {
@@ -616,10 +673,47 @@ impl LockOwner {
         committed: bool,
         woken: &mut Vec<Wake>,
     ) {
-        if slot != RELEASED {
-            let mut shard = self.manager.shard(usize::from(shard)).lock();
-            shard.set_back(&self.manager.tables, slot, self.txn, before, committed, woken);
-            self.held_count -= u64::from(before.is_none());
+        if slot == RELEASED {
+            return;
+        }
+        self.held_count -= u64::from(before.is_none());
+        if shard == WEAK {
+            let space = self.weak.space(slot);
+            if self.weak.set_back(&self.manager.weak, self.txn, slot, before) == SetBack::Moved {
+                self.set_back_in_shard(space, before, woken);
+            }
+            return;
+        }
+        let mut shard = self.manager.shard(usize::from(shard)).lock();
+        shard.set_back(&self.manager.tables, slot, self.txn, before, committed, woken);
+    }
+
+    /// Sets back a weak lock that a contender has moved.
+    fn set_back_in_shard(&self, space: Space, before: Option<Mode>, woken: &mut Vec<Wake>) {
+        let name = space.name();
+        let hash = name.hash();
+        let mut shard = self.manager.shard(shard_index(hash)).lock();
+        let held = shard.held(&name, hash, self.txn);
+        debug_assert!(held.is_some(), "{} releases {name:?}, which it does not hold", self.txn);
+        if let Some((slot, _)) = held {
+            shard.set_back(&self.manager.tables, slot, self.txn, before, false, woken);
+        }
+    }
+
+    /// Has all that it holds be in shards, and whatever it locks until it ends.
+    fn leave_lists(&mut self) {
+        let (manager, txn) = (&*self.manager, self.txn);
+        if self.weak.moved {
+            return;
+        }
+        let places = self.weak.leave(&manager.weak, txn, |space, listed| match listed {
+            Some(listed) => Some(manager.admit(&listed)),
+            None => manager.held(txn, &space.name()).map(|(shard, slot, _)| (shard, slot)),
+        });
+        for step in self.log.iter_mut().filter(|step| step.shard == WEAK) {
+            let place = places.get(step.slot as usize).copied().flatten();
+            debug_assert!(place.is_some(), "{txn} has lost a weak lock");
+            (step.shard, step.slot) = place.map_or((0, RELEASED), |(shard, slot)| (shard as u16, slot));
         }
     }
 
@@ -631,6 +725,11 @@ impl LockOwner {
     /// Asks for a lock; queues the request if it must wait and may. Fails if that is a deadlock and the owner its
     /// victim.
     pub(super) fn request(&mut self, name: &LockName<'_>, mode: Mode, may_wait: bool) -> Result<Requested> {
+        if let Some(space) = Space::of(name, &self.manager.tables)
+            && self.request_weak(space, mode)
+        {
+            return Ok(Requested::Granted);
+        }
         let hash = name.hash();
         let index = shard_index(hash);
         let manager = &*self.manager;
@@ -657,6 +756,28 @@ impl LockOwner {
         shard.enqueue(slot, waiter);
         drop(shard);
         self.waiting(place, kind)
+    }
+
+    /// Locks a space in a weak mode, unless it is a matter for shards: there is all that the owner holds, then.
+    fn request_weak(&mut self, space: Space, mode: Mode) -> bool {
+        let (manager, txn) = (&*self.manager, self.txn);
+        let modes = manager.modes(space.name().table);
+        if !modes.is_weak(mode) {
+            self.weak.contend(&manager.weak, space, |listed| {
+                manager.admit(listed);
+            });
+            self.leave_lists();
+            return false;
+        }
+        match self.weak.request(&manager.weak, modes, txn, space, mode) {
+            weak::Answer::Elsewhere => {
+                self.leave_lists();
+                return false;
+            }
+            weak::Answer::Unchanged => {}
+            weak::Answer::Granted { number, before } => self.acquired(usize::from(WEAK), number, before),
+        }
+        true
     }
 
     /// Claims of quantities; queues the request if it must wait and may. Fails if that is a deadlock and the owner its

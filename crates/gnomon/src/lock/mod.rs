@@ -37,6 +37,9 @@
 //! in the steady state; the owner's log remembers shard and slot, so that a release does not look the name up. A log
 //! entry holds the mode from before, or what was held of quantities, which is all that savepoints need.
 //!
+//! Weak modes of a table [by thread](LockTable::by_thread) do without the shard while nobody asks for a stronger one
+//! (`weak.rs`): they are what every transaction takes of the same few trees.
+//!
 //! A request that is blocked enters the queue under the same hold of the shard's mutex that found it blocked,
 //! registers with the detector, looks for a deadlock, then sleeps (`park.rs`). Whoever takes it out of the queue
 //! owes it an outcome. Only the owner itself (timeout, interrupt), a releaser or a detector do; the mutex of the
@@ -68,7 +71,7 @@
 //!
 //! # Order of mutexes
 //!
-//! detector, then shard (one at a time); parking and interrupt are leaves (interrupt, then parking). No latch is
+//! detector, then list of weak locks, then shard (one at a time of each); parking and interrupt are leaves (interrupt, then parking). No latch is
 //! held by a caller that may wait.
 
 mod counter;
@@ -82,6 +85,7 @@ mod park;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod weak;
 
 pub use counter::LevelWaits;
 pub(crate) use counter::WaitCounter;

@@ -66,6 +66,9 @@ pub struct ModesSpec<const N: usize> {
     pub one_sided: &'static [(usize, usize)],
     /// Modes that nobody may hold: a request waits until it could be granted, and then leaves nothing behind.
     pub instant: &'static [usize],
+    /// Modes that all admit each other and make none but each other: of a table [by
+    /// thread](super::LockTable::by_thread), those that most owners ask for and no more.
+    pub weak: &'static [usize],
 }
 
 /// The modes of a lock table.
@@ -79,6 +82,7 @@ pub struct Modes {
     friends: [ModeSet; MODES_MAX],
     supremum: [[Mode; MODES_MAX]; MODES_MAX],
     instant: ModeSet,
+    weak: ModeSet,
 }
 
 impl Modes {
@@ -94,6 +98,7 @@ impl Modes {
             friends: [ModeSet::EMPTY; MODES_MAX],
             supremum: [[Mode(0); MODES_MAX]; MODES_MAX],
             instant: ModeSet::EMPTY,
+            weak: ModeSet::EMPTY,
         };
         let mut admits = [ModeSet::EMPTY; MODES_MAX];
         let mut at = 0;
@@ -127,10 +132,40 @@ impl Modes {
             }
             a += 1;
         }
-        match modes.check_supremum(&admits) {
-            Ok(()) => Ok(modes),
-            Err(why) => Err(why),
+        at = 0;
+        while at < spec.weak.len() {
+            if spec.weak[at] >= N {
+                return Err("a weak mode is not of the set");
+            }
+            modes.weak = modes.weak.with(Mode::new(spec.weak[at]));
+            at += 1;
         }
+        match (modes.check_supremum(&admits), modes.check_weak()) {
+            (Ok(()), Ok(())) => Ok(modes),
+            (Err(why), _) | (_, Err(why)) => Err(why),
+        }
+    }
+
+    /// Weak modes are granted without a look at who holds others of them.
+    const fn check_weak(&self) -> Result<(), &'static str> {
+        let mut a = 0;
+        while a < self.count {
+            let mut b = 0;
+            while b < self.count {
+                let (one, other) = (Mode::new(a), Mode::new(b));
+                if self.is_weak(one) && self.is_weak(other) {
+                    if !self.friends(one).contains(other) || self.is_instant(one) {
+                        return Err("a weak mode does not admit another one");
+                    }
+                    if !self.is_weak(self.supremum(one, other)) {
+                        return Err("two weak modes have a supremum that is not weak");
+                    }
+                }
+                b += 1;
+            }
+            a += 1;
+        }
+        Ok(())
     }
 
     /// The supremum must be a join (idempotent, commutative, associative) that is as strong as its parts, so that
@@ -250,6 +285,11 @@ impl Modes {
         self.instant.contains(mode)
     }
 
+    /// Whether the mode admits, and is admitted by, whatever most owners ask for.
+    pub const fn is_weak(&self, mode: Mode) -> bool {
+        self.weak.contains(mode)
+    }
+
     /// The held modes that admit a request.
     pub(super) const fn admitted_by(&self, requested: Mode) -> ModeSet {
         self.admitted_by[requested.index()]
@@ -357,6 +397,7 @@ pub const TREE_MODES: Modes = {
         ],
         one_sided: &[(S, U)],
         instant: &[],
+        weak: &[IS, IX, A],
     }))
 };
 
@@ -387,6 +428,7 @@ pub const KEY_MODES: Modes = {
         supremum: [[S, U, X], [U, U, X], [X, X, X]],
         one_sided: &[(S, U)],
         instant: &[],
+        weak: &[],
     }))
 };
 
@@ -412,5 +454,6 @@ pub const GAP_MODES: Modes = {
         supremum: [[SCAN, BOTH, BOTH], [BOTH, INSERT, BOTH], [BOTH, BOTH, BOTH]],
         one_sided: &[],
         instant: &[],
+        weak: &[],
     }))
 };

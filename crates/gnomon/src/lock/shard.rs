@@ -394,6 +394,22 @@ impl Shard {
         Answer::Granted { slot, before }
     }
 
+    /// Takes note of a lock that an owner has in a weak mode, beside nobody who has a stronger one, and returns its slot.
+    pub(super) fn admit(
+        &mut self,
+        tables: &[LockTable],
+        name: &LockName<'_>,
+        hash: u64,
+        txn: TxnId,
+        mode: Mode,
+    ) -> u32 {
+        let slot = self.find(name, hash).unwrap_or_else(|| self.insert(name, hash));
+        let head = &mut self.heads[slot as usize];
+        head.granted.push(Grant { txn, mode });
+        head.check(head.modes(tables));
+        slot
+    }
+
     /// Claims of quantities under a lock that the owner holds. None if that depends on others.
     pub(super) fn claim(
         &mut self,

@@ -10,7 +10,8 @@
 //! - [`Latch`], a reader-writer lock whose guards own their `Arc`, for frames of a buffer pool;
 //! - [`atomic`], [`thread`], [`OnceLock`], [`Arc`], [`Weak`];
 //! - [`Line`], which keeps what one thread changes apart from what others read;
-//! - [`prefetch`], which asks for memory before it is needed.
+//! - [`prefetch`], which asks for memory before it is needed;
+//! - `slot_of_thread`, for what each thread has a place of its own for.
 //!
 //! Under the scheduler there is no time: a timed wait runs out after a random number of steps of other threads,
 //! however long its duration is, so that both outcomes are explored. All memory orderings are sequentially
@@ -29,6 +30,7 @@ mod native;
 mod prefetch;
 #[cfg(shuttle)]
 mod scheduled;
+mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -45,4 +47,5 @@ pub use build::{
 };
 pub use line::Line;
 pub use prefetch::prefetch;
+pub(crate) use slot::slot_of_thread;
 pub use std::sync::{Arc, Weak};

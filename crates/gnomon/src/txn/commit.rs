@@ -63,7 +63,7 @@ impl Ticket {
         let inner = &self.handle.inner;
         inner.wait_durable(self.csn)?;
         self.handle.background.tidy();
-        inner.prune();
+        inner.prune_unless_busy();
         Ok(self.csn)
     }
 

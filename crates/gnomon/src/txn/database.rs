@@ -419,9 +419,16 @@ impl Inner {
         self.timeline.prune(|| self.settled_csn());
     }
 
-    /// Forgets more versions than a commit that changed so many keys has added: others may have found somebody at it.
+    /// Has a commit that has added so many versions forget as many.
     pub fn forget_after(&self, changed: usize) {
-        self.timeline.forget_some(1 + 2 * changed, self.settled_csn());
+        self.timeline.forget_after(changed, || self.settled_csn());
+    }
+
+    /// Forgets versions when commits are durable, unless others who commit meanwhile forget as many as they add.
+    pub fn prune_unless_busy(&self) {
+        if self.store.last_csn() == self.last_durable() || self.timeline.has_much() {
+            self.prune();
+        }
     }
 }
 
@@ -574,7 +581,7 @@ impl Database {
         }
         let locks = LockManager::new(
             [
-                LockTable::new("tree", TREE_MODES),
+                LockTable::new("tree", TREE_MODES).by_thread(),
                 LockTable::new("key", operations.key_modes()),
                 LockTable::new("gap", GAP_MODES),
                 LockTable::new("page", KEY_MODES),

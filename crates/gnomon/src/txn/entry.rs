@@ -437,7 +437,7 @@ mod tests {
 
     fn locks() -> LockOwner {
         let tables = [
-            LockTable::new("tree", TREE_MODES),
+            LockTable::new("tree", TREE_MODES).by_thread(),
             LockTable::new("key", operations().key_modes()),
             LockTable::new("gap", GAP_MODES),
         ];

@@ -14,6 +14,7 @@ use crate::{
     sync::{
         Arc, Line, Mutex, RwLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
+        slot_of_thread,
     },
 };
 
@@ -98,14 +99,19 @@ struct Pending {
     scanning: usize,
 }
 
-/// The state of a tree, in the hands of one transaction: cloning it does not touch what all transactions share.
+/// The state of a tree, as a table of [`Trees`] has it: cloning it does not touch what all threads share.
 #[derive(Clone)]
-#[expect(clippy::redundant_allocation, reason = "what is counted by the outer one is the transaction's own")]
+#[expect(clippy::redundant_allocation, reason = "what is counted by the outer one is of one table's threads")]
 pub(super) struct TreeRef(Arc<Arc<TreeState>>);
 
 impl TreeRef {
     pub fn new(state: Arc<TreeState>) -> TreeRef {
         TreeRef(Arc::new(state))
+    }
+
+    /// A number that is the tree's while it is in use.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&*self.0).addr()
     }
 
     /// Whether both are of one tree.
@@ -126,22 +132,20 @@ impl std::ops::Deref for TreeRef {
 #[derive(Default)]
 pub(super) struct Trees {
     /// All of them. Held while one of the tables is changed.
-    all: Mutex<ById>,
+    all: Mutex<BTreeMap<TreeId, Arc<TreeState>>>,
     /// What was found there.
-    tables: [Line<RwLock<ById>>; TABLES],
+    tables: [Line<RwLock<BTreeMap<TreeId, TreeRef>>>; TABLES],
 }
-
-type ById = BTreeMap<TreeId, Arc<TreeState>>;
 
 const TABLES: usize = 16;
 
 impl Trees {
     /// A tree. The first who asks for it makes its state: there is one, and none of a tree that is being dropped.
     pub fn get(&self, id: TreeId, make: impl FnOnce() -> Result<TreeState>) -> Result<TreeRef> {
-        let table = &self.tables[table_of_thread()];
+        let table = &self.tables[slot_of_thread(TABLES)];
         let known = table.read().get(&id).cloned();
         if let Some(tree) = known {
-            return Ok(TreeRef::new(tree));
+            return Ok(tree);
         }
         let mut all = self.all.lock();
         let tree = match all.get(&id) {
@@ -152,8 +156,9 @@ impl Trees {
                 tree
             }
         };
+        let tree = TreeRef::new(tree);
         table.write().insert(id, tree.clone());
-        Ok(TreeRef::new(tree))
+        Ok(tree)
     }
 
     /// Adds a tree that nobody knows.
@@ -169,15 +174,6 @@ impl Trees {
             table.write().remove(&id);
         }
     }
-}
-
-/// Which of the tables a thread looks at.
-fn table_of_thread() -> usize {
-    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    thread_local! {
-        static TABLE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % TABLES;
-    }
-    TABLE.with(|table| *table)
 }
 
 /// That a transaction may have locked gaps between the keys of a tree. It is made before it locks the first, and

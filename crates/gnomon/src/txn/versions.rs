@@ -88,6 +88,25 @@ impl History {
         }
         version
     }
+
+    /// Takes the version at `csn` away, unless `snapshot`, the newest one in use before that, needs it.
+    fn forget(&mut self, csn: Csn, snapshot: Option<Csn>) -> Option<Version> {
+        let at = self.binary_search_by_key(&csn, |version| version.csn).ok()?;
+        let previous = at.checked_sub(1).map_or(Csn(0), |at| self[at].csn);
+        if snapshot.is_some_and(|snapshot| snapshot >= previous) {
+            return None;
+        }
+        let mut version = self.remove(at);
+        // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own
+        // operations no more: all commits up to this one are patched.
+        if let Some(previous) = at.checked_sub(1).and_then(|at| self.get_mut(at)).filter(|_| !version.undone)
+            && (matches!(version.did, Did::Changed) || previous.undone)
+        {
+            previous.did = std::mem::replace(&mut version.did, Did::Changed);
+            previous.undone = false;
+        }
+        Some(version)
+    }
 }
 
 impl Deref for History {
@@ -141,18 +160,8 @@ impl Versions {
     }
 
     fn push(&self, keys: &mut ByKey, key: &[u8], csn: Csn, before: Option<&[u8]>, did: Did) -> usize {
-        let bytes = version_bytes(key, before);
-        let version = Version { csn, undone: false, before: before.map(Arc::from), did, bytes };
-        match keys.entry(Key::from(key)) {
-            Entry::Occupied(mut entry) => {
-                debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));
-                entry.get_mut().versions.push(version);
-            }
-            Entry::Vacant(entry) => {
-                entry.insert(History { versions: smallvec![version], forgotten: 0 });
-                self.len.store(keys.len(), Ordering::Release);
-            }
-        }
+        let bytes = push(keys.entry(Key::from(key)), csn, before, did);
+        self.len.store(keys.len(), Ordering::Release);
         bytes
     }
 
@@ -173,14 +182,20 @@ impl Versions {
         is_next: bool,
     ) -> Result<(Vec<u8>, usize)> {
         let mut keys = self.keys.lock();
-        let later = keys.get_mut(KeyBytes::of(key)).map_or(&mut [][..], |versions| {
-            let at = versions.partition_point(|version| version.csn < csn);
-            &mut versions[at..]
-        });
+        let mut entry = keys.entry(Key::from(key));
+        let later = match &mut entry {
+            Entry::Occupied(entry) => {
+                let versions = entry.get_mut();
+                let at = versions.partition_point(|version| version.csn < csn);
+                &mut versions[at..]
+            }
+            Entry::Vacant(_) => &mut [],
+        };
         let Some(first) = later.first() else {
             let value = calls.apply(there)?;
             let kept = (!is_next).then(|| Arc::new(calls));
-            let bytes = self.push(&mut keys, key, csn, Some(there), Did::Operated(kept));
+            let bytes = push(entry, csn, Some(there), Did::Operated(kept));
+            self.len.store(keys.len(), Ordering::Release);
             return Ok((value, bytes));
         };
         let before = first.before.clone().ok_or_else(absent)?;
@@ -319,28 +334,48 @@ impl Versions {
     fn forget(&self, key: &[u8], csn: Csn, snapshot: Option<Csn>) -> Option<usize> {
         let mut keys = self.keys.lock();
         let Entry::Occupied(mut entry) = keys.entry(Key::from(key)) else { return None };
-        let versions = entry.get_mut();
-        let at = versions.binary_search_by_key(&csn, |version| version.csn).ok()?;
-        let previous = at.checked_sub(1).map_or(Csn(0), |at| versions[at].csn);
-        if snapshot.is_some_and(|snapshot| snapshot >= previous) {
-            return None;
-        }
-        let Version { bytes, before, did, undone, .. } = versions.remove(at);
-        // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own
-        // operations no more: all commits up to this one are patched.
-        if let Some(previous) = at.checked_sub(1).and_then(|at| versions.get_mut(at)).filter(|_| !undone)
-            && (matches!(did, Did::Changed) || previous.undone)
-        {
-            (previous.did, previous.undone) = (did, false);
-        }
-        if versions.is_empty() {
+        let version = entry.get_mut().forget(csn, snapshot)?;
+        if entry.get().is_empty() {
             entry.remove();
             self.len.store(keys.len(), Ordering::Release);
         }
         drop(keys);
-        drop(before);
-        Some(bytes)
+        Some(version.bytes)
     }
+
+    /// As [`Versions::forget`], of versions that no snapshot needs, sorted by their keys. Returns the bytes that were
+    /// given back.
+    fn forget_all(&self, outdated: &[Outdated]) -> usize {
+        let mut forgotten: SmallVec<[Version; AT_ONCE]> = SmallVec::new();
+        let mut keys = self.keys.lock();
+        for of_key in outdated.chunk_by(|a, b| a.key == b.key) {
+            let Some(first) = of_key.first() else { continue };
+            let Entry::Occupied(mut entry) = keys.entry(first.key.clone()) else { continue };
+            let versions = entry.get_mut();
+            forgotten.extend(of_key.iter().filter_map(|outdated| versions.forget(outdated.csn, None)));
+            if versions.is_empty() {
+                entry.remove();
+            }
+        }
+        self.len.store(keys.len(), Ordering::Release);
+        drop(keys);
+        forgotten.iter().map(|version| version.bytes).sum()
+    }
+}
+
+fn push(entry: Entry<'_, Key, History>, csn: Csn, before: Option<&[u8]>, did: Did) -> usize {
+    let bytes = version_bytes(entry.key(), before);
+    let version = Version { csn, undone: false, before: before.map(Arc::from), did, bytes };
+    match entry {
+        Entry::Occupied(mut entry) => {
+            debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));
+            entry.get_mut().versions.push(version);
+        }
+        Entry::Vacant(entry) => {
+            entry.insert(History { versions: smallvec![version], forgotten: 0 });
+        }
+    }
+    bytes
 }
 
 /// What a version takes, about.
@@ -361,7 +396,24 @@ fn at(versions: &[Version], snapshot: Csn, end: Csn) -> Option<Before> {
 }
 
 /// A version, to be forgotten when no snapshot needs it.
-type Outdated = (Csn, TreeRef, Key);
+struct Outdated {
+    csn: Csn,
+    tree: TreeRef,
+    key: Key,
+}
+
+impl Outdated {
+    /// Where it is found, and which it is there.
+    fn place(&self) -> (usize, &Key, Csn) {
+        (self.tree.address(), &self.key, self.csn)
+    }
+}
+
+/// So many versions are forgotten together: looked for in the order of their keys, and under one mutex those of a tree,
+/// they take less than one after another.
+const AT_ONCE: usize = 64;
+/// Versions that take so much are not kept until there are as many.
+const MANY_BYTES: usize = 256 << 10;
 
 /// Which commits are patched, which snapshots are in use, and so which versions are needed.
 pub(super) struct Timeline {
@@ -429,7 +481,7 @@ impl Timeline {
     /// Notes that a commit is patched, with the keys that have a version of it, which take so many bytes.
     pub fn patched(&self, csn: Csn, changed: Vec<ChangedKey>, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.outdated.lock().extend(changed.into_iter().map(|(tree, key)| (csn, tree, key)));
+        self.outdated.lock().extend(changed.into_iter().map(|(tree, key)| Outdated { csn, tree, key }));
         // Out of order for as long as an earlier commit is still patching; few at a time.
         let mut patched = self.patched.lock();
         patched.push(csn);
@@ -544,11 +596,12 @@ impl Timeline {
         if any_replaced {
             self.forget_replaced(settled);
         }
-        const AT_A_TIME: usize = 256;
-        while self.forget_some(AT_A_TIME, settled) == AT_A_TIME {}
+        let forget_some =
+            || self.outdated.try_lock().map_or(0, |outdated| self.forget_of(outdated, AT_ONCE, settled));
+        while forget_some() == AT_ONCE {}
         while self.version_bytes() > self.bytes_max {
             // Whoever is at it is waited for: no snapshot is to end for what needs none.
-            if self.forget_of(self.outdated.lock(), AT_A_TIME, settled) > 0 {
+            if self.forget_of(self.outdated.lock(), AT_ONCE, settled) > 0 {
                 continue;
             }
             let mut snapshots = self.snapshots.lock();
@@ -564,34 +617,39 @@ impl Timeline {
         }
     }
 
-    /// As [`Timeline::prune`], of so many versions at most, unless somebody is at it. Returns how many it has looked
-    /// at.
-    pub fn forget_some(&self, count: usize, settled: Csn) -> usize {
-        self.outdated.try_lock().map_or(0, |outdated| self.forget_of(outdated, count, settled))
+    /// Forgets some versions that no snapshot needs, after a commit that has added so many: more than that, since
+    /// others may have found somebody at it, but none before it is worth it.
+    pub fn forget_after(&self, changed: usize, settled: impl FnOnce() -> Csn) {
+        let Some(outdated) = self.outdated.try_lock() else { return };
+        if outdated.len() >= AT_ONCE || self.version_bytes() > MANY_BYTES {
+            self.forget_of(outdated, AT_ONCE.max(2 * changed), settled());
+        }
     }
 
+    /// Looks at the first versions, and returns at how many.
     fn forget_of(
         &self,
         mut outdated: MutexGuard<'_, VecDeque<Outdated>>,
         count: usize,
         settled: Csn,
     ) -> usize {
-        let count = outdated.iter().take(count).take_while(|(csn, ..)| *csn <= settled).count();
-        let batch: SmallVec<[Outdated; 8]> = outdated.drain(..count).collect();
+        let count = outdated.iter().take(count).take_while(|outdated| outdated.csn <= settled).count();
+        let mut batch: SmallVec<[Outdated; AT_ONCE]> = outdated.drain(..count).collect();
         drop(outdated);
         if batch.is_empty() {
             return 0;
         }
+        let looked_at = batch.len();
         // Snapshots that are taken from now on need none of them.
         let oldest = self.snapshots.lock().keys().next().copied();
-        let (mut forgotten, looked_at) = (0, batch.len());
-        for version in batch {
-            let (csn, tree, key) = &version;
-            match oldest.is_none_or(|oldest| oldest >= *csn) {
-                true => forgotten += tree.versions.forget(key, *csn, None).unwrap_or(0),
-                false => self.forget(version),
-            }
+        if let Some(oldest) = oldest {
+            let needed = batch.iter().position(|outdated| outdated.csn > oldest).unwrap_or(batch.len());
+            batch.drain(needed..).for_each(|outdated| self.forget(outdated));
         }
+        batch.sort_unstable_by(|a, b| a.place().cmp(&b.place()));
+        let of_trees =
+            batch.chunk_by(|a, b| a.tree.is_same(&b.tree)).flat_map(|of_tree| of_tree.chunks(AT_ONCE));
+        let forgotten = of_trees.map(|of_tree| of_tree[0].tree.versions.forget_all(of_tree)).sum();
         self.bytes.fetch_sub(forgotten, Ordering::Relaxed);
         looked_at
     }
@@ -602,7 +660,7 @@ impl Timeline {
     }
 
     fn forget(&self, version: Outdated) {
-        let (csn, tree, key) = &version;
+        let Outdated { csn, tree, key } = &version;
         let mut snapshots = self.snapshots.lock();
         let ended = Csn(self.ended.load(Ordering::Acquire));
         // The range would be empty, and is refused, the wrong way round.

@@ -34,6 +34,7 @@ const INSTANT_MODES: Modes = match Modes::new(ModesSpec {
     supremum: [[0, 1, 1], [1, 1, 1], [1, 1, 2]],
     one_sided: &[(2, 0), (2, 1)],
     instant: &[2],
+    weak: &[],
 }) {
     Ok(modes) => modes,
     Err(why) => panic!("{}", why),
@@ -52,7 +53,7 @@ fn key_modes() -> Modes {
 
 fn tables() -> [LockTable; 5] {
     [
-        LockTable::new("tree", TREE_MODES),
+        LockTable::new("tree", TREE_MODES).by_thread(),
         LockTable::new("key", key_modes()),
         LockTable::new("gap", GAP_MODES),
         LockTable::new("pass", INSTANT_MODES),

@@ -13,6 +13,7 @@ fn a_mode_set_that_does_not_fit_is_refused() {
         supremum: [[0, 1], [1, 1]],
         one_sided: &[],
         instant: &[],
+        weak: &[0],
     };
     assert!(Modes::new(good).is_ok());
     let bad = [
@@ -23,19 +24,22 @@ fn a_mode_set_that_does_not_fit_is_refused() {
         ModesSpec { supremum: [[1, 1], [1, 1]], ..good },
         ModesSpec { supremum: [[0, 2], [2, 1]], ..good },
         ModesSpec { instant: &[2], ..good },
+        ModesSpec { weak: &[2], ..good },
+        ModesSpec { weak: &[1], ..good },
+        ModesSpec { weak: &[0, 1], ..good },
     ];
     for spec in bad {
         assert!(Modes::new(spec).is_err(), "{spec:?}");
     }
-    assert!(
-        Modes::new(ModesSpec { names: [], admits: [], supremum: [], one_sided: &[], instant: &[] }).is_err()
-    );
+    let none = ModesSpec { names: [], admits: [], supremum: [], one_sided: &[], instant: &[], weak: &[] };
+    assert!(Modes::new(none).is_err());
     let held_only_together = ModesSpec {
         names: ["A", "B", "AB"],
         admits: [[true, false, false], [false, true, false], [false; 3]],
         supremum: [[0, 2, 2], [2, 1, 2], [2, 2, 2]],
         one_sided: &[],
         instant: &[2],
+        weak: &[],
     };
     assert!(Modes::new(held_only_together).is_err());
     assert!(Modes::new(ModesSpec { instant: &[], ..held_only_together }).is_ok());
@@ -86,6 +90,69 @@ fn readers_at_a_snapshot_mind_nobody_but_the_end_of_a_tree() {
         assert!(!third.try_lock(tree, mode), "{}", TREE_MODES.name(mode));
     }
     assert!(third.try_lock(tree, tree_mode::A));
+}
+
+#[test]
+fn weak_locks_leave_their_lists_for_who_wants_more_and_are_in_lists_again_when_it_is_gone() {
+    let manager = manager();
+    let (tree, other) = (LockName::whole(TREES, 7), LockName::whole(TREES, 8));
+    let in_lists = || {
+        let mut all = Vec::new();
+        manager.weak.visit(|listed| all.push((listed.txn.0, listed.space.name(), listed.mode)));
+        all
+    };
+    let mut owners = [1, 2, 3].map(|txn| manager.owner(TxnId(txn)));
+    let [first, second, third] = &mut owners;
+    assert!(first.try_lock(tree, tree_mode::IS));
+    let mark = first.mark();
+    assert!(first.try_lock(tree, tree_mode::IX) && first.try_lock(other, tree_mode::IX));
+    assert!(second.try_lock(tree, tree_mode::IX));
+    let listed = [(1, tree, tree_mode::IX), (1, other, tree_mode::IX), (2, tree, tree_mode::IX)];
+    assert_eq!(in_lists(), listed);
+    assert_eq!(
+        (first.held_mode(tree), manager.held_mode(TxnId(2), tree)),
+        (Some(tree_mode::IX), Some(tree_mode::IX))
+    );
+    assert_eq!(manager.snapshot().len(), 3);
+
+    assert!(!third.try_lock(tree, tree_mode::S));
+    assert_eq!(in_lists(), [(1, other, tree_mode::IX)], "the other tree is nobody's concern");
+    assert_eq!(first.held_mode(tree), Some(tree_mode::IX));
+    first.release_since(mark);
+    assert_eq!((first.held_mode(tree), first.held_mode(other)), (Some(tree_mode::IS), None));
+    assert!(!third.try_lock(tree, tree_mode::S));
+    second.release_all();
+    assert!(third.try_lock(tree, tree_mode::S), "what is shared admits the intention to share");
+    assert!(!first.try_lock(tree, tree_mode::IX) && first.try_lock(other, tree_mode::IX));
+    assert_eq!(in_lists(), [], "who has met somebody uses shards from then on");
+    assert_eq!(first.held_count(), 2);
+
+    third.release_all();
+    assert!(second.try_lock(tree, tree_mode::IX));
+    assert_eq!(in_lists(), [(2, tree, tree_mode::IX)]);
+    first.release_all();
+    assert!(first.try_lock(tree, tree_mode::IX) && !first.try_lock(tree, tree_mode::X));
+    assert_eq!((first.held_mode(tree), in_lists()), (Some(tree_mode::IX), vec![]));
+    second.release_all();
+    assert!(first.try_lock(tree, tree_mode::X));
+    owners.iter_mut().for_each(LockOwner::release_all);
+    assert_eq!(manager.snapshot(), []);
+}
+
+#[test]
+fn an_owner_locks_more_spaces_than_a_list_takes() {
+    let manager = manager();
+    let mut owner = manager.owner(TxnId(1));
+    let trees = || (0..200).map(|space| LockName::whole(TREES, space));
+    for tree in trees() {
+        owner.lock(tree, tree_mode::IX, &WaitOptions::default()).unwrap();
+    }
+    assert_eq!((owner.held_count(), manager.snapshot().len()), (200, 200));
+    assert!(trees().all(|tree| owner.held_mode(tree) == Some(tree_mode::IX)));
+    let mut stranger = manager.owner(TxnId(2));
+    assert!(trees().all(|tree| !stranger.try_lock(tree, tree_mode::X)));
+    owner.release_all();
+    assert!(trees().all(|tree| stranger.try_lock(tree, tree_mode::X)));
 }
 
 #[test]

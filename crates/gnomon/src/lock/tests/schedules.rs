@@ -47,7 +47,7 @@ impl Ledger {
 
 fn planted(fault: Option<Planted>) -> Arc<LockManager> {
     let mut manager = LockManager::build(tables().into(), Arc::new(ManualClock::default()));
-    manager.planted = fault;
+    (manager.planted, manager.weak.planted) = (fault, fault);
     Arc::new(manager)
 }
 
@@ -190,4 +190,10 @@ fn shuttle_finds_a_planted_lost_wakeup_and_repeats_it() {
 #[test]
 fn shuttle_finds_planted_blindness_to_deadlocks_and_repeats_it() {
     assert!(is_caught(Planted::IgnoresDeadlocks));
+}
+
+#[test]
+fn shuttle_finds_a_planted_grant_beside_weak_locks_and_repeats_it() {
+    assert!(is_caught(Planted::OverlooksWeak));
+    assert!(is_caught(Planted::OverlooksContenders));
 }

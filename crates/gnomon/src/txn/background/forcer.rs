@@ -96,10 +96,7 @@ fn run(shared: &Shared, chores: &Chores) {
         if inner.wait_durable(csn).is_err() {
             return;
         }
-        // Otherwise those who commit meanwhile forget as much as they add.
-        if inner.store.last_csn() == inner.last_durable() || inner.timeline.has_much() {
-            inner.prune();
-        }
+        inner.prune_unless_busy();
         chores.tidy();
     }
 }

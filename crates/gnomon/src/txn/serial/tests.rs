@@ -7,7 +7,7 @@ use crate::{
     env::Rng,
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
         thread,
     },
 };
@@ -353,10 +353,13 @@ fn an_executor_gives_way_to_calls_of_several_between_two_of_its_own() {
     const MARKS: usize = 20;
     let gates = Arc::new((Mutex::new(0_u8), Condvar::new()));
     let order = Arc::new(Mutex::new(Vec::new()));
-    let (waits, told) = (gates.clone(), order.clone());
+    // The gate of the last call that has begun.
+    let begun = Arc::new(AtomicU8::new(0));
+    let (waits, told, begins) = (gates.clone(), order.clone(), begun.clone());
     let procedure = |name: &str, partitions: fn(&[u8]) -> Partitions| {
-        let (waits, told) = (waits.clone(), told.clone());
+        let (waits, told, begins) = (waits.clone(), told.clone(), begins.clone());
         Procedure::new(name, "1", move |_, params| {
+            begins.store(params[0], Ordering::SeqCst);
             let mut opened = waits.0.lock();
             while *opened < params[0] {
                 waits.1.wait(&mut opened);
@@ -382,7 +385,7 @@ fn an_executor_gives_way_to_calls_of_several_between_two_of_its_own() {
         db.call_then("one", &[gate], |answer| drop(answer.unwrap())).unwrap();
     }
     open(1);
-    while order.lock().is_empty() {
+    while begun.load(Ordering::SeqCst) < 2 {
         thread::yield_now();
     }
     db.call_then("both", &[2], |answer| drop(answer.unwrap())).unwrap();

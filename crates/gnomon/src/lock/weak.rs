@@ -1,0 +1,282 @@
+//! Locks in weak modes, by thread.
+//!
+//! Nearly every transaction locks the trees that it uses in modes that all admit each other ([`Modes::is_weak`]), and
+//! nearly none asks for more. In a shard, each of them would change the lines of memory that the others change as well.
+//! So such a lock stands in a list of its thread's, as long as nobody has asked for a stronger mode. Who does so counts
+//! himself as a contender first, and then has all lists empty into the shard; who finds a contender under the list's
+//! mutex goes to the shard himself. One of the two sees the other, and in the shard everything is as it always was:
+//! queues, conversions, deadlocks.
+//!
+//! PostgreSQL does the same with its relation locks ("fast path" in its source, since 9.2).
+//!
+//! What it does not do: a contender counts until it has released everything, also if it has gone back to a savepoint
+//! from before; and an owner that has met one uses shards only, until its end.
+
+use smallvec::SmallVec;
+
+#[cfg(test)]
+use super::manager::Planted;
+use super::{LockName, LockTable, Mode, Modes, Part, TableId};
+use crate::{
+    TxnId,
+    sync::{
+        Line, Mutex,
+        atomic::{AtomicU32, Ordering},
+        slot_of_thread,
+    },
+};
+
+const LISTS: usize = 16;
+/// A list is looked through from its beginning, so it is kept short: more locks go to shards.
+const LIST_MAX: usize = 64;
+/// Contenders are counted by hash.
+const COUNTERS: usize = 256;
+
+/// A space that is locked as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Space {
+    table: TableId,
+    space: u64,
+}
+
+impl Space {
+    /// What is locked, if its locks may be in lists.
+    pub(super) fn of(name: &LockName<'_>, tables: &[LockTable]) -> Option<Space> {
+        let by_thread = name.part == Part::Whole && tables[name.table.index()].is_by_thread();
+        by_thread.then_some(Space { table: name.table, space: name.space })
+    }
+
+    pub(super) fn name(self) -> LockName<'static> {
+        LockName::whole(self.table, self.space)
+    }
+
+    fn counter(self) -> usize {
+        self.name().hash() as usize % COUNTERS
+    }
+}
+
+/// A lock in a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listed {
+    pub(super) txn: TxnId,
+    pub(super) space: Space,
+    pub(super) mode: Mode,
+}
+
+/// The lists of all threads.
+pub(super) struct WeakLocks {
+    lists: [Line<Mutex<Vec<Listed>>>; LISTS],
+    /// How many owners have asked for more than a weak mode.
+    contenders: Box<[AtomicU32]>,
+    #[cfg(test)]
+    pub(super) planted: Option<Planted>,
+}
+
+impl Default for WeakLocks {
+    fn default() -> WeakLocks {
+        let contenders = std::iter::repeat_with(AtomicU32::default).take(COUNTERS).collect();
+        WeakLocks {
+            lists: Default::default(),
+            contenders,
+            #[cfg(test)]
+            planted: None,
+        }
+    }
+}
+
+impl WeakLocks {
+    /// Whether somebody may hold or await the space in a mode that is not weak. To be asked under a list's mutex.
+    fn is_contended(&self, space: Space) -> bool {
+        #[cfg(test)]
+        if self.planted == Some(Planted::OverlooksContenders) {
+            return false;
+        }
+        self.contenders[space.counter()].load(Ordering::Acquire) > 0
+    }
+
+    /// Calls `visit` with what is in lists.
+    pub(super) fn visit(&self, mut visit: impl FnMut(&Listed)) {
+        self.lists.iter().for_each(|list| list.lock().iter().for_each(&mut visit));
+    }
+
+    /// The mode in which an owner has a lock in some list.
+    pub(super) fn held(&self, txn: TxnId, space: Space) -> Option<Mode> {
+        self.lists.iter().find_map(|list| {
+            let list = list.lock();
+            position(&list, txn, space).map(|at| list[at].mode)
+        })
+    }
+}
+
+fn position(list: &[Listed], txn: TxnId, space: Space) -> Option<usize> {
+    list.iter().position(|listed| listed.txn == txn && listed.space == space)
+}
+
+fn take(list: &mut Vec<Listed>, txn: TxnId, space: Space) -> Option<Listed> {
+    position(list, txn, space).map(|at| list.swap_remove(at))
+}
+
+/// What became of a request for a weak mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The owner holds what it asked for.
+    Unchanged,
+    /// It does now; the lock is the one with this number, and was held in a mode before, or not at all.
+    Granted { number: u32, before: Option<Mode> },
+    /// It is a matter for shards.
+    Elsewhere,
+}
+
+/// What became of a lock that is set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SetBack {
+    Done,
+    /// A contender has moved it to its shard.
+    Moved,
+}
+
+/// The weak locks of one owner.
+#[derive(Debug)]
+pub(super) struct OwnLocks {
+    list: usize,
+    /// What it has locked, in the order in which it did. A contender may have moved some of these locks meanwhile.
+    spaces: SmallVec<[Space; 8]>,
+    /// It uses shards only.
+    pub(super) moved: bool,
+    /// Where it is a contender.
+    contended: Vec<Space>,
+}
+
+impl OwnLocks {
+    pub(super) fn new(txn: TxnId) -> OwnLocks {
+        // Scheduled threads share a slot, and are to use different lists.
+        let list = if cfg!(shuttle) { txn.0 as usize % LISTS } else { slot_of_thread(LISTS) };
+        OwnLocks { list, spaces: SmallVec::new(), moved: false, contended: Vec::new() }
+    }
+
+    /// The lock with a number.
+    pub(super) fn space(&self, number: u32) -> Space {
+        self.spaces[number as usize]
+    }
+
+    /// How many locks there are.
+    pub(super) fn len(&self) -> usize {
+        self.spaces.len()
+    }
+
+    /// Asks for a weak mode of a space.
+    pub(super) fn request(
+        &mut self,
+        all: &WeakLocks,
+        modes: &Modes,
+        txn: TxnId,
+        space: Space,
+        mode: Mode,
+    ) -> Answer {
+        if self.moved {
+            return Answer::Elsewhere;
+        }
+        let mut list = all.lists[self.list].lock();
+        if all.is_contended(space) {
+            return Answer::Elsewhere;
+        }
+        if let Some(number) = self.spaces.iter().position(|known| *known == space) {
+            let Some(at) = position(&list, txn, space) else { return Answer::Elsewhere };
+            let listed = &mut list[at];
+            let joined = modes.supremum(listed.mode, mode);
+            if joined == listed.mode {
+                return Answer::Unchanged;
+            }
+            let before = std::mem::replace(&mut listed.mode, joined);
+            return Answer::Granted { number: number as u32, before: Some(before) };
+        }
+        if list.len() >= LIST_MAX {
+            return Answer::Elsewhere;
+        }
+        list.push(Listed { txn, space, mode });
+        self.spaces.push(space);
+        Answer::Granted { number: self.spaces.len() as u32 - 1, before: None }
+    }
+
+    /// Becomes a contender for a space, and has those who hold it in weak modes do so in its shard: `admit` takes note
+    /// of each there.
+    pub(super) fn contend(&mut self, all: &WeakLocks, space: Space, mut admit: impl FnMut(&Listed)) {
+        if self.contended.contains(&space) {
+            return;
+        }
+        // Whoever has the mutex of a list after this sees it.
+        all.contenders[space.counter()].fetch_add(1, Ordering::Relaxed);
+        self.contended.push(space);
+        #[cfg(test)]
+        if all.planted == Some(Planted::OverlooksWeak) {
+            return;
+        }
+        for list in &all.lists {
+            let mut list = list.lock();
+            list.extract_if(.., |listed| listed.space == space).for_each(|listed| admit(&listed));
+        }
+    }
+
+    /// Has this owner use shards only. `place` is called with each of its locks in their order, and with what the list
+    /// has of it, unless a contender has moved it; returns what `place` did.
+    pub(super) fn leave<T>(
+        &mut self,
+        all: &WeakLocks,
+        txn: TxnId,
+        mut place: impl FnMut(Space, Option<Listed>) -> T,
+    ) -> Vec<T> {
+        self.moved = true;
+        if self.spaces.is_empty() {
+            return Vec::new();
+        }
+        // To the end: a contender who empties the list finds each lock there or in its shard.
+        let mut list = all.lists[self.list].lock();
+        let spaces = std::mem::take(&mut self.spaces);
+        spaces.into_iter().map(|space| place(space, take(&mut list, txn, space))).collect()
+    }
+
+    /// Sets a lock back to the mode from before, or releases it; it is the latest then.
+    pub(super) fn set_back(
+        &mut self,
+        all: &WeakLocks,
+        txn: TxnId,
+        number: u32,
+        before: Option<Mode>,
+    ) -> SetBack {
+        let space = self.space(number);
+        let mut list = all.lists[self.list].lock();
+        let there = match before {
+            Some(mode) => position(&list, txn, space).map(|at| list[at].mode = mode).is_some(),
+            None => {
+                debug_assert_eq!(number as usize + 1, self.spaces.len());
+                self.spaces.pop();
+                take(&mut list, txn, space).is_some()
+            }
+        };
+        if there { SetBack::Done } else { SetBack::Moved }
+    }
+
+    /// Releases everything; what contenders have moved is returned. It is no contender any more: so it must have
+    /// released what it holds in shards.
+    pub(super) fn end(&mut self, all: &WeakLocks, txn: TxnId) -> SmallVec<[Space; 8]> {
+        for space in self.contended.drain(..) {
+            all.contenders[space.counter()].fetch_sub(1, Ordering::Release);
+        }
+        self.moved = false;
+        let mut spaces = std::mem::take(&mut self.spaces);
+        if !spaces.is_empty() {
+            let mut list = all.lists[self.list].lock();
+            spaces.retain(|space| take(&mut list, txn, *space).is_none());
+        }
+        spaces
+    }
+
+    /// The mode in which the owner has a lock in its list.
+    pub(super) fn held(&self, all: &WeakLocks, txn: TxnId, space: Space) -> Option<Mode> {
+        if !self.spaces.contains(&space) {
+            return None;
+        }
+        let list = all.lists[self.list].lock();
+        position(&list, txn, space).map(|at| list[at].mode)
+    }
+}
