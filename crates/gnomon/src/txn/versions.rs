@@ -703,41 +703,57 @@ mod tests {
         assert_eq!(versions.len.load(Ordering::Relaxed), 0);
     }
 
-    /// Commits change keys while snapshots come and go: each sees what was there, and in the end nothing is kept.
+    /// Commits change keys while snapshots come and go: each sees what was there, whether versions are forgotten at once
+    /// or many together, and in the end nothing is kept.
     #[test]
     fn snapshots_cost_one_version_a_key_and_see_what_was_there() {
+        const KEYS: usize = 8;
         let timeline = Timeline::new(Csn(0), usize::MAX);
-        let tree = TreeRef::new(Arc::new(TreeState::new(
-            Listed {
-                tree: crate::access::Tree::open(crate::PageId(9), Default::default()),
-                placement: Placement::Anywhere,
-            },
-            Csn(0),
-        )));
+        let trees = [8, 9].map(|root| {
+            let tree = crate::access::Tree::open(crate::PageId(root), Default::default());
+            let listed = Listed { tree, placement: Placement::Anywhere };
+            TreeRef::new(Arc::new(TreeState::new(listed, Csn(0))))
+        });
         let mut rng = crate::env::Rng::from_seed(7);
-        let mut now = BTreeMap::<Vec<u8>, Vec<u8>>::new();
+        let mut now = [const { None::<u64> }; 2 * KEYS];
         let mut held = Vec::new();
-        let before =
-            |key: &[u8], at| tree.versions.before(key, at, Csn(u64::MAX)).map(|b| b.map(|b| b.to_vec()));
-        for csn in 1..2000 {
-            let key = vec![rng.below(8) as u8];
-            let bytes = tree.versions.publish(&key, Csn(csn), now.get(&key).map(Vec::as_slice));
-            now.insert(key.clone(), csn.to_be_bytes().to_vec());
+        let place = |number: usize| (&trees[number / KEYS], [(number % KEYS) as u8]);
+        for csn in 1..4000_u64 {
+            let number = rng.below(now.len() as u64) as usize;
+            let (tree, key) = place(number);
+            let before = now[number].map(u64::to_be_bytes);
+            let bytes = tree.versions.publish(&key, Csn(csn), before.as_ref().map(<[u8; 8]>::as_slice));
+            now[number] = Some(csn);
             timeline.patched(Csn(csn), vec![(tree.clone(), key[..].into())], bytes);
             if rng.chance(1, 20) {
-                held.push((timeline.take_snapshot(|| timeline.watermark()), now.clone()));
+                held.push((timeline.take_snapshot(|| timeline.watermark()), now));
             }
             if !held.is_empty() && rng.chance(1, 25) {
                 let (snapshot, _) = held.swap_remove(rng.below(held.len() as u64) as usize);
                 timeline.release_snapshot(snapshot);
             }
-            timeline.prune(|| Csn(csn));
-            let kept: usize = tree.versions.keys.lock().values().map(|versions| versions.len()).sum();
-            assert!(kept <= 8 * held.len(), "{kept} versions for {} snapshots", held.len());
+            let later_max = match rng.chance(1, 50) {
+                true => {
+                    timeline.prune(|| Csn(csn));
+                    0
+                }
+                false => {
+                    timeline.forget_after(1, || Csn(csn));
+                    AT_ONCE
+                }
+            };
+            let kept =
+                |tree: &TreeRef| tree.versions.keys.lock().values().map(|kept| kept.len()).sum::<usize>();
+            let kept: usize = trees.iter().map(kept).sum();
+            assert!(kept <= now.len() * held.len() + later_max, "{kept} for {} snapshots", held.len());
             for (snapshot, contents) in &held {
-                for key in 0..8u8 {
-                    let seen = before(&[key], *snapshot).unwrap_or_else(|| now.get(&[key][..]).cloned());
-                    assert_eq!(seen.as_ref(), contents.get(&[key][..]), "key {key} at {snapshot}");
+                for number in 0..now.len() {
+                    let (tree, key) = place(number);
+                    let before = tree.versions.before(&key, *snapshot, Csn(u64::MAX));
+                    let before = before.map(|there| there.map(|bytes| bytes.to_vec()));
+                    let seen = before.unwrap_or_else(|| now[number].map(|csn| csn.to_be_bytes().to_vec()));
+                    let expected = contents[number].map(|csn| csn.to_be_bytes().to_vec());
+                    assert_eq!(seen, expected, "key {number} at {snapshot}");
                 }
             }
         }
@@ -745,7 +761,8 @@ mod tests {
             timeline.release_snapshot(snapshot);
         }
         timeline.prune(|| timeline.watermark());
-        assert_eq!((timeline.version_bytes(), tree.versions.len.load(Ordering::Relaxed)), (0, 0));
+        let len = trees.each_ref().map(|tree| tree.versions.len.load(Ordering::Relaxed));
+        assert_eq!((timeline.version_bytes(), len), (0, [0, 0]));
     }
 
     #[test]
