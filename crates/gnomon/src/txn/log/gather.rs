@@ -19,29 +19,57 @@ use crate::{
     txn::{commit::LeavesChanged, writes::absent},
 };
 
-/// What a write takes in memory at least, in bytes.
-pub(super) const ENTRY_BYTES_MIN: usize = size_of::<Entry>() + 1;
+/// What a write takes in memory at least: an entry, the length of its key, and a kind, in bytes.
+pub(super) const ENTRY_BYTES_MIN: usize = size_of::<Entry>() + 3;
 /// So many bytes of a key are in its entry.
-const HEAD_BYTES: u16 = 8;
+const HEAD_BYTES: usize = 8;
 /// So many entries are looked at for each range of keys, to find ranges that are about as long.
 const SAMPLES: usize = 32;
 
 /// Writes of commits, in their order.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Keys, each with the kind of its write and what becomes of it behind it.
+    /// Keys behind their lengths (two bytes, little-endian), each with the kind of its write and what becomes of it
+    /// behind it.
     bytes: Vec<u8>,
     entries: Vec<Entry>,
 }
 
-#[derive(Clone, Copy)]
-struct Entry {
-    tree: TreeId,
-    /// The first bytes of the key, as a number: few comparisons need more.
-    head: u64,
-    /// Where the key begins: later writes are further behind.
-    at: u32,
-    key_bytes: u16,
+/// A write, as a number: one of an earlier key is smaller, and of one key, of an earlier commit. Of two long keys that
+/// begin alike that is not so.
+///
+/// From the highest bit: the tree (28 bits), the first bytes of the key with zeros behind them (64), how many bytes it
+/// has, or one more than those if it is long (4), and where it is: later writes are further behind (32).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
+
+impl Entry {
+    const TREE_MAX: u64 = (1 << 28) - 1;
+
+    /// None of a tree with a number that is too large.
+    fn new(tree: TreeId, key: &[u8], at: u32) -> Option<Entry> {
+        let length = key.len().min(HEAD_BYTES + 1) as u128;
+        let in_place =
+            u128::from(tree.0) << 100 | u128::from(head(key)) << 36 | length << 32 | u128::from(at);
+        (tree.0 <= Entry::TREE_MAX).then_some(Entry(in_place))
+    }
+
+    fn tree(self) -> TreeId {
+        TreeId((self.0 >> 100) as u64)
+    }
+
+    /// All but where it is: the tree and the key, unless that is long.
+    fn place(self) -> u128 {
+        self.0 >> 32
+    }
+
+    fn is_long(self) -> bool {
+        self.place() as usize & 0xf > HEAD_BYTES
+    }
+
+    fn at(self) -> usize {
+        self.0 as u32 as usize
+    }
 }
 
 impl Gathered {
@@ -59,7 +87,8 @@ impl Gathered {
         self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Adds the writes of the next commit, if it neither makes nor drops trees. Returns whether that is so.
+    /// Adds the writes of the next commit, if it neither makes nor drops trees, nor has one of a number that entries have
+    /// no room for. Returns whether that is so.
     ///
     /// # Errors
     /// What is wrong with the record.
@@ -72,11 +101,17 @@ impl Gathered {
                 return Ok(false);
             };
             let at = u32::try_from(self.bytes.len()).map_err(|_| "it is longer than any commit")?;
+            let key_bytes = u16::try_from(key.len()).map_err(|_| "a key is too long")?;
+            let Some(entry) = Entry::new(tree, key, at) else {
+                self.bytes.truncate(before.0);
+                self.entries.truncate(before.1);
+                return Ok(false);
+            };
+            self.bytes.extend_from_slice(&key_bytes.to_le_bytes());
             self.bytes.extend_from_slice(key);
             self.bytes.push(kind as u8);
             self.bytes.extend_from_slice(body);
-            let key_bytes = u16::try_from(key.len()).map_err(|_| "a key is too long")?;
-            self.entries.push(Entry { tree, head: head(key), at, key_bytes });
+            self.entries.push(entry);
         }
         Ok(true)
     }
@@ -88,32 +123,35 @@ impl Gathered {
         }
         let step = (self.entries.len() / (parts * SAMPLES)).max(1);
         let mut samples: Vec<Entry> = self.entries.iter().step_by(step).copied().collect();
-        samples.sort_unstable_by(|a, b| self.compare_keys(a, b));
+        samples.sort_unstable_by(|a, b| self.compare_keys(*a, *b));
         let mut ends: Vec<Entry> = (1..parts).map(|part| samples[part * samples.len() / parts]).collect();
-        ends.dedup_by(|a, b| self.compare_keys(a, b).is_eq());
+        ends.dedup_by(|a, b| self.compare_keys(*a, *b).is_eq());
         let all = Arc::new(self);
         let froms = std::iter::once(None).chain(ends.iter().copied().map(Some));
         let tos = ends.iter().copied().map(Some).chain([None]);
         froms.zip(tos).map(|(from, to)| Part { all: all.clone(), from, to }).collect()
     }
 
-    fn key(&self, entry: &Entry) -> &[u8] {
-        &self.bytes[entry.at as usize..][..entry.key_bytes.into()]
+    /// The key, and what is behind it.
+    fn at(&self, entry: Entry) -> (&[u8], &[u8]) {
+        let (length, behind) = self.bytes[entry.at()..].split_at(2);
+        behind.split_at(u16::from_le_bytes([length[0], length[1]]).into())
+    }
+
+    fn key(&self, entry: Entry) -> &[u8] {
+        self.at(entry).0
     }
 
     /// What becomes of the key: it was read before.
-    fn write(&self, entry: &Entry) -> Stored<'_> {
-        let behind = &self.bytes[entry.at as usize + usize::from(entry.key_bytes)..];
+    fn write(&self, entry: Entry) -> Stored<'_> {
+        let (_, behind) = self.at(entry);
         Kind::of(behind[0]).and_then(|kind| Stored::of(kind, &behind[1..])).expect("it was read when it came")
     }
 
-    fn compare_keys(&self, a: &Entry, b: &Entry) -> Ordering {
-        (a.tree, a.head).cmp(&(b.tree, b.head)).then_with(|| {
-            match a.key_bytes.max(b.key_bytes) <= HEAD_BYTES {
-                // What a key lacks is zero in its head.
-                true => a.key_bytes.cmp(&b.key_bytes),
-                false => self.key(a).cmp(self.key(b)),
-            }
+    fn compare_keys(&self, a: Entry, b: Entry) -> Ordering {
+        a.place().cmp(&b.place()).then_with(|| match a.is_long() {
+            true => self.key(a).cmp(self.key(b)),
+            false => Ordering::Equal,
         })
     }
 }
@@ -146,13 +184,17 @@ impl Part {
             (None, None) => all.entries.clone(),
             (from, to) => {
                 let is_within = |entry: &&Entry| {
-                    from.is_none_or(|from| all.compare_keys(entry, &from).is_ge())
-                        && to.is_none_or(|to| all.compare_keys(entry, &to).is_lt())
+                    from.is_none_or(|from| all.compare_keys(**entry, from).is_ge())
+                        && to.is_none_or(|to| all.compare_keys(**entry, to).is_lt())
                 };
                 all.entries.iter().filter(is_within).copied().collect()
             }
         };
-        entries.sort_unstable_by(|a, b| all.compare_keys(a, b).then(a.at.cmp(&b.at)));
+        // As numbers first: that is several times as fast, and most keys are not long.
+        entries.sort_unstable();
+        for alike in entries.chunk_by_mut(|a, b| a.place() == b.place()).filter(|alike| alike[0].is_long()) {
+            alike.sort_unstable_by(|a, b| all.compare_keys(*a, *b).then(a.cmp(b)));
+        }
         Sorted { all, entries }
     }
 }
@@ -168,12 +210,12 @@ impl<'a> Sorted<'a> {
     pub fn runs(&self, keys_max: usize) -> impl Iterator<Item = Run<'_>> {
         let mut rest = &self.entries[..];
         std::iter::from_fn(move || {
-            let keys = rest.chunk_by(|a, b| self.all.compare_keys(a, b).is_eq());
+            let keys = rest.chunk_by(|a, b| self.all.compare_keys(*a, *b).is_eq());
             let count: usize = keys.take(keys_max).map(<[Entry]>::len).sum();
             let (entries, others) = rest.split_at(count);
             rest = others;
             // The processor fetches many of them at a time here, and one after another where each is read.
-            let fetch = |sum: u8, entry: &Entry| sum ^ self.all.bytes[entry.at as usize];
+            let fetch = |sum: u8, entry: &Entry| sum ^ self.all.bytes[entry.at()];
             std::hint::black_box(entries.iter().fold(0, fetch));
             (count > 0).then_some(Run { all: self.all, entries })
         })
@@ -190,14 +232,14 @@ impl<'a> Run<'a> {
     /// Each tree, with the writes of its keys.
     pub fn trees(&self) -> impl Iterator<Item = (TreeId, Run<'a>)> {
         let all = self.all;
-        let trees = self.entries.chunk_by(|a, b| a.tree == b.tree);
-        trees.map(move |entries| (entries[0].tree, Run { all, entries }))
+        let trees = self.entries.chunk_by(|a, b| a.tree() == b.tree());
+        trees.map(move |entries| (entries[0].tree(), Run { all, entries }))
     }
 
     /// The writes of each key of a tree.
     pub fn keys(&self) -> impl Iterator<Item = OfKey<'a>> {
         let all = self.all;
-        let keys = self.entries.chunk_by(move |a, b| all.compare_keys(a, b).is_eq());
+        let keys = self.entries.chunk_by(move |a, b| all.compare_keys(*a, *b).is_eq());
         keys.map(move |entries| OfKey { all, entries })
     }
 }
@@ -210,15 +252,15 @@ pub(super) struct OfKey<'a> {
 
 impl<'a> OfKey<'a> {
     pub fn key(&self) -> &'a [u8] {
-        self.all.key(&self.entries[0])
+        self.all.key(self.entries[0])
     }
 
     /// Those that matter: none before the last that does not look at what is there.
     fn effective(&self) -> impl Iterator<Item = Stored<'a>> {
         let (all, entries) = (self.all, self.entries);
-        let is_blind = |entry: &Entry| !matches!(all.write(entry), Stored::Apply { .. });
+        let is_blind = |entry: &Entry| !matches!(all.write(*entry), Stored::Apply { .. });
         let first = entries.iter().rposition(is_blind).unwrap_or(0);
-        entries[first..].iter().map(|entry| all.write(entry))
+        entries[first..].iter().map(|entry| all.write(*entry))
     }
 
     /// Adds what they change.
@@ -372,6 +414,19 @@ mod tests {
             }
             assert_eq!(found, there, "seed {seed}, round {round}");
         }
+    }
+
+    #[test]
+    fn what_entries_have_no_room_for_is_not_gathered() {
+        let mut all = Gathered::default();
+        let mut writes = WriteSet::default();
+        writes.put(TreeId(Entry::TREE_MAX), b"k", Some(b"v"));
+        assert!(gather(&mut all, &writes));
+        writes.put(TreeId(Entry::TREE_MAX + 1), b"k", Some(b"v"));
+        let bytes = all.memory_bytes();
+        assert!(!gather(&mut all, &writes));
+        assert_eq!((all.len(), all.memory_bytes()), (1, bytes));
+        assert!(ENTRY_BYTES_MIN <= bytes);
     }
 
     #[test]
