@@ -116,8 +116,14 @@ impl Gathered {
         Ok(true)
     }
 
+    /// Forgets them, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+    }
+
     /// Splits them into about so many ranges of keys.
-    pub fn into_parts(self, parts: usize) -> Vec<Part> {
+    pub fn parts(self: &Arc<Self>, parts: usize) -> Vec<Part> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -126,10 +132,9 @@ impl Gathered {
         samples.sort_unstable_by(|a, b| self.compare_keys(*a, *b));
         let mut ends: Vec<Entry> = (1..parts).map(|part| samples[part * samples.len() / parts]).collect();
         ends.dedup_by(|a, b| self.compare_keys(*a, *b).is_eq());
-        let all = Arc::new(self);
         let froms = std::iter::once(None).chain(ends.iter().copied().map(Some));
         let tos = ends.iter().copied().map(Some).chain([None]);
-        froms.zip(tos).map(|(from, to)| Part { all: all.clone(), from, to }).collect()
+        froms.zip(tos).map(|(from, to)| Part { all: self.clone(), from, to }).collect()
     }
 
     /// The key, and what is behind it.
@@ -396,7 +401,7 @@ mod tests {
             }
             let mut found = before.clone();
             let mut last: Option<(TreeId, Vec<u8>)> = None;
-            for part in all.into_parts(1 + rng.below(6) as usize) {
+            for part in Arc::new(all).parts(1 + rng.below(6) as usize) {
                 for run in part.sorted().runs(1 + rng.below(9) as usize) {
                     for (tree, of_tree) in run.trees() {
                         for of_key in of_tree.keys() {
@@ -446,7 +451,7 @@ mod tests {
         then(&|writes| writes.put(tree, b"gone", Some(b"x")));
         then(&|writes| writes.put(tree, b"gone", None));
         then(&|writes| writes.apply(tree, b"gone", add(&operations, 5), 8));
-        let parts = all.into_parts(1);
+        let parts = Arc::new(all).parts(1);
         let sorted = parts[0].sorted();
         let run = sorted.runs(usize::MAX).next().unwrap();
         let (_, of_tree) = run.trees().next().unwrap();

@@ -87,6 +87,7 @@ pub(super) fn replay(
             rerun: Rerun::new(handle),
             last: root,
             gathered: Gathered::default(),
+            patched: Arc::default(),
             // One part is patched while the next is gathered.
             gathered_max: (options.replay_bytes_max / if threads > 1 { 2 } else { 1 }).min(GATHERED_MAX),
             threads,
@@ -156,6 +157,8 @@ struct Replay<'a> {
     /// The commit of the last record.
     last: Csn,
     gathered: Gathered,
+    /// What was gathered before, and may be in the hands of threads.
+    patched: Arc<Gathered>,
     /// So many bytes are gathered.
     gathered_max: usize,
     threads: usize,
@@ -314,16 +317,20 @@ impl Replay<'_> {
             return Ok(());
         }
         self.drain()?;
-        let gathered = std::mem::take(&mut self.gathered);
+        let gathered = Arc::new(std::mem::take(&mut self.gathered));
+        // Nobody is at work: its memory is for what comes next.
+        let patched = std::mem::replace(&mut self.patched, gathered.clone());
+        self.gathered = Arc::into_inner(patched).unwrap_or_default();
+        self.gathered.clear();
         let threads = self.threads.min(gathered.len() / WRITES_OF_PART_MIN);
         if threads > 1 {
             self.at_work = AtWork::Parts;
             self.submitted = self.last;
-            let mut parts = gathered.into_parts(threads * PARTS_OF_THREAD).into_iter();
+            let mut parts = gathered.parts(threads * PARTS_OF_THREAD).into_iter();
             // Parts have no key in common.
             return parts.try_for_each(|part| self.schedule.submit(Work::Part(part), Needs::default()));
         }
-        for part in gathered.into_parts(1) {
+        for part in gathered.parts(1) {
             // Roots have all of what is gathered, or nothing: only one page transaction can have one before it.
             let is_scarce = self.gathered_max <= BYTES_OF_RUN;
             for run in part.sorted().runs(if is_scarce { usize::MAX } else { KEYS_OF_RUN }) {
