@@ -15,7 +15,7 @@ use crate::{
     Result, TreeId,
     access::Change,
     op::{Length, Registry},
-    sync::Arc,
+    sync::{Arc, prefetch},
     txn::{commit::LeavesChanged, writes::absent},
 };
 
@@ -38,29 +38,30 @@ pub(super) struct Gathered {
 /// A write, as a number: one of an earlier key is smaller, and of one key, of an earlier commit. Of two long keys that
 /// begin alike that is not so.
 ///
-/// From the highest bit: the tree (28 bits), the first bytes of the key with zeros behind them (64), how many bytes it
-/// has, or one more than those if it is long (4), and where it is: later writes are further behind (32).
+/// From the highest bit: the tree (27 bits), the first bytes of the key with zeros behind them (64), how many bytes it
+/// has, or one more than those if it is long (4), where it is, since later writes are further behind (32), and whether
+/// it does not look at what is there (1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
 
 impl Entry {
-    const TREE_MAX: u64 = (1 << 28) - 1;
+    const TREE_MAX: u64 = (1 << 27) - 1;
 
     /// None of a tree with a number that is too large.
-    fn new(tree: TreeId, key: &[u8], at: u32) -> Option<Entry> {
+    fn new(tree: TreeId, key: &[u8], at: u32, is_blind: bool) -> Option<Entry> {
         let length = key.len().min(HEAD_BYTES + 1) as u128;
-        let in_place =
-            u128::from(tree.0) << 100 | u128::from(head(key)) << 36 | length << 32 | u128::from(at);
-        (tree.0 <= Entry::TREE_MAX).then_some(Entry(in_place))
+        let place = u128::from(tree.0) << 68 | u128::from(head(key)) << 4 | length;
+        let entry = Entry(place << 33 | u128::from(at) << 1 | u128::from(is_blind));
+        (tree.0 <= Entry::TREE_MAX).then_some(entry)
     }
 
     fn tree(self) -> TreeId {
-        TreeId((self.0 >> 100) as u64)
+        TreeId((self.place() >> 68) as u64)
     }
 
-    /// All but where it is: the tree and the key, unless that is long.
+    /// The tree and the key, unless that is long.
     fn place(self) -> u128 {
-        self.0 >> 32
+        self.0 >> 33
     }
 
     fn is_long(self) -> bool {
@@ -68,7 +69,11 @@ impl Entry {
     }
 
     fn at(self) -> usize {
-        self.0 as u32 as usize
+        (self.0 >> 1) as u32 as usize
+    }
+
+    fn is_blind(self) -> bool {
+        self.0 & 1 == 1
     }
 }
 
@@ -102,7 +107,8 @@ impl Gathered {
             };
             let at = u32::try_from(self.bytes.len()).map_err(|_| "it is longer than any commit")?;
             let key_bytes = u16::try_from(key.len()).map_err(|_| "a key is too long")?;
-            let Some(entry) = Entry::new(tree, key, at) else {
+            let is_blind = !matches!(kind, Kind::Apply);
+            let Some(entry) = Entry::new(tree, key, at, is_blind) else {
                 self.bytes.truncate(before.0);
                 self.entries.truncate(before.1);
                 return Ok(false);
@@ -141,6 +147,13 @@ impl Gathered {
     fn at(&self, entry: Entry) -> (&[u8], &[u8]) {
         let (length, behind) = self.bytes[entry.at()..].split_at(2);
         behind.split_at(u16::from_le_bytes([length[0], length[1]]).into())
+    }
+
+    /// Asks for the key and what becomes of it, or the beginning of that.
+    fn prefetch(&self, entry: Entry) {
+        const BYTES: usize = 128;
+        let bytes = &self.bytes[entry.at()..];
+        prefetch(&bytes[..bytes.len().min(BYTES)]);
     }
 
     fn key(&self, entry: Entry) -> &[u8] {
@@ -216,12 +229,14 @@ impl<'a> Sorted<'a> {
         let mut rest = &self.entries[..];
         std::iter::from_fn(move || {
             let keys = rest.chunk_by(|a, b| self.all.compare_keys(*a, *b).is_eq());
-            let count: usize = keys.take(keys_max).map(<[Entry]>::len).sum();
+            // Many are on their way from memory at a time here, and one after another where each is read.
+            let fetch = |of_key: &[Entry]| {
+                self.all.prefetch(of_key[of_key.len() - 1]);
+                of_key.len()
+            };
+            let count = keys.take(keys_max).map(fetch).sum();
             let (entries, others) = rest.split_at(count);
             rest = others;
-            // The processor fetches many of them at a time here, and one after another where each is read.
-            let fetch = |sum: u8, entry: &Entry| sum ^ self.all.bytes[entry.at()];
-            std::hint::black_box(entries.iter().fold(0, fetch));
             (count > 0).then_some(Run { all: self.all, entries })
         })
     }
@@ -257,15 +272,21 @@ pub(super) struct OfKey<'a> {
 
 impl<'a> OfKey<'a> {
     pub fn key(&self) -> &'a [u8] {
-        self.all.key(self.entries[0])
+        self.all.key(self.entries[self.entries.len() - 1])
     }
 
     /// Those that matter: none before the last that does not look at what is there.
     fn effective(&self) -> impl Iterator<Item = Stored<'a>> {
+        // A hot row has more of them than the processor keeps at hand.
+        const AHEAD: usize = 8;
         let (all, entries) = (self.all, self.entries);
-        let is_blind = |entry: &Entry| !matches!(all.write(*entry), Stored::Apply { .. });
-        let first = entries.iter().rposition(is_blind).unwrap_or(0);
-        entries[first..].iter().map(|entry| all.write(*entry))
+        let entries = &entries[entries.iter().rposition(|entry| entry.is_blind()).unwrap_or(0)..];
+        (0..entries.len()).map(move |at| {
+            if let Some(later) = entries.get(at + AHEAD) {
+                all.prefetch(*later);
+            }
+            all.write(entries[at])
+        })
     }
 
     /// Adds what they change.
