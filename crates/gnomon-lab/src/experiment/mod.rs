@@ -13,6 +13,7 @@
 //! ends, however it ends.
 
 use std::{
+    cmp,
     collections::BTreeMap,
     fmt,
     path::{Path, PathBuf},
@@ -256,12 +257,15 @@ pub struct Claim {
     pub verdict: Verdict,
 }
 
-/// How a measured figure compares with the stated one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// How a measured figure compares with the stated one. Of several, the last in this order is that of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Verdict {
     /// What is stated was measured.
     #[serde(rename = "holds")]
     Holds,
+    /// Something better was measured.
+    #[serde(rename = "surpassed")]
+    Surpassed,
     /// Something else was measured.
     #[serde(rename = "does not hold")]
     DoesNotHold,
@@ -280,6 +284,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Verdict::Holds => "holds",
+            Verdict::Surpassed => "surpassed",
             Verdict::DoesNotHold => "DOES NOT HOLD",
             Verdict::NotComparable => "not comparable",
         })
@@ -455,6 +460,18 @@ fn verdict(comparable: bool, holds: Option<bool>) -> Verdict {
     match holds {
         Some(holds) if comparable => Verdict::of(holds),
         _ => Verdict::NotComparable,
+    }
+}
+
+/// Compares a figure with one that is stated about. `better`: how it compares with that if it is better.
+fn verdict_about(comparable: bool, measured: Option<f64>, stated: f64, better: cmp::Ordering) -> Verdict {
+    match measured {
+        Some(measured)
+            if comparable && measured.partial_cmp(&stated) == Some(better) && !is_near(measured, stated) =>
+        {
+            Verdict::Surpassed
+        }
+        _ => verdict(comparable, measured.map(|measured| is_near(measured, stated))),
     }
 }
 

@@ -1,13 +1,16 @@
 //! `logging/bytes`: how long the records of a transaction in the log are, by its kind (the paper's Figures 5-6 to 5-8).
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::Serialize;
 
 use super::bench::{BENCH_SETTINGS, Bench, COMMAND, How, INTERVAL, LOGS, PAPER, SERIAL_SETTINGS, VALUE};
 use crate::{
     calls::{Calls, Settings},
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Values, figure, is_near, verdict},
+    experiment::{
+        Claim, Experiment, Lab, Outcome, ResultTable, Values, Verdict, figure, is_near, verdict,
+        verdict_about,
+    },
     store::Result,
     tpcc::{Kind, Tpcc},
     voter::Voter,
@@ -103,13 +106,13 @@ fn claims(records: &[Records], comparable: bool) -> Vec<Claim> {
             figure: "Voter, command",
             stated: STATED[0],
             measured: bytes(command),
-            verdict: verdict(true, command.map(|bytes| is_near(bytes, 55.0))),
+            verdict: verdict_about(true, command, 55.0, Ordering::Less),
         },
         Claim {
             figure: "Voter, value",
             stated: STATED[1],
             measured: bytes(value),
-            verdict: verdict(true, value.map(|bytes| is_near(bytes, 81.0))),
+            verdict: verdict_about(true, value, 81.0, Ordering::Less),
         },
         Claim {
             figure: "TPC-C, command",
@@ -117,10 +120,11 @@ fn claims(records: &[Records], comparable: bool) -> Vec<Claim> {
             measured: ends.map_or_else(String::new, |(delivery, new_order)| {
                 format!("{} bytes to {}", figure(delivery), figure(new_order))
             }),
-            verdict: verdict(
-                comparable,
-                ends.map(|(delivery, new_order)| is_near(delivery, 50.0) && is_near(new_order, 170.0)),
-            ),
+            verdict: [(ends.map(|ends| ends.0), 50.0), (ends.map(|ends| ends.1), 170.0)]
+                .map(|(bytes, stated)| verdict_about(comparable, bytes, stated, Ordering::Less))
+                .into_iter()
+                .max()
+                .unwrap_or(Verdict::NotComparable),
         },
         Claim {
             figure: "TPC-C, value",
@@ -149,7 +153,7 @@ fn table(records: &[Records]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::{super::bench::tests::quick, *};
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable, Surpassed};
 
     #[test]
     fn a_quick_run_finds_the_records_of_all_kinds_that_write() {
@@ -181,8 +185,10 @@ mod tests {
         ];
         assert_eq!(verdicts(&stated, true), [Holds; 4]);
         assert_eq!(verdicts(&stated, false), [Holds, Holds, NotComparable, NotComparable]);
-        let other = stated.map(|one| Records { command_bytes: 20.0, value_bytes: 20.0, ..one });
+        let other = stated.clone().map(|one| Records { command_bytes: 400.0, value_bytes: 400.0, ..one });
         assert_eq!(verdicts(&other, true), [DoesNotHold; 4]);
+        let shorter = stated.map(|one| Records { command_bytes: 20.0, value_bytes: 20.0, ..one });
+        assert_eq!(verdicts(&shorter, true), [Surpassed, Surpassed, Surpassed, DoesNotHold]);
         assert_eq!(verdicts(&[], false), [NotComparable; 4]);
     }
 }

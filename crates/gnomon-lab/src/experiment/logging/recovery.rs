@@ -4,6 +4,8 @@
 //! The log grows without a checkpoint. The database is copied when all calls are answered but nothing was closed: that
 //! is what a crash leaves. What is measured is opening such a copy, which replays the log.
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 
 use super::bench::{
@@ -12,7 +14,7 @@ use super::bench::{
 use crate::{
     calls::Calls,
     experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure, is_near, verdict,
+        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure, verdict_about,
     },
     store::Result,
     tpcc::Tpcc,
@@ -86,7 +88,7 @@ fn claims(all: &[Series], comparable: bool) -> Vec<Claim> {
         stated,
         measured: ratio
             .map_or_else(String::new, |ratio| format!("{} times {of}", crate::experiment::figure(ratio))),
-        verdict: verdict(comparable || workload == Voter::NAME, ratio.map(|ratio| is_near(ratio, expected))),
+        verdict: verdict_about(comparable || workload == Voter::NAME, ratio, expected, Ordering::Greater),
     };
     let to_run = |workload| replay(workload, COMMAND).map(|replay| replay.tps() / replay.run_tps());
     let to_command = |workload| Some(replay(workload, VALUE)?.tps() / replay(workload, COMMAND)?.tps());
@@ -152,7 +154,7 @@ mod tests {
         super::bench::tests::{quick, round},
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable, Surpassed};
 
     #[test]
     fn a_quick_run_replays_all_that_was_committed() {
@@ -189,8 +191,10 @@ mod tests {
         let stated = [series("voter", 100.0, 500.0), series("tpcc", 90.0, 140.0)];
         assert_eq!(verdicts(&stated, true), [Holds, Holds, Holds, Holds, NotComparable]);
         assert_eq!(verdicts(&stated, false)[1..], [Holds, NotComparable, NotComparable, NotComparable]);
-        let other = [series("voter", 50.0, 400.0), series("tpcc", 200.0, 200.0)];
+        let other = [series("voter", 50.0, 150.0), series("tpcc", 50.0, 50.0)];
         assert_eq!(verdicts(&other, true)[..4], [DoesNotHold; 4]);
+        let better = [series("voter", 150.0, 1200.0), series("tpcc", 150.0, 400.0)];
+        assert_eq!(verdicts(&better, true)[..4], [Surpassed; 4]);
         assert_eq!(verdicts(&[], true), [NotComparable; 5]);
     }
 }
