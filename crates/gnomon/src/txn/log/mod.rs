@@ -30,6 +30,7 @@ mod cost;
 mod gather;
 mod record;
 mod replay;
+mod room;
 mod schedule;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -54,11 +55,12 @@ use crate::{
     },
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     wal::{Log, LogCounts, LogOptions},
 };
 use control::{Control, ControlFile};
+use room::{Promise, Room};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -67,8 +69,6 @@ const FILE: &str = "commits";
 /// What a record takes beside what it has, at most: its CSN and its length, and if it is alone in a block, the header
 /// and the padding of that, and the header of a segment.
 const BESIDE_BYTES: u64 = 16 + 3 * 512;
-/// Room is made for so much more than is needed, so that not every commit has to look for it.
-const ROOM_BYTES: u64 = 256 << 10;
 /// The longest record, in bytes: what replay gathers with it in front of it has positions of four bytes.
 const RECORD_BYTES_MAX: usize = 2 << 30;
 
@@ -185,25 +185,16 @@ struct Order {
 struct Held {
     csn: Csn,
     bytes: Vec<u8>,
-    /// What it was promised.
-    room: u64,
+    room: Promise,
     is_in_root: bool,
-}
-
-/// The room for records.
-#[derive(Default)]
-struct Room {
-    /// What was promised to commits that have not appended their records.
-    promised: AtomicU64,
-    /// There are files up to this position.
-    upto: AtomicU64,
 }
 
 /// A record that is to be appended, and the room for it.
 pub(super) struct Pending {
     log: Arc<CommitLog>,
     bytes: Vec<u8>,
-    room: u64,
+    /// Until it is appended, or held.
+    room: Option<Promise>,
     is_in_root: bool,
 }
 
@@ -230,12 +221,15 @@ impl Pending {
         let is_in_root = self.is_in_root;
         #[cfg(all(test, not(shuttle)))]
         let is_in_root = is_in_root && log.planted != Some(PlantedBug::RootNotAwaited);
+        let room = self.room.take().expect("it is appended once");
         if is_in_root || !order.held.is_empty() {
-            let (bytes, room) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.room));
+            let bytes = std::mem::take(&mut self.bytes);
             order.held.push_back(Held { csn, bytes, room, is_in_root });
         } else {
             log.append(csn, &self.bytes);
             order.appended = csn;
+            drop(order);
+            log.room.spend(room);
         }
         csn
     }
@@ -243,7 +237,9 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.log.room.promised.fetch_sub(self.room, Ordering::AcqRel);
+        if let Some(room) = self.room.take() {
+            self.log.room.give_back(room);
+        }
     }
 }
 
@@ -317,18 +313,15 @@ impl CommitLog {
         if bytes.len() > RECORD_BYTES_MAX {
             return Err(Error::TransactionTooLarge);
         }
-        let room = bytes.len() as u64 + BESIDE_BYTES;
-        // Given back when it is dropped.
-        self.room.promised.fetch_add(room, Ordering::AcqRel);
-        let pending = Pending { log: self.clone(), bytes, room, is_in_root };
-        match self.make_room() {
+        let room_bytes = bytes.len() as u64 + BESIDE_BYTES;
+        let room = match self.room.promise(&self.log, room_bytes) {
             Err(Error::DiskFull) => {
                 self.checkpoint()?;
-                self.make_room()?;
+                self.room.promise(&self.log, room_bytes)
             }
-            made => made?,
-        }
-        Ok(pending)
+            promised => promised,
+        };
+        Ok(Pending { log: self.clone(), bytes, room: Some(room?), is_in_root })
     }
 
     /// Adds a record. The caller holds `order`.
@@ -347,27 +340,8 @@ impl CommitLog {
         {
             self.append(held.csn, &held.bytes);
             order.appended = held.csn;
-            self.room.promised.fetch_sub(held.room, Ordering::AcqRel);
+            self.room.spend(held.room);
         }
-    }
-
-    /// Has there be files for all that was promised.
-    fn make_room(&self) -> Result<()> {
-        let promised = self.room.promised.load(Ordering::Acquire);
-        let end = self.log.end().0;
-        if end + promised <= self.room.upto.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let made = match self.log.ensure(promised + ROOM_BYTES) {
-            Ok(()) => promised + ROOM_BYTES,
-            Err(Error::DiskFull) => {
-                self.log.ensure(promised)?;
-                promised
-            }
-            Err(error) => return Err(error),
-        };
-        self.room.upto.fetch_max(end + made, Ordering::AcqRel);
-        Ok(())
     }
 
     /// Whether [`CommitLog::checkpoint`] should be called.
