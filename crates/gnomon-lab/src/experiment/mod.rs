@@ -465,10 +465,11 @@ fn verdict(comparable: bool, holds: Option<bool>) -> Verdict {
 
 /// Compares a figure with one that is stated about. `better`: how it compares with that if it is better.
 fn verdict_about(comparable: bool, measured: Option<f64>, stated: f64, better: cmp::Ordering) -> Verdict {
+    let is_better = |measured: f64| {
+        measured.is_finite() && measured > 0.0 && measured.partial_cmp(&stated) == Some(better)
+    };
     match measured {
-        Some(measured)
-            if comparable && measured.partial_cmp(&stated) == Some(better) && !is_near(measured, stated) =>
-        {
+        Some(measured) if comparable && is_better(measured) && !is_near(measured, stated) => {
             Verdict::Surpassed
         }
         _ => verdict(comparable, measured.map(|measured| is_near(measured, stated))),
@@ -533,6 +534,18 @@ mod tests {
     fn stated_figures_are_compared_within_a_quarter_and_with_the_stated_settings_only() {
         assert!(is_near(2.0, 2.5) && is_near(3.1, 2.5) && !is_near(1.9, 2.5) && !is_near(3.2, 2.5));
         assert!(!is_near(f64::NAN, 2.5) && !is_near(f64::INFINITY, 2.5));
+        for (measured, better, expected) in [
+            (2.0, cmp::Ordering::Greater, Verdict::Holds),
+            (1.0, cmp::Ordering::Greater, Verdict::DoesNotHold),
+            (9.0, cmp::Ordering::Greater, Verdict::Surpassed),
+            (1.0, cmp::Ordering::Less, Verdict::Surpassed),
+            (0.0, cmp::Ordering::Less, Verdict::DoesNotHold),
+            (f64::INFINITY, cmp::Ordering::Greater, Verdict::DoesNotHold),
+            (f64::NAN, cmp::Ordering::Greater, Verdict::DoesNotHold),
+        ] {
+            assert_eq!(verdict_about(true, Some(measured), 2.5, better), expected, "{measured}");
+        }
+        assert_eq!(verdict_about(false, Some(9.0), 2.5, cmp::Ordering::Greater), Verdict::NotComparable);
         assert_eq!(verdict(true, Some(true)), Verdict::Holds);
         assert_eq!(verdict(true, Some(false)), Verdict::DoesNotHold);
         assert_eq!(verdict(false, Some(true)), Verdict::NotComparable);

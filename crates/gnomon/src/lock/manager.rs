@@ -3,12 +3,12 @@
 use std::{collections::HashSet, fmt, time::Duration};
 
 use super::{
-    Interrupt, LockName, Mode, Modes, Part, TableId,
+    Interrupt, LockName, Mode, Modes, TableId,
     deadlock::{Detector, Place, Victim, wake},
     escrow::{Claim, Hold, Pending, Replaced},
     park::{Outcome, Parking, Wakeup},
     shard::{Answer, Claimed, Claims, Fate, Shard, Waiter, Wake},
-    weak::{self, OwnLocks, SetBack, Space, WeakLocks},
+    weak::{self, OwnLocks, Space, WeakLocks},
 };
 use crate::{
     Error, Result, TxnId,
@@ -177,8 +177,9 @@ impl LockManager {
 
     /// The mode in which an owner, by its number, holds a lock.
     pub fn held_mode(&self, txn: TxnId, name: LockName<'_>) -> Option<Mode> {
-        let in_shard = self.held(txn, &name).map(|(.., mode)| mode);
-        in_shard.or_else(|| self.weak.held(txn, Space::of(&name, &self.tables)?))
+        // In this order: a lock that leaves a list is in its shard before the list's mutex is free.
+        let listed = Space::of(&name, &self.tables).and_then(|space| self.weak.held(txn, space));
+        listed.or_else(|| self.held(txn, &name).map(|(.., mode)| mode))
     }
 
     /// The shard and slot of a lock that an owner has there, and its mode.
@@ -189,7 +190,7 @@ impl LockManager {
     }
 
     /// Takes note in a shard of a lock that was in a list. The list's mutex is held.
-    fn admit(&self, listed: &weak::Listed) -> (usize, u32) {
+    fn admit(&self, listed: &weak::WeakLock) -> (usize, u32) {
         let name = listed.space.name();
         let hash = name.hash();
         let index = shard_index(hash);
@@ -204,30 +205,50 @@ impl LockManager {
     /// Every lock that is held or awaited, sorted by name, holders before waiters and those in the order of the
     /// queue. Shards are read one after another, so it shows no single moment, but each lock as it was at one.
     pub fn snapshot(&self) -> Vec<LockInfo> {
+        let mut listed = Vec::new();
+        self.weak.visit(|weak| listed.push(*weak));
         let mut all = Vec::new();
-        let mut note = |name: LockName<'_>, txn, mode, waiter: Option<&Waiter>, pending| {
-            let table = &self.tables[name.table.index()];
-            all.push(LockInfo {
-                table: table.name,
-                space: name.space,
-                part: name.part.to_string(),
-                txn,
-                mode: table.modes.name(mode),
-                waiting_since: waiter.map(|w| w.since),
-                // Who holds it alone claims nothing: what it changes is not among what is pending.
-                pending: if table.modes.admits(mode, mode) { pending } else { Vec::new() },
-                claims: waiter.and_then(|w| w.claims.as_ref()).map_or_else(Vec::new, |c| c.claims.to_vec()),
-            });
-        };
-        self.weak.visit(|listed| note(listed.space.name(), listed.txn, listed.mode, None, Vec::new()));
         for shard in &self.shards {
-            shard.lock().visit(&mut note);
+            shard.lock().visit(|name, txn, mode, waiter, pending| {
+                all.push(self.info(name, txn, mode, waiter, pending));
+            });
         }
+        // A lock that was moved from its list meanwhile is there already.
+        let holders = all.iter().filter(|lock| lock.part.is_empty() && lock.waiting_since.is_none());
+        let in_shards: HashSet<_> = holders.map(|lock| (lock.table, lock.space, lock.txn)).collect();
+        let weak = listed
+            .into_iter()
+            .map(|weak| self.info(weak.space.name(), weak.txn, weak.mode, None, Vec::new()));
+        all.extend(weak.filter(|lock| !in_shards.contains(&(lock.table, lock.space, lock.txn))));
         // Stable: keeps the order of a queue.
-        all.sort_by(|a, b| (a.table, a.space, &a.part).cmp(&(b.table, b.space, &b.part)));
-        // One that was moved from a list to its shard meanwhile.
-        all.dedup();
+        all.sort_by(|a, b| {
+            let place = |lock: &LockInfo| (lock.table, lock.space);
+            let waits = |lock: &LockInfo| lock.waiting_since.is_some();
+            (place(a), &a.part, waits(a)).cmp(&(place(b), &b.part, waits(b)))
+        });
         all
+    }
+
+    fn info(
+        &self,
+        name: LockName<'_>,
+        txn: TxnId,
+        mode: Mode,
+        waiter: Option<&Waiter>,
+        pending: Vec<Pending>,
+    ) -> LockInfo {
+        let table = &self.tables[name.table.index()];
+        LockInfo {
+            table: table.name,
+            space: name.space,
+            part: name.part.to_string(),
+            txn,
+            mode: table.modes.name(mode),
+            waiting_since: waiter.map(|w| w.since),
+            // Who holds it alone claims nothing: what it changes is not among what is pending.
+            pending: if table.modes.admits(mode, mode) { pending } else { Vec::new() },
+            claims: waiter.and_then(|w| w.claims.as_ref()).map_or_else(Vec::new, |c| c.claims.to_vec()),
+        }
     }
 
     /// What was waited for locks.
@@ -504,7 +525,7 @@ impl LockOwner {
     /// Has a lock that it holds stay as it is now until everything is released, whatever marks say that were made
     /// before: since what it covers was changed before them.
     pub fn keep(&mut self, name: LockName<'_>) {
-        self.leave_lists();
+        self.leave_lists_with(&name);
         let hash = name.hash();
         let index = shard_index(hash);
         let Some((slot, _)) = self.manager.shard(index).lock().held(&name, hash, self.txn) else { return };
@@ -549,9 +570,7 @@ impl LockOwner {
 
     /// Releases one lock, whatever its mode, before the others; false if the owner does not hold it.
     pub fn release(&mut self, name: LockName<'_>) -> bool {
-        if name.part == Part::Whole {
-            self.leave_lists();
-        }
+        self.leave_lists_with(&name);
         let (hash, mut woken) = (name.hash(), Vec::new());
         let index = shard_index(hash);
         let mut shard = self.manager.shard(index).lock();
@@ -623,12 +642,12 @@ impl LockOwner {
         wake(woken);
     }
 
-    /// Releases everything, the latest first: the owner has changed nothing.
+    /// Releases everything, the latest first and weak locks at the end: the owner has changed nothing.
     pub fn release_all(&mut self) {
         self.end(false);
     }
 
-    /// Releases everything, the latest first: what the owner has claimed is committed, and there for others to see.
+    /// As [`LockOwner::release_all`]: what the owner has claimed is committed, and there for others to see.
     pub fn release_committed(&mut self) {
         self.end(true);
     }
@@ -679,7 +698,7 @@ impl LockOwner {
         self.held_count -= u64::from(before.is_none());
         if shard == WEAK {
             let space = self.weak.space(slot);
-            if self.weak.set_back(&self.manager.weak, self.txn, slot, before) == SetBack::Moved {
+            if !self.weak.set_back(&self.manager.weak, self.txn, slot, before) {
                 self.set_back_in_shard(space, before, woken);
             }
             return;
@@ -700,10 +719,18 @@ impl LockOwner {
         }
     }
 
-    /// Has all that it holds be in shards, and whatever it locks until it ends.
-    fn leave_lists(&mut self) {
+    /// As [`LockOwner::leave_lists`], if this lock may be in one.
+    fn leave_lists_with(&mut self, name: &LockName<'_>) {
+        if Space::of(name, &self.manager.tables).is_some() {
+            self.leave_lists();
+        }
+    }
+
+    /// Has all that it holds be in shards, and whatever it locks until it ends: who holds locks for long would fill the
+    /// lists of others.
+    pub(crate) fn leave_lists(&mut self) {
         let (manager, txn) = (&*self.manager, self.txn);
-        if self.weak.moved {
+        if self.weak.shards_only {
             return;
         }
         let places = self.weak.leave(&manager.weak, txn, |space, listed| match listed {

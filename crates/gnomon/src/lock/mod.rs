@@ -69,10 +69,13 @@
 //! with a claim, which counts as waiting for everybody who holds something of its quantities, although the end of one
 //! of them might do.
 //!
+//! Weak locks in lists are in nobody's way: who waits for more has emptied the lists before, and none is added while it
+//! counts. So moving one to its shard makes no edge either.
+//!
 //! # Order of mutexes
 //!
-//! detector, then list of weak locks, then shard (one at a time of each); parking and interrupt are leaves (interrupt, then parking). No latch is
-//! held by a caller that may wait.
+//! detector, then list of weak locks, then shard (one at a time of each); parking and interrupt are leaves (interrupt,
+//! then parking). No latch is held by a caller that may wait.
 
 mod counter;
 mod deadlock;

@@ -154,7 +154,10 @@ impl Modes {
             while b < self.count {
                 let (one, other) = (Mode::new(a), Mode::new(b));
                 if self.is_weak(one) && self.is_weak(other) {
-                    if !self.friends(one).contains(other) || self.is_instant(one) {
+                    if self.is_instant(one) {
+                        return Err("a weak mode may not be held");
+                    }
+                    if !self.friends(one).contains(other) {
                         return Err("a weak mode does not admit another one");
                     }
                     if !self.is_weak(self.supremum(one, other)) {

@@ -10,7 +10,11 @@
 //! PostgreSQL does the same with its relation locks ("fast path" in its source, since 9.2).
 //!
 //! What it does not do: a contender counts until it has released everything, also if it has gone back to a savepoint
-//! from before; and an owner that has met one uses shards only, until its end.
+//! from before. An owner that has met one (of another space, too, if their names have the same counter), or a full list,
+//! uses shards only, with all that it holds, until its end; and so does one that asks for anything but locks and their
+//! release in the order in which it took them.
+
+use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
@@ -33,7 +37,7 @@ const LIST_MAX: usize = 64;
 const COUNTERS: usize = 256;
 
 /// A space that is locked as a whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Space {
     table: TableId,
     space: u64,
@@ -57,7 +61,7 @@ impl Space {
 
 /// A lock in a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Listed {
+pub(super) struct WeakLock {
     pub(super) txn: TxnId,
     pub(super) space: Space,
     pub(super) mode: Mode,
@@ -65,7 +69,7 @@ pub(super) struct Listed {
 
 /// The lists of all threads.
 pub(super) struct WeakLocks {
-    lists: [Line<Mutex<Vec<Listed>>>; LISTS],
+    lists: [Line<Mutex<Vec<WeakLock>>>; LISTS],
     /// How many owners have asked for more than a weak mode.
     contenders: Box<[AtomicU32]>,
     #[cfg(test)]
@@ -95,7 +99,7 @@ impl WeakLocks {
     }
 
     /// Calls `visit` with what is in lists.
-    pub(super) fn visit(&self, mut visit: impl FnMut(&Listed)) {
+    pub(super) fn visit(&self, mut visit: impl FnMut(&WeakLock)) {
         self.lists.iter().for_each(|list| list.lock().iter().for_each(&mut visit));
     }
 
@@ -108,11 +112,11 @@ impl WeakLocks {
     }
 }
 
-fn position(list: &[Listed], txn: TxnId, space: Space) -> Option<usize> {
+fn position(list: &[WeakLock], txn: TxnId, space: Space) -> Option<usize> {
     list.iter().position(|listed| listed.txn == txn && listed.space == space)
 }
 
-fn take(list: &mut Vec<Listed>, txn: TxnId, space: Space) -> Option<Listed> {
+fn take(list: &mut Vec<WeakLock>, txn: TxnId, space: Space) -> Option<WeakLock> {
     position(list, txn, space).map(|at| list.swap_remove(at))
 }
 
@@ -127,14 +131,6 @@ pub(super) enum Answer {
     Elsewhere,
 }
 
-/// What became of a lock that is set back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SetBack {
-    Done,
-    /// A contender has moved it to its shard.
-    Moved,
-}
-
 /// The weak locks of one owner.
 #[derive(Debug)]
 pub(super) struct OwnLocks {
@@ -142,16 +138,16 @@ pub(super) struct OwnLocks {
     /// What it has locked, in the order in which it did. A contender may have moved some of these locks meanwhile.
     spaces: SmallVec<[Space; 8]>,
     /// It uses shards only.
-    pub(super) moved: bool,
+    pub(super) shards_only: bool,
     /// Where it is a contender.
-    contended: Vec<Space>,
+    contended: HashSet<Space>,
 }
 
 impl OwnLocks {
     pub(super) fn new(txn: TxnId) -> OwnLocks {
         // Scheduled threads share a slot, and are to use different lists.
         let list = if cfg!(shuttle) { txn.0 as usize % LISTS } else { slot_of_thread(LISTS) };
-        OwnLocks { list, spaces: SmallVec::new(), moved: false, contended: Vec::new() }
+        OwnLocks { list, spaces: SmallVec::new(), shards_only: false, contended: HashSet::new() }
     }
 
     /// The lock with a number.
@@ -173,7 +169,7 @@ impl OwnLocks {
         space: Space,
         mode: Mode,
     ) -> Answer {
-        if self.moved {
+        if self.shards_only {
             return Answer::Elsewhere;
         }
         let mut list = all.lists[self.list].lock();
@@ -193,20 +189,19 @@ impl OwnLocks {
         if list.len() >= LIST_MAX {
             return Answer::Elsewhere;
         }
-        list.push(Listed { txn, space, mode });
+        list.push(WeakLock { txn, space, mode });
         self.spaces.push(space);
         Answer::Granted { number: self.spaces.len() as u32 - 1, before: None }
     }
 
     /// Becomes a contender for a space, and has those who hold it in weak modes do so in its shard: `admit` takes note
     /// of each there.
-    pub(super) fn contend(&mut self, all: &WeakLocks, space: Space, mut admit: impl FnMut(&Listed)) {
-        if self.contended.contains(&space) {
+    pub(super) fn contend(&mut self, all: &WeakLocks, space: Space, mut admit: impl FnMut(&WeakLock)) {
+        if !self.contended.insert(space) {
             return;
         }
         // Whoever has the mutex of a list after this sees it.
         all.contenders[space.counter()].fetch_add(1, Ordering::Relaxed);
-        self.contended.push(space);
         #[cfg(test)]
         if all.planted == Some(Planted::OverlooksWeak) {
             return;
@@ -223,9 +218,9 @@ impl OwnLocks {
         &mut self,
         all: &WeakLocks,
         txn: TxnId,
-        mut place: impl FnMut(Space, Option<Listed>) -> T,
+        mut place: impl FnMut(Space, Option<WeakLock>) -> T,
     ) -> Vec<T> {
-        self.moved = true;
+        self.shards_only = true;
         if self.spaces.is_empty() {
             return Vec::new();
         }
@@ -235,34 +230,34 @@ impl OwnLocks {
         spaces.into_iter().map(|space| place(space, take(&mut list, txn, space))).collect()
     }
 
-    /// Sets a lock back to the mode from before, or releases it; it is the latest then.
+    /// Sets a lock back to the mode from before, or releases it; it is the latest then. False if a contender has moved
+    /// it to its shard.
     pub(super) fn set_back(
         &mut self,
         all: &WeakLocks,
         txn: TxnId,
         number: u32,
         before: Option<Mode>,
-    ) -> SetBack {
+    ) -> bool {
         let space = self.space(number);
         let mut list = all.lists[self.list].lock();
-        let there = match before {
+        match before {
             Some(mode) => position(&list, txn, space).map(|at| list[at].mode = mode).is_some(),
             None => {
                 debug_assert_eq!(number as usize + 1, self.spaces.len());
                 self.spaces.pop();
                 take(&mut list, txn, space).is_some()
             }
-        };
-        if there { SetBack::Done } else { SetBack::Moved }
+        }
     }
 
     /// Releases everything; what contenders have moved is returned. It is no contender any more: so it must have
     /// released what it holds in shards.
     pub(super) fn end(&mut self, all: &WeakLocks, txn: TxnId) -> SmallVec<[Space; 8]> {
-        for space in self.contended.drain(..) {
+        for space in std::mem::take(&mut self.contended) {
             all.contenders[space.counter()].fetch_sub(1, Ordering::Release);
         }
-        self.moved = false;
+        self.shards_only = false;
         let mut spaces = std::mem::take(&mut self.spaces);
         if !spaces.is_empty() {
             let mut list = all.lists[self.list].lock();

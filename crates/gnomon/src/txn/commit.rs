@@ -99,8 +99,7 @@ impl Ticket {
         }
     }
 
-    /// Has somebody else make it durable, unless nobody forces commits, and looks after old versions, as
-    /// [`Ticket::wait`] does.
+    /// Has somebody else make it durable, unless nobody forces commits, and looks after old versions.
     pub(super) fn hurry(&self) {
         let inner = &self.handle.inner;
         if inner.commits != Commits::Unforced && inner.last_durable() < self.csn {

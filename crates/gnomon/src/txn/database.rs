@@ -419,7 +419,7 @@ impl Inner {
         self.timeline.prune(|| self.settled_csn());
     }
 
-    /// Has a commit that has added so many versions forget as many.
+    /// Has a commit that has added so many versions forget more than those, when there are many.
     pub fn forget_after(&self, changed: usize) {
         self.timeline.forget_after(changed, || self.settled_csn());
     }

@@ -24,7 +24,7 @@ impl KeyBytes {
 
     /// The first eight bytes as a number, with zeros after the key's end.
     #[inline]
-    fn head(&self) -> u64 {
+    pub fn head(&self) -> u64 {
         let bytes = &self.0;
         if let Some(head) = bytes.first_chunk() {
             return u64::from_be_bytes(*head);

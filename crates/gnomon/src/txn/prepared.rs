@@ -243,9 +243,11 @@ impl Transaction {
         };
         drop(outgoing);
         let info = PreparedInfo { gid: gid.into(), txn: self.id(), note: note.into() };
+        let mut locks = std::mem::replace(&mut self.locks, inner.locks.owner(info.txn));
+        locks.leave_lists();
         let prepared = Prepared {
             writes: std::mem::take(&mut self.writes),
-            locks: std::mem::replace(&mut self.locks, inner.locks.owner(info.txn)),
+            locks,
             pending: std::mem::take(&mut self.pending),
             scanning: std::mem::take(&mut self.scanning),
             kept,
@@ -571,6 +573,9 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     })?;
     // Where a mode admits another and not the reverse, as S admits U, the first has the smaller number.
     locks.sort_by_key(|(lock, _)| lock.mode.index());
+    for (_, _, prepared) in &mut restored {
+        prepared.locks.leave_lists();
+    }
     for (lock, of) in locks {
         let (gid, _, prepared) = &mut restored[of];
         if !prepared.locks.try_lock(lock.name(), lock.mode) {

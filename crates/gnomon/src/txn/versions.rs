@@ -15,6 +15,8 @@
 //! gets one all the same. The change was in the tree for a moment, and who has seen it there needs the version; it is
 //! no conflict for others, for the key is what it was.
 //!
+//! Those that commit forget, some dozens at a time.
+//!
 //! When the versions exceed their limit, the oldest snapshots that need some are ended: who reads at one of them fails
 //! with [`Error::SnapshotTooOld`].
 
@@ -349,8 +351,7 @@ impl Versions {
         let mut forgotten: SmallVec<[Version; AT_ONCE]> = SmallVec::new();
         let mut keys = self.keys.lock();
         for of_key in outdated.chunk_by(|a, b| a.key == b.key) {
-            let Some(first) = of_key.first() else { continue };
-            let Entry::Occupied(mut entry) = keys.entry(first.key.clone()) else { continue };
+            let Entry::Occupied(mut entry) = keys.entry(of_key[0].key.clone()) else { continue };
             let versions = entry.get_mut();
             forgotten.extend(of_key.iter().filter_map(|outdated| versions.forget(outdated.csn, None)));
             if versions.is_empty() {

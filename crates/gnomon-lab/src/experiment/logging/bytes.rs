@@ -8,8 +8,7 @@ use super::bench::{BENCH_SETTINGS, Bench, COMMAND, How, INTERVAL, LOGS, PAPER, S
 use crate::{
     calls::{Calls, Settings},
     experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Values, Verdict, figure, is_near, verdict,
-        verdict_about,
+        Claim, Experiment, Lab, Outcome, ResultTable, Values, figure, is_near, verdict, verdict_about,
     },
     store::Result,
     tpcc::{Kind, Tpcc},
@@ -120,11 +119,8 @@ fn claims(records: &[Records], comparable: bool) -> Vec<Claim> {
             measured: ends.map_or_else(String::new, |(delivery, new_order)| {
                 format!("{} bytes to {}", figure(delivery), figure(new_order))
             }),
-            verdict: [(ends.map(|ends| ends.0), 50.0), (ends.map(|ends| ends.1), 170.0)]
-                .map(|(bytes, stated)| verdict_about(comparable, bytes, stated, Ordering::Less))
-                .into_iter()
-                .max()
-                .unwrap_or(Verdict::NotComparable),
+            verdict: verdict_about(comparable, ends.map(|ends| ends.0), 50.0, Ordering::Less)
+                .max(verdict_about(comparable, ends.map(|ends| ends.1), 170.0, Ordering::Less)),
         },
         Claim {
             figure: "TPC-C, value",

@@ -140,6 +140,54 @@ fn weak_locks_leave_their_lists_for_who_wants_more_and_are_in_lists_again_when_i
 }
 
 #[test]
+fn a_weak_lock_that_was_moved_is_weakened_kept_released_and_visited_as_any_other() {
+    let manager = manager();
+    let trees = [1, 2, 3].map(|space| LockName::whole(TREES, space));
+    let begin = |contends: bool| {
+        let (mut owner, mut contender) = (manager.owner(TxnId(1)), manager.owner(TxnId(2)));
+        assert!(owner.try_lock(trees[0], tree_mode::IS));
+        let mark = owner.mark();
+        assert!(owner.try_lock(trees[0], tree_mode::IX) && owner.try_lock(trees[1], tree_mode::IX));
+        if contends {
+            assert!(trees[..2].iter().all(|tree| !contender.try_lock(*tree, tree_mode::X)));
+        }
+        assert!(owner.try_lock(trees[2], tree_mode::IS));
+        (owner, contender, mark)
+    };
+    let held = |owner: &LockOwner| {
+        let mut held = Vec::new();
+        owner.visit_held(|name, mode| held.push((name.space, TREE_MODES.name(mode))));
+        held.sort_unstable();
+        held
+    };
+    for contends in [false, true] {
+        let (mut owner, _contender, mark) = begin(contends);
+        assert_eq!(held(&owner), [(1, "IX"), (2, "IX"), (3, "IS")]);
+        owner.weaken_since(mark, |_, _| tree_mode::IS);
+        assert_eq!(held(&owner), [(1, "IS"), (2, "IS"), (3, "IS")]);
+        owner.release_since(mark);
+        assert_eq!(held(&owner), [(1, "IS")]);
+        drop(owner);
+
+        let (mut owner, _contender, mark) = begin(contends);
+        owner.keep(trees[1]);
+        owner.release_since(mark);
+        assert_eq!(held(&owner), [(1, "IS"), (2, "IX")]);
+        assert!(owner.release(trees[0]) && !owner.release(trees[0]));
+        assert_eq!((held(&owner), owner.held_count()), (vec![(2, "IX")], 1));
+        drop(owner);
+
+        let (mut owner, mut contender, _) = begin(contends);
+        owner.release_where(|name| name.space < 3);
+        assert_eq!(held(&owner), [(3, "IS")]);
+        assert!(contender.try_lock(trees[0], tree_mode::X) && !contender.try_lock(trees[2], tree_mode::X));
+        drop(owner);
+        assert!(contender.try_lock(trees[2], tree_mode::X));
+    }
+    assert_eq!(manager.snapshot(), []);
+}
+
+#[test]
 fn an_owner_locks_more_spaces_than_a_list_takes() {
     let manager = manager();
     let mut owner = manager.owner(TxnId(1));

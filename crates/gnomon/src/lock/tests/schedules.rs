@@ -1,7 +1,7 @@
 //! The manager under seeded schedules: random transactions over few locks exclude each other and all come to an
 //! end, and faults planted in the wake-up and in the detector are found and found again from their seed.
 
-use std::{panic::catch_unwind, time::Duration};
+use std::{collections::HashSet, panic::catch_unwind, time::Duration};
 
 use shuttle::rand::{Rng, thread_rng};
 
@@ -30,6 +30,7 @@ impl Ledger {
     fn note(&self, manager: &LockManager, owner: &LockOwner, name: LockName<'static>) {
         // An instant request leaves nothing behind.
         let Some(mode) = owner.held_mode(name) else { return assert_eq!(name.table, PASSES) };
+        assert_eq!(manager.held_mode(owner.txn(), name), Some(mode), "others are told of it");
         let mut held = self.0.lock();
         held.retain(|h| (h.0, h.1) != (owner.txn(), name));
         let modes = manager.modes(name.table);
@@ -49,6 +50,10 @@ fn planted(fault: Option<Planted>) -> Arc<LockManager> {
     let mut manager = LockManager::build(tables().into(), Arc::new(ManualClock::default()));
     (manager.planted, manager.weak.planted) = (fault, fault);
     Arc::new(manager)
+}
+
+fn holder(lock: LockInfo) -> (&'static str, u64, String, TxnId) {
+    (lock.table, lock.space, lock.part, lock.txn)
 }
 
 /// Some transactions at a time, each with a few locks; some give up by timeout, some are interrupted.
@@ -80,6 +85,10 @@ fn random_transactions(fault: Option<Planted>) {
             })
         })
         .collect();
+    // Nobody is shown twice, whatever moves meanwhile.
+    let held: Vec<_> =
+        manager.snapshot().into_iter().filter(|lock| lock.waiting_since.is_none()).map(holder).collect();
+    assert_eq!(held.iter().collect::<HashSet<_>>().len(), held.len(), "{held:?}");
     if thread_rng().gen_bool(0.3) {
         interrupts[thread_rng().gen_range(0..interrupts.len())].raise(InterruptReason::Cancel);
     }

@@ -16,7 +16,7 @@ use crate::{
     access::Change,
     op::{Length, Registry},
     sync::{Arc, prefetch},
-    txn::{commit::LeavesChanged, writes::absent},
+    txn::{commit::LeavesChanged, key::KeyBytes, writes::absent},
 };
 
 /// What a write takes in memory at least: an entry, the length of its key, and a kind, in bytes.
@@ -50,7 +50,7 @@ impl Entry {
     /// None of a tree with a number that is too large.
     fn new(tree: TreeId, key: &[u8], at: u32, is_blind: bool) -> Option<Entry> {
         let length = key.len().min(HEAD_BYTES + 1) as u128;
-        let place = u128::from(tree.0) << 68 | u128::from(head(key)) << 4 | length;
+        let place = u128::from(tree.0) << 68 | u128::from(KeyBytes::of(key).head()) << 4 | length;
         let entry = Entry(place << 33 | u128::from(at) << 1 | u128::from(is_blind));
         (tree.0 <= Entry::TREE_MAX).then_some(entry)
     }
@@ -92,27 +92,28 @@ impl Gathered {
         self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Adds the writes of the next commit, if it neither makes nor drops trees, nor has one of a number that entries have
-    /// no room for. Returns whether that is so.
+    /// Adds the writes of the next commit, if it neither makes nor drops trees, nor has what entries have no room for.
+    /// Returns whether that is so.
     ///
     /// # Errors
     /// What is wrong with the record.
     pub fn add(&mut self, mut writes: Writes<'_>) -> Result<bool, &'static str> {
         let before = (self.bytes.len(), self.entries.len());
         while let Some(next) = writes.next()? {
-            let Next::Key { tree, key, kind, body } = next else {
+            let key = match next {
+                Next::Key { tree, key, kind, body } => {
+                    let at = u32::try_from(self.bytes.len()).ok();
+                    let is_blind = !matches!(kind, Kind::Apply);
+                    at.and_then(|at| Some((Entry::new(tree, key, at, is_blind)?, key, kind, body)))
+                }
+                _ => None,
+            };
+            let Some((entry, key, kind, body)) = key else {
                 self.bytes.truncate(before.0);
                 self.entries.truncate(before.1);
                 return Ok(false);
             };
-            let at = u32::try_from(self.bytes.len()).map_err(|_| "it is longer than any commit")?;
             let key_bytes = u16::try_from(key.len()).map_err(|_| "a key is too long")?;
-            let is_blind = !matches!(kind, Kind::Apply);
-            let Some(entry) = Entry::new(tree, key, at, is_blind) else {
-                self.bytes.truncate(before.0);
-                self.entries.truncate(before.1);
-                return Ok(false);
-            };
             self.bytes.extend_from_slice(&key_bytes.to_le_bytes());
             self.bytes.extend_from_slice(key);
             self.bytes.push(kind as u8);
@@ -122,8 +123,11 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Forgets them, and keeps the memory.
-    pub fn clear(&mut self) {
+    /// Forgets them, and keeps the memory unless it is more than so many bytes.
+    pub fn clear(&mut self, bytes_max: usize) {
+        if self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() > bytes_max {
+            *self = Gathered::default();
+        }
         self.bytes.clear();
         self.entries.clear();
     }
@@ -144,7 +148,7 @@ impl Gathered {
     }
 
     /// The key, and what is behind it.
-    fn at(&self, entry: Entry) -> (&[u8], &[u8]) {
+    fn parts_of(&self, entry: Entry) -> (&[u8], &[u8]) {
         let (length, behind) = self.bytes[entry.at()..].split_at(2);
         behind.split_at(u16::from_le_bytes([length[0], length[1]]).into())
     }
@@ -157,12 +161,12 @@ impl Gathered {
     }
 
     fn key(&self, entry: Entry) -> &[u8] {
-        self.at(entry).0
+        self.parts_of(entry).0
     }
 
     /// What becomes of the key: it was read before.
     fn write(&self, entry: Entry) -> Stored<'_> {
-        let (_, behind) = self.at(entry);
+        let (_, behind) = self.parts_of(entry);
         Kind::of(behind[0]).and_then(|kind| Stored::of(kind, &behind[1..])).expect("it was read when it came")
     }
 
@@ -171,18 +175,6 @@ impl Gathered {
             true => self.key(a).cmp(self.key(b)),
             false => Ordering::Equal,
         })
-    }
-}
-
-/// The first bytes of a key, such that keys are in no other order than these.
-fn head(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => {
-            let mut first = [0; 8];
-            first[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(first)
-        }
     }
 }
 

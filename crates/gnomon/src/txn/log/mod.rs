@@ -69,7 +69,7 @@ const FILE: &str = "commits";
 /// What a record takes beside what it has, at most: its CSN and its length, and if it is alone in a block, the header
 /// and the padding of that, and the header of a segment.
 const BESIDE_BYTES: u64 = 16 + 3 * 512;
-/// The longest record, in bytes: what replay gathers with it in front of it has positions of four bytes.
+/// The longest record, in bytes.
 const RECORD_BYTES_MAX: usize = 2 << 30;
 
 /// A log that was found on a disk or made there, before it is read.

@@ -319,13 +319,14 @@ impl Replay<'_> {
         self.drain()?;
         let gathered = Arc::new(std::mem::take(&mut self.gathered));
         // Nobody is at work: its memory is for what comes next.
-        let patched = std::mem::replace(&mut self.patched, gathered.clone());
-        self.gathered = Arc::into_inner(patched).unwrap_or_default();
-        self.gathered.clear();
+        self.gathered = Arc::into_inner(std::mem::take(&mut self.patched)).unwrap_or_default();
+        // Vectors that grow have room for twice as much.
+        self.gathered.clear(2 * self.gathered_max);
         let threads = self.threads.min(gathered.len() / WRITES_OF_PART_MIN);
         if threads > 1 {
             self.at_work = AtWork::Parts;
             self.submitted = self.last;
+            self.patched = gathered.clone();
             let mut parts = gathered.parts(threads * PARTS_OF_THREAD).into_iter();
             // Parts have no key in common.
             return parts.try_for_each(|part| self.schedule.submit(Work::Part(part), Needs::default()));
@@ -342,6 +343,8 @@ impl Replay<'_> {
                 change_run(self.inner, &pages?, &run)?;
             }
         }
+        self.gathered = Arc::into_inner(gathered).unwrap_or_default();
+        self.gathered.clear(2 * self.gathered_max);
         self.reach(self.last)
     }
 
