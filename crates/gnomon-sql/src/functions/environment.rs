@@ -96,6 +96,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_get_function_identity_arguments", &[Oid], Text, Yes),
         ("pg_get_partkeydef", &[Oid], Text, Yes),
         ("pg_get_partition_constraintdef", &[Oid], Text, Yes),
+        ("pg_partition_root", &[Regclass], Regclass, Yes),
         ("pg_get_statisticsobjdef_columns", &[Oid], Text, Yes),
         ("pg_get_serial_sequence", &[Text, Text], Text, Yes),
         ("pg_sequence_last_value", &[Regclass], Int8, Yes),

@@ -26,7 +26,11 @@ struct Resolved {
 pub type Rows = Box<dyn Iterator<Item = Result<Row>> + Send>;
 
 pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> SetFunctionRef {
-    SetFunctionRef(Arc::new(Resolved { name, arguments, columns: vec![(name, result)] }))
+    let column = match name {
+        "pg_partition_ancestors" => "relid",
+        name => name,
+    };
+    SetFunctionRef(Arc::new(Resolved { name, arguments, columns: vec![(column, result)] }))
 }
 
 impl SetFunctionRef {
@@ -40,7 +44,7 @@ impl SetFunctionRef {
         &self.0.arguments
     }
 
-    /// The names and types of its columns; a single one is named as the function.
+    /// The names and types of its columns; a single one is mostly named as the function.
     pub fn columns(&self) -> &[(&'static str, Type)] {
         &self.0.columns
     }
@@ -72,6 +76,11 @@ impl SetFunctionRef {
         Ok(match self.0.name {
             "generate_series" => Box::new(series(arguments, cx)?.map(|value| value.map(|value| vec![value]))),
             "unnest" => fixed(array(arguments, 0)?.1.to_vec()),
+            // The catalog has them as an array.
+            "pg_partition_ancestors" => {
+                let ancestors = [cx.environment.call(self.0.name, arguments)?];
+                fixed(array(&ancestors, 0)?.1.to_vec())
+            }
             "generate_subscripts" => {
                 let (_, elements) = array(arguments, 0)?;
                 let count = if integer(arguments, 1)? == 1 { elements.len() } else { 0 };
@@ -197,6 +206,7 @@ pub(super) fn declare(all: &mut Declarations) {
         all.declare("generate_series", &[ty, ty, Interval], ty, body);
     }
     all.declare("unnest", &[Param::AnyArray], Param::AnyElement, body);
+    all.declare("pg_partition_ancestors", &[Type::Regclass], Type::Regclass, body).stable();
     all.declare("generate_subscripts", &[Param::AnyArray, Param::Is(Int4)], Int4, body);
     all.declare("string_to_table", &[Text, Text], Text, body);
     all.declare("string_to_table", &[Text, Text, Text], Text, body);

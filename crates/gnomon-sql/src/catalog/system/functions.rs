@@ -150,6 +150,12 @@ impl System<'_> {
                 let of = self.catalog().table_by_oid(*oid).and_then(|table| table.partition_of.as_ref());
                 or_null(of.and_then(definitions::partition_constraint).map(text))
             }
+            ("pg_partition_ancestors", [Datum::Oid(oid)]) => {
+                Datum::Array(Scalar::Oid, self.partition_ancestors(*oid).map(Datum::Oid).collect())
+            }
+            ("pg_partition_root", [Datum::Oid(oid)]) => {
+                or_null(self.partition_ancestors(*oid).last().map(Datum::Oid))
+            }
             // There are no such objects.
             (
                 "pg_get_triggerdef" | "pg_get_statisticsobjdef_columns" | "pg_tablespace_location",
@@ -248,6 +254,17 @@ impl System<'_> {
             },
             _ => return None,
         })
+    }
+
+    /// A partition and its table, or a table in partitions.
+    fn partition_ancestors(&self, oid: u32) -> impl Iterator<Item = u32> {
+        let table = self.catalog().table_by_oid(oid);
+        let root = table.and_then(|table| match &table.partition_of {
+            Some(of) => Some(of.table.oid),
+            None => definitions::partition_key(table).map(|_| oid),
+        });
+        let own = root.filter(|root| *root != oid).map(|_| oid);
+        own.into_iter().chain(root)
     }
 
     /// Functions that can fail.
