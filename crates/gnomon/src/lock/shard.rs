@@ -394,7 +394,7 @@ impl Shard {
         Answer::Granted { slot, before }
     }
 
-    /// Takes note of a lock that an owner has in a weak mode, beside nobody who has a stronger one, and returns its slot.
+    /// Takes note of a lock that an owner has in a weak mode, beside nobody who has a stronger one. Returns its slot.
     pub(super) fn admit(
         &mut self,
         tables: &[LockTable],

@@ -30,7 +30,8 @@ impl Table {
     /// Where a page is looked for first.
     #[inline]
     fn home(&self, key: PoolKey) -> usize {
-        // The lowest bits of a product spread little, so the highest are mixed in; what chose the shard is the same for all.
+        // The lowest bits of a product spread little, so the highest are mixed in; what chose the shard is the same for
+        // all.
         let spread = key.spread();
         ((spread ^ (spread >> 32)) as usize) & (self.places.len() - 1)
     }

@@ -318,10 +318,9 @@ impl Replay<'_> {
         }
         self.drain()?;
         let gathered = Arc::new(std::mem::take(&mut self.gathered));
-        // Nobody is at work: its memory is for what comes next.
-        self.gathered = Arc::into_inner(std::mem::take(&mut self.patched)).unwrap_or_default();
-        // Vectors that grow have room for twice as much.
-        self.gathered.clear(2 * self.gathered_max);
+        // Nobody is at work.
+        let patched = std::mem::take(&mut self.patched);
+        self.gather_where(patched);
         let threads = self.threads.min(gathered.len() / WRITES_OF_PART_MIN);
         if threads > 1 {
             self.at_work = AtWork::Parts;
@@ -343,9 +342,15 @@ impl Replay<'_> {
                 change_run(self.inner, &pages?, &run)?;
             }
         }
-        self.gathered = Arc::into_inner(gathered).unwrap_or_default();
-        self.gathered.clear(2 * self.gathered_max);
+        self.gather_where(gathered);
         self.reach(self.last)
+    }
+
+    /// Gathers into the memory of what is patched.
+    fn gather_where(&mut self, patched: Arc<Gathered>) {
+        self.gathered = Arc::into_inner(patched).unwrap_or_default();
+        // Vectors that grow have room for twice as much.
+        self.gathered.clear(2 * self.gathered_max);
     }
 
     /// Writes a root, so that what was replaced so far is free.
