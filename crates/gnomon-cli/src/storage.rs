@@ -97,6 +97,12 @@ impl Storage {
         let pool_bytes = (pool_mib as usize).checked_mul(1 << 20).ok_or_else(|| {
             Failure(format!("a buffer pool of {pool_mib} MiB is more than this machine can address"))
         })?;
+        let execution = match self.executors {
+            Some(count) => {
+                self.execution.with_executors(count).map_err(|error| Failure(error.to_string()))?
+            }
+            None => self.execution,
+        };
         let options = Options {
             pool_bytes,
             disks: self.disks.clone(),
@@ -108,7 +114,7 @@ impl Storage {
             commits: if self.asynchronous { Commits::Asynchronous } else { Commits::Synchronous },
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
             log_bytes_max: u64::from(self.log_mib) << 20,
-            execution: self.executors.map_or(self.execution, |count| self.execution.with_executors(count)),
+            execution,
             ..options()
         };
         let mut progress = None;

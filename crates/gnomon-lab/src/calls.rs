@@ -480,7 +480,10 @@ mod tests {
         for (execution, name, executors) in
             [(Execution::Locked, "locked", 0), (Execution::serial(3), "serial", 3)]
         {
-            assert_eq!(Execution::from_name(name).unwrap().with_executors(3), execution);
+            assert_eq!(
+                Execution::from_name(name).unwrap().with_executors(3).ok(),
+                (executors > 0).then_some(execution)
+            );
             let json = serde_json::to_value(settings(execution, 1, None)).unwrap();
             assert_eq!((&json["execution"], &json["executors"]), (&name.into(), &executors.into()));
         }

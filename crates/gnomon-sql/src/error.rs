@@ -180,6 +180,8 @@ pub struct Report {
     pub constraint: Option<String>,
     /// Where in the statement, as the parser counts. Whoever has the text makes the position of it.
     pub(crate) place: Option<SourcePlace>,
+    /// The engine's error that it tells of.
+    engine: Option<gnomon::Error>,
 }
 
 /// A place in the text of a statement.
@@ -206,6 +208,7 @@ impl SqlError {
             column: None,
             constraint: None,
             place: None,
+            engine: None,
         }))
     }
 
@@ -274,6 +277,10 @@ impl SqlError {
     /// Its fields.
     pub fn report(&self) -> &Report {
         &self.0
+    }
+    /// The engine's error that it tells of, if it is one.
+    pub(crate) fn engine(&self) -> Option<&gnomon::Error> {
+        self.0.engine.as_ref()
     }
     /// Its SQLSTATE.
     pub fn state(&self) -> SqlState {
@@ -358,13 +365,13 @@ impl From<gnomon::Error> for SqlError {
             E::InUse { .. } => (SqlState::OBJECT_IN_USE, error.to_string()),
             _ => (SqlState::IO_ERROR, error.to_string()),
         };
-        let hint = match error {
+        let hint = match &error {
             E::Deadlock => "The transaction might succeed if retried.",
             E::DiskFull => {
                 "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
             }
             E::CannotPrepare(_) => "COMMIT it instead, or run it again in parts that can be prepared.",
-            E::TooManyPrepared { max } if max > 0 => {
+            E::TooManyPrepared { max } if *max > 0 => {
                 "COMMIT PREPARED or ROLLBACK PREPARED those that pg_prepared_xacts lists and nobody will end, \
                  or let there be more (max_prepared_transactions)."
             }
@@ -372,9 +379,12 @@ impl From<gnomon::Error> for SqlError {
             E::Corrupt { .. } => {
                 "Stop what has the database open; `gnomon verify` on its directory lists the damage."
             }
-            _ => return SqlError::new(state, message),
+            _ => "",
         };
-        SqlError::new(state, message).hint(hint)
+        let mut told = SqlError::new(state, message);
+        told.0.hint = (!hint.is_empty()).then(|| hint.into());
+        told.0.engine = Some(error);
+        told
     }
 }
 

@@ -81,10 +81,7 @@ fn calls_are_replayed_under_the_settings_that_they_had() {
          'INSERT INTO seen VALUES (zone, (timestamptz ''2026-01-01 00:00Z'')::text)'",
     );
     for zone in ZONES {
-        ok(
-            &mut s,
-            &format!("SET TimeZone = '{zone}'; SET bytea_output = escape; SET extra_float_digits = -3"),
-        );
+        ok(&mut s, &format!("SET TimeZone = '{zone}'; SET extra_float_digits = -3"));
         ok(&mut s, &format!("CALL see('{zone}')"));
     }
     let all = "SELECT string_agg(zone || ' ' || at, ', ') FROM seen";
@@ -95,6 +92,42 @@ fn calls_are_replayed_under_the_settings_that_they_had() {
     );
     let image = open(&disk.crash_image(1));
     assert_eq!(value(&mut session(&image), all), expected);
+}
+
+/// Names of schemas that are not words, the name that a client has for the database, digits of floats that are
+/// constants: what a call finds there it finds again.
+#[test]
+fn calls_are_replayed_with_the_names_and_digits_that_they_had() {
+    let disk = SimDisk::new(1);
+    let db = open(&disk);
+    let of_bank = SessionOptions { database: "bank".into(), ..SessionOptions::default() };
+    let (mut bank, mut other) = (db.session(of_bank).unwrap(), serializable(&db));
+    ok(
+        &mut bank,
+        r#"SET default_transaction_isolation = serializable;
+           CREATE SCHEMA "my, schema"; CREATE TABLE "my, schema".kept (id int PRIMARY KEY, third text);
+           SET search_path TO public, "my, schema";
+           CREATE PROCEDURE keep(id int) LANGUAGE SQL AS
+           'INSERT INTO kept VALUES (id, (1.0 / 3)::float8::text)';
+           CREATE PROCEDURE keep_in_bank(id int) LANGUAGE SQL AS
+           'INSERT INTO bank."my, schema".kept VALUES (id, (1.0 / 3)::float8::text)'"#,
+    );
+    ok(&mut other, r#"SELECT set_config('search_path', 'public, "my, schema"', false)"#);
+    for (id, digits) in [(1, 1), (2, 0), (3, -5)] {
+        for session in [&mut bank, &mut other] {
+            ok(session, &format!("SET extra_float_digits = {digits}"));
+        }
+        ok(&mut bank, &format!("CALL keep({id})"));
+        ok(&mut bank, &format!("CALL keep_in_bank({})", 10 + id));
+        ok(&mut other, &format!("CALL keep({})", 20 + id));
+    }
+    let all = r#"SELECT string_agg(id || ' ' || third, ', ' ORDER BY id) FROM "my, schema".kept"#;
+    let expected = value(&mut bank, all);
+    assert!(
+        expected.starts_with("1 0.3333333333333333, 2 0.333333333333333, 3 0.3333333333, 11 "),
+        "{expected}"
+    );
+    assert_eq!(value(&mut session(&open(&disk.crash_image(1))), all), expected);
 }
 
 #[test]

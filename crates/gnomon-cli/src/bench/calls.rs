@@ -89,19 +89,20 @@ impl<W: Args + Calls> RunCalls<W> {
         if self.check {
             return course.run(W::NAME, |seed, cancel| {
                 let mut progress = Progress::on_stderr("replaying the log");
-                calls::check_left(&self.workload, &self.settings(&course.load(seed, cancel)), &mut progress)
+                calls::check_left(&self.workload, &self.settings(&course.load(seed, cancel))?, &mut progress)
             });
         }
         course.run(W::NAME, |seed, cancel| {
-            let settings = self.settings(&course.load(seed, cancel));
+            let settings = self.settings(&course.load(seed, cancel))?;
             let mut progress = Progress::on_stderr("loading");
             calls::bench(&self.workload, &settings, seed, &mut progress, cancel)
         })
     }
 
-    fn settings(&self, load: &Load) -> Settings {
-        let executors = self.executors.unwrap_or_else(|| self.workload.partitions().min(processors() as u32));
-        Settings {
+    fn settings(&self, load: &Load) -> gnomon::Result<Settings> {
+        let of_partitions = || self.workload.partitions().min(processors() as u32);
+        let executors = self.executors.or_else(|| (self.execution.executors() > 0).then(of_partitions));
+        Ok(Settings {
             clients: load.clients,
             outstanding: self.outstanding as usize,
             rate: self.rate,
@@ -110,10 +111,10 @@ impl<W: Args + Calls> RunCalls<W> {
             recovery: self.recovery,
             group_commit_ms: self.group_commit_ms,
             log_mib: self.log_mib,
-            execution: self.execution.with_executors(executors),
+            execution: executors.map_or(Ok(self.execution), |count| self.execution.with_executors(count))?,
             pool_mib: self.pool_mib as usize,
             dir: self.course.dir.clone(),
-        }
+        })
     }
 }
 

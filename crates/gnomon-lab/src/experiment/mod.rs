@@ -194,7 +194,7 @@ impl Lab {
         self.directory.path().join(format!("database-{}", self.databases))
     }
 
-    /// Copies a closed database.
+    /// Copies a database that nobody changes meanwhile.
     fn copy(&mut self, database: &Path) -> Result<PathBuf> {
         let path = self.new_path();
         let copied = (|| {

@@ -52,7 +52,8 @@ pub fn procedures(tpcc: &Tpcc) -> Vec<Procedure> {
     let (partitions, added) = (tpcc.partitions, Duration::from_micros(tpcc.compute_us.into()));
     // They write to other trees where there are other partitions, and other bytes where fields are encoded otherwise.
     let code = format!(
-        "{partitions} {} {} {} {}",
+        "{partitions} {} {} {} {} {}",
+        include_str!("mod.rs"),
         include_str!("procedures.rs"),
         include_str!("rows.rs"),
         include_str!("input.rs"),

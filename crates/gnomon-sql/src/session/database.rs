@@ -67,11 +67,14 @@ pub struct SessionOptions {
     pub facts: Vec<(&'static str, String)>,
 }
 
+/// The user's and the database's name, if a client gives none.
+pub(super) const NAME_DEFAULT: &str = "gnomon";
+
 impl Default for SessionOptions {
     fn default() -> Self {
         SessionOptions {
-            user: "gnomon".into(),
-            database: "gnomon".into(),
+            user: NAME_DEFAULT.into(),
+            database: NAME_DEFAULT.into(),
             process_id: 0,
             settings: Vec::new(),
             facts: Vec::new(),

@@ -278,12 +278,12 @@ impl Environment for Surroundings {
             }
             ("set_config", [Datum::Text(name), value, Datum::Bool(local)]) => {
                 let value = match value {
-                    Datum::Text(value) => Some([value.to_string()]),
+                    Datum::Text(value) => Some(&**value),
                     _ => None,
                 };
                 let scope = if *local { Scope::Local } else { Scope::Session };
                 let mut settings = self.settings.borrow_mut();
-                settings.set(name, value.as_ref().map(<[String; 1]>::as_slice), scope, Progress::Queried)?;
+                settings.set_text(name, value, scope, Progress::Queried)?;
                 Datum::Text(settings.show(name)?.1.into())
             }
             ("pg_sleep", [Datum::Float8(seconds)]) => {

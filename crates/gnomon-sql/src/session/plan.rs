@@ -35,6 +35,8 @@ pub(super) struct Plan {
     version: u64,
     search_path: Arc<[String]>,
     time_zone: String,
+    /// Text of a float that is a constant has so many digits.
+    extra_float_digits: i32,
     /// The time of the transaction, if a literal in it stands for that.
     time: Option<i64>,
 }
@@ -211,12 +213,22 @@ impl Session {
     ) -> Result<Arc<Plan>> {
         let search_path = self.settings.search_path().clone();
         let time_zone = self.settings.zone().name().to_owned();
+        let extra_float_digits = self.settings.extra_float_digits();
         self.with_types(|types, view| {
             let (kind, params) = bind(statement, overriding, types, view, params, names)?;
             let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
             let version = view.catalog.version;
             let time = types.time_was_read.get().then_some(types.transaction_time);
-            Ok(Arc::new(Plan { kind, params, tables, version, search_path, time_zone, time }))
+            Ok(Arc::new(Plan {
+                kind,
+                params,
+                tables,
+                version,
+                search_path,
+                time_zone,
+                extra_float_digits,
+                time,
+            }))
         })
     }
 
@@ -235,6 +247,7 @@ impl Session {
             && (Arc::ptr_eq(&plan.search_path, self.settings.search_path())
                 || plan.search_path == *self.settings.search_path())
             && plan.time_zone == self.settings.zone().name()
+            && plan.extra_float_digits == self.settings.extra_float_digits()
     }
 
     /// Begins a statement with a plan: its tables are locked, what it sees is settled. `plan_again` makes a new plan

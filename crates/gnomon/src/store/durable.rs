@@ -10,7 +10,10 @@
 //! not wait for their wake-ups. Callbacks are called by the leader; it does not go on for them, since one of them may be
 //! the last to hold the database, which is closed by leading once more.
 
-use std::time::Duration;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use crate::{
     Csn, Error, Result,
@@ -127,7 +130,7 @@ impl Durability {
         if let Some(first) = sleepers.pop() {
             first.wake_to_wake(sleepers);
         }
-        calls.into_iter().for_each(|(csn, call)| call(Ok(csn)));
+        calls.into_iter().for_each(|(csn, call)| tell(call, Ok(csn)));
     }
 
     /// Wakes everybody: the store is poisoned, and says so to whoever looks.
@@ -141,10 +144,15 @@ impl Durability {
             match waiting.then {
                 Then::Wake(sleeper) => sleeper.wake(),
                 // The error itself is the store's; see `GroupCommit::when_durable`.
-                Then::Call(call) => call(Err(Error::Closed)),
+                Then::Call(call) => tell(call, Err(Error::Closed)),
             }
         }
     }
+}
+
+/// Calls a callback. A panic of it is not to keep others from being told.
+fn tell(call: Callback, result: Result<Csn>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| call(result)));
 }
 
 /// Whoever leads and panics leaves others waiting for it: they are told instead.

@@ -3,7 +3,7 @@
 //! locks requested in the order of commits.)
 //!
 //! Promises: a declaration that is wrong changes no result. Whether a call has kept to it is seen when it runs, and noted
-//! in the log; one that has not is replayed alone.
+//! in the log; one that has not is replayed alone. It is part of the procedure's code: whoever replays has the same.
 
 use super::{procedure::Partitions, transaction::Used, tree::Placement, writes::WriteSet};
 use crate::{TreeId, lock::tree_mode};

@@ -163,7 +163,8 @@ impl Procedure {
 
     /// Has its calls run in the partitions that follow from their parameters, where procedures run
     /// [serially](crate::Execution::Serial). They use no others; without this, a call has all of them. However they run,
-    /// replay runs calls in different partitions beside each other, and one that has used others alone.
+    /// replay runs calls in different partitions beside each other, and one that has used others alone. `route` is part of
+    /// the procedure's code: it must tell the same for the same parameters.
     #[must_use]
     pub fn with_partitions(self, route: impl Fn(&[u8]) -> Partitions + Send + Sync + 'static) -> Procedure {
         Procedure { declare: Some(Declare::Partitions(Arc::new(route))), ..self }
@@ -171,8 +172,7 @@ impl Procedure {
 
     /// Has replay run calls beside each other that use different keys and trees, which follow from their parameters, in
     /// the place of partitions. A call that has used something else, or declares more than a thousand, is replayed alone.
-    /// `accesses` is part of the
-    /// procedure's code: it must declare the same for the same parameters.
+    /// `accesses` is part of the procedure's code: it must declare the same for the same parameters.
     #[must_use]
     pub fn with_accesses(self, accesses: impl Fn(&[u8]) -> AccessSet + Send + Sync + 'static) -> Procedure {
         Procedure { declare: Some(Declare::Accesses(Arc::new(accesses))), ..self }
@@ -400,7 +400,7 @@ impl Procedures {
 /// Runs the calls of a log once more.
 pub(super) struct Rerun<'a> {
     handle: &'a Arc<Handle>,
-    replayers: HashMap<u32, Replayer>,
+    replayers: HashMap<Arc<str>, Replayer>,
 }
 
 impl<'a> Rerun<'a> {
@@ -409,24 +409,22 @@ impl<'a> Rerun<'a> {
         Rerun { handle, replayers: HashMap::new() }
     }
 
-    /// Runs a call, alone. Returns what it writes; none if there never was a procedure of that number.
+    /// Runs a call of a procedure, alone. Returns what it writes.
     ///
     /// # Errors
-    /// [`Error::ProcedureUnknown`], [`Error::ProcedureChanged`], [`Error::ProcedureDiverged`], and what can fail
-    /// besides.
-    pub fn call(&mut self, number: u32, digest: u32, params: &[u8]) -> Result<Option<WriteSet>> {
-        let Some(procedure) = self.handle.inner.procedures.of_log(number)? else { return Ok(None) };
+    /// [`Error::ProcedureDiverged`], and what can fail besides.
+    pub fn call(&mut self, procedure: &Procedure, digest: u32, params: &[u8]) -> Result<WriteSet> {
         let Body::Replay(make) = &procedure.body else {
-            return procedure.run_again(self.handle, digest, params).map(Some);
+            return procedure.run_again(self.handle, digest, params);
         };
-        let replayer = self.replayers.entry(number).or_insert_with(|| make());
+        let replayer = self.replayers.entry(procedure.name.clone()).or_insert_with(|| make());
         let txn = Transaction::alone(self.handle.clone());
         let again = replayer(&Database(self.handle.clone()), txn, params);
         let with_digest = |txn: Transaction| {
             let digest = txn.writes.keys_digest();
             (txn, digest)
         };
-        procedure.same(again.map(with_digest), digest).map(Some)
+        procedure.same(again.map(with_digest), digest)
     }
 }
 
@@ -465,7 +463,7 @@ impl Database {
     /// procedures run [serially](crate::Execution::Serial), [`Error::Busy`] if too many calls wait.
     pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
         let Some(executors) = &self.0.executors else {
-            let (answer, ticket) = self.start_call(procedure, params)?;
+            let (answer, ticket) = self.start_call(self.get_procedure(procedure, params)?, params)?;
             return ticket.acknowledge().and(answer);
         };
         let registered = self.get_procedure(procedure, params)?;
@@ -502,7 +500,7 @@ impl Database {
         if let Some(executors) = &self.0.executors {
             return serial::call(executors, registered, params, Box::new(done));
         }
-        match self.start_call(procedure, params) {
+        match self.start_call(registered, params) {
             Ok((answer, ticket)) => ticket.acknowledge_then(move |durable| done(durable.and(answer))),
             Err(error) => done(Err(error)),
         }
@@ -521,7 +519,7 @@ impl Database {
         all
     }
 
-    fn get_procedure(&self, name: &str, params: &[u8]) -> Result<&Arc<KnownProcedure>> {
+    pub(super) fn get_procedure(&self, name: &str, params: &[u8]) -> Result<&Arc<KnownProcedure>> {
         if params.len() > PARAMS_BYTES_MAX {
             return Err(Error::BadOption(format!(
                 "the parameters of '{name}' take {} bytes, and may take {PARAMS_BYTES_MAX}",
@@ -532,8 +530,11 @@ impl Database {
     }
 
     /// Runs a call under locks. The ticket is of its commit, or of what a refusal has seen.
-    pub(super) fn start_call(&self, name: &str, params: &[u8]) -> Result<(Result<Vec<u8>>, Ticket)> {
-        let registered = self.get_procedure(name, params)?;
+    pub(super) fn start_call(
+        &self,
+        registered: &KnownProcedure,
+        params: &[u8],
+    ) -> Result<(Result<Vec<u8>>, Ticket)> {
         let mut runs = 0;
         loop {
             runs += 1;
@@ -556,9 +557,9 @@ impl Database {
 impl Transaction {
     /// Has the log keep this transaction as a call of a procedure, if it is of the kind that keeps calls: what
     /// [`Procedure::replayed`] does with these parameters must be what this transaction has done since it began. It
-    /// is logged by value nevertheless if it has made or dropped trees, or is larger than memory. `run_time` is what it
-    /// has taken of a processor, about, for a log that keeps what is cheaper. So is one that has been told to
-    /// ([`Transaction::log_by_value`]). The log has a checksum of the keys that it has written by now.
+    /// is logged by value nevertheless if it has made or dropped trees, is larger than memory, or has been told to
+    /// ([`Transaction::log_by_value`]). `run_time` is what it has taken of a processor, about, for a log that keeps what
+    /// is cheaper. The log has a checksum of the keys that it has written by now.
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`]; [`Error::BadOption`] if the transaction is not SERIALIZABLE.
@@ -686,6 +687,9 @@ impl Call<'_> {
             Err(_) => 8,
         };
         self.count(came, tree, key, &call.args);
+        for name in [call.family, call.operation] {
+            self.digest = crc32c::crc32c_append(self.digest, name.as_bytes());
+        }
         self.keep(applied)
     }
 
@@ -712,6 +716,7 @@ impl Call<'_> {
         // What it has read may still guide it.
         self.is_within = self.is_within();
         let gone = self.txn.rollback_to(savepoint);
+        self.count(9, TreeId(0), &[], &savepoint.0.to_le_bytes());
         self.keep(gone)
     }
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// A point within a transaction to go back to: see [`Transaction::savepoint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint(u64);
+pub struct Savepoint(pub(super) u64);
 
 pub(super) struct SavepointState {
     pub number: u64,

@@ -108,11 +108,16 @@ impl Execution {
         }
     }
 
-    /// With so many of these threads, if it has them.
-    pub fn with_executors(self, executors: u32) -> Execution {
+    /// With so many of these threads.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if it has none.
+    pub fn with_executors(self, executors: u32) -> Result<Execution> {
         match self {
-            Execution::Locked => Execution::Locked,
-            Execution::Serial { queue_max, .. } => Execution::Serial { executors, queue_max },
+            Execution::Locked => {
+                Err(Error::BadOption("locked execution has no executors: ask for serial execution".into()))
+            }
+            Execution::Serial { queue_max, .. } => Ok(Execution::Serial { executors, queue_max }),
         }
     }
 }
@@ -444,7 +449,15 @@ impl Transaction {
         let needed = match (state.placement, writes) {
             (Placement::Anywhere, _) => match self.confined {
                 Confined::No => return Ok(None),
-                Confined::To(_) => return Err(Error::NotRouted(NOBODYS.into())),
+                Confined::To(_) => {
+                    return Err(Error::NotRouted(
+                        format!(
+                            "tree {id} is in no partition, and a call that runs serially uses none such: make it with a \
+                             placement"
+                        )
+                        .into(),
+                    ));
+                }
             },
             (Placement::Partition(partition), _) => executors.of_all(&Partitions::One(partition)),
             (Placement::Replicated, true) => executors.of_all(&Partitions::All),
@@ -457,8 +470,11 @@ impl Transaction {
             Confined::To(held) => {
                 if let Some(lacking) = needed.iter().find(|executor| !held.contains(executor)) {
                     return Err(Error::NotRouted(
-                        format!("tree {id} is of executor {lacking}, which the call was not routed to")
-                            .into(),
+                        format!(
+                            "tree {id} is in partitions of executor {lacking}, and the call was not routed there: what \
+                             its procedure gives `with_partitions` must tell all partitions that it uses"
+                        )
+                        .into(),
                     ));
                 }
             }
@@ -491,6 +507,3 @@ impl Transaction {
         Ok(Some(used))
     }
 }
-
-const NOBODYS: &str =
-    "a call that runs serially uses trees of its partitions and replicated ones; this one is placed nowhere";

@@ -617,6 +617,28 @@ fn tickets_are_fulfilled_without_anybody_waiting() {
 }
 
 #[test]
+fn a_callback_that_panics_harms_nobody() {
+    let later = Duration::from_millis(50);
+    let db = Database::in_memory(Options { group_commit_interval: later, ..Options::default() }).unwrap();
+    let tree = tree_with(&db, &[]);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    for key in [b"a", b"b", b"c"] {
+        let mut txn = begin(&db);
+        txn.put(tree, key, b"1").unwrap();
+        let sender = sender.clone();
+        txn.commit_ticket().unwrap().on_durable(move |result| {
+            sender.send(result.map(drop)).unwrap();
+            panic!("as this test wants");
+        });
+    }
+    for _ in 0..3 {
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+    }
+    tree_with(&db, &[("d", "1")]);
+    db.close().unwrap();
+}
+
+#[test]
 fn commits_are_acknowledged_as_the_database_says() {
     let open = |disk: &SimDisk, commits| {
         let interval = Duration::from_millis(1);

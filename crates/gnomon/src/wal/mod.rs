@@ -23,7 +23,7 @@
 //!
 //! Not done: damage of the last block, or of the headers of segments in which no later block begins, is not told from
 //! the end of the log, unless it is before the tail that the owner gives; nor are files at the end that are gone or
-//! empty. Nothing bounds the memory that records take until they are forced. There is one writer of blocks at a time,
+//! empty. Nothing here bounds the memory that records take until they are forced. There is one writer of blocks at a time,
 //! which waits for its sync.
 
 mod block;
@@ -384,6 +384,12 @@ impl Log {
     pub fn ensure(&self, bytes: u64) -> Result<()> {
         let end = self.state.lock().end();
         self.segments.ensure(end.next_multiple_of(SECTOR_BYTES as u64).saturating_add(bytes))
+    }
+
+    /// How much of the log is in memory alone, about.
+    pub fn unforced_bytes(&self) -> u64 {
+        let state = self.state.lock();
+        state.end() - state.forced
     }
 
     /// The length of the log from its tail to its end.

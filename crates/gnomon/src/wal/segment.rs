@@ -125,6 +125,10 @@ impl State {
     }
 }
 
+fn damage(file: String, page: u64, detail: &str) -> Error {
+    Error::Corrupt { file, page, detail: format!("{detail}; restore the files of the log, or a backup") }
+}
+
 impl Segments {
     fn new(disk: &Arc<dyn Disk>, how: LogOptions, planted: Option<PlantedBug>) -> Segments {
         let fits = how.segment_bytes > 0 && how.segment_bytes.is_multiple_of(PAGE_BYTES);
@@ -570,12 +574,12 @@ impl Segments {
         let slot = self.state.lock().live.get(&(at / self.capacity())).map(|segment| segment.slot);
         match slot {
             Some(slot) => self.damaged(slot, SECTOR + at % self.capacity(), detail),
-            None => Error::Corrupt { file: self.name.clone(), page: 0, detail },
+            None => damage(self.name.clone(), 0, &detail),
         }
     }
 
     fn damaged(&self, slot: u32, offset: u64, detail: String) -> Error {
-        Error::Corrupt { file: self.file_name(slot), page: offset / PAGE_BYTES, detail }
+        damage(self.file_name(slot), offset / PAGE_BYTES, &detail)
     }
 
     fn has_planted(&self, bug: PlantedBug) -> bool {

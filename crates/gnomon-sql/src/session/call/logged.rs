@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gnomon::{Database, Records, Transaction};
+use gnomon::{Database, Reaction, Records, Transaction};
 
 use super::types_of;
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     },
     session::{
         Session, SessionOptions,
-        database::Shared,
+        database::{NAME_DEFAULT, Shared},
         settings::{Progress, Scope},
         transaction::State,
     },
@@ -31,10 +31,12 @@ use crate::{
 /// Its name in the log.
 const NAME: &str = "sql";
 /// What a call does can change with each release, and with each change of these texts.
-const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " 1");
+const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " 2");
 
 /// In place of the number of a setting: the schemas of the search path that exist.
 const SEARCH_PATH: u8 = u8::MAX;
+/// In place of the number of a setting: the database's name, as the client asked for it.
+const DATABASE: u8 = SEARCH_PATH - 1;
 /// The search path that is not kept.
 const PUBLIC: [&str; 1] = ["public"];
 
@@ -127,6 +129,9 @@ impl Session {
         if path != PUBLIC {
             settings.push((SEARCH_PATH, path.join("\0")));
         }
+        if *self.database != *NAME_DEFAULT {
+            settings.push((DATABASE, self.database.to_string()));
+        }
         params.push(settings.len() as u8);
         for (number, text) in settings {
             params.push(number);
@@ -146,12 +151,9 @@ pub fn procedures() -> Vec<gnomon::Procedure> {
     let replayer = || -> gnomon::Replayer {
         let mut replay = Replay::default();
         Box::new(move |database, txn, params| {
-            replay.call(database, txn, params).map_err(|error| match error.state() {
-                // Another time it may go well.
-                SqlState::DISK_FULL => gnomon::Error::DiskFull,
-                SqlState::IO_ERROR | SqlState::CRASH_SHUTDOWN => {
-                    gnomon::Error::Poisoned(error.to_string().into())
-                }
+            replay.call(database, txn, params).map_err(|error| match error.engine() {
+                // Not the procedure's doing: a full disk, damage.
+                Some(engine) if engine.reaction() != Reaction::FixInput => engine.clone(),
                 _ => gnomon::Error::procedure(error.to_string()),
             })
         })
@@ -201,6 +203,7 @@ impl Replay {
         session.current.time = i64::from_le_bytes(take(&mut rest)?);
         session.statement_time = i64::from_le_bytes(take(&mut rest)?);
         session.settings.reset_all();
+        let mut name = NAME_DEFAULT;
         let mut path = PUBLIC.map(str::to_owned).to_vec();
         let [count] = take(&mut rest)?;
         for _ in 0..count {
@@ -211,10 +214,12 @@ impl Replay {
             let text = std::str::from_utf8(text).map_err(|_| malformed())?;
             match number {
                 SEARCH_PATH => path = text.split('\0').map(str::to_owned).collect(),
+                DATABASE => name = text,
                 _ => session.settings.set_of_result(number, text)?,
             }
         }
         session.settings.set("search_path", Some(&path), Scope::Session, Progress::None)?;
+        session.database = name.into();
         let digest = u32::from_le_bytes(take(&mut rest)?);
         let values = rows::decode(rest, &types_of(&procedure))?;
         session.current.state = State::Implicit;

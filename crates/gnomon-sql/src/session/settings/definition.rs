@@ -83,7 +83,7 @@ macro_rules! settings {
 settings! {
     application_name = reported("application_name", Kind::Text, "", "Sets the application name to be reported in statistics and logs.");
     backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "Sets whether \"\\'\" is allowed in string literals.");
-    bytea_output = setting("bytea_output", Kind::Word(&["hex", "escape"]), "hex", "Sets the output format for bytea.");
+    bytea_output = setting("bytea_output", Kind::Word(&["hex"]), "hex", "Sets the output format for bytea.");
     check_function_bodies = setting("check_function_bodies", Kind::Bool, "on", "Accepted without effect.");
     client_encoding = reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.");
     client_min_messages = setting("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client.");

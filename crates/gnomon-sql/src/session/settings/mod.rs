@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
     definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, Unit, find},
-    value::{fixed, normalise, search_path},
+    value::{fixed, normalise, search_path, split_names},
 };
 use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
 
@@ -137,7 +137,7 @@ impl Settings {
 
     /// Sets what a client gave when it connected: RESET goes back to it.
     pub(crate) fn set_initial(&mut self, name: &str, value: &str) -> Result<()> {
-        self.assign(name, &[value.to_owned()], Scope::Session, Progress::None)?;
+        self.set_text(name, Some(value), Scope::Session, Progress::None)?;
         self.initial = self.session.clone();
         Ok(())
     }
@@ -274,7 +274,21 @@ impl Settings {
         }
     }
 
-    /// Sets a setting, or with `None` back to what it was when the session began.
+    /// As [`Settings::set`], of one text, which may be a list.
+    pub(crate) fn set_text(
+        &mut self,
+        name: &str,
+        text: Option<&str>,
+        scope: Scope,
+        progress: Progress,
+    ) -> Result<()> {
+        let is_list = find(name).is_some_and(|id| matches!(DEFINITIONS[id].kind, Kind::Names));
+        let values = text.map(|text| if is_list { split_names(text) } else { vec![text.to_owned()] });
+        self.set(name, values.as_deref(), scope, progress)
+    }
+
+    /// Sets a setting, or with `None` back to what it was when the session began. One that is a list of names takes
+    /// several values, a name each.
     ///
     /// # Errors
     /// 42704 if there is none of this name, 22023 if it does not take the value, 25001 if the transaction is too far
@@ -507,7 +521,7 @@ mod tests {
     use super::*;
 
     fn set(settings: &mut Settings, name: &str, value: &str) -> Result<()> {
-        settings.set(name, Some(&[value.to_owned()]), Scope::Session, Progress::None)
+        settings.set_text(name, Some(value), Scope::Session, Progress::None)
     }
 
     #[test]
@@ -558,6 +572,10 @@ mod tests {
         set(&mut settings, "search_path", "a, \"B c\"").unwrap();
         assert_eq!(settings.search_path().to_vec(), ["a", "B c"]);
         assert_eq!(settings.show("search_path").unwrap().1, "a, \"B c\"");
+        let names = ["a, b".to_owned(), "c\"d".to_owned(), "$user".to_owned()];
+        settings.set("search_path", Some(&names), Scope::Session, Progress::None).unwrap();
+        assert_eq!(settings.search_path().to_vec(), ["a, b", "c\"d", "Ada"]);
+        assert_eq!(settings.show("search_path").unwrap().1, r#""a, b", "c""d", "$user""#);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub(super) fn normalise(definition: &Definition, values: &[String]) -> Result<St
             }
         }
         Kind::Text => value.to_owned(),
-        Kind::Names => values.iter().map(|value| quote_name_list(value)).collect::<Vec<_>>().join(", "),
+        Kind::Names => list_of_names(values),
         Kind::Encoding => match value.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
             "utf8" | "unicode" => "UTF8".into(),
             _ => return Err(invalid(name, value)),
@@ -143,24 +143,19 @@ pub(super) fn time_zone(text: &str) -> Option<Zone> {
     }
 }
 
-/// One value of a list setting may itself be a list, as in `set_config('search_path', 'a, b', false)`.
-pub(super) fn quote_name_list(value: &str) -> String {
-    split_names(value)
-        .iter()
-        .map(|name| {
-            let plain = name.chars().enumerate().all(|(i, c)| {
-                c.is_ascii_lowercase() || c == '_' || (i > 0 && (c.is_ascii_digit() || c == '$'))
-            });
-            if plain && !name.is_empty() {
-                name.clone()
-            } else {
-                format!("\"{}\"", name.replace('"', "\"\""))
-            }
-        })
-        .collect::<Vec<_>>()
-        .join(", ")
+/// The text of a list of names.
+fn list_of_names(names: &[String]) -> String {
+    let quote = |name: &String| {
+        let plain = name
+            .chars()
+            .enumerate()
+            .all(|(i, c)| c.is_ascii_lowercase() || c == '_' || (i > 0 && (c.is_ascii_digit() || c == '$')));
+        if plain && !name.is_empty() { name.clone() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    };
+    names.iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
+/// The names of a list, as `set_config('search_path', 'a, "B c"', false)` has one.
 pub(super) fn split_names(list: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut name = String::new();

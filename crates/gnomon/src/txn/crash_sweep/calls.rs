@@ -178,7 +178,10 @@ pub(super) fn call(
     let waits = rng.chance(2, 3) || db.0.executors.is_some();
     let called = match waits {
         true => db.call("act", &params).map(|_| true),
-        false => db.start_call("act", &params).and_then(|(answer, _)| answer).map(|_| false),
+        false => {
+            let act = db.get_procedure("act", &params)?;
+            db.start_call(act, &params).and_then(|(answer, _)| answer).map(|_| false)
+        }
     };
     // It may have written nothing.
     let (is_same, is_done) = (next == *current, db.0.inner.store.last_csn() == expected);

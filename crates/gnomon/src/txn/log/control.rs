@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The version of the format of the log: of this and of records.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"gnomoncl";
 /// Each copy has so many bytes to itself.
 const SLOT_BYTES: u64 = 4096;
@@ -42,7 +42,7 @@ impl Control {
         bytes
     }
 
-    /// Reads a copy; none if there is none, or it is not as it was written, or of an older version.
+    /// Reads a copy; none if there is none, or it is not as it was written.
     fn decode(bytes: &[u8; SECTOR_BYTES]) -> Result<Option<Control>> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
@@ -53,7 +53,7 @@ impl Control {
             return Err(Error::TooNew { found: half(8), known: FORMAT_VERSION });
         }
         if half(8) < FORMAT_VERSION {
-            return Ok(None);
+            return Err(Error::TooOld { found: half(8), oldest: FORMAT_VERSION });
         }
         let control = Control {
             epoch: half(12),
@@ -104,7 +104,7 @@ impl ControlFile {
         }
         Ok(Some(match newest {
             Some(control) => Ok(ControlFile { file, control }),
-            None => Err("neither copy of what the log begins with is whole and of this version"),
+            None => Err("neither copy of what the log begins with is whole: restore it, or a backup"),
         }))
     }
 
@@ -146,5 +146,11 @@ mod tests {
         assert_eq!(read(), Ok(Control { number: 9, ..first }));
         damage(1 - newest.number % 2);
         assert!(read().is_err());
+        let mut older = first.encode();
+        older[8..12].copy_from_slice(&(FORMAT_VERSION - 1).to_le_bytes());
+        let sum = crc32c::crc32c(&older[..SECTOR_BYTES - 4]);
+        older[SECTOR_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
+        disk.open("commits", false).unwrap().write_at(0, &older).unwrap();
+        assert!(matches!(ControlFile::open(&disk, "commits"), Err(Error::TooOld { .. })));
     }
 }

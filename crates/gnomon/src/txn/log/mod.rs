@@ -69,6 +69,8 @@ const FILE: &str = "commits";
 /// What a record takes beside what it has, at most: its CSN and its length, and if it is alone in a block, the header
 /// and the padding of that, and the header of a segment.
 const BESIDE_BYTES: u64 = 16 + 3 * 512;
+/// So much of the log may be in memory alone, about, before commits wait for the disk.
+const UNFORCED_BYTES_MAX: u64 = 32 << 20;
 /// The longest record, in bytes.
 const RECORD_BYTES_MAX: usize = 2 << 30;
 
@@ -119,10 +121,13 @@ impl Unread {
     /// [`Error::Corrupt`] if there is none although there should be, or it is another database's.
     pub fn find(disk: &Arc<dyn Disk>, store: &ShadowStore, segment_bytes: u64) -> Result<Unread> {
         let database = store.stats().identity;
-        let mut control = match ControlFile::open(&**disk, FILE)? {
-            None | Some(Err(_)) if store.was_closed() => {
+        let control = match ControlFile::open(&**disk, FILE) {
+            Ok(None | Some(Err(_))) | Err(Error::TooOld { .. }) if store.was_closed() => {
                 return Unread::create(disk, database, segment_bytes);
             }
+            opened => opened?,
+        };
+        let mut control = match control {
             None => return Err(damaged("the log of commits is not there: restore it, or a backup")),
             Some(Err(what)) => return Err(damaged(what)),
             Some(Ok(control)) => control,
@@ -313,15 +318,24 @@ impl CommitLog {
         if bytes.len() > RECORD_BYTES_MAX {
             return Err(Error::TransactionTooLarge);
         }
-        let room_bytes = bytes.len() as u64 + BESIDE_BYTES;
-        let room = match self.room.promise(&self.log, room_bytes) {
+        let room = self.make_room(bytes.len() as u64 + BESIDE_BYTES)?;
+        Ok(Pending { log: self.clone(), bytes, room: Some(room), is_in_root })
+    }
+
+    fn make_room(&self, bytes: u64) -> Result<Promise> {
+        if let Some(room) = self.room.promise_at_once(bytes) {
+            return Ok(room);
+        }
+        if self.log.unforced_bytes() > UNFORCED_BYTES_MAX {
+            self.log.force(self.log.end()).map_err(|error| self.store.poison(&error))?;
+        }
+        match self.room.promise(&self.log, bytes) {
             Err(Error::DiskFull) => {
                 self.checkpoint()?;
-                self.room.promise(&self.log, room_bytes)
+                self.room.promise(&self.log, bytes)
             }
             promised => promised,
-        };
-        Ok(Pending { log: self.clone(), bytes, room: Some(room?), is_in_root })
+        }
     }
 
     /// Adds a record. The caller holds `order`.

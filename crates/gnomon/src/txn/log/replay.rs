@@ -63,8 +63,8 @@ const VALUES_IN_ROW_MAX: usize = 64;
 /// Replays what `open` visits. `root`: the last commit that the root has.
 ///
 /// # Errors
-/// [`Error::DiskFull`], with more than one thread or [`BYTES_OF_RUN`], also where these would find room for roots
-/// between what they gather.
+/// [`Error::DiskFull`]; with more than one thread, or with more memory than [`BYTES_OF_RUN`], also where one with less
+/// would find room for roots between what it gathers.
 pub(super) fn replay(
     handle: &Arc<Handle>,
     store: &Arc<ShadowStore>,
@@ -197,8 +197,7 @@ impl Replay<'_> {
                     return self.submit(csn, job, needs);
                 }
                 self.drain()?;
-                let writes = self.rerun.call(procedure, digest, params)?;
-                let writes = writes.ok_or_else(|| broken("it is of a procedure that there never was"))?;
+                let writes = self.rerun.call(called, digest, params)?;
                 self.patch(csn, writes, &found)
             }
             // It was forced behind the root that has it.

@@ -52,24 +52,25 @@ pub(super) struct Promise {
 }
 
 impl Room {
-    /// Promises so many bytes of files.
+    /// Promises so many bytes of files, if this thread's share has them.
+    pub fn promise_at_once(&self, bytes: u64) -> Option<Promise> {
+        let number = slot_of_thread(SHARES);
+        let mut share = self.shares[number].lock();
+        share.left = share.left.checked_sub(bytes)?;
+        Some(Promise { share: number, bytes })
+    }
+
+    /// Promises so many bytes of files, and gives this thread's share more.
     ///
     /// # Errors
     /// [`Error::DiskFull`]; what the log has is as it was.
     pub fn promise(&self, log: &Log, bytes: u64) -> Result<Promise> {
-        let share = slot_of_thread(SHARES);
-        let promise = Promise { share, bytes };
-        let spent = {
-            let mut share = self.shares[share].lock();
-            if share.left >= bytes {
-                share.left -= bytes;
-                return Ok(promise);
-            }
-            std::mem::take(&mut share.spent)
-        };
+        let promise = Promise { share: slot_of_thread(SHARES), bytes };
+        let share = &self.shares[promise.share];
+        let spent = std::mem::take(&mut share.lock().spent);
         self.promised.fetch_sub(spent, Ordering::AcqRel);
         match self.add(log, bytes + SHARE_BYTES) {
-            Ok(()) => self.shares[share].lock().left += SHARE_BYTES,
+            Ok(()) => share.lock().left += SHARE_BYTES,
             Err(Error::DiskFull) => {
                 self.give_up_shares();
                 self.add(log, bytes)?;
@@ -179,7 +180,8 @@ mod tests {
                             let longest = if rng.chance(1, 50) { 300_000 } else { 200 };
                             let record = vec![1; rng.below(longest) as usize];
                             let bytes = record.len() as u64 + super::super::BESIDE_BYTES;
-                            mine.push((record, room.promise(log, bytes).unwrap()));
+                            let promise = room.promise_at_once(bytes);
+                            mine.push((record, promise.unwrap_or_else(|| room.promise(log, bytes).unwrap())));
                             *outstanding.lock() += bytes;
                         } else if !mine.is_empty() {
                             let (record, promise) = mine.swap_remove(rng.below(mine.len() as u64) as usize);

@@ -57,6 +57,25 @@ fn crashed(disk: &SimDisk, seed: u64) -> (SimDisk, Database) {
     (image, db)
 }
 
+/// A program that commits faster than the disk takes it waits, before memory is full of the log.
+#[test]
+fn little_of_the_log_is_in_memory_alone() {
+    const VALUE_BYTES: usize = 1 << 20;
+    let later = std::time::Duration::from_secs(1);
+    let slow = Options { commits: Commits::Asynchronous, group_commit_interval: later, ..options() };
+    let db = Database::open_on(Arc::new(MemDisk::new()), Options { log_bytes_max: 1 << 30, ..slow }).unwrap();
+    let tree = make(&db);
+    let unforced_bytes = || db.0.inner.log().unwrap().log.unforced_bytes();
+    let mut most = 0;
+    for i in 0..60_u8 {
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        txn.put(tree, &[i], &vec![i; VALUE_BYTES]).unwrap();
+        txn.commit().unwrap();
+        most = unforced_bytes().max(most);
+    }
+    assert!(most < super::UNFORCED_BYTES_MAX + 2 * VALUE_BYTES as u64, "{most}");
+}
+
 #[test]
 fn commits_are_replayed_once_behind_the_last_root() {
     let mut disk = SimDisk::new(1);

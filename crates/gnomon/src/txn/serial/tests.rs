@@ -184,10 +184,10 @@ fn a_call_uses_what_it_was_routed_to_and_nothing_else() {
     db.call("charge", &5_u64.to_le_bytes()).unwrap();
     assert_eq!(db.call("transfer", &params(&[1, 2, 10])).unwrap(), 965_u64.to_le_bytes());
     let refused = |name: &str, params: &[u8]| db.call(name, params).unwrap_err().to_string();
-    assert!(refused("astray", &params(&[1, 2, 10])).contains("was not routed to"));
-    assert!(refused("charge astray", &[0; 8]).contains("was not routed to"));
-    assert!(refused("nobody's", b"").contains("placed nowhere"));
-    assert!(refused("hides it", b"").contains("placed nowhere"), "whatever it makes of the error");
+    assert!(refused("astray", &params(&[1, 2, 10])).contains("was not routed there"));
+    assert!(refused("charge astray", &[0; 8]).contains("was not routed there"));
+    assert!(refused("nobody's", b"").contains("in no partition"));
+    assert!(refused("hides it", b"").contains("in no partition"), "whatever it makes of the error");
     assert!(refused("panic", b"").contains("panicked"));
     assert_eq!(db.call("nowhere", b"").unwrap(), 5_u64.to_le_bytes());
     assert!(refused("transfer", &params(&[1, 2, 5000])).contains("not enough"));
