@@ -108,6 +108,7 @@ fn open_session(shared: &Shared, startup: Startup, process_id: i32) -> Result<Se
         user: startup.user,
         database: startup.database,
         process_id,
+        is_owner: false,
         settings: startup.settings,
         facts: vec![
             ("max_connections", shared.options.connections_max.to_string()),

@@ -32,7 +32,7 @@ pub struct ServerOptions {
     pub prepared_max: usize,
     /// How long a client may take from connecting to being authenticated.
     pub auth_timeout: Duration,
-    /// How long a client may keep silent between two messages; none for ever.
+    /// How long a client may keep silent between two messages, or read nothing of an answer; none for ever.
     pub idle_timeout: Option<Duration>,
     /// How long a shutdown waits for statements to end, each of which has been interrupted.
     pub shutdown_timeout: Duration,

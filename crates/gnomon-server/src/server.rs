@@ -410,7 +410,7 @@ fn look_around(shared: &Shared) -> io::Result<()> {
         peer.socket.shutdown(Shutdown::Both);
     }
 
-    // A busy one finds out by itself.
+    // A busy one finds out by itself, unless it waits for its client (below).
     for peer in peers.iter().filter(|peer| peer.is(Phase::Idle) && peer.is_terminated()) {
         peer.socket.shutdown(Shutdown::Read);
     }
@@ -418,11 +418,14 @@ fn look_around(shared: &Shared) -> io::Result<()> {
     let busy: Vec<&Arc<Peer>> = peers.iter().filter(|peer| peer.is(Phase::Busy)).collect();
     // Errors and hang-ups are reported unasked; RDHUP tells that the peer has closed its end even while data that
     // came before wait to be read.
+    let asked = PollFlags::RDHUP | PollFlags::OUT;
     let mut fds: Vec<PollFd<'_>> =
-        busy.iter().map(|peer| PollFd::from_borrowed_fd(peer.socket.as_fd(), PollFlags::RDHUP)).collect();
+        busy.iter().map(|peer| PollFd::from_borrowed_fd(peer.socket.as_fd(), asked)).collect();
     poll_fds(&mut fds, Some(Duration::ZERO))?;
     for (peer, fd) in busy.iter().zip(&fds) {
-        if fd.revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
+        // One that was told to end, and waits for its client to read something, would wait on.
+        let is_stuck = || !fd.revents().contains(PollFlags::OUT) && peer.is_terminated();
+        if fd.revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) || is_stuck() {
             // If the statement has just ended, the connection's own read finds out instead.
             let busy = Phase::Busy as u8;
             let lost = Phase::Lost as u8;

@@ -62,6 +62,13 @@ impl Socket {
             Socket::Unix(stream) => stream.set_read_timeout(timeout),
         }
     }
+
+    fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.set_write_timeout(timeout),
+            Socket::Unix(stream) => stream.set_write_timeout(timeout),
+        }
+    }
 }
 
 impl AsFd for Socket {
@@ -299,10 +306,17 @@ impl Wire {
         Ok(())
     }
 
-    /// After this long without a byte, reads end with [`End::TimedOut`].
+    /// After this long without a byte, reads end with [`End::TimedOut`], and writes of which the client reads nothing
+    /// with [`End::Gone`].
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) -> Result<(), End> {
         self.idle_timeout = timeout;
-        if timeout.is_some() { self.set_ticking(false) } else { Ok(()) }
+        if timeout.is_none() {
+            return Ok(());
+        }
+        if let Some(socket) = self.channel.socket() {
+            socket.set_write_timeout(timeout)?;
+        }
+        self.set_ticking(false)
     }
 
     /// While it ticks, reads end with [`End::TimedOut`] every now and then, so that their caller can look whether

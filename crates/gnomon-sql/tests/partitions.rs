@@ -228,3 +228,15 @@ fn a_statement_waits_for_its_partition() {
         assert_eq!(waits.join().unwrap(), "99");
     });
 }
+
+#[test]
+fn the_locks_of_executors_are_shown() {
+    let db = open(&SimDisk::new(1), SERIAL);
+    let (mut owner, mut other) = (session(&db), session(&db));
+    ok(&mut owner, "CREATE TABLE t (a int PRIMARY KEY) PARTITION BY HASH (a) WITH (partitions = 2)");
+    ok(&mut owner, "CREATE TABLE fee (a int PRIMARY KEY) WITH (replicated = true)");
+    ok(&mut owner, "BEGIN; SELECT * FROM t; SELECT * FROM fee");
+    let keys =
+        "SELECT string_agg(key || ' ' || mode, ', ' ORDER BY key) FROM gnomon_locks WHERE relname IS NULL";
+    assert_eq!(value(&mut other, keys), "executor 0 X, executor 1 X, replicated S");
+}

@@ -147,7 +147,8 @@ pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
     let engine = arguments.storage.open(directory, arguments.pool_mib)?;
     let of_sql = |error| Failure::new(directory.display(), error);
     let database = SqlDatabase::open(engine.clone()).map_err(of_sql)?;
-    let session = database.session(SessionOptions::default()).map_err(of_sql)?;
+    let options = SessionOptions { is_owner: true, ..SessionOptions::default() };
+    let session = database.session(options).map_err(of_sql)?;
     let watch = Watch::new(session.progress_board());
     let canceled = Arc::new(AtomicBool::new(false));
     let (interrupt, flag) = (session.interrupt(), canceled.clone());

@@ -340,6 +340,32 @@ fn backends_are_cancelled_and_terminated_by_others() {
     assert_eq!(server.handle.metrics().cancels, 1);
 }
 
+/// A client that reads nothing of a long answer holds what it holds, until somebody ends it, or its time is over.
+#[test]
+fn a_client_that_does_not_read_can_be_ended() {
+    let idle_timeout = Some(Duration::from_millis(300));
+    for (idle_timeout, is_told) in [(None, true), (idle_timeout, false)] {
+        let server = TestServer::start(ServerOptions { idle_timeout, ..options() });
+        server
+            .client()
+            .batch_execute(
+                "CREATE TABLE numbers (n integer PRIMARY KEY, word text); INSERT INTO numbers VALUES (1, '')",
+            )
+            .unwrap();
+        let mut raw = Raw::connect(server.addr);
+        let (process, _) = backend(&raw.start("victim"));
+        raw.query("BEGIN; UPDATE numbers SET word = 'x'");
+        raw.send(b'Q', b"SELECT repeat('x', 1000) FROM generate_series(1, 100000000)\0");
+        let mut admin = server.raw();
+        if is_told {
+            until_state(&mut admin, process, "active");
+            admin.query_messages(&format!("SELECT pg_terminate_backend({process})"));
+        }
+        assert_eq!(admin.query("SET statement_timeout = '20s'; UPDATE numbers SET word = 'mine'"), "CCZI");
+        drop(raw);
+    }
+}
+
 #[test]
 fn sessions_show_their_cursors_and_prepared_statements() {
     let server = numbers(3);

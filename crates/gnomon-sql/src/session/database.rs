@@ -60,6 +60,8 @@ pub struct SessionOptions {
     pub database: String,
     /// The session's number: `pg_backend_pid()`.
     pub process_id: i32,
+    /// Whether it may end transactions that others have prepared: whoever has the database's files may.
+    pub is_owner: bool,
     /// Settings that the client gives when it connects (`application_name`, `TimeZone`, ...): what RESET goes back
     /// to.
     pub settings: Vec<(String, String)>,
@@ -76,6 +78,7 @@ impl Default for SessionOptions {
             user: NAME_DEFAULT.into(),
             database: NAME_DEFAULT.into(),
             process_id: 0,
+            is_owner: false,
             settings: Vec::new(),
             facts: Vec::new(),
         }

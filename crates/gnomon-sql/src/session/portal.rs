@@ -18,11 +18,23 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
-    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, binary, text},
+    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, binary, limit::row_bytes, text},
 };
 
 /// The most parameters that a statement may have.
 pub(super) const PARAMETERS_MAX: usize = 65535;
+
+/// What the rest of all portals of a session may take in memory, about.
+const KEPT_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
+fn too_much_kept() -> SqlError {
+    SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
+        .detail(format!(
+            "The rows that cursors and portals have yet to return would take more than {} MiB.",
+            KEPT_BYTES_MAX >> 20
+        ))
+        .hint("Read them to their ends, or close them, before the next statement.")
+}
 
 /// A prepared statement.
 pub(super) struct Prepared {
@@ -56,6 +68,8 @@ pub(super) struct Portal {
     committed: bool,
     /// How many rows it returned.
     returned: u64,
+    /// The memory that rows took which it has kept, in bytes.
+    kept_bytes: usize,
     /// How many portals the session opened before it.
     number: u64,
 }
@@ -77,7 +91,18 @@ impl Portal {
         let number = session.portals_opened;
         session.portals_opened += 1;
         let opened = session.statement_time;
-        Portal { body, text, opened, params, done: false, hold: false, committed: false, returned: 0, number }
+        Portal {
+            body,
+            text,
+            opened,
+            params,
+            done: false,
+            hold: false,
+            committed: false,
+            returned: 0,
+            kept_bytes: 0,
+            number,
+        }
     }
 
     /// What pg_cursors shows of it.
@@ -500,8 +525,13 @@ impl Session {
         if let Body::Plan { running: Some(running), .. } = &mut portal.body
             && matches!(running, Running::Query(_))
         {
+            let of_others: usize = self.portals.values().map(|portal| portal.kept_bytes).sum();
             let mut rows: Vec<Row> = Vec::new();
             self.fetch(running, &portal.params, 0, &mut |_, row| {
+                portal.kept_bytes += row_bytes(row);
+                if of_others + portal.kept_bytes > KEPT_BYTES_MAX {
+                    return Err(too_much_kept());
+                }
                 rows.push(row.to_vec());
                 Ok(())
             })?;
@@ -731,4 +761,32 @@ fn decode(context: &Context<'_>, value: Option<&(Format, Vec<u8>)>, ty: Type) ->
 pub(super) fn plain_context<R>(f: impl FnOnce(&Context<'_>) -> R) -> R {
     let environment = FixedEnvironment::default();
     f(&Context::new(&environment))
+}
+
+#[cfg(test)]
+mod tests {
+    use gnomon::{Database, Options};
+
+    use super::*;
+    use crate::session::{Rows, SessionOptions, SqlDatabase};
+
+    #[test]
+    fn the_rest_of_all_portals_has_a_limit_in_memory() {
+        let engine = Database::in_memory(Options::default()).expect("a database");
+        let db = SqlDatabase::open(engine).expect("an empty catalog");
+        let mut session = db.session(SessionOptions::default()).expect("a session");
+        let mut run = |sql: &str| session.execute(sql, &mut Rows::default());
+        let declare = |name: &str, rows: u32| {
+            format!(
+                "DECLARE {name} CURSOR FOR SELECT repeat('x', 1000) FROM generate_series(1, {rows}); FETCH {name}"
+            )
+        };
+        for (rows, fits) in [(400, true), (600, false)] {
+            run(&format!("BEGIN; {}; {}", declare("a", rows), declare("b", rows)))
+                .expect("they are read on demand");
+            let next = run("SELECT 1").map_err(|error| error.state());
+            assert_eq!(next, if fits { Ok(()) } else { Err(SqlState::OUT_OF_MEMORY) });
+            run("ROLLBACK").expect("whatever was before");
+        }
+    }
 }

@@ -137,6 +137,7 @@ impl Session {
         let prepared = self.shared.engine.claim_prepared(gid)?;
         if let Some(note) = Note::decode(&prepared.info().note)
             && note.owner != kept(&self.user)
+            && !self.options.is_owner
         {
             return Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,

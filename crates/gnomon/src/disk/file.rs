@@ -208,7 +208,10 @@ impl Disk for FileDisk {
             self.directory.writable()?;
             flags |= OFlags::CREATE;
         }
-        let file = fs::openat(fd, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let file = fs::openat(fd, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("file {name}: {error}"))
+        })?;
         if create {
             // Also when it was there already: perhaps a crash came between its making and this line.
             fs::fsync(fd)?;

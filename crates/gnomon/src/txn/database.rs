@@ -633,11 +633,6 @@ impl Database {
         inner.next_tree.store(inner.directory.last(&inner.store)?.0 + 1, Ordering::Relaxed);
         immediate::undo_losers(inner, &losers)?;
         prepared::restore(inner)?;
-        if inner.is_serial && !inner.prepared.is_empty() {
-            return Err(Error::BadOption(
-                "transactions are prepared, whose locks serial execution does not know: open the database with locked execution, and end them".into(),
-            ));
-        }
         *handle.closing.lock() = None;
         inner.is_open.store(true, Ordering::Release);
         if access == Access::Write {

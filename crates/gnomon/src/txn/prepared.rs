@@ -35,7 +35,7 @@ use super::{
     immediate::{self, EntryPart, Immediate, Keys},
     log::Logged,
     transaction::Transaction,
-    tree::{Scanning, TreeRef, directory_damage},
+    tree::{Placement, Scanning, TreeRef, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
 };
 #[cfg(test)]
@@ -136,11 +136,6 @@ impl AllPrepared {
     /// `max`: how many there may be.
     pub fn new(max: usize) -> AllPrepared {
         AllPrepared { max, state: Mutex::default() }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.state.lock().slots.is_empty()
     }
 
     fn put(&self, gid: &Arc<str>, info: PreparedInfo, prepared: Box<Prepared>) {
@@ -533,7 +528,12 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
         let trees =
             entry.writes.trees().map(|(tree, _)| tree).chain(entry.locks.iter().map(|lock| lock.tree));
         for tree in trees.collect::<BTreeSet<_>>() {
-            tree_of(tree)?;
+            if tree_of(tree)?.placement != Placement::Anywhere && inner.is_serial {
+                return Err(Error::BadOption(format!(
+                    "the transaction '{gid}' is prepared and has locks in partitions, which serial execution does not \
+                     know: open the database with locked execution, and commit or roll back what is prepared"
+                )));
+            }
         }
         let info = PreparedInfo { gid: gid.clone(), txn: inner.new_txn_id(), note: entry.note.into_vec() };
         let keep = |store: &Arc<ShadowStore>| {

@@ -189,9 +189,11 @@ impl Log {
                 break;
             }
             if epoch >= how.epoch {
-                return Err(
-                    segments.damaged_at(end, format!("it is of epoch {epoch}, this is {}", how.epoch))
+                let detail = format!(
+                    "position {end} is of run {epoch}, and '{}' knows runs before {} only: it is damaged, or an older one",
+                    how.name, how.epoch
                 );
+                return Err(segments.damaged_at(end, detail));
             }
             end += block.bytes.len() as u64;
             newest = epoch;

@@ -111,7 +111,13 @@ impl System<'_> {
     pub(super) fn claim_list(&self, rows: &mut Rows) {
         let (trees, processes) = (self.trees(), self.processes());
         for lock in self.state.locks() {
-            let relation = trees.get(&lock.space);
+            // All partitions of an executor are one lock, and what is in all partitions is another.
+            let partitions = (lock.table == "partition").then_some(match lock.space {
+                u64::MAX => "replicated".to_owned(),
+                executor => format!("executor {executor}"),
+            });
+            let relation = trees.get(&lock.space).filter(|_| partitions.is_none());
+            let key = partitions.as_deref().unwrap_or(&lock.part);
             let column = |quantity: u32| match relation {
                 Some(Object::Table(table)) => table.columns.get(quantity as usize),
                 _ => None,
@@ -124,7 +130,7 @@ impl System<'_> {
                     ("xid", Datum::Int8(lock.txn.0 as i64)),
                     ("relid", option(relation.map(|object| Datum::Oid(object.oid())))),
                     ("relname", option(relation.map(|object| string(object.name())))),
-                    ("key", option((!lock.part.is_empty()).then(|| string(&*lock.part)))),
+                    ("key", option((!key.is_empty()).then(|| string(key)))),
                     ("mode", string(lock.mode)),
                     ("granted", yes(lock.waiting_since.is_none())),
                     ("attname", option(column.map(|column| string(&*column.name)))),

@@ -234,6 +234,41 @@ fn placed_trees_are_not_prepared_and_partitions_have_numbers_up_to_a_limit() {
     assert!(matches!(txn.create_tree_with(far), Err(Error::BadOption(_))));
 }
 
+/// What is prepared with locks in no partition is there again, however calls run; with others it has to end first.
+#[test]
+fn what_is_prepared_outside_of_partitions_waits_through_serial_execution() {
+    let disk = SimDisk::new(1);
+    let open = |execution| Database::open_on(Arc::new(disk.clone()), options(Recovery::Shadow, execution));
+    let nowhere = TreeId(2 + PARTITIONS);
+    let db = open(SERIAL).unwrap();
+    make(&db);
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(nowhere, b"k", b"v").unwrap();
+    txn.prepare("outside", b"").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = open(Execution::Locked).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    txn.put(tree(1), b"k", b"v").unwrap();
+    txn.prepare("within", b"").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let refused = open(SERIAL).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("'within' is prepared and has locks in partitions"), "{refused}");
+    let db = open(Execution::Locked).unwrap();
+    db.rollback_prepared("within").unwrap();
+    db.close().unwrap();
+    drop(db);
+    let db = open(SERIAL).unwrap();
+    let no_wait = TxnOptions { lock_timeout: Some(std::time::Duration::ZERO), ..TxnOptions::default() };
+    let mut txn = db.begin(no_wait).unwrap();
+    assert!(matches!(txn.put(nowhere, b"k", b"w"), Err(Error::LockTimeout)));
+    drop(txn);
+    db.commit_prepared("outside").unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    assert_eq!(txn.get(nowhere, b"k").unwrap(), Some(b"v".to_vec()));
+}
+
 /// Every recovery method, with both kinds of execution after each other.
 #[test]
 fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
