@@ -10,6 +10,8 @@
 //! - [`tpcc`], [`voter`]: orders of a wholesaler and votes by telephone, as registered procedures over partitions
 //!   ([`calls`] runs them); [`fields`] has how their rows and parameters are encoded;
 //! - [`objects`]: transactions on complex objects, on every recovery method;
+//! - [`simulation`]: processes in virtual time; [`semantics`]: a simulated system whose transaction manager knows more or
+//!   less of what it manages;
 //! - [`experiment`]: what the papers state, measured again;
 //! - [`recovery`]: how databases recover, by name;
 //! - [`report`]: what every workload reports, for people and as JSON;
@@ -33,6 +35,8 @@ pub mod progress;
 pub mod recovery;
 pub mod report;
 pub mod row;
+pub mod semantics;
+pub mod simulation;
 pub mod sql;
 pub mod stock;
 pub mod store;

@@ -5,6 +5,8 @@
 //! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
 //! - [`multilevel`]: the experiments of "A Performance Evaluation of Multi-Level Transaction Management";
 //! - [`logging`]: the experiments of "Recovery algorithms for in-memory OLTP databases";
+//! - [`semantics`]: the experiments of "Alternative Strategies for a Semantics-Based Operating System Transaction Manager",
+//!   simulated;
 //! - [`operations`]: locks by meaning, this project's own.
 //!
 //! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
@@ -37,6 +39,7 @@ pub mod logging;
 pub mod multilevel;
 pub mod operations;
 pub mod plot;
+pub mod semantics;
 pub mod shadow;
 
 use plot::Figure;
@@ -62,6 +65,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     logging::length::EXPERIMENT,
     logging::clients::EXPERIMENT,
     logging::hot_row::EXPERIMENT,
+    semantics::granularity::EXPERIMENT,
+    semantics::mpl::EXPERIMENT,
+    semantics::compression::EXPERIMENT,
+    semantics::lock_cost::EXPERIMENT,
+    semantics::levels::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 

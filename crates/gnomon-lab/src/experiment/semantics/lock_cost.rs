@@ -1,0 +1,67 @@
+//! `semantics/lock-cost`: throughput by what a lock costs, where processors are short (the study's Figure 3).
+
+use super::study::{
+    PAPER, Pair, SETTINGS, TERMS, differences, gap_claim, pair_at, pairs, parameters, plot_of_pairs,
+    table_of_pairs,
+};
+use crate::{
+    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
+    semantics::parameters::Parameters,
+    store::Result,
+};
+
+const STATED: [&str; 3] = [
+    "with 2000 instructions the DBMS manager is ahead by 54 %",
+    "with 200 by 30 %",
+    "the OS manager acquires about five times as many locks",
+];
+const COSTS: Setting = Setting {
+    name: "costs",
+    help: "instructions of a pair of lock and unlock, ascending",
+    full: "200,500,1000,1500,2000",
+    quick: "200,2000",
+};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "semantics/lock-cost",
+    source: PAPER,
+    measures: "throughput of both managers by the cost of a lock, MPL 20 on 8 disks, simulated (Figure 3)",
+    stated: &STATED,
+    settings: &[&[COSTS], SETTINGS],
+    terms: TERMS,
+    run,
+};
+
+fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let base = Parameters { mpl: 20, numdisks: 8, ..parameters(settings)? };
+    let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e12)?;
+    let all = pairs(settings, lab, &costs, |cost| Parameters { cpu_lock: cost, ..base.clone() })?;
+    Ok(Outcome {
+        claims: claims(&all),
+        differences: differences(),
+        tables: vec![table_of_pairs("By the cost of a lock, MPL 20, 8 disks", &["instructions"], &all)],
+        figures: vec![plot_of_pairs(
+            "semantics-lock-cost",
+            "Throughput, MPL 20, 8 disks",
+            "instructions of a lock",
+            &all,
+        )],
+        data: serde_json::json!({ "pairs": all }),
+    })
+}
+
+fn claims(all: &[Pair]) -> Vec<Claim> {
+    let gap = |cost| pair_at(all, cost).map(Pair::gap);
+    let locks = all.last().map(|pair| pair.os.found.locks / pair.dbms.found.locks);
+    vec![
+        gap_claim("gap at 2000", STATED[0], 54.0, gap(2000.0)),
+        gap_claim("gap at 200", STATED[1], 30.0, gap(200.0)),
+        Claim {
+            figure: "locks",
+            stated: STATED[2],
+            measured: locks.map_or_else(String::new, |locks| format!("{locks:.1} times")),
+            verdict: verdict(true, locks.map(|locks| (4.0..=6.25).contains(&locks))),
+        },
+    ]
+}

@@ -1,0 +1,42 @@
+//! Experiments of "Alternative Strategies for a Semantics-Based Operating System Transaction Manager" (Kumar and
+//! Stonebraker 1987), simulated: [`study`] has what they share.
+
+pub mod compression;
+pub mod granularity;
+pub mod levels;
+pub mod lock_cost;
+pub mod mpl;
+mod study;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        experiment::{Experiment, Request, Verdict, run},
+        progress::Progress,
+    };
+
+    /// Quick runs, which are the same again, on any machine.
+    #[test]
+    fn quick_runs_compare_what_is_stated_and_repeat_themselves() {
+        let all: [&'static Experiment; 5] = [
+            &granularity::EXPERIMENT,
+            &mpl::EXPERIMENT,
+            &compression::EXPERIMENT,
+            &lock_cost::EXPERIMENT,
+            &levels::EXPERIMENT,
+        ];
+        for experiment in all {
+            let quick = || {
+                let set = [("seconds", "100"), ("warm-up", "20")];
+                let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+                let request = Request { quick: true, seed: 1, set, ..Request::default() };
+                run(experiment, &request, Progress::silent(), &Default::default()).unwrap()
+            };
+            let report = quick();
+            assert_eq!(report.claims.len(), experiment.stated.len());
+            assert!(report.claims.iter().any(|claim| claim.verdict != Verdict::NotComparable));
+            assert_eq!(report.to_json(), quick().to_json());
+        }
+    }
+}

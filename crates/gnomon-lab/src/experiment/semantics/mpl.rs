@@ -1,0 +1,84 @@
+//! `semantics/mpl`: throughput of both managers by the multiprogramming level (the study's Figure 1).
+
+use super::study::{
+    PAPER, Pair, SETTINGS, TERMS, differences, gap_claim, pair_at, pairs, parameters, plot_of_pairs,
+    table_of_pairs,
+};
+use crate::{
+    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
+    semantics::parameters::Parameters,
+    store::Result,
+};
+
+const STATED: [&str; 4] = [
+    "the DBMS manager is ahead by more than 20 %, throughout",
+    "by 27 % at multiprogramming levels from 15 to 20",
+    "throughput rises sharply from level 5 to 8, and hardly past 15",
+    "the OS manager's log is about 30 times as large",
+];
+const LEVELS: Setting = Setting {
+    name: "mpls",
+    help: "multiprogramming levels, ascending",
+    full: "5,6,8,10,12,15,18,20",
+    quick: "5,15",
+};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "semantics/mpl",
+    source: PAPER,
+    measures: "throughput of the DBMS and the OS manager by multiprogramming level, simulated (Figure 1)",
+    stated: &STATED,
+    settings: &[&[LEVELS], SETTINGS],
+    terms: TERMS,
+    run,
+};
+
+fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let base = parameters(settings)?;
+    let levels: Vec<f64> = settings.list(LEVELS.name, 1.0, 10_000.0)?;
+    let all = pairs(settings, lab, &levels, |level| Parameters { mpl: level as usize, ..base.clone() })?;
+    Ok(Outcome {
+        claims: claims(&all),
+        differences: differences(),
+        tables: vec![table_of_pairs("By multiprogramming level", &["MPL"], &all)],
+        figures: vec![plot_of_pairs("semantics-mpl", "Throughput", "multiprogramming level", &all)],
+        data: serde_json::json!({ "pairs": all }),
+    })
+}
+
+fn claims(all: &[Pair]) -> Vec<Claim> {
+    let least = all.iter().map(Pair::gap).reduce(f64::min);
+    let high: Vec<f64> = all.iter().filter(|pair| (15.0..=20.0).contains(&pair.at)).map(Pair::gap).collect();
+    let mean = (!high.is_empty()).then(|| high.iter().sum::<f64>() / high.len() as f64);
+    let growth = |from: f64, to: f64| {
+        let at = |level| pair_at(all, level).map(|pair| pair.os.throughput.mean);
+        Some(at(to)? / at(from)?)
+    };
+    let (early, late) = (growth(5.0, 8.0), growth(15.0, 20.0));
+    let logs = pair_at(all, 15.0).map(|pair| pair.os.found.log_bytes / pair.dbms.found.log_bytes);
+    vec![
+        Claim {
+            figure: "gap, least",
+            stated: STATED[0],
+            measured: least.map_or_else(String::new, |gap| format!("{gap:.1} %")),
+            // Within five percentage points, as all gaps.
+            verdict: verdict(true, least.map(|gap| gap > 15.0)),
+        },
+        gap_claim("gap", STATED[1], 27.0, mean),
+        Claim {
+            figure: "throughput",
+            stated: STATED[2],
+            measured: early.zip(late).map_or_else(String::new, |(early, late)| {
+                format!("{early:.2} times from 5 to 8, {late:.2} times from 15 to 20")
+            }),
+            verdict: verdict(true, early.zip(late).map(|(early, late)| early > 1.1 && late < 1.05)),
+        },
+        Claim {
+            figure: "log",
+            stated: STATED[3],
+            measured: logs.map_or_else(String::new, |logs| format!("{logs:.1} times")),
+            verdict: verdict(true, logs.map(|logs| (24.0..=37.5).contains(&logs))),
+        },
+    ]
+}

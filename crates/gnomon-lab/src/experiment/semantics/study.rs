@@ -1,0 +1,365 @@
+//! What the study's experiments share: the parameters of a simulated system as settings, replications of many systems,
+//! and the performance gap between two.
+
+use gnomon::sync::{Arc, atomic::AtomicBool};
+use serde::Serialize;
+
+use crate::{
+    experiment::{
+        Claim, Lab, ResultTable, Setting, Values, Verdict, figure,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+    },
+    progress::Progress,
+    semantics::{
+        model::{Found, run},
+        parameters::{Level, LogDisk, LogWrite, Manager, Parameters, Readings, Search},
+    },
+    simulation::{
+        estimate::Estimate,
+        replicate::{Effort, replicate},
+    },
+    store::Result,
+};
+
+/// The paper.
+pub const PAPER: &str = "Alternative Strategies for a Semantics-Based Operating System Transaction Manager (Kumar and \
+                         Stonebraker 1987)";
+
+/// What the tables' headings are short for.
+pub const TERMS: &[&str] = &[
+    "tps: transactions a second, with half of its 95 % confidence interval in %; runs: replications",
+    "gap: by how much the DBMS manager's throughput is above the OS manager's, in % of the latter",
+    "aborts, locks, log, I/Os, lock wait: of each transaction that committed (log in bytes, waits in seconds)",
+    "cpu, disks: how busy they were, in %; action: seconds an action may take, the best found",
+];
+
+/// One that a quick run has too.
+pub const fn setting(name: &'static str, help: &'static str, full: &'static str) -> Setting {
+    Setting { name, help, full, quick: full }
+}
+
+const fn effort(name: &'static str, help: &'static str, full: &'static str, quick: &'static str) -> Setting {
+    Setting { name, help, full, quick }
+}
+
+/// All parameters of Tables 1 and 2, the readings, and how long to simulate.
+pub const SETTINGS: &[Setting] = &[
+    setting("buf_size", "pages in the buffer", "500"),
+    setting("cpu_ins_del", "instructions of an insert or delete", "18000"),
+    setting("cpu_read", "instructions of a read", "7000"),
+    setting("cpu_write", "instructions of a rewrite", "12000"),
+    setting("cpu_lock", "instructions of a pair of lock and unlock", "2000"),
+    setting("cpu_io", "instructions of an I/O", "3000"),
+    setting("cpu_present", "instructions of presenting what an action found", "10000"),
+    setting("cpu_mips", "millions of instructions a second, of each processor", "2"),
+    setting("processors", "processors", "1"),
+    setting("disk_io", "milliseconds of an I/O", "30"),
+    setting("numdisks", "disks", "2"),
+    setting("modify1", "mean part of updates among actions, in %, up to 50", "25"),
+    setting("modify2", "mean part of inserts and deletes among updates, in %, up to 50", "50"),
+    setting("mpl", "transactions under way", "15"),
+    setting("numindex", "indexes", "5"),
+    setting("sub_page_size", "bytes that the OS manager locks and logs", "100"),
+    setting("comp_ratio", "by how much the OS manager's log is compressed, in %", "0"),
+    setting("os-log", "reading: when the OS manager's log is written: action, commit", "action"),
+    setting("dbms-log", "reading: when the DBMS manager's log is written: action, commit", "commit"),
+    setting("os-header", "reading: bytes before the images of a granule in the OS manager's log", "20"),
+    setting("log-disk", "reading: where logs are: shared (with the data), own", "shared"),
+    setting("search", "reading: what a search in an index page touches: binary, direct", "binary"),
+    setting("rewrite-index", "reading: whether a rewrite changes an entry of an index: no, yes", "no"),
+    effort("action-lens", "seconds an action may take, of which the best is found", "2,4,8,16", "8"),
+    effort("seconds", "simulated in each replication", "4000", "500"),
+    effort("warm-up", "simulated seconds before that", "500", "100"),
+    effort("precision", "half of the 95 % confidence interval of a throughput, in %", "2", "20"),
+    effort("replications", "of each point at least", "4", "2"),
+    effort("replications-max", "of each point at most", "40", "2"),
+];
+
+/// The parameters that are set, for the DBMS manager.
+pub fn parameters(settings: &Values) -> Result<Parameters> {
+    let number = |name, max| settings.number(name, 0.0, max);
+    let log = [("action", LogWrite::AtAction), ("commit", LogWrite::AtCommit)];
+    let one = |name: &'static str| -> Result<LogWrite> { Ok(settings.words(name, &log)?[0]) };
+    Ok(Parameters {
+        manager: Manager::Dbms,
+        buf_size: settings.number("buf_size", 1, 1_000_000)?,
+        cpu_ins_del: number("cpu_ins_del", 1e12)?,
+        cpu_read: number("cpu_read", 1e12)?,
+        cpu_write: number("cpu_write", 1e12)?,
+        cpu_lock: number("cpu_lock", 1e12)?,
+        cpu_io: number("cpu_io", 1e12)?,
+        cpu_present: number("cpu_present", 1e12)?,
+        cpu_mips: settings.number("cpu_mips", 0.001, 1e6)?,
+        processors: settings.number("processors", 1, 1024)?,
+        disk_io: number("disk_io", 1e6)?,
+        numdisks: settings.number("numdisks", 1, 1024)?,
+        modify1: number("modify1", 50.0)? / 100.0,
+        modify2: number("modify2", 50.0)? / 100.0,
+        mpl: settings.number("mpl", 1, 10_000)?,
+        numindex: settings.number("numindex", 1, 64)?,
+        sub_page_size: settings.number("sub_page_size", 1, 2048)?,
+        comp_ratio: number("comp_ratio", 100.0)? / 100.0,
+        readings: Readings {
+            os_log: one("os-log")?,
+            dbms_log: one("dbms-log")?,
+            os_header_bytes: settings.number("os-header", 0, 2048)?,
+            log_disk: settings.words("log-disk", &[("shared", LogDisk::Shared), ("own", LogDisk::Own)])?[0],
+            search: settings.words("search", &[("binary", Search::Binary), ("direct", Search::Direct)])?[0],
+            rewrite_changes_index: settings.words("rewrite-index", &[("no", false), ("yes", true)])?[0],
+        },
+        ..Parameters::default()
+    })
+}
+
+/// A system, as it was found to be.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// With the best time for an action.
+    pub parameters: Parameters,
+    /// Transactions a second.
+    pub throughput: Estimate,
+    /// By replication: those of two points with the same number had the same transactions.
+    pub throughputs: Vec<f64>,
+    /// The means of everything that was counted.
+    pub found: Found,
+}
+
+impl Point {
+    /// By how much this one's throughput is above another's, in % of that.
+    pub fn gap(&self, other: &Point) -> Estimate {
+        let gaps: Vec<f64> = self
+            .throughputs
+            .iter()
+            .zip(&other.throughputs)
+            .map(|(this, other)| (this / other - 1.0) * 100.0)
+            .collect();
+        Estimate::of(&gaps)
+    }
+}
+
+/// Simulates systems; of each, with the time for an action that lets most through.
+pub fn measure(settings: &Values, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
+    let lens: Vec<f64> = settings.list("action-lens", 0.001, 1e6)?;
+    let seconds = settings.number("seconds", 1.0, 1e9)?;
+    let warm_up = settings.number("warm-up", 0.0, 1e9)?;
+    let replications_min = settings.number("replications", 1, 1000)?;
+    let effort = Effort {
+        precision: settings.number("precision", 0.01, 100.0)? / 100.0,
+        replications_min,
+        replications_max: settings.number("replications-max", replications_min, 10_000)?,
+    };
+    let (seed, cancel) = (lab.seed, lab.cancel.clone());
+    let progress = &mut lab.progress;
+    // Which time is best shows in a short run.
+    let tried: Vec<Parameters> = systems
+        .iter()
+        .flat_map(|system| lens.iter().map(|len| Parameters { max_action_len: *len, ..system.clone() }))
+        .collect();
+    let best = match lens.len() {
+        1 => tried,
+        _ => {
+            let once = Effort { precision: 1.0, replications_min: 1, replications_max: 1 };
+            let found = simulate(&tried, once, seed, (warm_up, seconds / 2.0), progress, &cancel)?;
+            let throughput = |at: usize| found[at][0].throughput;
+            (0..systems.len())
+                .map(|system| system * lens.len()..(system + 1) * lens.len())
+                .filter_map(|of_system| of_system.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b))))
+                .map(|at| tried[at].clone())
+                .collect()
+        }
+    };
+    let found = simulate(&best, effort, seed, (warm_up, seconds), progress, &cancel)?;
+    Ok(best.into_iter().zip(found).map(|(parameters, found)| Point::new(parameters, &found)).collect())
+}
+
+fn simulate(
+    systems: &[Parameters],
+    effort: Effort,
+    seed: u64,
+    (warm_up, seconds): (f64, f64),
+    progress: &mut Progress,
+    cancel: &Arc<AtomicBool>,
+) -> Result<Vec<Vec<Found>>> {
+    replicate(
+        systems,
+        effort,
+        seed,
+        cancel,
+        &mut |done, total| progress.set(done, total),
+        |system, seed| run(system, seed, warm_up, seconds),
+        |found| found.throughput,
+    )
+}
+
+impl Point {
+    fn new(parameters: Parameters, found: &[Found]) -> Point {
+        let throughputs: Vec<f64> = found.iter().map(|found| found.throughput).collect();
+        let mean = |of: fn(&Found) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+        let means = Found {
+            throughput: mean(|found| found.throughput),
+            aborts: mean(|found| found.aborts),
+            locks: mean(|found| found.locks),
+            lock_wait: mean(|found| found.lock_wait),
+            log_bytes: mean(|found| found.log_bytes),
+            ios: mean(|found| found.ios),
+            cpu_busy: mean(|found| found.cpu_busy),
+            disks_busy: mean(|found| found.disks_busy),
+        };
+        Point { parameters, throughput: Estimate::of(&throughputs), throughputs, found: means }
+    }
+
+    /// The name of its manager.
+    pub fn manager(&self) -> &'static str {
+        match self.parameters.manager {
+            Manager::Dbms => "DBMS",
+            Manager::Os(Level::Physical) => "OS level 0",
+            Manager::Os(Level::ShortIndexLocks) => "OS level 1",
+            Manager::Os(Level::Compressed) => "OS level 2",
+            Manager::Os(Level::NoIndexLog) => "OS level 3",
+        }
+    }
+}
+
+/// Both managers under the same conditions: the operating system's knows nothing of what it manages.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// What is varied.
+    pub at: f64,
+    /// The DBMS manager.
+    pub dbms: Point,
+    /// The OS manager.
+    pub os: Point,
+}
+
+impl Pair {
+    /// The performance gap, in %.
+    pub fn gap(&self) -> f64 {
+        self.dbms.gap(&self.os).mean
+    }
+}
+
+/// Simulates both managers; `at` makes the parameters of each of the values.
+pub fn pairs(
+    settings: &Values,
+    lab: &mut Lab,
+    values: &[f64],
+    at: impl Fn(f64) -> Parameters,
+) -> Result<Vec<Pair>> {
+    let of = |manager| move |parameters: Parameters| Parameters { manager, ..parameters };
+    let systems: Vec<Parameters> = values
+        .iter()
+        .flat_map(|value| {
+            [Manager::Dbms, Manager::Os(Level::Physical)].map(|manager| of(manager)(at(*value)))
+        })
+        .collect();
+    let mut points = measure(settings, lab, &systems)?.into_iter();
+    let mut next = || points.next().expect("there are two of each");
+    Ok(values.iter().map(|value| Pair { at: *value, dbms: next(), os: next() }).collect())
+}
+
+/// The pair at a value, if it was simulated.
+pub fn pair_at(pairs: &[Pair], value: f64) -> Option<&Pair> {
+    pairs.iter().find(|pair| pair.at == value)
+}
+
+/// Both managers, one below the other.
+pub fn table_of_pairs(title: &str, first: &'static [&'static str], pairs: &[Pair]) -> ResultTable {
+    table(
+        title,
+        first,
+        pairs.iter().flat_map(|pair| {
+            let row = || vec![figure(pair.at)];
+            [(row(), &pair.dbms, None), (row(), &pair.os, Some(&pair.dbms))]
+        }),
+    )
+}
+
+/// Throughput by what is varied.
+pub fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair]) -> Figure {
+    let curve = |of: fn(&Pair) -> &Point| Curve {
+        label: pairs.first().map_or_else(String::new, |pair| of(pair).manager().to_owned()),
+        points: pairs.iter().map(|pair| (pair.at, of(pair).throughput.mean)).collect(),
+    };
+    let axis = |label| Axis { label, scale: Scale::Linear };
+    Figure {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        panels: vec![Panel {
+            x: axis(label),
+            y: axis("transactions/s"),
+            curves: vec![curve(|pair| &pair.dbms), curve(|pair| &pair.os)],
+        }],
+    }
+}
+
+/// A table of points: what tells each apart, and what it is compared with.
+pub fn table<'p>(
+    title: &str,
+    first: &'static [&'static str],
+    points: impl IntoIterator<Item = (Vec<String>, &'p Point, Option<&'p Point>)>,
+) -> ResultTable {
+    let rest = [
+        "manager",
+        "tps",
+        "±%",
+        "runs",
+        "gap",
+        "aborts",
+        "locks",
+        "lock wait",
+        "log",
+        "I/Os",
+        "cpu",
+        "disks",
+        "action",
+    ];
+    let headings = first.iter().copied().chain(rest).collect();
+    let rows = points.into_iter().map(|(mut row, point, dbms)| {
+        let found = &point.found;
+        row.extend([
+            point.manager().to_owned(),
+            format!("{:.3}", point.throughput.mean),
+            format!("{:.1}", 100.0 * point.throughput.relative()),
+            point.throughput.replications.to_string(),
+            dbms.map_or_else(String::new, |dbms| format!("{:.1}", dbms.gap(point).mean)),
+            format!("{:.2}", found.aborts),
+            figure(found.locks),
+            format!("{:.2}", found.lock_wait),
+            figure(found.log_bytes),
+            figure(found.ios),
+            figure(100.0 * found.cpu_busy),
+            figure(100.0 * found.disks_busy),
+            figure(point.parameters.max_action_len),
+        ]);
+        row
+    });
+    ResultTable { title: title.to_owned(), headings, rows: rows.collect() }
+}
+
+/// A gap beside the stated one: it holds within five percentage points.
+pub fn gap_claim(name: &'static str, stated: &'static str, stated_gap: f64, gap: Option<f64>) -> Claim {
+    /// What the stated figures were read to.
+    const WITHIN: f64 = 5.0;
+    let verdict = match gap {
+        None => Verdict::NotComparable,
+        Some(gap) => Verdict::of((gap - stated_gap).abs() <= WITHIN),
+    };
+    Claim {
+        figure: name,
+        stated,
+        measured: gap.map_or_else(String::new, |gap| format!("{gap:.1} %")),
+        verdict,
+    }
+}
+
+/// What differs from the study's set-up, in all experiments.
+pub fn differences() -> Vec<String> {
+    [
+        "the text leaves open what the settings called readings say; the defaults come closest to its figures",
+        "an abort takes no time of its own; a transaction that is given up is begun again at once",
+        "pages are written when their frame is needed, and at checkpoints, by whoever needs it",
+        "a transaction is given up only while it waits for a lock",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
