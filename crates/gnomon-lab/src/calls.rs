@@ -7,7 +7,10 @@
 //! checked, and that all calls are stored that were answered, and no others; once more when the database was closed and
 //! opened.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use gnomon::{
     Database, Error, Execution, Options, Placement, Procedure, Reaction, TreeId, TreeOptions, TxnOptions,
@@ -18,7 +21,7 @@ use gnomon::{
         thread,
     },
 };
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::{Deserialize, Serialize, Serializer, de::DeserializeOwned, ser::SerializeStruct};
 
 use crate::{
     drive::{LATENCY_US_MAX, Load, MEASURING, Measured, STOPPED, WARMING_UP, sleep_unless_stopped},
@@ -36,7 +39,7 @@ const BUSY_PAUSE: Duration = Duration::from_micros(100);
 const SPINS: u32 = 32;
 
 /// A workload of procedures. Its fields are its own settings.
-pub trait Calls: Serialize + 'static {
+pub trait Calls: Serialize + DeserializeOwned + 'static {
     /// Its name.
     const NAME: &'static str;
     /// Its kinds of transactions: how people call them, and the name of the procedure.
@@ -80,7 +83,9 @@ pub(crate) fn make_trees(db: &Database, trees: impl IntoIterator<Item = (TreeId,
     let mut txn = db.begin(TxnOptions::default())?;
     for (expected, placement) in trees {
         if txn.create_tree_with(TreeOptions { placement, ..TreeOptions::default() })? != expected {
-            return Err(StoreError::unexpected("the database is not new: give another one"));
+            return Err(StoreError::unexpected(
+                "the database is not new: give another directory, or `--check` what an earlier run has left there",
+            ));
         }
     }
     txn.commit()?;
@@ -159,6 +164,58 @@ struct AllSettings<'a, W> {
     common: &'a Settings,
 }
 
+/// The file beside a run's database that tells what it is of.
+const KEPT: &str = "bench.json";
+
+/// What a run tells of its database, for whoever checks what is left of it.
+#[derive(Serialize, Deserialize)]
+struct Kept<W> {
+    workload: String,
+    /// How the database recovers.
+    recovery: String,
+    /// Whether the tables are filled.
+    is_loaded: bool,
+    settings: W,
+}
+
+impl<W: Calls> Kept<W> {
+    fn write(directory: &Path, workload: &W, settings: &Settings, is_loaded: bool) -> Result<()> {
+        let recovery = settings.recovery.name().to_owned();
+        let kept = Kept { workload: W::NAME.to_owned(), recovery, is_loaded, settings: workload };
+        let text = serde_json::to_string(&kept).expect("settings have string keys only") + "\n";
+        #[expect(clippy::disallowed_methods, reason = "it is no part of the database")]
+        std::fs::write(directory.join(KEPT), text).map_err(|error| StoreError::Failed(error.into()))
+    }
+
+    /// What a run has left in a directory.
+    fn read(directory: &Path) -> Result<Kept<W>> {
+        let refuse = |why: &str| {
+            let run = "run the benchmark on a new directory, and check that";
+            Err(StoreError::unexpected(format!("{}: {why}: {run}", directory.display())))
+        };
+        let Ok(text) = std::fs::read_to_string(directory.join(KEPT)) else {
+            return refuse("no run of a benchmark has left its settings there");
+        };
+        let kept = match serde_json::from_str::<Kept<serde_json::Value>>(&text) {
+            Ok(kept) if kept.workload != W::NAME => {
+                return refuse(&format!("what is there is of `bench {}`", kept.workload));
+            }
+            Ok(kept) if !kept.is_loaded => return refuse("the run ended while it filled its tables"),
+            Ok(kept) => kept,
+            Err(_) => return refuse("the settings of the run cannot be read"),
+        };
+        match serde_json::from_value(kept.settings) {
+            Ok(settings) => Ok(Kept {
+                workload: kept.workload,
+                recovery: kept.recovery,
+                is_loaded: kept.is_loaded,
+                settings,
+            }),
+            Err(_) => refuse("the settings of the run are of another version"),
+        }
+    }
+}
+
 /// Loads a workload's tables, calls its procedures, and checks its tables. `cancel` ends it early, which then fails.
 pub fn bench<W: Calls>(
     workload: &W,
@@ -169,7 +226,9 @@ pub fn bench<W: Calls>(
 ) -> Result<Report> {
     let (directory, _temporary) = directory_of(settings.dir.as_deref())?;
     let db = Database::open(&directory, settings.options(workload.procedures()))?;
+    Kept::write(&directory, workload, settings, false)?;
     workload.load(&db, seed, progress, cancel)?;
+    Kept::write(&directory, workload, settings, true)?;
     let Called { all, kinds, committed } = measure(workload, &db, settings, seed, cancel)?;
     let mut invariant = workload.check(&db, Some(&committed))?;
     db.close()?;
@@ -185,17 +244,19 @@ pub fn bench<W: Calls>(
     Ok(Report::new(W::NAME, "gnomon", &all_settings, seed, &all, invariant).with_kinds(kinds))
 }
 
-/// Opens what an earlier run has left in the settings' directory, which may have been killed, and checks its tables.
-/// `progress` shows how much of a log is replayed.
-pub fn check_left<W: Calls>(workload: &W, settings: &Settings, progress: &mut Progress) -> Result<Recovered> {
+/// Opens what an earlier run has left in the settings' directory, which may have been killed, and checks its tables. The
+/// workload's settings and the recovery method are the run's. `progress` shows how much of a log is replayed.
+pub fn check_left<W: Calls>(settings: &Settings, progress: &mut Progress) -> Result<Recovered> {
     let (directory, _temporary) = directory_of(settings.dir.as_deref())?;
+    let Kept { settings: workload, recovery, .. } = Kept::<W>::read(&directory)?;
+    let settings = Settings { recovery: Method::from_name(&recovery)?, ..settings.clone() };
     let clock = SystemClock::new();
     let options = Options { create: false, ..settings.options(workload.procedures()) };
     let db = Database::open_with(&directory, options, &mut |done, total| progress.set(done, total))?;
     let open_seconds = clock.now().as_secs_f64();
     let invariant = workload.check(&db, None)?;
     db.close()?;
-    let all_settings = AllSettings { own: workload, common: settings };
+    let all_settings = AllSettings { own: &workload, common: &settings };
     Ok(Recovered::new(W::NAME, &all_settings, open_seconds, invariant))
 }
 
@@ -419,7 +480,7 @@ mod tests {
     }
 
     /// A workload whose calls cannot be run now.
-    #[derive(Clone, Default, Serialize)]
+    #[derive(Clone, Default, Serialize, Deserialize)]
     struct Hopeless {
         #[serde(skip)]
         calls: Arc<AtomicU64>,

@@ -75,8 +75,8 @@ pub struct RunCalls<W: Args> {
     pool_mib: u32,
     /// Check what an earlier run has left in --dir, and call nothing.
     ///
-    /// The run may have been killed: the database is recovered first. Give the same recovery method, partitions and
-    /// sizes.
+    /// The run may have been killed: the database is recovered first. Recovery method, partitions and sizes are those of
+    /// the run.
     #[arg(long, requires = "dir")]
     check: bool,
     #[command(flatten)]
@@ -89,7 +89,7 @@ impl<W: Args + Calls> RunCalls<W> {
         if self.check {
             return course.run(W::NAME, |seed, cancel| {
                 let mut progress = Progress::on_stderr("replaying the log");
-                calls::check_left(&self.workload, &self.settings(&course.load(seed, cancel))?, &mut progress)
+                calls::check_left::<W>(&self.settings(&course.load(seed, cancel))?, &mut progress)
             });
         }
         course.run(W::NAME, |seed, cancel| {

@@ -230,7 +230,9 @@ impl Shell {
                     return Ok(Err(Stop::Failed));
                 }
                 let stop = match item {
-                    Item::Command { text, .. } => self.command(&text, lines)?,
+                    Item::Command { text, line } => self
+                        .command(&text, lines)
+                        .map_err(|error| Failure::new(place(path, line), error.0))?,
                     Item::Statement { text, expanded, line } => {
                         self.statement(&text, expanded, Some((path, line)), lines)
                     }
@@ -361,11 +363,10 @@ impl Shell {
         }
         let Err(error) = result else { return (taken, Ok(())) };
         let place = place.map(|(path, line)| {
-            let path = path.map_or("<stdin>".into(), |path| path.display().to_string());
             let inside = error.report().position.map_or(0, |position| {
                 sql.chars().take(position.saturating_sub(1)).filter(|&c| c == '\n').count()
             });
-            format!("{path}:{}", line + inside)
+            self::place(path, line + inside)
         });
         report(place.as_deref(), sql, &error);
         (taken, Err(Stop::Failed))
@@ -442,6 +443,12 @@ impl Shell {
             Err(error) => Err(Failure::new("cannot write to standard output", error)),
         }
     }
+}
+
+/// A line of a script, or of standard input.
+fn place(path: Option<&Path>, line: usize) -> String {
+    let path = path.map_or("<stdin>".into(), |path| path.display().to_string());
+    format!("{path}:{line}")
 }
 
 /// What people type who do not know backslash commands.

@@ -212,7 +212,7 @@ fn killed_tpcc_is_consistent_by_every_recovery_method() {
         let mut detail = String::new();
         // Recovery changes the directory; what it has come to is the same the next time.
         for _ in 0..2 {
-            let ran = run(&[&bench[..], &["--check", "--json"]].concat());
+            let ran = run(&["bench", "tpcc", "--dir", text(&left), "--check", "--json"]);
             assert_eq!(ran.code, Some(0), "{method}: {}", ran.stderr);
             let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
             assert_eq!(found["invariant"]["holds"], true, "{method}: {found}");
@@ -225,6 +225,12 @@ fn killed_tpcc_is_consistent_by_every_recovery_method() {
             "{method}: it was killed before it has called anything: {detail}"
         );
         println!("{method}, {execution}: {detail}");
+        let ran = run(&["bench", "voter", "--dir", text(&left), "--check"]);
+        assert!(
+            ran.code == Some(1) && ran.stderr.contains("what is there is of `bench tpcc`"),
+            "{}",
+            ran.stderr
+        );
     }
     let ran = run(&["bench", "tpcc", "--check"]);
     assert_eq!(ran.code, Some(2), "it asks for a directory: {}", ran.stderr);

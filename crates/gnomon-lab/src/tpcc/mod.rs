@@ -47,7 +47,7 @@ use gnomon::{
     Database, Error, Partitions, Procedure, Result, TreeId,
     sync::atomic::{AtomicBool, Ordering},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     calls::{CallSource, Calls},
@@ -73,7 +73,7 @@ pub const CUSTOMERS_PER_DISTRICT: u16 = 3000;
 pub const ITEMS: u32 = 100_000;
 
 /// The workload, with its settings.
-#[derive(Clone, Copy, Debug, PartialEq, Args, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Args, Serialize, Deserialize)]
 pub struct Tpcc {
     /// Warehouses.
     ///
@@ -183,7 +183,7 @@ impl Kind {
 }
 
 /// How many of 100 transactions are of each kind, in the order of [`Kind::ALL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix(pub [u8; 5]);
 
 impl Default for Mix {

@@ -25,7 +25,7 @@ use gnomon::{
     Applied, Call, Database, Direction, Error, Isolation, KeyRange, Partitions, Placement, Procedure, TreeId,
     TxnOptions, env::Rng, op::number, sync::atomic::AtomicBool,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     calls::{CallSource, Calls, compute, make_trees},
@@ -107,7 +107,7 @@ const PHONE_VOTES: At<u8> = At::first();
 const COUNT: At<i64> = At::first();
 
 /// The workload, with its settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Args, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Voter {
     /// Contestants.
     ///
