@@ -34,7 +34,7 @@ enum Command {
 Examples:
   gnomon lab list")]
     List,
-    /// Run an experiment, and print what was measured beside what its paper states.
+    /// Run experiments, and print what was measured beside what their papers state.
     ///
     /// Databases are made in a directory of the run's own, which is removed at the end. Ctrl-C ends a run early,
     /// without a report.
@@ -43,17 +43,18 @@ Examples:
   gnomon lab run shadow/tpcb --quick           a second, to see that it works
   gnomon lab run shadow/tpcb --out tpcb        also JSON and plots, into tpcb
   gnomon lab run shadow/tpcb --set branches=1  a hot row
+  gnomon lab run 'semantics/*' --out study     all of a paper, a directory each
   gnomon lab run shadow/tpcb --json | jq .claims")]
     Run(Run),
 }
 
 #[derive(Args)]
 struct Run {
-    /// The experiment's name; `gnomon lab list` has them all.
+    /// The experiment's name, PAPER/NAME; several run one after another. `gnomon lab list` has them all.
     ///
-    /// It begins with its paper's.
-    #[arg(value_name = "EXPERIMENT", value_parser = parse_experiment)]
-    experiment: &'static Experiment,
+    /// A * stands for any text: 'semantics/*', '*'.
+    #[arg(value_name = "EXPERIMENT", required = true, value_parser = parse_experiments)]
+    experiments: Vec<Experiments>,
     /// Small and short, to see that it works.
     ///
     /// Settings have other values then, which `gnomon lab list` shows. The figures tell nothing.
@@ -87,16 +88,33 @@ struct Run {
     json: bool,
     /// Write the report into this directory too, as text, as JSON and with plots.
     ///
-    /// It is made if absent. Files of an earlier run there are replaced.
+    /// It is made if absent. Files of an earlier run there are replaced. Of several experiments, each has a directory
+    /// PAPER/NAME in it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-fn parse_experiment(name: &str) -> Result<&'static Experiment, String> {
-    experiment::find(name).ok_or_else(|| {
+/// What one name stands for.
+#[derive(Clone)]
+struct Experiments(Vec<&'static Experiment>);
+
+fn parse_experiments(name: &str) -> Result<Experiments, String> {
+    let named: Vec<_> = EXPERIMENTS.iter().filter(|experiment| fits(name, experiment.name)).collect();
+    if named.is_empty() {
         let names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        format!("there are {}", names.join(", "))
-    })
+        return Err(format!("there are {}", names.join(", ")));
+    }
+    Ok(Experiments(named))
+}
+
+/// Whether a text is what a pattern says, in which a * stands for any text.
+fn fits(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((before, behind)) => text.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len()).any(|at| rest.is_char_boundary(at) && fits(behind, &rest[at..]))
+        }),
+    }
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {
@@ -107,13 +125,18 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
     match &lab.command {
         Command::List => println!("{}", experiment::list()),
-        Command::Run(arguments) => run_experiment(arguments)?,
+        Command::Run(arguments) => run_experiments(arguments)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_experiment(arguments: &Run) -> Result<(), Failure> {
-    let experiment = arguments.experiment;
+fn run_experiments(arguments: &Run) -> Result<(), Failure> {
+    let mut experiments: Vec<&'static Experiment> = Vec::new();
+    for experiment in arguments.experiments.iter().flat_map(|Experiments(named)| named) {
+        if !experiments.iter().any(|known| known.name == experiment.name) {
+            experiments.push(experiment);
+        }
+    }
     let mut set = arguments.set.clone();
     set.extend(arguments.seconds.map(|seconds| ("seconds".to_owned(), seconds.to_string())));
     let request = Request {
@@ -123,6 +146,10 @@ fn run_experiment(arguments: &Run) -> Result<(), Failure> {
         set,
         dir: arguments.dir.clone(),
     };
+    for experiment in &experiments {
+        let check = experiment::check(experiment, &request);
+        check.map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
+    }
     let out = match &arguments.out {
         Some(directory) => Some(Out::make(directory)?),
         None => None,
@@ -131,16 +158,20 @@ fn run_experiment(arguments: &Run) -> Result<(), Failure> {
     let canceled = cancel.clone();
     signals::on_stop(move || canceled.store(true, Ordering::Release))
         .map_err(|error| Failure::new("cannot listen to signals", error))?;
-    let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
-        .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
-    if arguments.json {
-        println!("{}", report.to_json());
-    } else {
-        println!("{report}");
-    }
-    if let Some(Out { directory, .. }) = out {
-        let files = report.write_to(directory).map_err(|error| Failure::new(directory.display(), error))?;
-        eprintln!("{}: {}", directory.display(), files.join(", "));
+    for (number, experiment) in experiments.iter().enumerate() {
+        let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
+            .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
+        if arguments.json {
+            println!("{}", report.to_json());
+        } else {
+            println!("{}{report}", if number > 0 { "\n" } else { "" });
+        }
+        if let Some(Out { directory, .. }) = &out {
+            let of_one =
+                if experiments.len() > 1 { directory.join(experiment.name) } else { directory.to_path_buf() };
+            let files = report.write_to(&of_one).map_err(|error| Failure::new(of_one.display(), error))?;
+            eprintln!("{}: {}", of_one.display(), files.join(", "));
+        }
     }
     Ok(())
 }
@@ -166,5 +197,31 @@ impl Drop for Out<'_> {
             // Fails if there is a report in it.
             _ = std::fs::remove_dir(self.directory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_have_stars() {
+        for (pattern, text) in [
+            ("a/b", "a/b"),
+            ("*", "a/b"),
+            ("a/*", "a/b"),
+            ("a*b", "a/b"),
+            ("*/*", "a/b"),
+            ("a/b*", "a/b"),
+            ("*b", "bab"),
+        ] {
+            assert!(fits(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [("a", "a/b"), ("b/*", "a/b"), ("", "a"), ("a*c", "a/b"), ("*é", "a/b")] {
+            assert!(!fits(pattern, text), "{pattern} {text}");
+        }
+        let named = |name| parse_experiments(name).map(|Experiments(named)| named.len());
+        assert_eq!((named("shadow/tpcb"), named("*")), (Ok(1), Ok(EXPERIMENTS.len())));
+        assert!(named("shadow/none").unwrap_err().contains("there are shadow/tpcb, "));
     }
 }

@@ -421,6 +421,14 @@ pub fn list() -> String {
     text
 }
 
+/// Whether an experiment has the settings that a request names.
+///
+/// # Errors
+/// That it has not.
+pub fn check(experiment: &Experiment, request: &Request) -> Result<()> {
+    Values::new(experiment, request).map(drop)
+}
+
 /// Runs an experiment. `cancel` ends it early, which then fails.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
 //! Experiments of "Alternative Strategies for a Semantics-Based Operating System Transaction Manager" (Kumar and
-//! Stonebraker 1987), simulated: [`study`] has what they share.
+//! Stonebraker 1987), simulated: `study.rs` has what they share.
 
 pub mod compression;
 pub mod granularity;
