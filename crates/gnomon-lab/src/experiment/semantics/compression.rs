@@ -1,9 +1,6 @@
 //! `semantics/compression`: throughput by how much the OS manager's log is compressed (the study's Figure 2).
 
-use super::study::{
-    PAPER, Pair, SETTINGS, TERMS, differences, gap_claim, pair_at, pairs, parameters, plot_of_pairs,
-    table_of_pairs,
-};
+use super::study::{PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
     semantics::parameters::Parameters,
@@ -38,13 +35,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let ratios: Vec<f64> = settings.list(RATIOS.name, 0.0, 100.0)?;
     let all =
         pairs(settings, lab, &ratios, |ratio| Parameters { comp_ratio: ratio / 100.0, ..base.clone() })?;
-    Ok(Outcome {
-        claims: claims(&all),
-        differences: differences(),
-        tables: vec![table_of_pairs("By compression of the OS manager's log, MPL 20", &["%"], &all)],
-        figures: vec![plot_of_pairs("semantics-compression", "Throughput, MPL 20", "compression, %", &all)],
-        data: serde_json::json!({ "pairs": all }),
-    })
+    Ok(outcome_of_pairs(
+        ("semantics-compression", "Throughput by compression of the OS manager's log, MPL 20"),
+        &["%"],
+        "compression, %",
+        &all,
+        claims(&all),
+    ))
 }
 
 fn claims(all: &[Pair]) -> Vec<Claim> {

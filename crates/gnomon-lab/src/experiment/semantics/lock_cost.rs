@@ -1,9 +1,6 @@
 //! `semantics/lock-cost`: throughput by what a lock costs, where processors are short (the study's Figure 3).
 
-use super::study::{
-    PAPER, Pair, SETTINGS, TERMS, differences, gap_claim, pair_at, pairs, parameters, plot_of_pairs,
-    table_of_pairs,
-};
+use super::study::{PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
     semantics::parameters::Parameters,
@@ -37,18 +34,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let base = Parameters { mpl: 20, numdisks: 8, ..parameters(settings)? };
     let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e12)?;
     let all = pairs(settings, lab, &costs, |cost| Parameters { cpu_lock: cost, ..base.clone() })?;
-    Ok(Outcome {
-        claims: claims(&all),
-        differences: differences(),
-        tables: vec![table_of_pairs("By the cost of a lock, MPL 20, 8 disks", &["instructions"], &all)],
-        figures: vec![plot_of_pairs(
-            "semantics-lock-cost",
-            "Throughput, MPL 20, 8 disks",
-            "instructions of a lock",
-            &all,
-        )],
-        data: serde_json::json!({ "pairs": all }),
-    })
+    Ok(outcome_of_pairs(
+        ("semantics-lock-cost", "Throughput by the cost of a lock, MPL 20, 8 disks"),
+        &["instructions"],
+        "instructions of a lock",
+        &all,
+        claims(&all),
+    ))
 }
 
 fn claims(all: &[Pair]) -> Vec<Claim> {

@@ -1,9 +1,6 @@
 //! `semantics/mpl`: throughput of both managers by the multiprogramming level (the study's Figure 1).
 
-use super::study::{
-    PAPER, Pair, SETTINGS, TERMS, differences, gap_claim, pair_at, pairs, parameters, plot_of_pairs,
-    table_of_pairs,
-};
+use super::study::{PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
     semantics::parameters::Parameters,
@@ -38,13 +35,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let base = parameters(settings)?;
     let levels: Vec<f64> = settings.list(LEVELS.name, 1.0, 10_000.0)?;
     let all = pairs(settings, lab, &levels, |level| Parameters { mpl: level as usize, ..base.clone() })?;
-    Ok(Outcome {
-        claims: claims(&all),
-        differences: differences(),
-        tables: vec![table_of_pairs("By multiprogramming level", &["MPL"], &all)],
-        figures: vec![plot_of_pairs("semantics-mpl", "Throughput", "multiprogramming level", &all)],
-        data: serde_json::json!({ "pairs": all }),
-    })
+    Ok(outcome_of_pairs(
+        ("semantics-mpl", "Throughput by multiprogramming level"),
+        &["MPL"],
+        "multiprogramming level",
+        &all,
+        claims(&all),
+    ))
 }
 
 fn claims(all: &[Pair]) -> Vec<Claim> {

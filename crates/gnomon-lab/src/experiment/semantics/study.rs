@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     experiment::{
-        Claim, Lab, ResultTable, Setting, Values, Verdict, figure,
+        Claim, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure,
         plot::{Axis, Curve, Figure, Panel, Scale},
     },
     progress::Progress,
@@ -263,7 +263,7 @@ pub fn pair_at(pairs: &[Pair], value: f64) -> Option<&Pair> {
 }
 
 /// Both managers, one below the other.
-pub fn table_of_pairs(title: &str, first: &'static [&'static str], pairs: &[Pair]) -> ResultTable {
+fn table_of_pairs(title: &str, first: &'static [&'static str], pairs: &[Pair]) -> ResultTable {
     table(
         title,
         first,
@@ -275,7 +275,7 @@ pub fn table_of_pairs(title: &str, first: &'static [&'static str], pairs: &[Pair
 }
 
 /// Throughput by what is varied.
-pub fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair]) -> Figure {
+fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair]) -> Figure {
     let curve = |of: fn(&Pair) -> &Point| Curve {
         label: pairs.first().map_or_else(String::new, |pair| of(pair).manager().to_owned()),
         points: pairs.iter().map(|pair| (pair.at, of(pair).throughput.mean)).collect(),
@@ -289,6 +289,23 @@ pub fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair
             y: axis("transactions/s"),
             curves: vec![curve(|pair| &pair.dbms), curve(|pair| &pair.os)],
         }],
+    }
+}
+
+/// What both managers were found to do: a table, a figure of the name, and what is claimed of them.
+pub fn outcome_of_pairs(
+    (name, title): (&str, &str),
+    heading: &'static [&'static str],
+    label: &'static str,
+    pairs: &[Pair],
+    claims: Vec<Claim>,
+) -> Outcome {
+    Outcome {
+        claims,
+        differences: differences(),
+        tables: vec![table_of_pairs(title, heading, pairs)],
+        figures: vec![plot_of_pairs(name, title, label, pairs)],
+        data: serde_json::json!({ "pairs": pairs }),
     }
 }
 
@@ -357,7 +374,7 @@ pub fn differences() -> Vec<String> {
     [
         "the text leaves open what the settings called readings say; the defaults come closest to its figures",
         "an abort takes no time of its own; a transaction that is given up is begun again at once",
-        "pages are written when their frame is needed, and at checkpoints, by whoever needs it",
+        "pages are written at checkpoints, and when their frame is needed, by whoever needs it",
         "a transaction is given up only while it waits for a lock",
     ]
     .map(str::to_owned)
