@@ -55,6 +55,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     multilevel::sharing::EXPERIMENT,
     multilevel::logs::EXPERIMENT,
     multilevel::parallel::EXPERIMENT,
+    multilevel::simulated::EXPERIMENT,
     multilevel::warmstart::EXPERIMENT,
     logging::voter::EXPERIMENT,
     logging::tpcc::EXPERIMENT,
@@ -70,6 +71,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     semantics::compression::EXPERIMENT,
     semantics::lock_cost::EXPERIMENT,
     semantics::levels::EXPERIMENT,
+    semantics::readings::EXPERIMENT,
+    semantics::past::SKEW,
+    semantics::past::UPPER_LEVELS,
+    semantics::past::COMPRESSION_COST,
+    semantics::past::TODAY,
     operations::hot_rows::EXPERIMENT,
 ];
 

@@ -13,6 +13,8 @@
 //! The invariant: each change adds one to a counter in the subobject. After the run each subobject has what committed
 //! transactions have added to it, no more and no less.
 //!
+//! [`simulate`] runs the same transactions in virtual time.
+//!
 //! What the paper leaves open is a setting: the order of a transaction's objects, who is the victim of a deadlock, what
 //! follows that, and what its linear transformation of a normal distribution is.
 
@@ -20,6 +22,7 @@ mod bench;
 mod choose;
 mod place;
 mod run;
+mod simulated;
 
 use clap::{Args, ValueEnum, value_parser};
 use serde::Serialize;
@@ -32,6 +35,7 @@ use crate::{
 pub use bench::bench;
 pub use place::{Loaded, Place, object_options};
 pub use run::{Enough, Level, Measured, Response, Tally, measure};
+pub use simulated::{Simulated, simulate};
 
 /// The benchmark, with its settings.
 #[derive(Clone, Debug, Args, Serialize)]

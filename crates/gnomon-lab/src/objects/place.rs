@@ -251,17 +251,17 @@ fn counted(mut value: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 /// Subobjects that are accessed, and whether each is changed.
-type Accesses = Vec<(At, bool)>;
+pub(super) type Accesses = Vec<(At, bool)>;
 
 /// What an operation accesses: own subobjects, then those that some of the references lead to.
-fn accesses_of(visit: &Visit, references: &[At]) -> Accesses {
+pub(super) fn accesses_of(visit: &Visit, references: &[At]) -> Accesses {
     let own = visit.own.iter().map(|(slot, updates)| ((visit.object, *slot), *updates));
     let foreign = visit.foreign.iter().map(|(number, updates)| (references[*number as usize], *updates));
     own.chain(foreign).collect()
 }
 
 /// The locks of accesses: each subobject once, in their order, and whether exclusively.
-fn locks_of(accesses: &Accesses) -> Accesses {
+pub(super) fn locks_of(accesses: &Accesses) -> Accesses {
     let mut locks = accesses.clone();
     // Of two on the same subobject the exclusive one comes first.
     locks.sort_unstable_by_key(|(at, updates)| (*at, !updates));

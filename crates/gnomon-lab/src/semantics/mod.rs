@@ -6,13 +6,14 @@
 //! a buffer. A manager within the database is compared with one within the operating system, which locks and logs granules
 //! of pages, and may know more or less of what they are ([`parameters`]).
 //!
-//! - [`parameters`]: the study's, by its names, and the readings of what its text leaves open;
+//! - [`parameters`]: the study's, by its names, the readings of what its text leaves open, and what it leaves for later;
 //! - [`workload`]: transactions, as they are chosen;
 //! - [`buffer`]: pages in memory;
 //! - [`model`]: transactions at work.
 //!
-//! As in the study: nodes of indexes do not split; only leaves change; an abort takes no time, and what it has written
-//! stays written; deadlocks end by a timeout.
+//! As in the study: an abort takes no time, and what it has written stays written; deadlocks end by a timeout; each commit
+//! writes a page of the log of its own. Unless a parameter says otherwise, nodes of indexes do not split, so that only
+//! leaves change.
 
 pub mod buffer;
 pub mod model;

@@ -11,18 +11,22 @@ use serde::Serialize;
 
 use super::{
     buffer::{Buffer, Miss},
-    parameters::{LogDisk, LogWrite, Manager, Parameters, Search},
-    workload::{Action, DATA_PAGES, INNER_PAGES, Kind, LEAVES, Plan, RECORD_BYTES},
+    parameters::{DataLocks, LogDisk, LogWrite, Manager, Moved, Parameters, Search},
+    workload::{Action, DATA_PAGES, INNER_PAGES, Kind, LEAVES, Plan, RECORD_BYTES, Workload},
 };
 use crate::simulation::{
     Simulation, Station,
-    locks::{LockTable, Mode, TimedOut},
+    locks::{LockTable, Mode, NotGranted},
 };
 
 /// Between two checkpoints.
 const CHECKPOINT: Duration = Duration::from_secs(300);
+/// Pages of an index.
+const INDEX_PAGES: u64 = 1 + INNER_PAGES + LEAVES;
 /// Of a page of an index.
 const ENTRIES: u64 = LEAVES / INNER_PAGES;
+/// Places of records on a page.
+const RECORDS_A_PAGE: u64 = 20;
 /// Of each record of the database's log.
 const HEADER_BYTES: f64 = 20.0;
 
@@ -102,12 +106,11 @@ enum Page {
 impl Page {
     /// A number of its own, which tells its disk too.
     fn number(self) -> u64 {
-        const OF_INDEX: u64 = 1 + INNER_PAGES + LEAVES;
         match self {
             Page::Data(page) => page,
-            Page::Root(index) => DATA_PAGES + index as u64 * OF_INDEX,
-            Page::Inner(index, page) => DATA_PAGES + index as u64 * OF_INDEX + 1 + page,
-            Page::Leaf(index, page) => DATA_PAGES + index as u64 * OF_INDEX + 1 + INNER_PAGES + page,
+            Page::Root(index) => DATA_PAGES + index as u64 * INDEX_PAGES,
+            Page::Inner(index, page) => DATA_PAGES + index as u64 * INDEX_PAGES + 1 + page,
+            Page::Leaf(index, page) => DATA_PAGES + index as u64 * INDEX_PAGES + 1 + INNER_PAGES + page,
             Page::Log(page) => (1 << 40) + page,
         }
     }
@@ -115,6 +118,7 @@ impl Page {
 
 struct System {
     parameters: Parameters,
+    workload: Workload,
     simulation: Simulation,
     cpu: Station,
     disks: Vec<Station>,
@@ -139,11 +143,20 @@ struct Running {
 impl System {
     fn new(parameters: Parameters, simulation: &Simulation) -> System {
         let own_log = parameters.readings.log_disk == LogDisk::Own;
+        let mut buffer = Buffer::new(parameters.buf_size);
+        let pages = DATA_PAGES + parameters.numindex as u64 * INDEX_PAGES;
+        if parameters.buf_size as u64 >= pages {
+            // It had them all long ago.
+            for page in 0..pages {
+                buffer.fetch(page, false);
+            }
+        }
         System {
+            workload: Workload::new(&parameters),
             cpu: Station::new(simulation, parameters.processors),
             disks: (0..parameters.numdisks).map(|_| Station::new(simulation, 1)).collect(),
             log_disk: own_log.then(|| Station::new(simulation, 1)),
-            buffer: RefCell::new(Buffer::new(parameters.buf_size)),
+            buffer: RefCell::new(buffer),
             locks: LockTable::new(simulation),
             log_pages: Cell::new(0),
             counts: Cell::default(),
@@ -171,7 +184,7 @@ impl System {
     async fn terminal(self: Rc<Self>, terminal: u64, mut rng: Rng) {
         let mut owner = terminal;
         loop {
-            let plan = Plan::choose(&self.parameters, &mut rng);
+            let plan = self.workload.choose(&mut rng);
             loop {
                 // No two transactions have one number.
                 owner += self.parameters.mpl as u64;
@@ -183,14 +196,14 @@ impl System {
                 running.held.iter().for_each(|lock| self.locks.release(owner, *lock));
                 match ended {
                     Ok(()) => break self.count(|counts| counts.commits += 1.0),
-                    Err(TimedOut) => self.count(|counts| counts.aborts += 1.0),
+                    Err(NotGranted) => self.count(|counts| counts.aborts += 1.0),
                 }
             }
         }
     }
 
     /// A transaction from begin to commit.
-    async fn transaction(&self, plan: &Plan, running: &mut Running) -> Result<(), TimedOut> {
+    async fn transaction(&self, plan: &Plan, running: &mut Running) -> Result<(), NotGranted> {
         for (number, series) in plan.series.iter().enumerate() {
             if number > 0 {
                 self.simulation.pass(Duration::from_secs_f64(plan.think)).await;
@@ -205,7 +218,7 @@ impl System {
     }
 
     /// Finds a record through an index, and does something with it.
-    async fn action(&self, action: &Action, running: &mut Running) -> Result<(), TimedOut> {
+    async fn action(&self, action: &Action, running: &mut Running) -> Result<(), NotGranted> {
         let Parameters { cpu_read, cpu_write, cpu_ins_del, cpu_present, readings, .. } = self.parameters;
         let mut log_bytes = 0.0;
         let instructions = match action.kind {
@@ -226,7 +239,11 @@ impl System {
         }
         log_bytes += self.record(action, running).await?;
         self.compute(instructions + cpu_present).await;
-        let log_bytes = log_bytes * (1.0 - self.parameters.compression());
+        let compression = self.parameters.compression();
+        if compression > 0.0 {
+            self.compute(log_bytes * self.parameters.past.cpu_compress).await;
+        }
+        let log_bytes = log_bytes * (1.0 - compression);
         let written = match self.parameters.manager {
             Manager::Dbms => readings.dbms_log,
             Manager::Os(_) => readings.os_log,
@@ -245,46 +262,47 @@ impl System {
         index: usize,
         changes: bool,
         running: &mut Running,
-    ) -> Result<f64, TimedOut> {
+    ) -> Result<f64, NotGranted> {
+        let Parameters { manager, readings, past, .. } = self.parameters;
         let (leaf, place) = action.entry(index);
         let inner = leaf / ENTRIES;
-        let is_short = self.parameters.manager.has_short_index_locks();
-        for (page, place) in [
+        let changed = if changes { action.pages_changed(index, past.split) } else { 0 };
+        let path = [
             (Page::Root(index), place_of(inner, INNER_PAGES)),
             (Page::Inner(index, inner), place_of(leaf % ENTRIES, ENTRIES)),
-        ] {
-            let granules = self.searched(place);
-            self.visit(page, &granules, Mode::Shared, is_short, running).await?;
+            (Page::Leaf(index, leaf), place),
+        ];
+        let mut log_bytes = 0.0;
+        for (depth, (page, place)) in path.into_iter().enumerate() {
+            self.compute(readings.cpu_index_page).await;
+            let is_short = manager.has_short_index_locks();
+            let changes = depth + changed >= path.len();
+            let is_leaf = depth + 1 == path.len();
+            let is_searched =
+                !changes || (manager != Manager::Dbms && (!is_leaf || readings.searches_changed_leaf));
+            if is_searched {
+                self.visit(page, &self.searched(place), Mode::Shared, is_short, running).await?;
+            }
+            if changes {
+                let moved = self.moved(place);
+                self.visit(page, &moved, Mode::Exclusive, is_short, running).await?;
+                if manager.logs_indexes() {
+                    log_bytes += moved.len() as f64 * self.images_bytes();
+                }
+            }
         }
-        let page = Page::Leaf(index, leaf);
-        let searched = self.searched(place);
-        if !changes || self.parameters.manager != Manager::Dbms {
-            self.visit(page, &searched, Mode::Shared, is_short, running).await?;
-        }
-        if !changes {
-            return Ok(0.0);
-        }
-        // What is behind the entry moves: half of the page.
-        let granules = self.granules();
-        let moved: Vec<u32> = match self.parameters.manager {
-            Manager::Dbms => vec![0],
-            Manager::Os(_) => (granules - granules.div_ceil(2)..granules).collect(),
-        };
-        self.visit(page, &moved, Mode::Exclusive, is_short, running).await?;
-        Ok(match self.parameters.manager.logs_indexes() {
-            true => moved.len() as f64 * self.images_bytes(),
-            false => 0.0,
-        })
+        Ok(log_bytes)
     }
 
     /// Comes to a record. Returns what that adds to the log, in bytes.
-    async fn record(&self, action: &Action, running: &mut Running) -> Result<f64, TimedOut> {
-        let granule = match self.parameters.manager {
-            Manager::Dbms => 0,
-            Manager::Os(_) => part(action.place, self.granules().into()) as u32,
+    async fn record(&self, action: &Action, running: &mut Running) -> Result<f64, NotGranted> {
+        let granule = match (self.parameters.manager, self.parameters.past.dbms_locks) {
+            (Manager::Dbms, DataLocks::Pages) => 0,
+            (Manager::Dbms, DataLocks::Records) => part(action.place(), RECORDS_A_PAGE) as u32,
+            (Manager::Os(_), _) => part(action.place(), self.granules().into()) as u32,
         };
         let mode = if action.kind == Kind::Read { Mode::Shared } else { Mode::Exclusive };
-        self.visit(Page::Data(action.page), &[granule], mode, false, running).await?;
+        self.visit(Page::Data(action.page()), &[granule], mode, false, running).await?;
         let images = match action.kind {
             Kind::Read => return Ok(0.0),
             Kind::Rewrite => 2.0,
@@ -304,6 +322,16 @@ impl System {
     /// How many granules a page has.
     fn granules(&self) -> u32 {
         (self.parameters.page_size / self.parameters.sub_page_size).max(1)
+    }
+
+    /// The granules of a page of an index that an entry at a place moves when it comes or goes.
+    fn moved(&self, place: u32) -> Vec<u32> {
+        let granules = self.granules();
+        match (self.parameters.manager, self.parameters.readings.moved) {
+            (Manager::Dbms, _) => vec![0],
+            (Manager::Os(_), Moved::Half) => (granules - granules.div_ceil(2)..granules).collect(),
+            (Manager::Os(_), Moved::Behind) => (part(place, granules.into()) as u32..granules).collect(),
+        }
     }
 
     /// The granules of a page of an index that a search for a place comes to.
@@ -336,7 +364,7 @@ impl System {
         mode: Mode,
         is_short: bool,
         running: &mut Running,
-    ) -> Result<(), TimedOut> {
+    ) -> Result<(), NotGranted> {
         self.count(|counts| counts.locks += granules.len() as f64);
         self.compute(granules.len() as f64 * self.parameters.cpu_lock).await;
         let lock_of = |granule: u32| page.number() << 12 | u64::from(granule);

@@ -96,6 +96,8 @@ pub struct Parameters {
     pub max_action_len: f64,
     /// What the text leaves open.
     pub readings: Readings,
+    /// What the study leaves for later.
+    pub past: Past,
 }
 
 impl Default for Parameters {
@@ -122,6 +124,7 @@ impl Default for Parameters {
             comp_ratio: 0.0,
             max_action_len: 4.0,
             readings: Readings::default(),
+            past: Past::default(),
         }
     }
 }
@@ -140,7 +143,7 @@ impl Parameters {
 }
 
 /// What the study's text leaves open. The defaults come closest to what it states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Readings {
     /// When the operating system's log is written.
     pub os_log: LogWrite,
@@ -152,8 +155,14 @@ pub struct Readings {
     pub log_disk: LogDisk,
     /// What a search in a page of an index touches.
     pub search: Search,
-    /// Whether a rewrite changes the entry of its index.
+    /// Whether a leaf that changes is searched first, with locks for that.
+    pub searches_changed_leaf: bool,
+    /// What an entry that comes or goes moves of its leaf.
+    pub moved: Moved,
+    /// Whether a rewrite changes its record's entry in one index.
     pub rewrite_changes_index: bool,
+    /// Instructions of processing a page of an index, beside those of its action.
+    pub cpu_index_page: f64,
 }
 
 impl Default for Readings {
@@ -164,7 +173,10 @@ impl Default for Readings {
             os_header_bytes: 20,
             log_disk: LogDisk::Shared,
             search: Search::Binary,
-            rewrite_changes_index: false,
+            searches_changed_leaf: false,
+            moved: Moved::Half,
+            rewrite_changes_index: true,
+            cpu_index_page: 0.0,
         }
     }
 }
@@ -197,4 +209,45 @@ pub enum Search {
     Binary,
     /// The granule of the entry that is found.
     Direct,
+}
+
+/// What an entry that comes or goes moves of its leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moved {
+    /// The second half.
+    Half,
+    /// What is behind it, which is half on the average.
+    Behind,
+}
+
+/// What the study leaves for later, or names as what it leaves out; by default it is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Past {
+    /// What the database's manager locks of data.
+    pub dbms_locks: DataLocks,
+    /// The exponent of Zipf's law by which records are chosen.
+    pub skew: f64,
+    /// How probable it is that an entry that comes or goes changes the page above its own too.
+    pub split: f64,
+    /// Instructions of compressing a byte of the log.
+    pub cpu_compress: f64,
+    /// The mean of seconds of thought between two series of actions: from two thirds of it to four.
+    pub think: f64,
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past { dbms_locks: DataLocks::Pages, skew: 0.0, split: 0.0, cpu_compress: 0.0, think: 15.0 }
+    }
+}
+
+/// What the database's manager locks of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataLocks {
+    /// Pages.
+    Pages,
+    /// Records.
+    Records,
 }

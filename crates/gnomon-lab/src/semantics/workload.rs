@@ -3,12 +3,15 @@
 use gnomon::env::Rng;
 
 use super::parameters::Parameters;
+use crate::zipf::Zipf;
 
 /// Pages of the second level of each index; the root has an entry for each.
 pub const INNER_PAGES: u64 = 100;
 /// Leaves of each index; pages of the second level have a hundred entries each.
 pub const LEAVES: u64 = 10_000;
-/// Pages with records: a million of 100 bytes, on pages that are 70 % full.
+/// Records.
+pub const RECORDS: u64 = 1_000_000;
+/// Pages with records, which are 70 % full.
 pub const DATA_PAGES: u64 = 71_000;
 /// Bytes of a record.
 pub const RECORD_BYTES: f64 = 100.0;
@@ -31,12 +34,10 @@ pub struct Action {
     pub kind: Kind,
     /// The index.
     pub index: usize,
-    /// Of each index, where on its leaves the record's entry is.
-    pub seed: u64,
-    /// The record's page.
-    pub page: u64,
-    /// Where on it the record is, in parts of the page of 2^32.
-    pub place: u32,
+    /// The record.
+    pub record: u64,
+    /// Of each index, how far up a change goes.
+    seed: u64,
 }
 
 /// A transaction: a series of actions, or two with a pause between them.
@@ -53,35 +54,77 @@ impl Plan {
     pub fn actions(&self) -> usize {
         self.series.iter().map(Vec::len).sum()
     }
+}
+
+/// Chooses transactions.
+pub struct Workload {
+    /// Of records, unless all are equally likely.
+    skew: Option<Zipf>,
+    updates: f64,
+    inserts: f64,
+    indexes: u64,
+    think: f64,
+}
+
+impl Workload {
+    /// As the parameters say.
+    pub fn new(parameters: &Parameters) -> Workload {
+        let Parameters { modify1, modify2, numindex, past, .. } = parameters;
+        Workload {
+            skew: (past.skew > 0.0).then(|| Zipf::new(RECORDS, past.skew)),
+            updates: *modify1,
+            inserts: *modify2,
+            indexes: *numindex as u64,
+            think: past.think,
+        }
+    }
 
     /// Chooses one.
-    pub fn choose(parameters: &Parameters, rng: &mut Rng) -> Plan {
+    pub fn choose(&self, rng: &mut Rng) -> Plan {
         let series = if rng.chance(1, 2) { 1 } else { 2 };
-        let (updates, inserts) =
-            (2.0 * parameters.modify1 * rng.unit(), 2.0 * parameters.modify2 * rng.unit());
+        let (updates, inserts) = (2.0 * self.updates * rng.unit(), 2.0 * self.inserts * rng.unit());
         let action = |rng: &mut Rng| {
             let kind = match (rng.unit() < updates, rng.unit() < inserts) {
                 (false, _) => Kind::Read,
                 (true, false) => Kind::Rewrite,
                 (true, true) => Kind::InsertOrDelete,
             };
-            Action {
-                kind,
-                index: rng.below(parameters.numindex as u64) as usize,
-                seed: rng.next_u64(),
-                page: rng.below(DATA_PAGES),
-                place: rng.next_u64() as u32,
-            }
+            let record = match &self.skew {
+                Some(skew) => skew.choose(rng),
+                None => rng.below(RECORDS),
+            };
+            Action { kind, index: rng.below(self.indexes) as usize, record, seed: rng.next_u64() }
         };
         let series = (0..series).map(|_| (0..10 + rng.below(11)).map(|_| action(rng)).collect()).collect();
-        Plan { series, think: 10.0 + 10.0 * rng.unit() }
+        Plan { series, think: self.think * (2.0 + 2.0 * rng.unit()) / 3.0 }
     }
 }
 
 impl Action {
-    /// The leaf and the place on it, in parts of 2^32, of the record's entry in an index.
+    /// The record's page.
+    pub fn page(&self) -> u64 {
+        self.record * DATA_PAGES / RECORDS
+    }
+
+    /// Where on its page the record is, in parts of the page of 2^32.
+    pub fn place(&self) -> u32 {
+        ((((self.record * DATA_PAGES) % RECORDS) << 32) / RECORDS) as u32
+    }
+
+    /// The leaf and the place on it, in parts of 2^32, of the record's entry in an index: in each index it is elsewhere.
     pub fn entry(&self, index: usize) -> (u64, u32) {
-        let mut rng = Rng::from_seed(self.seed.wrapping_add(index as u64));
+        let mut rng = Rng::from_seed(self.record << 8 | index as u64);
         (rng.below(LEAVES), rng.next_u64() as u32)
+    }
+
+    /// How many pages of an index, from the leaf up, a change of the record's entry changes. Each page above the leaf
+    /// changes with so much probability if that below it does.
+    pub fn pages_changed(&self, index: usize, split: f64) -> usize {
+        let mut rng = Rng::from_seed(self.seed.wrapping_add(index as u64));
+        let mut pages = 1;
+        while pages < 3 && rng.unit() < split {
+            pages += 1;
+        }
+        pages
     }
 }

@@ -1,11 +1,12 @@
 //! Locks between processes of a simulation: shared and exclusive, first come, first served, with a moment at which a
 //! process waits no longer.
 //!
-//! Not here: deadlocks. Whoever waits in one waits until his moment.
+//! Of deadlocks a table knows nothing, so that whoever waits in one waits until his moment; or it refuses the request
+//! that would complete one ([`LockTable::detecting`]).
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     future::poll_fn,
     rc::Rc,
     task::Poll,
@@ -23,14 +24,16 @@ pub enum Mode {
     Exclusive,
 }
 
-/// The moment came before the lock.
+/// The moment came before the lock, or to wait for it would be a deadlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimedOut;
+pub struct NotGranted;
 
 /// The locks of a simulation. Owners and what they lock are numbers.
 pub struct LockTable {
     simulation: Simulation,
     locks: RefCell<HashMap<u64, Lock>>,
+    /// Which lock each owner who waits waits for, if deadlocks are looked for.
+    waiting_for: Option<RefCell<HashMap<u64, u64>>>,
     waits: Cell<u64>,
     waited: Cell<u64>,
 }
@@ -54,6 +57,18 @@ impl Lock {
         self.holders
             .iter()
             .all(|(holder, held)| *holder == owner || (mode == Mode::Shared && *held == Mode::Shared))
+    }
+
+    /// Whom an owner who waits for it waits for: who holds it in a mode that excludes his, and who waits before him.
+    fn blockers(&self, owner: u64) -> Vec<u64> {
+        let Some(place) = self.waiting.iter().position(|waiting| waiting.owner == owner) else {
+            return Vec::new();
+        };
+        let mode = self.waiting[place].mode;
+        let excludes = |held: Mode| mode == Mode::Exclusive || held == Mode::Exclusive;
+        let holders = self.holders.iter().filter(|(holder, held)| *holder != owner && excludes(*held));
+        let before = self.waiting.range(..place).map(|waiting| waiting.owner);
+        holders.map(|(holder, _)| *holder).chain(before).collect()
     }
 
     fn grant(&mut self, owner: u64, mode: Mode) {
@@ -84,14 +99,26 @@ impl LockTable {
         LockTable {
             simulation: simulation.clone(),
             locks: RefCell::default(),
+            waiting_for: None,
             waits: Cell::new(0),
             waited: Cell::new(0),
         }
     }
 
-    /// Waits for a lock until a moment. An owner may have it already: who has it shared and wants it alone waits before
+    /// The same; a request that would complete a deadlock is not granted.
+    pub fn detecting(simulation: &Simulation) -> LockTable {
+        LockTable { waiting_for: Some(RefCell::default()), ..LockTable::new(simulation) }
+    }
+
+    /// Waits for a lock until a moment ([`Duration::MAX`] for none). An owner may have it already: who has it shared and wants it alone waits before
     /// all others.
-    pub async fn acquire(&self, owner: u64, lock: u64, mode: Mode, until: Duration) -> Result<(), TimedOut> {
+    pub async fn acquire(
+        &self,
+        owner: u64,
+        lock: u64,
+        mode: Mode,
+        until: Duration,
+    ) -> Result<(), NotGranted> {
         let is_granted = {
             let mut locks = self.locks.borrow_mut();
             let lock = locks.entry(lock).or_default();
@@ -113,20 +140,50 @@ impl LockTable {
             }
             is_granted
         };
+        if self.completes_deadlock(owner, lock) {
+            self.change(lock, |lock| lock.waiting.retain(|waiting| waiting.owner != owner));
+            return Err(NotGranted);
+        }
         let began = self.simulation.now();
-        self.simulation.wake_at(nanos(until), self.simulation.running());
+        if until < Duration::MAX {
+            self.simulation.wake_at(nanos(until), self.simulation.running());
+        }
         let ended = poll_fn(|_| match is_granted.get() {
             true => Poll::Ready(Ok(())),
-            false if self.simulation.now() >= until => Poll::Ready(Err(TimedOut)),
+            false if self.simulation.now() >= until => Poll::Ready(Err(NotGranted)),
             false => Poll::Pending,
         })
         .await;
+        if let Some(waiting_for) = &self.waiting_for {
+            waiting_for.borrow_mut().remove(&owner);
+        }
         self.waits.set(self.waits.get() + 1);
         self.waited.set(self.waited.get() + nanos(self.simulation.now() - began));
         if ended.is_err() {
             self.change(lock, |lock| lock.waiting.retain(|waiting| waiting.owner != owner));
         }
         ended
+    }
+
+    /// Whether an owner who waits for a lock from now on waits for himself; if not, that he waits is noted.
+    fn completes_deadlock(&self, owner: u64, lock: u64) -> bool {
+        let Some(waiting_for) = &self.waiting_for else { return false };
+        let (locks, mut waiting_for) = (self.locks.borrow(), waiting_for.borrow_mut());
+        let blockers = |owner, lock| locks.get(&lock).map_or_else(Vec::new, |lock| lock.blockers(owner));
+        let mut reached = blockers(owner, lock);
+        let mut known = HashSet::new();
+        while let Some(one) = reached.pop() {
+            if one == owner {
+                return true;
+            }
+            if known.insert(one)
+                && let Some(lock) = waiting_for.get(&one)
+            {
+                reached.extend(blockers(one, *lock));
+            }
+        }
+        waiting_for.insert(owner, lock);
+        false
     }
 
     /// Gives a lock back.

@@ -6,7 +6,7 @@ use gnomon::env::Rng;
 
 use super::{
     analytic::{closed_throughput, mm1_response},
-    locks::{LockTable, Mode, TimedOut},
+    locks::{LockTable, Mode, NotGranted},
     *,
 };
 
@@ -101,7 +101,7 @@ fn what_happens_happens_in_this_order() {
                     locks.release(owner, 7);
                     say(&world, "is done");
                 }
-                Err(TimedOut) => say(&world, "waits no longer"),
+                Err(NotGranted) => say(&world, "waits no longer"),
             }
         });
     }
@@ -123,4 +123,47 @@ fn what_happens_happens_in_this_order() {
     assert_eq!(*trace.borrow(), expected);
     assert_eq!((locks.waits(), locks.waited()), (4, Duration::from_secs(1 + 2 + 4)));
     assert_eq!((station.served(), station.service()), (3, Duration::from_secs(15)));
+}
+
+/// Two who want what the other has, and a third who waits beside them.
+#[test]
+fn a_request_that_would_complete_a_deadlock_is_not_granted() {
+    let simulation = Simulation::default();
+    let locks = Rc::new(LockTable::detecting(&simulation));
+    let trace = Rc::new(RefCell::new(String::new()));
+    for (owner, first, second) in [(1, 1, 2), (2, 2, 3), (3, 3, 1)] {
+        let (world, locks, trace) = (simulation.clone(), locks.clone(), trace.clone());
+        simulation.start(async move {
+            assert_eq!(locks.acquire(owner, first, Mode::Exclusive, Duration::MAX).await, Ok(()));
+            world.pass(Duration::from_secs(owner)).await;
+            let ended = locks.acquire(owner, second, Mode::Shared, Duration::MAX).await;
+            writeln!(trace.borrow_mut(), "{} {owner} {ended:?}", world.now().as_secs()).unwrap();
+            world.pass(Duration::from_secs(10)).await;
+            locks.release(owner, first);
+            locks.release(owner, second);
+        });
+    }
+    simulation.run_until(Duration::from_secs(100));
+    assert_eq!(*trace.borrow(), "3 3 Err(NotGranted)\n13 2 Ok(())\n23 1 Ok(())\n");
+}
+
+/// Two who share a lock and want it alone.
+#[test]
+fn conversions_are_a_deadlock() {
+    let simulation = Simulation::default();
+    let locks = Rc::new(LockTable::detecting(&simulation));
+    let trace = Rc::new(RefCell::new(String::new()));
+    for owner in [1, 2] {
+        let (world, locks, trace) = (simulation.clone(), locks.clone(), trace.clone());
+        simulation.start(async move {
+            assert_eq!(locks.acquire(owner, 1, Mode::Shared, Duration::MAX).await, Ok(()));
+            world.pass(Duration::from_secs(owner)).await;
+            let ended = locks.acquire(owner, 1, Mode::Exclusive, Duration::MAX).await;
+            writeln!(trace.borrow_mut(), "{} {owner} {ended:?}", world.now().as_secs()).unwrap();
+            world.pass(Duration::from_secs(10)).await;
+            locks.release(owner, 1);
+        });
+    }
+    simulation.run_until(Duration::from_secs(100));
+    assert_eq!(*trace.borrow(), "2 2 Err(NotGranted)\n12 1 Ok(())\n");
 }

@@ -12,5 +12,6 @@ pub mod logs;
 pub mod parallel;
 pub mod sensitivity;
 pub mod sharing;
+pub mod simulated;
 mod sweep;
 pub mod warmstart;

@@ -6,6 +6,8 @@ pub mod granularity;
 pub mod levels;
 pub mod lock_cost;
 pub mod mpl;
+pub mod past;
+pub mod readings;
 mod study;
 
 #[cfg(test)]
@@ -19,12 +21,17 @@ mod tests {
     /// Quick runs, which are the same again, on any machine.
     #[test]
     fn quick_runs_compare_what_is_stated_and_repeat_themselves() {
-        let all: [&'static Experiment; 5] = [
+        let all: [&'static Experiment; 10] = [
             &granularity::EXPERIMENT,
             &mpl::EXPERIMENT,
             &compression::EXPERIMENT,
             &lock_cost::EXPERIMENT,
             &levels::EXPERIMENT,
+            &readings::EXPERIMENT,
+            &past::SKEW,
+            &past::UPPER_LEVELS,
+            &past::COMPRESSION_COST,
+            &past::TODAY,
         ];
         for experiment in all {
             let quick = || {

@@ -12,7 +12,9 @@ use crate::{
     progress::Progress,
     semantics::{
         model::{Found, run},
-        parameters::{Level, LogDisk, LogWrite, Manager, Parameters, Readings, Search},
+        parameters::{
+            DataLocks, Level, LogDisk, LogWrite, Manager, Moved, Parameters, Past, Readings, Search,
+        },
     },
     simulation::{
         estimate::Estimate,
@@ -66,7 +68,23 @@ pub const SETTINGS: &[Setting] = &[
     setting("os-header", "reading: bytes before the images of a granule in the OS manager's log", "20"),
     setting("log-disk", "reading: where logs are: shared (with the data), own", "shared"),
     setting("search", "reading: what a search in an index page touches: binary, direct", "binary"),
-    setting("rewrite-index", "reading: whether a rewrite changes an entry of an index: no, yes", "no"),
+    setting(
+        "leaf-search",
+        "reading: whether a leaf that changes is searched first, with locks: no, yes",
+        "no",
+    ),
+    setting(
+        "moved",
+        "reading: what an entry that comes or goes moves of its leaf: half, behind (it)",
+        "half",
+    ),
+    setting("rewrite-index", "reading: whether a rewrite changes an entry of an index: no, yes", "yes"),
+    setting("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
+    setting("dbms-locks", "past the study: what the DBMS manager locks of data: pages, records", "pages"),
+    setting("skew", "past the study: Zipf's exponent of how records are chosen; 0: all alike", "0"),
+    setting("split", "past the study: how often a change of an index goes on to the page above, in %", "0"),
+    setting("cpu-compress", "past the study: instructions of compressing a byte of the log", "0"),
+    setting("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
     effort("action-lens", "seconds an action may take, of which the best is found", "2,4,8,16", "8"),
     effort("seconds", "simulated in each replication", "4000", "500"),
     effort("warm-up", "simulated seconds before that", "500", "100"),
@@ -79,6 +97,7 @@ pub const SETTINGS: &[Setting] = &[
 pub fn parameters(settings: &Values) -> Result<Parameters> {
     let number = |name, max| settings.number(name, 0.0, max);
     let log = [("action", LogWrite::AtAction), ("commit", LogWrite::AtCommit)];
+    let no_yes = [("no", false), ("yes", true)];
     let one = |name: &'static str| -> Result<LogWrite> { Ok(settings.words(name, &log)?[0]) };
     Ok(Parameters {
         manager: Manager::Dbms,
@@ -105,7 +124,18 @@ pub fn parameters(settings: &Values) -> Result<Parameters> {
             os_header_bytes: settings.number("os-header", 0, 2048)?,
             log_disk: settings.words("log-disk", &[("shared", LogDisk::Shared), ("own", LogDisk::Own)])?[0],
             search: settings.words("search", &[("binary", Search::Binary), ("direct", Search::Direct)])?[0],
-            rewrite_changes_index: settings.words("rewrite-index", &[("no", false), ("yes", true)])?[0],
+            searches_changed_leaf: settings.words("leaf-search", &no_yes)?[0],
+            moved: settings.words("moved", &[("half", Moved::Half), ("behind", Moved::Behind)])?[0],
+            rewrite_changes_index: settings.words("rewrite-index", &no_yes)?[0],
+            cpu_index_page: number("cpu-index-page", 1e12)?,
+        },
+        past: Past {
+            dbms_locks: settings
+                .words("dbms-locks", &[("pages", DataLocks::Pages), ("records", DataLocks::Records)])?[0],
+            skew: number("skew", 5.0)?,
+            split: number("split", 100.0)? / 100.0,
+            cpu_compress: number("cpu-compress", 1e6)?,
+            think: number("think", 1e6)?,
         },
         ..Parameters::default()
     })
@@ -137,39 +167,75 @@ impl Point {
     }
 }
 
-/// Simulates systems; of each, with the time for an action that lets most through.
-pub fn measure(settings: &Values, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
-    let lens: Vec<f64> = settings.list("action-lens", 0.001, 1e6)?;
-    let seconds = settings.number("seconds", 1.0, 1e9)?;
-    let warm_up = settings.number("warm-up", 0.0, 1e9)?;
-    let replications_min = settings.number("replications", 1, 1000)?;
-    let effort = Effort {
-        precision: settings.number("precision", 0.01, 100.0)? / 100.0,
-        replications_min,
-        replications_max: settings.number("replications-max", replications_min, 10_000)?,
-    };
-    let (seed, cancel) = (lab.seed, lab.cancel.clone());
-    let progress = &mut lab.progress;
-    // Which time is best shows in a short run.
-    let tried: Vec<Parameters> = systems
-        .iter()
-        .flat_map(|system| lens.iter().map(|len| Parameters { max_action_len: *len, ..system.clone() }))
-        .collect();
-    let best = match lens.len() {
-        1 => tried,
-        _ => {
-            let once = Effort { precision: 1.0, replications_min: 1, replications_max: 1 };
-            let found = simulate(&tried, once, seed, (warm_up, seconds / 2.0), progress, &cancel)?;
-            let throughput = |at: usize| found[at][0].throughput;
-            (0..systems.len())
-                .map(|system| system * lens.len()..(system + 1) * lens.len())
-                .filter_map(|of_system| of_system.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b))))
-                .map(|at| tried[at].clone())
-                .collect()
+/// How long and how often systems are simulated.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// Seconds that an action may take, of which the best is found.
+    lens: Vec<f64>,
+    warm_up: f64,
+    seconds: f64,
+    effort: Effort,
+}
+
+impl Runs {
+    /// As the settings say.
+    pub fn new(settings: &Values) -> Result<Runs> {
+        let replications_min = settings.number("replications", 1, 1000)?;
+        Ok(Runs {
+            lens: settings.list("action-lens", 1e-6, 1e6)?,
+            warm_up: settings.number("warm-up", 0.0, 1e9)?,
+            seconds: settings.number("seconds", 1e-3, 1e9)?,
+            effort: Effort {
+                precision: settings.number("precision", 0.01, 100.0)? / 100.0,
+                replications_min,
+                replications_max: settings.number("replications-max", replications_min, 10_000)?,
+            },
+        })
+    }
+
+    /// The same for faster systems: parts of the simulated time, and of the times for an action.
+    pub fn shortened(&self, part: f64, part_of_action: f64) -> Runs {
+        Runs {
+            lens: self.lens.iter().map(|len| len * part_of_action).collect(),
+            warm_up: self.warm_up * part,
+            seconds: self.seconds * part,
+            effort: self.effort,
         }
-    };
-    let found = simulate(&best, effort, seed, (warm_up, seconds), progress, &cancel)?;
-    Ok(best.into_iter().zip(found).map(|(parameters, found)| Point::new(parameters, &found)).collect())
+    }
+
+    /// Simulates systems; of each, with the time for an action that lets most through.
+    pub fn measure(&self, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
+        let Runs { lens, warm_up, seconds, effort } = self;
+        let (seed, cancel) = (lab.seed, lab.cancel.clone());
+        let progress = &mut lab.progress;
+        // Which time is best shows in a short run.
+        let tried: Vec<Parameters> = systems
+            .iter()
+            .flat_map(|system| lens.iter().map(|len| Parameters { max_action_len: *len, ..system.clone() }))
+            .collect();
+        let best = match lens.len() {
+            1 => tried,
+            _ => {
+                let once = Effort { precision: 1.0, replications_min: 1, replications_max: 1 };
+                let found = simulate(&tried, once, seed, (*warm_up, seconds / 2.0), progress, &cancel)?;
+                let throughput = |at: usize| found[at][0].throughput;
+                (0..systems.len())
+                    .map(|system| system * lens.len()..(system + 1) * lens.len())
+                    .filter_map(|of_system| {
+                        of_system.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)))
+                    })
+                    .map(|at| tried[at].clone())
+                    .collect()
+            }
+        };
+        let found = simulate(&best, *effort, seed, (*warm_up, *seconds), progress, &cancel)?;
+        Ok(best.into_iter().zip(found).map(|(parameters, found)| Point::new(parameters, &found)).collect())
+    }
+}
+
+/// Simulates systems as long and as well as the settings say.
+pub fn measure(settings: &Values, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
+    Runs::new(settings)?.measure(lab, systems)
 }
 
 fn simulate(
@@ -211,6 +277,7 @@ impl Point {
     /// The name of its manager.
     pub fn manager(&self) -> &'static str {
         match self.parameters.manager {
+            Manager::Dbms if self.parameters.past.dbms_locks == DataLocks::Records => "DBMS, records",
             Manager::Dbms => "DBMS",
             Manager::Os(Level::Physical) => "OS level 0",
             Manager::Os(Level::ShortIndexLocks) => "OS level 1",

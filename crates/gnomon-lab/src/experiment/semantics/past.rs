@@ -1,0 +1,356 @@
+//! Past the study: what it names as left out or left for later, with the same model.
+//!
+//! - `semantics/skew`: some records are used more than others, and the DBMS manager locks records;
+//! - `semantics/upper-levels`: nodes of indexes split, so that pages above the leaves change;
+//! - `semantics/compression-cost`: to compress the log takes instructions;
+//! - `semantics/today`: the study's system becomes one of today, step by step.
+
+use serde::Serialize;
+
+use super::study::{PAPER, Point, Runs, SETTINGS, TERMS, differences, parameters, table};
+use crate::{
+    experiment::{
+        Claim, Experiment, Lab, Outcome, Setting, Values, figure,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        verdict,
+    },
+    semantics::parameters::{DataLocks, Level, Manager, Parameters, Past},
+    store::Result,
+};
+
+const DBMS: (Manager, DataLocks) = (Manager::Dbms, DataLocks::Pages);
+const DBMS_RECORDS: (Manager, DataLocks) = (Manager::Dbms, DataLocks::Records);
+const OS: (Manager, DataLocks) = (Manager::Os(Level::Physical), DataLocks::Pages);
+const OS_SHORT: (Manager, DataLocks) = (Manager::Os(Level::ShortIndexLocks), DataLocks::Pages);
+const OS_NO_LOG: (Manager, DataLocks) = (Manager::Os(Level::NoIndexLog), DataLocks::Pages);
+
+/// Managers under the same conditions; the first one is that with which the others are compared.
+#[derive(Clone, Debug, Serialize)]
+struct Compared {
+    /// What tells the conditions.
+    condition: String,
+    /// What is varied.
+    at: f64,
+    points: Vec<Point>,
+}
+
+impl Compared {
+    fn measure(
+        runs: &Runs,
+        lab: &mut Lab,
+        managers: &[(Manager, DataLocks)],
+        conditions: Vec<(String, f64, Parameters)>,
+    ) -> Result<Vec<Compared>> {
+        let systems: Vec<Parameters> = conditions
+            .iter()
+            .flat_map(|(_, _, base)| {
+                managers.iter().map(|(manager, dbms_locks)| Parameters {
+                    manager: *manager,
+                    past: Past { dbms_locks: *dbms_locks, ..base.past },
+                    ..base.clone()
+                })
+            })
+            .collect();
+        let mut points = runs.measure(lab, &systems)?.into_iter();
+        let compared = |(condition, at, _)| Compared {
+            condition,
+            at,
+            points: points.by_ref().take(managers.len()).collect(),
+        };
+        Ok(conditions.into_iter().map(compared).collect())
+    }
+
+    /// By how much the first manager is ahead of another, in %.
+    fn gap(&self, manager: usize) -> f64 {
+        self.points[0].gap(&self.points[manager]).mean
+    }
+}
+
+/// What all of these tell: a table, and throughput and gaps by what is varied.
+fn outcome(
+    (name, title): (&str, &str),
+    heading: &'static [&'static str],
+    (label, throughput): (&'static str, Scale),
+    all: &[Compared],
+    claims: Vec<Claim>,
+) -> Outcome {
+    let rows = all.iter().flat_map(|compared| {
+        let dbms = &compared.points[0];
+        compared.points.iter().enumerate().map(move |(number, point)| {
+            (vec![compared.condition.clone()], point, (number > 0).then_some(dbms))
+        })
+    });
+    let axis = |label, scale| Axis { label, scale };
+    let managers = || all.first().map_or(&[][..], |compared| &compared.points).iter().map(Point::manager);
+    let panel = |y, of: &dyn Fn(&Compared, usize) -> f64, from: usize| Panel {
+        x: axis(label, Scale::Linear),
+        y,
+        curves: managers()
+            .enumerate()
+            .skip(from)
+            .map(|(number, manager)| Curve {
+                label: manager.to_owned(),
+                points: all.iter().map(|compared| (compared.at, of(compared, number))).collect(),
+            })
+            .collect(),
+    };
+    Outcome {
+        claims,
+        differences: differences(),
+        tables: vec![table(title, heading, rows)],
+        figures: vec![Figure {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            panels: vec![
+                panel(
+                    axis("transactions/s", throughput),
+                    &|compared, number| compared.points[number].throughput.mean,
+                    0,
+                ),
+                panel(axis("gap, %", Scale::Linear), &Compared::gap, 1),
+            ],
+        }],
+        data: serde_json::json!({ "compared": all }),
+    }
+}
+
+/// A claim that a gap is wider, or a throughput higher, than another one.
+fn wider(name: &'static str, stated: &'static str, from_to: Option<(f64, f64)>, unit: &str) -> Claim {
+    Claim {
+        figure: name,
+        stated,
+        measured: from_to.map_or_else(String::new, |(from, to)| {
+            format!("{}{unit} and {}{unit}", figure(from), figure(to))
+        }),
+        verdict: verdict(true, from_to.map(|(from, to)| to > from)),
+    }
+}
+
+/// The first and the last of what is varied, if there are two.
+fn ends(all: &[Compared]) -> Option<(&Compared, &Compared)> {
+    match all {
+        [first, .., last] => Some((first, last)),
+        _ => None,
+    }
+}
+
+const SKEW_STATED: [&str; 2] = [
+    "the gap widens if accesses are not uniform (here: from the first skew to the last)",
+    "record-level locks improve the DBMS manager somewhat (here: at the last skew)",
+];
+const SKEWS: Setting = Setting {
+    name: "skews",
+    help: "exponents of Zipf's law by which records are chosen, ascending",
+    full: "0,0.3,0.5,0.6,0.65,0.7",
+    quick: "0,0.6",
+};
+
+/// Skewed access, and locks on records.
+pub const SKEW: Experiment = Experiment {
+    name: "semantics/skew",
+    source: PAPER,
+    measures: "throughput of the DBMS manager with locks on pages and on records, and of the OS manager, by skew, MPL 20, \
+               simulated",
+    stated: &SKEW_STATED,
+    settings: &[&[SKEWS], SETTINGS],
+    terms: TERMS,
+    run: run_skew,
+};
+
+fn run_skew(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let base = Parameters { mpl: 20, ..parameters(settings)? };
+    let skews: Vec<f64> = settings.list(SKEWS.name, 0.0, 5.0)?;
+    let conditions = skews.iter().map(|skew| {
+        (figure(*skew), *skew, Parameters { past: Past { skew: *skew, ..base.past }, ..base.clone() })
+    });
+    let all = Compared::measure(
+        &Runs::new(settings)?,
+        lab,
+        &[DBMS, DBMS_RECORDS, OS, OS_SHORT, OS_NO_LOG],
+        conditions.collect(),
+    )?;
+    let last = all.last().map(|last| (last.points[0].throughput.mean, last.points[1].throughput.mean));
+    let claims = vec![
+        wider("gap", SKEW_STATED[0], ends(&all).map(|(first, last)| (first.gap(2), last.gap(2))), " %"),
+        wider("locks on records", SKEW_STATED[1], last, " tps"),
+    ];
+    Ok(outcome(
+        ("semantics-skew", "By skew, MPL 20, 2 disks"),
+        &["skew"],
+        ("Zipf's exponent", Scale::Linear),
+        &all,
+        claims,
+    ))
+}
+
+const UPPER_LEVELS_STATED: [&str; 1] =
+    ["contention in the root and the second level of indexes slows the OS manager further"];
+const SPLITS: Setting = Setting {
+    name: "splits",
+    help: "how often a change of an index goes on to the page above, in %, ascending",
+    full: "0,0.5,1,2,4",
+    quick: "0,2",
+};
+
+/// Splits of nodes.
+pub const UPPER_LEVELS: Experiment = Experiment {
+    name: "semantics/upper-levels",
+    source: PAPER,
+    measures: "throughput of both managers by how often nodes of indexes split, MPL 20, simulated",
+    stated: &UPPER_LEVELS_STATED,
+    settings: &[&[SPLITS], SETTINGS],
+    terms: TERMS,
+    run: run_upper_levels,
+};
+
+fn run_upper_levels(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let base = Parameters { mpl: 20, ..parameters(settings)? };
+    let splits: Vec<f64> = settings.list(SPLITS.name, 0.0, 100.0)?;
+    let conditions = splits.iter().map(|split| {
+        (
+            figure(*split),
+            *split,
+            Parameters { past: Past { split: split / 100.0, ..base.past }, ..base.clone() },
+        )
+    });
+    let all = Compared::measure(
+        &Runs::new(settings)?,
+        lab,
+        &[DBMS, OS, OS_SHORT, OS_NO_LOG],
+        conditions.collect(),
+    )?;
+    let gaps = ends(&all).map(|(first, last)| (first.gap(1), last.gap(1)));
+    Ok(outcome(
+        ("semantics-upper-levels", "By splits of nodes, MPL 20, 2 disks"),
+        &["split %"],
+        ("changes that go on to the page above, %", Scale::Linear),
+        &all,
+        vec![wider("gap", UPPER_LEVELS_STATED[0], gaps, " %")],
+    ))
+}
+
+const COMPRESSION_COST_STATED: [&str; 1] =
+    ["what compression takes of the processor makes the figures without that optimistic"];
+const COSTS: Setting = Setting {
+    name: "costs",
+    help: "instructions of compressing a byte, ascending",
+    full: "0,2,5,10,20",
+    quick: "0,20",
+};
+
+/// What compression takes.
+pub const COMPRESSION_COST: Experiment = Experiment {
+    name: "semantics/compression-cost",
+    source: PAPER,
+    measures: "throughput with a log compressed by 80 % by what that takes of the processor, MPL 20, simulated",
+    stated: &COMPRESSION_COST_STATED,
+    settings: &[&[COSTS], SETTINGS],
+    terms: TERMS,
+    run: run_compression_cost,
+};
+
+fn run_compression_cost(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let base = Parameters { mpl: 20, comp_ratio: 0.8, ..parameters(settings)? };
+    let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e6)?;
+    let conditions = costs.iter().map(|cost| {
+        (figure(*cost), *cost, Parameters { past: Past { cpu_compress: *cost, ..base.past }, ..base.clone() })
+    });
+    let all = Compared::measure(&Runs::new(settings)?, lab, &[DBMS, OS, OS_SHORT], conditions.collect())?;
+    let gaps = ends(&all).map(|(first, last)| (first.gap(1), last.gap(1)));
+    Ok(outcome(
+        ("semantics-compression-cost", "By the cost of compression by 80 %, MPL 20, 2 disks"),
+        &["a byte"],
+        ("instructions of compressing a byte", Scale::Linear),
+        &all,
+        vec![wider("gap", COMPRESSION_COST_STATED[0], gaps, " %")],
+    ))
+}
+
+const TODAY_STATED: [&str; 3] = [
+    "this project: in 1987, locks on records gain the DBMS manager nothing (here: less than 5 %)",
+    "this project: with all in memory, 64 processors and 1000 clients they gain most of its throughput (over half)",
+    "this project: there, the gap to level 0 is over 10 times that of 1987, and short index locks close most of it",
+];
+
+/// The study's system becomes one of today.
+pub const TODAY: Experiment = Experiment {
+    name: "semantics/today",
+    source: PAPER,
+    measures: "throughput of the managers on the study's machine and, step by step, on one of today, simulated",
+    stated: &TODAY_STATED,
+    settings: &[SETTINGS],
+    terms: TERMS,
+    run: run_today,
+};
+
+/// A step from the study's machine to one of today.
+struct Step {
+    name: &'static str,
+    /// The part of the simulated time that it needs, since more transactions end in it, and of the times for an action.
+    parts: (f64, f64),
+    change: fn(&mut Parameters),
+}
+
+/// Where in [`STEPS`] the machine is one of today.
+const IN_MEMORY: usize = 5;
+/// Each keeps what those before it have changed.
+const STEPS: [Step; 7] = [
+    Step { name: "1987, MPL 20", parts: (1.0, 1.0), change: |system| system.mpl = 20 },
+    Step { name: "no think time", parts: (1.0, 1.0), change: |system| system.past.think = 0.0 },
+    Step {
+        name: "flash: 0.1 ms, 32 at once",
+        parts: (0.3, 0.3),
+        change: |system| (system.disk_io, system.numdisks) = (0.1, 32),
+    },
+    Step { name: "10,000 MIPS", parts: (5e-4, 5e-4), change: |system| system.cpu_mips = 10_000.0 },
+    Step {
+        name: "64 processors, MPL 1000",
+        parts: (5e-4, 1e-2),
+        change: |system| (system.processors, system.mpl) = (64, 1000),
+    },
+    Step { name: "all in memory", parts: (1e-5, 5e-4), change: |system| system.buf_size = 150_000 },
+    Step { name: "skew 0.6", parts: (1e-5, 5e-4), change: |system| system.past.skew = 0.6 },
+];
+
+fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let mut system = parameters(settings)?;
+    let runs = Runs::new(settings)?;
+    let mut all = Vec::new();
+    for (Step { name, parts, change }, at) in STEPS.into_iter().zip(0..) {
+        change(&mut system);
+        let condition = vec![(name.to_owned(), f64::from(at), system.clone())];
+        // The DBMS managers of today lock records.
+        let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG];
+        all.extend(Compared::measure(&runs.shortened(parts.0, parts.1), lab, &managers, condition)?);
+    }
+    let claims = today_claims(&all[0], &all[IN_MEMORY]);
+    Ok(outcome(
+        ("semantics-today", "From 1987 to today"),
+        &["machine"],
+        ("step", Scale::Logarithmic(10)),
+        &all,
+        claims,
+    ))
+}
+
+fn today_claims(then: &Compared, today: &Compared) -> Vec<Claim> {
+    let [pages, level_0, level_3] = [1, 2, 4];
+    let claim = |stated: usize, name, measured, holds| Claim {
+        figure: name,
+        stated: TODAY_STATED[stated],
+        measured,
+        verdict: verdict(true, Some(holds)),
+    };
+    let grows = |manager| today.gap(manager) > 10.0 * then.gap(manager);
+    let gaps = |of: &Compared| format!("{} and {} %", figure(of.gap(level_0)), figure(of.gap(level_3)));
+    vec![
+        claim(0, "locks on records", format!("{} %", figure(then.gap(pages))), then.gap(pages) < 5.0),
+        claim(1, "the same today", format!("{} %", figure(today.gap(pages))), today.gap(pages) > 100.0),
+        claim(
+            2,
+            "levels 0 and 3",
+            format!("{}, today {}", gaps(then), gaps(today)),
+            grows(level_0) && grows(level_3),
+        ),
+    ]
+}

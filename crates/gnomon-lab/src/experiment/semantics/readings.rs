@@ -1,0 +1,225 @@
+//! `semantics/readings`: how close each reading of what the study's text leaves open comes to its figures.
+
+use serde::Serialize;
+
+use super::study::{PAPER, Point, SETTINGS, differences, measure, parameters};
+use crate::{
+    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, verdict},
+    semantics::parameters::{Level, LogDisk, LogWrite, Manager, Moved, Parameters, Readings, Search},
+    store::Result,
+};
+
+const STATED: [&str; 1] =
+    ["this project: of the readings tried, none meets more of the study's figures than the default one"];
+const DEFAULT: &str = "default";
+
+/// What a reading has of its own.
+type Change = fn(&mut Readings);
+/// The readings that are tried.
+const READINGS: [(&str, Change); 13] = [
+    (DEFAULT, |_| ()),
+    ("rewrite-index=no", |readings| readings.rewrite_changes_index = false),
+    ("leaf-search=yes", |readings| readings.searches_changed_leaf = true),
+    ("rewrite-index=no leaf-search=yes", |readings| {
+        readings.rewrite_changes_index = false;
+        readings.searches_changed_leaf = true;
+    }),
+    ("moved=behind", |readings| readings.moved = Moved::Behind),
+    ("search=direct", |readings| readings.search = Search::Direct),
+    ("os-log=commit", |readings| readings.os_log = LogWrite::AtCommit),
+    ("dbms-log=action", |readings| readings.dbms_log = LogWrite::AtAction),
+    ("log-disk=own", |readings| readings.log_disk = LogDisk::Own),
+    ("os-header=0", |readings| readings.os_header_bytes = 0),
+    ("os-header=100", |readings| readings.os_header_bytes = 100),
+    ("cpu-index-page=1000", |readings| readings.cpu_index_page = 1000.0),
+    ("cpu-index-page=5000", |readings| readings.cpu_index_page = 5000.0),
+];
+const NAMES: Setting = Setting {
+    name: "readings",
+    help: "how many of the list, from its beginning, which is the default",
+    full: "13",
+    quick: "2",
+};
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "semantics/readings",
+    source: PAPER,
+    measures: "all stated figures by the reading of what the text leaves open, simulated",
+    stated: &STATED,
+    settings: &[&[NAMES], SETTINGS],
+    terms: &[
+        "a row is a reading by what it has other than the default, in the names of the settings; the first row is what \
+         the study states",
+        "100, 200, 1024, 2048: the OS manager's throughput by the bytes of a granule (Table 3)",
+        "MPL 15, MPL 20: the gap on 2 disks, in %; 0.8: with the log compressed by 80 %",
+        "8 disks: the gap with 2000 and 200 instructions a lock",
+        "L3: the gap at level 3, with 2000 and 200 instructions on 2 and on 8 disks",
+        "met: figures that are as close as is asked for: gaps within 5 percentage points, throughputs within 10 %",
+    ],
+    run,
+};
+
+/// What the study states, in the order of the columns: throughputs by their granule, then gaps.
+const FIGURES: [(&str, Kind, f64); 13] = [
+    ("100", Kind::Throughput(100), 0.50),
+    ("200", Kind::Throughput(200), 0.49),
+    ("1024", Kind::Throughput(1024), 0.45),
+    ("2048", Kind::Throughput(2048), 0.34),
+    ("MPL 15", Kind::Gap(At { mpl: 15, ..AT }), 27.0),
+    ("MPL 20", Kind::Gap(AT), 27.0),
+    ("0.8", Kind::Gap(At { compression: 0.8, ..AT }), 10.0),
+    ("8 disks 2000", Kind::Gap(At { disks: 8, ..AT }), 54.0),
+    ("8 disks 200", Kind::Gap(At { disks: 8, cpu_lock: 200.0, ..AT }), 30.0),
+    ("L3 2000 2", Kind::Gap(At { level: Level::NoIndexLog, ..AT }), 7.0),
+    ("L3 2000 8", Kind::Gap(At { level: Level::NoIndexLog, disks: 8, ..AT }), 35.0),
+    ("L3 200 2", Kind::Gap(At { level: Level::NoIndexLog, cpu_lock: 200.0, ..AT }), 7.0),
+    ("L3 200 8", Kind::Gap(At { level: Level::NoIndexLog, disks: 8, cpu_lock: 200.0, ..AT }), 7.0),
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Of the OS manager, with granules of so many bytes.
+    Throughput(u32),
+    /// Between both.
+    Gap(At),
+}
+
+/// Where a gap is measured.
+#[derive(Clone, Copy)]
+struct At {
+    mpl: usize,
+    disks: usize,
+    cpu_lock: f64,
+    compression: f64,
+    level: Level,
+}
+
+const AT: At = At { mpl: 20, disks: 2, cpu_lock: 2000.0, compression: 0.0, level: Level::Physical };
+
+impl Kind {
+    /// Whether a figure is as close to the stated one as is asked for.
+    fn is_met(self, figure: f64, stated: f64) -> bool {
+        match self {
+            Kind::Throughput(_) => (figure / stated - 1.0).abs() <= 0.1,
+            Kind::Gap(_) => (figure - stated).abs() <= 5.0,
+        }
+    }
+
+    /// The systems that it is measured of: the OS manager's, and of a gap the DBMS manager's.
+    fn systems(self, base: &Parameters) -> Vec<Parameters> {
+        match self {
+            Kind::Throughput(sub_page_size) => {
+                vec![Parameters { manager: Manager::Os(Level::Physical), sub_page_size, ..base.clone() }]
+            }
+            Kind::Gap(At { mpl, disks: numdisks, cpu_lock, compression: comp_ratio, level }) => {
+                [Manager::Os(level), Manager::Dbms]
+                    .map(|manager| Parameters {
+                        manager,
+                        mpl,
+                        numdisks,
+                        cpu_lock,
+                        comp_ratio,
+                        ..base.clone()
+                    })
+                    .to_vec()
+            }
+        }
+    }
+
+    fn figure(self, of: impl Fn(&Parameters) -> Point, base: &Parameters) -> f64 {
+        let points: Vec<Point> = self.systems(base).iter().map(of).collect();
+        match &points[..] {
+            [os, dbms] => dbms.gap(os).mean,
+            [os] => os.throughput.mean,
+            _ => f64::NAN,
+        }
+    }
+}
+
+/// What a reading comes to.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    reading: &'static str,
+    figures: Vec<f64>,
+    met: usize,
+}
+
+fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+    let base = parameters(settings)?;
+    let count = settings.number(NAMES.name, 1, READINGS.len())?;
+    let readings: Vec<(&str, Parameters)> = READINGS[..count]
+        .iter()
+        .map(|(name, change)| {
+            let mut parameters = base.clone();
+            change(&mut parameters.readings);
+            (*name, parameters)
+        })
+        .collect();
+    let mut systems: Vec<Parameters> = Vec::new();
+    for system in
+        readings.iter().flat_map(|(_, base)| FIGURES.iter().flat_map(move |(_, kind, _)| kind.systems(base)))
+    {
+        if !systems.contains(&system) {
+            systems.push(system);
+        }
+    }
+    let points = measure(settings, lab, &systems)?;
+    let point_of = |system: &Parameters| {
+        let at = systems.iter().position(|known| known == system).expect("it was among those measured");
+        points[at].clone()
+    };
+    let rows: Vec<Row> = readings
+        .iter()
+        .map(|(reading, base)| {
+            let figures: Vec<f64> = FIGURES.iter().map(|(_, kind, _)| kind.figure(point_of, base)).collect();
+            let met = FIGURES
+                .iter()
+                .zip(&figures)
+                .filter(|((_, kind, stated), figure)| kind.is_met(**figure, *stated));
+            Row { reading, met: met.count(), figures }
+        })
+        .collect();
+    let most = rows.iter().map(|row| row.met).max();
+    Ok(Outcome {
+        claims: vec![Claim {
+            figure: "figures met",
+            stated: STATED[0],
+            measured: format!("{} of {}, at most {} by another", rows[0].met, FIGURES.len(), {
+                rows[1..]
+                    .iter()
+                    .map(|row| row.met)
+                    .max()
+                    .map_or_else(|| "none".to_owned(), |met| met.to_string())
+            }),
+            verdict: verdict(rows.len() > 1, most.map(|most| rows[0].met >= most)),
+        }],
+        differences: differences(),
+        tables: vec![table(&rows)],
+        figures: Vec::new(),
+        data: serde_json::json!({ "readings": rows }),
+    })
+}
+
+fn table(rows: &[Row]) -> ResultTable {
+    let headings = ["reading"].into_iter().chain(FIGURES.iter().map(|(name, ..)| *name)).chain(["met"]);
+    let text = |(kind, figure): (&Kind, f64)| match kind {
+        Kind::Throughput(_) => format!("{figure:.2}"),
+        Kind::Gap(_) => format!("{figure:.1}"),
+    };
+    let row = |name: &str, figures: &[f64], met: String| {
+        let cells = FIGURES.iter().map(|(_, kind, _)| kind).zip(figures.iter().copied()).map(text);
+        [name.to_owned()].into_iter().chain(cells).chain([met]).collect()
+    };
+    let stated: Vec<f64> = FIGURES.iter().map(|(_, _, stated)| *stated).collect();
+    ResultTable {
+        title: "The study's figures by reading".to_owned(),
+        headings: headings.collect(),
+        rows: [row("stated", &stated, String::new())]
+            .into_iter()
+            .chain(
+                rows.iter().map(|Row { reading, figures, met }| row(reading, figures, figure(*met as f64))),
+            )
+            .collect(),
+    }
+}
