@@ -7,39 +7,42 @@
 
 use std::fmt::Write;
 
+use serde::{Deserialize, Serialize, Serializer};
+
 /// A figure.
-#[derive(Clone, Debug)]
-pub struct Figure {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure<T = &'static str> {
     /// Its file's name, without an ending.
     pub name: String,
     /// What stands above it.
     pub title: String,
     /// From top to bottom.
-    pub panels: Vec<Panel>,
+    pub panels: Vec<Panel<T>>,
 }
 
 /// One pair of axes with curves.
-#[derive(Clone, Debug)]
-pub struct Panel {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Panel<T = &'static str> {
     /// The horizontal axis.
-    pub x: Axis,
+    pub x: Axis<T>,
     /// The vertical axis.
-    pub y: Axis,
+    pub y: Axis<T>,
     /// The curves.
     pub curves: Vec<Curve>,
 }
 
 /// An axis.
-#[derive(Clone, Copy, Debug)]
-pub struct Axis {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Axis<T = &'static str> {
     /// What it measures, and in which unit.
-    pub label: &'static str,
+    pub label: T,
     /// How numbers are spread over it.
     pub scale: Scale,
 }
 
 /// How numbers are spread over an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Evenly, from zero.
     Linear,
@@ -48,12 +51,18 @@ pub enum Scale {
 }
 
 /// A curve: points joined by lines.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Curve {
     /// What it shows.
     pub label: String,
     /// Its points, from left to right.
+    #[serde(serialize_with = "finite")]
     pub points: Vec<(f64, f64)>,
+}
+
+/// Points that have a place: JSON has no others.
+fn finite<S: Serializer>(points: &[(f64, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()))
 }
 
 const WIDTH: f64 = 820.0;
@@ -66,7 +75,7 @@ const BOTTOM: f64 = 52.0;
 /// Colours that colour-blind people can tell apart (Okabe and Ito).
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-impl Figure {
+impl<T: AsRef<str>> Figure<T> {
     /// The figure as SVG.
     pub fn to_svg(&self) -> String {
         let height = TOP + self.panels.len() as f64 * PANEL_HEIGHT;
@@ -84,7 +93,7 @@ impl Figure {
     }
 }
 
-impl Panel {
+impl<T: AsRef<str>> Panel<T> {
     fn draw(&self, svg: &mut String, top: f64) {
         let points =
             || self.curves.iter().flat_map(|curve| &curve.points).filter(|point| self.can_draw(point));
@@ -103,13 +112,13 @@ impl Panel {
         }
         line(svg, (x.start, y.start), (x.end, y.start), "black");
         line(svg, (x.start, y.start), (x.start, y.end), "black");
-        text(svg, (x.start + x.end) / 2.0, y.start + 36.0, "middle", 12, self.x.label);
+        text(svg, (x.start + x.end) / 2.0, y.start + 36.0, "middle", 12, self.x.label.as_ref());
         let (label_x, label_y) = (18.0, (y.start + y.end) / 2.0);
         let _ = writeln!(
             svg,
             "<text x=\"{label_x}\" y=\"{label_y:.1}\" text-anchor=\"middle\" \
              transform=\"rotate(-90 {label_x} {label_y:.1})\">{}</text>",
-            escaped(self.y.label)
+            escaped(self.y.label.as_ref())
         );
         for (index, curve) in self.curves.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
