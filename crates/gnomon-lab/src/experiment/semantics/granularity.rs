@@ -87,6 +87,7 @@ fn plot(points: &[Point]) -> Figure {
                 Curve { label: "here".to_owned(), points: ours.collect() },
                 Curve { label: "stated".to_owned(), points: stated.collect() },
             ],
+            stated: Vec::new(),
         }],
     }
 }

@@ -128,6 +128,7 @@ fn plot(all: &[Series]) -> Figure {
             x: axis("semantic level"),
             y: axis("gap, %"),
             curves: all.iter().map(curve).collect(),
+            stated: Vec::new(),
         }],
     }
 }

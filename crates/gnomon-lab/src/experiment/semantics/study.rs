@@ -288,6 +288,7 @@ fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair]) -
             x: axis(label),
             y: axis("transactions/s"),
             curves: vec![curve(|pair| &pair.dbms), curve(|pair| &pair.os)],
+            stated: Vec::new(),
         }],
     }
 }
