@@ -26,6 +26,7 @@ install make make
 install psql postgresql-client
 install pgbench postgresql-contrib
 install python3 python3
+install chromium chromium
 
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 

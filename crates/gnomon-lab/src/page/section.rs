@@ -48,16 +48,15 @@ fn sentence(text: &str) -> String {
 }
 
 fn draw(figure: &Figure<String>) -> Markup {
-    let shared = figure.keys();
     html! {
         // How many panels there are beside each other depends on how many there are.
         figure.{ "n" (figure.panels.len().min(5)) } {
             figcaption { (figure.title) }
-            @if let Some(keys) = &shared { (legend(keys)) }
+            (legend(&figure.keys()))
             div.panels {
                 @for panel in &figure.panels {
                     div.panel {
-                        @if shared.is_none() { (legend(&panel.keys())) }
+                        (legend(&figure.keys_of(panel)))
                         (panel.draw())
                     }
                 }

@@ -93,7 +93,15 @@ fn plot(points: &[(u32, Trio)]) -> Figure {
                 ],
                 Vec::new(),
             ),
-            panel("times the throughput of S1", vec![curve("S2/PS", Trio::gap)], vec![stated]),
+            panel(
+                "times the throughput of S1",
+                vec![
+                    curve("S1", |_| 1.0),
+                    curve("S2", |trio| trio.two_level.measured.tps / trio.single_level.measured.tps),
+                    curve("S2/PS", Trio::gap),
+                ],
+                vec![stated],
+            ),
         ],
     }
 }

@@ -1,7 +1,7 @@
 //! Figures of curves as SVG, with what the source states as hollow rings among them: panels, each with its axes.
 //!
 //! - [`Figure::to_svg`] is a file of its own: panels one below the other, with a legend;
-//! - [`Panel::draw`] is one panel for a page, whose legend ([`Panel::keys`]) is the page's to lay out; the page needs
+//! - [`Panel::draw`] is one panel for a page, whose legend ([`Figure::keys_of`]) is the page's to lay out; the page needs
 //!   [`STYLE`], in which are all colours: for light and dark grounds, and for print.
 //!
 //! Promises: a figure is a text that depends on its data alone, needs no font, script or other file, and escapes what
@@ -116,7 +116,9 @@ const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 170.0;
 const TOP: f64 = 28.0;
 /// Of the room below, without the label's lines.
-const BOTTOM: f64 = 30.0;
+const BOTTOM: f64 = 32.0;
+/// Of the room at the right, for half of a tick's name.
+const RIGHT: f64 = 22.0;
 const LINE: f64 = 16.0;
 /// Of a digit, in the larger of the sizes.
 const DIGIT: f64 = 8.2;
@@ -133,18 +135,16 @@ impl<T: AsRef<str>> Figure<T> {
         let mut top = GAP;
         let title: Vec<_> =
             lines(&self.title, TITLE_CHARS).into_iter().map(|line| (advance(&mut top, LINE), line)).collect();
-        let shared = self.keys();
         let legend = |keys: &[Key], top: &mut f64| -> Vec<Markup> {
             keys.iter().map(|key| key.draw_row(advance(top, LINE))).collect()
         };
-        let shared: Vec<Markup> = legend(shared.as_deref().unwrap_or_default(), &mut top);
+        let shared = legend(&self.keys(), &mut top);
         let panels: Vec<Markup> = self
             .panels
             .iter()
             .map(|panel| {
-                let keys = if shared.is_empty() { panel.keys() } else { Vec::new() };
                 advance(&mut top, GAP);
-                let keys = legend(&keys, &mut top);
+                let keys = legend(&self.keys_of(panel), &mut top);
                 let at = advance(&mut top, panel.height());
                 html! { @for key in keys { (key) } (panel.draw_at(Some(at))) }
             })
@@ -163,10 +163,17 @@ impl<T: AsRef<str>> Figure<T> {
         svg.into_string() + "\n"
     }
 
-    /// The legend of all panels, if they have the same.
-    pub fn keys(&self) -> Option<Vec<Key>> {
-        let first = self.panels.first()?.keys();
-        self.panels.iter().all(|panel| panel.keys() == first).then_some(first)
+    /// The legend of all panels: what each of them has.
+    pub fn keys(&self) -> Vec<Key> {
+        let mut keys = self.panels.first().map_or_else(Vec::new, Panel::keys);
+        keys.retain(|key| self.panels.iter().all(|panel| panel.keys().contains(key)));
+        keys
+    }
+
+    /// The legend of one of its panels: what not all of them have.
+    pub fn keys_of(&self, panel: &Panel<T>) -> Vec<Key> {
+        let shared = self.keys();
+        panel.keys().into_iter().filter(|key| !shared.contains(key)).collect()
     }
 }
 
@@ -178,8 +185,8 @@ fn advance(at: &mut f64, by: f64) -> f64 {
 }
 
 impl<T: AsRef<str>> Panel<T> {
-    /// What its legend has: the curves, then what is stated.
-    pub fn keys(&self) -> Vec<Key> {
+    /// The curves, then what is stated.
+    fn keys(&self) -> Vec<Key> {
         let curves = self.curves.iter().enumerate();
         let curves =
             curves.map(|(number, curve)| Key { label: curve.label.clone(), look: Look::Curve(number) });
@@ -223,7 +230,7 @@ impl<T: AsRef<str>> Panel<T> {
         let y_ticks: Vec<(f64, String)> = y.ticks().map(|tick| (y.place(tick), number(tick))).collect();
         let digits = y_ticks.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
         let left = 12.0 + digits as f64 * DIGIT;
-        let x = Spread::of(self.x.scale, points().map(|point| point.0), left, WIDTH - 14.0);
+        let x = Spread::of(self.x.scale, points().map(|point| point.0), left, WIDTH - RIGHT);
         let x_ticks = x.ticks().map(|tick| (x.place(tick), number(tick)));
         let (x_label, y_label) = (self.x.label.as_ref(), self.y.label.as_ref());
         let names: Vec<String> = self.keys().into_iter().map(|key| key.label).collect();
@@ -239,12 +246,12 @@ impl<T: AsRef<str>> Panel<T> {
                 }
                 @for (at, name) in x_ticks {
                     line class="axis" x1=(short(at)) x2=(short(at)) y1=(bottom) y2=(bottom + 4.0) {}
-                    text class="tick middle" x=(short(at)) y=(bottom + 18.0) { (name) }
+                    text class="tick middle" x=(short(at)) y=(bottom + 20.0) { (name) }
                 }
                 line class="axis" x1=(short(x.start)) x2=(short(x.end)) y1=(bottom) y2=(bottom) {}
                 text class="label" x="2" y="13" { (y_label) }
                 @for (number, line) in lines(x_label, LABEL_CHARS).into_iter().enumerate() {
-                    text class="label middle" x=(short((x.start + x.end) / 2.0)) y=(bottom + 36.0 + number as f64 * LINE) { (line) }
+                    text class="label middle" x=(short((x.start + x.end) / 2.0)) y=(bottom + 38.0 + number as f64 * LINE) { (line) }
                 }
                 @for (index, curve) in self.curves.iter().enumerate() {
                     (self.draw_curve(index, curve, &x, &y))

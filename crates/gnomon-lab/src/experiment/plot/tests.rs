@@ -28,7 +28,7 @@ fn a_figure_has_every_point_in_every_panel_and_escapes_its_texts() {
     assert_eq!(svg.matches("class=\"ring").count(), 2 + 1);
     assert_eq!(svg.matches("class=\"dashes").count(), 2 + 1);
     // The first point is at the left and at the bottom, the last at the right and at the top.
-    assert!(svg.contains("points=\"36.6,198.0 ") && svg.contains(" 346.0,28.0\""), "{svg}");
+    assert!(svg.contains("points=\"36.6,198.0 ") && svg.contains(" 338.0,28.0\""), "{svg}");
     assert!(svg.contains("<title>a &lt; b: 50.00 y at 2.000 x</title>"), "{svg}");
     assert!(svg.contains("<title>stated: 75.00 y at 64.00 x</title>"), "{svg}");
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
@@ -41,7 +41,7 @@ fn a_figure_has_every_point_in_every_panel_and_escapes_its_texts() {
 
 #[test]
 fn what_is_stated_of_a_curve_has_its_colour_and_the_legend_names_it() {
-    let keys = figure(Vec::new(), Scale::Linear).keys().unwrap();
+    let keys = figure(Vec::new(), Scale::Linear).keys();
     let named: Vec<_> = keys.iter().map(|key| (key.label.as_str(), key.look)).collect();
     assert_eq!(
         named,
@@ -53,7 +53,9 @@ fn what_is_stated_of_a_curve_has_its_colour_and_the_legend_names_it() {
         assert_eq!(other.panels[0].keys()[1].look, Look::Ring(number), "{label}");
     }
     other.panels[1].curves[0].label = "c".into();
-    assert_eq!(other.keys(), None);
+    let names = |keys: Vec<Key>| keys.into_iter().map(|key| key.label).collect::<Vec<_>>();
+    assert_eq!(names(other.keys()), ["stated"], "what both have");
+    assert_eq!(names(other.keys_of(&other.panels[1])), ["c", "a < b, stated"]);
     assert!(other.to_svg().contains(">c<"));
 }
 
