@@ -110,7 +110,7 @@ struct Run {
     /// Write the report into this directory too, as text, as JSON and with plots.
     ///
     /// It is made if absent. Files of an earlier run there are replaced. Of several experiments, each has a directory
-    /// PAPER/NAME in it.
+    /// PAPER/NAME in it. `gnomon lab report DIR` makes a page of it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -43,8 +43,8 @@ onload = () => {
     const to = link.getAttribute("href");
     if (!to.startsWith("#") || !page.getElementById(to.slice(1))) wrong.push(to + ": leads nowhere");
   }
-  for (const fetched of frame.contentWindow.performance.getEntriesByType("resource")) {
-    wrong.push(fetched.name + ": fetched");
+  for (const element of page.querySelectorAll("img, link, script, iframe, object, embed, video, audio")) {
+    wrong.push(element.outerHTML + ": not within the page");
   }
   const summary = page.querySelector("nav");
   const found = {

@@ -78,7 +78,7 @@ fn a_page_is_legible_on_narrow_and_wide_and_light_and_dark_screens() {
         ((360, 800), true),
         ((1440, 900), false),
         ((1440, 900), true),
-        ((800, 1000), false),
+        ((768, 1000), false),
     ] {
         let found = measured(directory.path(), size, dark);
         assert_eq!(found["wrong"], Value::Array(Vec::new()), "{size:?}");

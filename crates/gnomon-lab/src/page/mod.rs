@@ -74,8 +74,7 @@ pub struct Gathered {
 /// A directory that is not there or has none, and results that cannot be read: which, and what to do.
 pub fn gather(directory: &Path) -> Result<Gathered> {
     let mut files = Vec::new();
-    find(directory, DEPTH_MAX, &mut files)
-        .map_err(|error| StoreError::unexpected(format!("{}: {error}", directory.display())))?;
+    find(directory, DEPTH_MAX, &mut files)?;
     if files.is_empty() {
         return Err(StoreError::unexpected(format!(
             "there is no {FILE} in {0} or below: `gnomon lab run 'semantics/*' --out {0}` writes some",
@@ -101,10 +100,11 @@ pub fn gather(directory: &Path) -> Result<Gathered> {
 }
 
 /// Adds the results in a directory, and in those within it to a depth.
-fn find(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
+fn find(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = |error| StoreError::unexpected(format!("{}: {error}", directory.display()));
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
         if kind.is_file() && entry.file_name() == FILE {
             files.push(entry.path());
         } else if kind.is_dir() && depth > 0 {

@@ -14,16 +14,18 @@ pub fn render(report: &Report<String>) -> Markup {
     html! {
         article.experiment #(anchor(&report.experiment)) {
             header {
-                h3 { (report.experiment) }
-                a.up href="#top" { "overview" }
-            }
-            p.measures { (sentence(&report.measures)) }
-            p.source { (report.source) }
-            @if report.quick {
-                p.warning { strong { "A quick run." } " Its figures show only that it works." }
-            }
-            @if report.debug_build {
-                p.warning { strong { "A debug build." } " Its speeds tell nothing." }
+                div.name {
+                    h3 { (report.experiment) }
+                    a.up href="#top" { "overview" }
+                }
+                p.measures { (sentence(&report.measures)) }
+                p.source { (report.source) }
+                @if report.quick {
+                    p.warning { strong { "A quick run." } " Its figures show only that it works." }
+                }
+                @if report.debug_build {
+                    p.warning { strong { "A debug build." } " Its speeds tell nothing." }
+                }
             }
             div.findings.one[report.figures.iter().map(|figure| figure.panels.len()).sum::<usize>() == 1] {
                 @if !report.figures.is_empty() {

@@ -227,11 +227,12 @@ impl<T: AsRef<str>> Panel<T> {
             all.flatten().filter(|point| self.can_draw(point))
         };
         let y = Spread::of(self.y.scale, points().map(|point| point.1), TOP + HEIGHT, TOP);
-        let y_ticks: Vec<(f64, String)> = y.ticks().map(|tick| (y.place(tick), number(tick))).collect();
+        let y_ticks: Vec<(f64, String)> =
+            y.ticks.iter().map(|tick| (y.place(*tick), number(*tick))).collect();
         let digits = y_ticks.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
         let left = 12.0 + digits as f64 * DIGIT;
         let x = Spread::of(self.x.scale, points().map(|point| point.0), left, WIDTH - RIGHT);
-        let x_ticks = x.ticks().map(|tick| (x.place(tick), number(tick)));
+        let x_ticks = x.ticks.iter().map(|tick| (x.place(*tick), number(*tick)));
         let (x_label, y_label) = (self.x.label.as_ref(), self.y.label.as_ref());
         let names: Vec<String> = self.keys().into_iter().map(|key| key.label).collect();
         let (height, bottom) = (self.height(), TOP + HEIGHT);

@@ -7,8 +7,8 @@ pub struct Spread {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Between ticks.
-    step: f64,
+    /// Numbers to be named, from the lowest on.
+    pub ticks: Vec<f64>,
     /// Where the lowest number is.
     pub start: f64,
     /// Where the highest is.
@@ -19,28 +19,16 @@ pub struct Spread {
 const TICKS_MAX: usize = 7;
 
 impl Spread {
-    /// An axis that has all of some numbers, and ends with ticks.
+    /// An axis that has all of some numbers.
     pub fn of(scale: Scale, numbers: impl Iterator<Item = f64>, start: f64, end: f64) -> Spread {
         let (low, high) =
             numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), n| (low.min(n), high.max(n)));
-        let (low, high, step) = match scale {
-            Scale::Linear => {
-                let low = low.min(0.0);
-                let high = if high > low { high } else { low + 1.0 };
-                let step = step(high - low);
-                ((low / step).floor() * step, (high / step).ceil() * step, step)
-            }
-            Scale::Logarithmic(base) => {
-                let base = f64::from(base);
-                let (low, high) = if low <= high { (low.log(base), high.log(base)) } else { (0.0, 1.0) };
-                // So that a power is itself, whatever its logarithm's last digits are.
-                let (low, high) = ((low + 1e-9).floor(), (high - 1e-9).ceil());
-                let high = high.max(low + 1.0);
-                let step = ((high - low) / (TICKS_MAX - 1) as f64).ceil();
-                (base.powf(low), base.powf(high), base.powf(step))
-            }
+        let (low, high, ticks) = match scale {
+            Scale::Linear => linear(low.min(0.0), high),
+            Scale::Logarithmic(base) if low <= high => logarithmic(base, low, high),
+            Scale::Logarithmic(base) => logarithmic(base, 1.0, 1.0),
         };
-        Spread { scale, low, high, step, start, end }
+        Spread { scale, low, high, ticks, start, end }
     }
 
     /// Where a number is.
@@ -51,15 +39,31 @@ impl Spread {
         };
         self.start + share * (self.end - self.start)
     }
+}
 
-    /// Numbers to be named, from the lowest on.
-    pub fn ticks(&self) -> impl Iterator<Item = f64> {
-        let tick = |number: usize| match self.scale {
-            Scale::Linear => self.low + number as f64 * self.step,
-            Scale::Logarithmic(_) => self.low * self.step.powf(number as f64),
-        };
-        (0..TICKS_MAX).map(tick).take_while(|tick| *tick <= self.high * 1.000_001)
-    }
+/// Ends and ticks; the ends are ticks.
+fn linear(low: f64, high: f64) -> (f64, f64, Vec<f64>) {
+    let high = if high > low { high } else { low + 1.0 };
+    let step = step(high - low);
+    let (first, last) = ((low / step).floor(), (high / step).ceil());
+    let ticks = (0..=(last - first) as usize).map(|number| (first + number as f64) * step);
+    (first * step, last * step, ticks.collect())
+}
+
+/// Ends, which are powers of the base, and ticks: powers, and between few powers of ten also twice and five times these.
+fn logarithmic(base: u32, low: f64, high: f64) -> (f64, f64, Vec<f64>) {
+    let power = |exponent: f64| f64::from(base).powf(exponent);
+    // So that a power is itself, whatever its logarithm's last digits are.
+    let low = (low.log(f64::from(base)) + 1e-9).floor();
+    let high = (high.log(f64::from(base)) - 1e-9).ceil().max(low + 1.0);
+    let powers = (high - low) as usize;
+    let apart = powers.div_ceil(TICKS_MAX - 1);
+    let parts: &[f64] = if base == 10 && powers <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let ticks = (0..=powers)
+        .step_by(apart)
+        .flat_map(|number| parts.iter().map(move |part| part * power(low + number as f64)));
+    let end = power(high);
+    (power(low), end, ticks.filter(|tick| *tick <= end * 1.000_001).collect())
 }
 
 /// The distance of ticks: 1, 2 or 5 times a power of ten, so that there are 2 to 5 of them.
@@ -82,7 +86,7 @@ mod tests {
                     continue;
                 }
                 let spread = Spread::of(scale, [low, high].into_iter(), 10.0, 110.0);
-                let ticks: Vec<f64> = spread.ticks().collect();
+                let ticks = &spread.ticks;
                 assert!((2..=TICKS_MAX).contains(&ticks.len()), "{low} {high} {scale:?}: {ticks:?}");
                 assert!(ticks[0] <= low && spread.place(low) >= 10.0 && spread.place(high) <= 110.001);
                 let last = ticks.last().unwrap();
@@ -90,11 +94,13 @@ mod tests {
                 assert!(scale != Scale::Linear || *last >= high * 0.999_999, "{low} {high}: {ticks:?}");
             }
         }
-        let ticks = |scale, numbers: [f64; 2]| {
-            Spread::of(scale, numbers.into_iter(), 0.0, 1.0).ticks().collect::<Vec<_>>()
-        };
+        let ticks = |scale, numbers: [f64; 2]| Spread::of(scale, numbers.into_iter(), 0.0, 1.0).ticks;
         assert_eq!(ticks(Scale::Logarithmic(2), [1.0, 64.0]), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
-        assert_eq!(ticks(Scale::Logarithmic(10), [20.0, 1000.0]), [10.0, 100.0, 1000.0]);
+        let round = |ticks: Vec<f64>| ticks.iter().map(|tick| tick.round()).collect::<Vec<_>>();
+        assert_eq!(round(ticks(Scale::Logarithmic(10), [20.0, 1e6])), [1e1, 1e2, 1e3, 1e4, 1e5, 1e6]);
+        let between = round(ticks(Scale::Logarithmic(10), [20.0, 1000.0]));
+        assert_eq!(between, [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
+        assert_eq!(round(ticks(Scale::Logarithmic(2), [1.0, 1024.0])), [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0]);
         assert_eq!(ticks(Scale::Linear, [3.0, 61.0]), [0.0, 20.0, 40.0, 60.0, 80.0]);
     }
 }
