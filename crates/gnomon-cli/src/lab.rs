@@ -1,4 +1,4 @@
-//! `gnomon lab`: experiments of the papers, in this process.
+//! `gnomon lab`: experiments of the papers, in this process, and a page about their results.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use gnomon::{
 use gnomon_lab::{
     argument::parse_measured,
     experiment::{self, EXPERIMENTS, Experiment, Request},
+    page::{self, Gathered},
     progress::Progress,
 };
 
@@ -46,6 +47,26 @@ Examples:
   gnomon lab run 'semantics/*' --out study     all of a paper, a directory each
   gnomon lab run shadow/tpcb --json | jq .claims")]
     Run(Run),
+    /// Write one HTML page about the runs whose results are in a directory.
+    ///
+    /// It shows what was stated beside what was measured, in figures and tables, and names the experiments that were not
+    /// run. The page needs no other file. Of several runs of an experiment, it has the last one.
+    #[command(after_help = "\
+Examples:
+  gnomon lab run 'semantics/*' --out study
+  gnomon lab report study                    writes study/report.html
+  gnomon lab report study --out page.html")]
+    Report(Report),
+}
+
+#[derive(Args)]
+struct Report {
+    /// A directory that `gnomon lab run --out` was given, or one that has such directories.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The page's file; without it, DIR/report.html. It is replaced if it is there.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -89,7 +110,7 @@ struct Run {
     /// Write the report into this directory too, as text, as JSON and with plots.
     ///
     /// It is made if absent. Files of an earlier run there are replaced. Of several experiments, each has a directory
-    /// PAPER/NAME in it.
+    /// PAPER/NAME in it. `gnomon lab report DIR` makes a page of it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -126,6 +147,7 @@ pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
     match &lab.command {
         Command::List => println!("{}", experiment::list()),
         Command::Run(arguments) => run_experiments(arguments)?,
+        Command::Report(arguments) => report(arguments)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -173,6 +195,19 @@ fn run_experiments(arguments: &Run) -> Result<(), Failure> {
             eprintln!("{}: {}", of_one.display(), files.join(", "));
         }
     }
+    Ok(())
+}
+
+fn report(Report { directory, out }: &Report) -> Result<(), Failure> {
+    let Gathered { reports, earlier } =
+        page::gather(directory).map_err(|error| Failure::new("lab report", error))?;
+    for file in earlier {
+        eprintln!("{}: left out, there is a later run of its experiment", file.display());
+    }
+    let file = out.clone().unwrap_or_else(|| directory.join("report.html"));
+    let page = page::render(&reports, directory);
+    page::write(&page, &file).map_err(|error| Failure::new(file.display(), error))?;
+    println!("{}", file.display());
     Ok(())
 }
 

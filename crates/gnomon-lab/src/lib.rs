@@ -12,7 +12,7 @@
 //! - [`objects`]: transactions on complex objects, on every recovery method;
 //! - [`simulation`]: processes in virtual time; [`semantics`]: a simulated system whose transaction manager knows more or
 //!   less of what it manages;
-//! - [`experiment`]: what the papers state, measured again;
+//! - [`experiment`]: what the papers state, measured again; [`page`]: what that found, as an HTML page;
 //! - [`recovery`]: how databases recover, by name;
 //! - [`report`]: what every workload reports, for people and as JSON;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
@@ -31,6 +31,7 @@ pub mod experiment;
 pub mod fields;
 pub mod hotspot;
 pub mod objects;
+pub mod page;
 pub mod progress;
 pub mod recovery;
 pub mod report;

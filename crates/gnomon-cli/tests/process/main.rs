@@ -8,6 +8,7 @@ mod disks;
 mod failures;
 mod harness;
 mod kill;
+mod page;
 mod pgbench;
 mod prepared;
 mod psql;

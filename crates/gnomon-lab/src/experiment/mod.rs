@@ -1,7 +1,8 @@
 //! Experiments: what the papers state, measured again on Gnomon; what `gnomon lab` runs.
 //!
 //! - [`EXPERIMENTS`] is the register: name, source, what the source states, settings, and what runs it;
-//! - [`run`] runs one and gives a [`Report`]: for people, as JSON, and with figures ([`plot`]) in a directory;
+//! - [`run`] runs one and gives a [`Report`] ([`result`]): for people, as JSON, and with figures ([`plot`]) in a
+//!   directory; [`machine`]: on what it ran;
 //! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
 //! - [`multilevel`]: the experiments of "A Performance Evaluation of Multi-Level Transaction Management";
 //! - [`logging`]: the experiments of "Recovery algorithms for in-memory OLTP databases";
@@ -9,8 +10,8 @@
 //!   simulated;
 //! - [`operations`]: locks by meaning, this project's own.
 //!
-//! Promises: a report names everything that its figures depend on (settings, seed, version), puts each stated figure
-//! beside the measured one with a verdict, and says what differs in the set-up. A workload that ends with a broken
+//! Promises: a report names everything that its figures depend on (settings, seed, version, machine), puts each stated
+//! figure beside the measured one with a verdict, and says what differs in the set-up. A workload that ends with a broken
 //! invariant is a failure, not a figure. Databases are made in a directory of the run's own, which is removed when it
 //! ends, however it ends.
 
@@ -22,12 +23,10 @@ use std::{
     str::FromStr,
 };
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
 use gnomon::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
-use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::{
@@ -36,13 +35,17 @@ use crate::{
 };
 
 pub mod logging;
+pub mod machine;
 pub mod multilevel;
 pub mod operations;
 pub mod plot;
+pub mod result;
 pub mod semantics;
 pub mod shadow;
 
+use machine::Machine;
 use plot::Figure;
+pub use result::{Claim, Report, ResultTable, Verdict};
 
 /// All experiments, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -114,6 +117,12 @@ pub struct Setting {
     pub quick: &'static str,
 }
 
+impl Setting {
+    fn own(&self, quick: bool) -> &'static str {
+        if quick { self.quick } else { self.full }
+    }
+}
+
 /// What is to be run.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -128,15 +137,13 @@ pub struct Request {
 }
 
 /// The values of an experiment's settings, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(BTreeMap<&'static str, String>);
 
 impl Values {
     fn new(experiment: &Experiment, request: &Request) -> Result<Values> {
-        let own = |setting: &Setting| if request.quick { setting.quick } else { setting.full };
-        let mut values: BTreeMap<&'static str, String> =
-            experiment.settings().map(|setting| (setting.name, own(setting).to_owned())).collect();
+        let own = |setting: &'static Setting| (setting.name, setting.own(request.quick).to_owned());
+        let mut values: BTreeMap<&'static str, String> = experiment.settings().map(own).collect();
         for (name, value) in &request.set {
             let Some(known) = values.get_mut(name.as_str()) else {
                 let names: Vec<_> = experiment.settings().map(|setting| setting.name).collect();
@@ -247,164 +254,6 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
 }
 
-/// Rows of figures below a title and headings.
-#[derive(Clone, Debug)]
-pub struct ResultTable {
-    /// What they are.
-    pub title: String,
-    /// One for each column.
-    pub headings: Vec<&'static str>,
-    /// As many cells each as there are headings.
-    pub rows: Vec<Vec<String>>,
-}
-
-/// A stated figure beside the measured one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Claim {
-    /// What the figure is of.
-    pub figure: &'static str,
-    /// What the paper (or, where it says so, this project) states.
-    pub stated: &'static str,
-    /// What was measured.
-    pub measured: String,
-    /// How they compare.
-    pub verdict: Verdict,
-}
-
-/// How a measured figure compares with the stated one. Of several, the last in this order is that of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Verdict {
-    /// What is stated was measured.
-    #[serde(rename = "holds")]
-    Holds,
-    /// Something better was measured.
-    #[serde(rename = "surpassed")]
-    Surpassed,
-    /// Something else was measured.
-    #[serde(rename = "does not hold")]
-    DoesNotHold,
-    /// This machine, or this run, cannot tell.
-    #[serde(rename = "not comparable")]
-    NotComparable,
-}
-
-impl Verdict {
-    fn of(holds: bool) -> Verdict {
-        if holds { Verdict::Holds } else { Verdict::DoesNotHold }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Verdict::Holds => "holds",
-            Verdict::Surpassed => "surpassed",
-            Verdict::DoesNotHold => "DOES NOT HOLD",
-            Verdict::NotComparable => "not comparable",
-        })
-    }
-}
-
-/// The report of a run.
-#[derive(Serialize)]
-pub struct Report {
-    /// The experiment's name.
-    pub experiment: &'static str,
-    /// Where the paper has it.
-    pub source: &'static str,
-    /// The version of this program.
-    pub version: &'static str,
-    /// Whether it was built with debugging assertions, and so is slow.
-    pub debug_build: bool,
-    /// Whether it was small and short, to see that it works.
-    pub quick: bool,
-    /// Where random numbers began.
-    pub seed: u64,
-    /// How it was set.
-    pub settings: Values,
-    /// Stated figures beside measured ones.
-    pub claims: Vec<Claim>,
-    /// What differs from the paper's set-up.
-    pub differences: Vec<String>,
-    /// Everything that was measured.
-    pub data: serde_json::Value,
-    #[serde(skip)]
-    tables: Vec<ResultTable>,
-    #[serde(skip)]
-    terms: &'static [&'static str],
-    #[serde(skip)]
-    figures: Vec<Figure>,
-}
-
-impl Report {
-    /// One JSON object on one line.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a report has string keys only")
-    }
-
-    /// Writes the JSON object as `result.json`, the report as `report.txt` and each figure as an SVG file into a
-    /// directory, which is made if absent. Files of these names are replaced. Returns their names.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub fn write_to(&self, directory: &Path) -> std::io::Result<Vec<String>> {
-        let mut files = vec![
-            ("result.json".to_owned(), self.to_json() + "\n"),
-            ("report.txt".to_owned(), format!("{self}\n")),
-        ];
-        files.extend(self.figures.iter().map(|figure| (format!("{}.svg", figure.name), figure.to_svg())));
-        std::fs::create_dir_all(directory)?;
-        for (name, text) in &files {
-            #[expect(clippy::disallowed_methods, reason = "a report is no part of a database")]
-            std::fs::write(directory.join(name), text)?;
-        }
-        Ok(files.into_iter().map(|(name, _)| name).collect())
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.experiment, self.source)?;
-        let build = if self.debug_build { ", a debug build: its speeds tell nothing" } else { "" };
-        let quick = if self.quick { ", a quick run: its figures show only that it works" } else { "" };
-        writeln!(f, "gnomon {}{build}{quick}", self.version)?;
-        let settings: Vec<_> =
-            self.settings.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        writeln!(f, "settings: {}, seed {}", settings.join(" "), self.seed)?;
-        for ResultTable { title, headings, rows } in &self.tables {
-            writeln!(f, "\n{title}")?;
-            let mut table = Table::new();
-            table.load_style(presets::ASCII_MARKDOWN);
-            table.set_header(headings.clone());
-            for row in rows {
-                table.add_row(row.iter().map(|cell| Cell::new(cell).set_alignment(CellAlignment::Right)));
-            }
-            writeln!(f, "{table}")?;
-        }
-        writeln!(f)?;
-        let mut claims = Table::new();
-        claims.load_style(presets::ASCII_MARKDOWN);
-        claims.set_header(["figure", "stated", "measured", "verdict"]);
-        for claim in &self.claims {
-            claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
-        }
-        write!(f, "{claims}")?;
-        if !self.terms.is_empty() {
-            write!(f, "\n\nIn the tables:")?;
-        }
-        for term in self.terms {
-            write!(f, "\n- {term}")?;
-        }
-        if !self.differences.is_empty() {
-            write!(f, "\n\nWhat differs from the paper:")?;
-        }
-        for difference in &self.differences {
-            write!(f, "\n- {difference}")?;
-        }
-        Ok(())
-    }
-}
-
 /// The experiment of a name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().find(|experiment| experiment.name == name)
@@ -453,23 +302,47 @@ pub fn run(
         None => TempDir::with_prefix("gnomon-lab-"),
     };
     let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
+    let machine = Machine::here(directory.path());
     let mut lab = Lab { progress, cancel: cancel.clone(), seed: request.seed, directory, databases: 0 };
     let outcome = (experiment.run)(&settings, &mut lab)?;
     Ok(Report {
+        format: result::FORMAT,
         experiment: experiment.name,
         source: experiment.source,
+        measures: experiment.measures,
         version: env!("CARGO_PKG_VERSION"),
         debug_build: cfg!(debug_assertions),
         quick: request.quick,
         seed: request.seed,
-        settings,
+        command: command(experiment, request, &settings),
+        settings: settings.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        measured_at: result::now(),
+        machine,
         claims: outcome.claims,
         differences: outcome.differences,
-        data: outcome.data,
+        terms: experiment.terms.to_vec(),
         tables: outcome.tables,
-        terms: experiment.terms,
         figures: outcome.figures,
+        data: outcome.data,
     })
+}
+
+/// The command that runs the same again, for a shell: with whatever is not as it would be by itself.
+fn command(experiment: &Experiment, request: &Request, values: &Values) -> String {
+    let mut words = vec!["gnomon lab run".to_owned(), experiment.name.to_owned()];
+    if request.quick {
+        words.push("--quick".to_owned());
+    }
+    words.push(format!("--seed {}", request.seed));
+    for setting in experiment.settings() {
+        if let Some(value) = values.0.get(setting.name).filter(|value| *value != setting.own(request.quick)) {
+            words.push(format!("--set {}", result::quoted(&format!("{}={value}", setting.name))));
+        }
+    }
+    if let Some(directory) = &request.dir {
+        words.push(format!("--dir {}", result::quoted(&directory.to_string_lossy())));
+    }
+    words.join(" ")
 }
 
 /// Whether a figure is within a quarter of what is stated.
@@ -550,6 +423,25 @@ mod tests {
         assert_eq!(refused("levels", "1,x"), "levels: 'x' is not a number from 1 to 1024");
         assert_eq!(refused("runs", "0"), "runs: '0' is not a number from 1 to 100");
         assert_eq!(refused("seconds", ""), "seconds: '' is not a number from 0.01 to 86400");
+    }
+
+    #[test]
+    fn a_report_has_the_command_that_runs_it_again() {
+        let of = |request: &Request| {
+            let experiment = &EXPERIMENTS[0];
+            command(experiment, request, &Values::new(experiment, request).unwrap())
+        };
+        let mut request = Request { quick: true, seed: 7, ..Request::default() };
+        assert_eq!(of(&request), "gnomon lab run shadow/tpcb --quick --seed 7");
+        request.set = [("runs", "1"), ("levels", "1, 2"), ("seconds", "0.5")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec();
+        request.dir = Some("it's here".into());
+        assert_eq!(
+            of(&request),
+            "gnomon lab run shadow/tpcb --quick --seed 7 --set 'levels=1, 2' --set seconds=0.5 --dir 'it'\\''s here'",
+            "what is set to its own value need not be said"
+        );
     }
 
     #[test]

@@ -153,6 +153,7 @@ fn plot(all: &[Series]) -> Figure {
                     .collect(),
             })
             .collect(),
+        stated: Vec::new(),
     };
     Figure {
         name: "clients".into(),

@@ -198,6 +198,7 @@ fn plot(all: &[Series]) -> Figure {
                 points: series.intervals.iter().map(|one| (one.ms, of(one, method))).collect(),
             })
             .collect(),
+        stated: Vec::new(),
     };
     Figure {
         name: "group-commit".into(),

@@ -210,6 +210,7 @@ fn figures(all: &[Series]) -> Vec<Figure> {
                         .collect(),
                 })
                 .collect(),
+            stated: Vec::new(),
         }
     });
     let replay = all.iter().map(|series| Panel {
@@ -228,6 +229,7 @@ fn figures(all: &[Series]) -> Vec<Figure> {
                     .collect(),
             })
             .collect(),
+        stated: Vec::new(),
     });
     vec![
         Figure {

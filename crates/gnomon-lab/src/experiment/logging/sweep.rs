@@ -7,7 +7,7 @@ use crate::{
     calls::{Calls, Settings},
     experiment::{
         ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
     },
     recovery::Method,
     store::Result,
@@ -85,9 +85,20 @@ impl Sweep {
         table("Throughput and latency by load", &["load", "calls/s"], saturated.into_iter().chain(offered))
     }
 
-    /// Throughput and latency over the rate of calls.
-    pub fn figures(&self) -> Vec<Figure> {
-        let one = |name: &str, title: &str, label, of: fn(&Rounds, Method) -> f64| Figure {
+    /// What the paper states that some methods saturate at, over all rates of calls, on its machine.
+    pub fn saturation(&self, stated: &[(Method, f64)]) -> Vec<Stated> {
+        let most = self.offered.iter().map(|one| one.rate).fold(0.0, f64::max);
+        let line = |&(method, tps): &(Method, f64)| Stated {
+            label: format!("{}: {tps} at saturation", method.name()),
+            points: vec![(0.0, tps), (most, tps)],
+            throughout: true,
+        };
+        stated.iter().map(line).collect()
+    }
+
+    /// Throughput and latency over the rate of calls, with what is stated of each.
+    pub fn figures(&self, throughput: Vec<Stated>, latency: Vec<Stated>) -> Vec<Figure> {
+        let one = |name: &str, title: &str, label, of: fn(&Rounds, Method) -> f64, stated| Figure {
             name: name.into(),
             title: title.into(),
             panels: vec![Panel {
@@ -100,11 +111,18 @@ impl Sweep {
                         points: self.offered.iter().map(|one| (one.rate, of(&one.rounds, *method))).collect(),
                     })
                     .collect(),
+                stated,
             }],
         };
         vec![
-            one("throughput", "Throughput by the rate of calls", "transactions a second", Rounds::tps),
-            one("latency", "Latency by the rate of calls", "mean latency, ms", Rounds::mean_ms),
+            one(
+                "throughput",
+                "Throughput by the rate of calls",
+                "transactions a second",
+                Rounds::tps,
+                throughput,
+            ),
+            one("latency", "Latency by the rate of calls", "mean latency, ms", Rounds::mean_ms, latency),
         ]
     }
 }

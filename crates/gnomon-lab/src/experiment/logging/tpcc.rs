@@ -17,6 +17,9 @@ const STATED: [&str; 4] = [
     "latency of value logging at least 45 % above that of command logging, at every rate",
 ];
 
+/// What command logging and value logging saturate at.
+const STATED_TPS: (f64, f64) = (30_000.0, 21_000.0);
+
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "logging/tpcc",
@@ -36,7 +39,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         claims: claims(&sweep, bench.is_as_stated()),
         differences: bench.differences(),
         tables: vec![sweep.table()],
-        figures: sweep.figures(),
+        figures: sweep
+            .figures(sweep.saturation(&[(COMMAND, STATED_TPS.0), (VALUE, STATED_TPS.1)]), Vec::new()),
         data: serde_json::to_value(&sweep).expect("figures are plain fields"),
     })
 }

@@ -6,7 +6,7 @@ use super::{
     sweep::{SWEEP_SETTINGS, Sweep},
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Values, figure, verdict},
+    experiment::{Claim, Experiment, Lab, Outcome, Values, figure, plot::Stated, verdict},
     store::Result,
 };
 
@@ -19,6 +19,11 @@ const STATED: [&str; 4] = [
 /// 50,000 of 95,000.
 const UNHURRIED_PERCENT: u32 = 53;
 const STATED_INTERVAL_MS: f64 = 5.0;
+/// What command logging and value logging saturate at.
+const STATED_TPS: (f64, f64) = (95_000.0, 80_000.0);
+/// Up to so many calls a second.
+const UNHURRIED_TPS: f64 = 50_000.0;
+const STATED_LATENCY_MS: (f64, f64) = (5.0, 7.0);
 /// 5 to 7 ms, and a quarter.
 const STATED_MS: std::ops::RangeInclusive<f64> = 4.0..=8.75;
 
@@ -41,9 +46,20 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         claims: claims(&sweep, bench.base.group_commit_ms),
         differences: bench.differences(),
         tables: vec![sweep.table()],
-        figures: sweep.figures(),
+        figures: sweep.figures(
+            sweep.saturation(&[(COMMAND, STATED_TPS.0), (VALUE, STATED_TPS.1)]),
+            [STATED_LATENCY_MS.0, STATED_LATENCY_MS.1].map(latency).into(),
+        ),
         data: serde_json::to_value(&sweep).expect("figures are plain fields"),
     })
+}
+
+fn latency(ms: f64) -> Stated {
+    Stated {
+        label: format!("{ms} ms, up to {UNHURRIED_TPS} calls a second"),
+        points: vec![(0.0, ms), (UNHURRIED_TPS, ms)],
+        throughout: true,
+    }
 }
 
 fn claims(sweep: &Sweep, interval_ms: f64) -> Vec<Claim> {

@@ -125,6 +125,7 @@ fn plot(points: &[Point]) -> Figure {
                     .collect(),
             })
             .collect(),
+        stated: Vec::new(),
     };
     Figure {
         name: "parallel".into(),

@@ -105,6 +105,7 @@ fn plot(all: &[Varied]) -> Figure {
                 curve("S2", |trio| &trio.two_level.measured),
                 curve("S2/PS", |trio| &trio.deferred.measured),
             ],
+            stated: Vec::new(),
         }
     };
     Figure {

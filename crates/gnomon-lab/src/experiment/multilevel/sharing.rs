@@ -4,7 +4,7 @@ use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, TERMS, Trio};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figures,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
         verdict,
     },
     objects::Objects,
@@ -72,7 +72,14 @@ fn plot(points: &[(u32, Trio)]) -> Figure {
         label: label.into(),
         points: points.iter().map(|(foreign, trio)| (f64::from(*foreign), figure(trio))).collect(),
     };
-    let panel = |y: &'static str, curves| Panel { x, y: Axis { label: y, scale: Scale::Linear }, curves };
+    // Without foreign accesses, and with these alone: Figures 7 and 9.
+    let stated = Stated { label: "S2/PS".into(), points: vec![(0.0, 2.5), (10.0, 16.0)], throughout: false };
+    let panel = |y: &'static str, curves, stated| Panel {
+        x,
+        y: Axis { label: y, scale: Scale::Linear },
+        curves,
+        stated,
+    };
     Figure {
         name: "sharing".into(),
         title: "Own and foreign accesses (the paper's Figure 10)".into(),
@@ -84,8 +91,17 @@ fn plot(points: &[(u32, Trio)]) -> Figure {
                     curve("S2", |trio| trio.two_level.measured.tps),
                     curve("S2/PS", |trio| trio.deferred.measured.tps),
                 ],
+                Vec::new(),
             ),
-            panel("times the throughput of S1", vec![curve("S2/PS", Trio::gap)]),
+            panel(
+                "times the throughput of S1",
+                vec![
+                    curve("S1", |_| 1.0),
+                    curve("S2", |trio| trio.two_level.measured.tps / trio.single_level.measured.tps),
+                    curve("S2/PS", Trio::gap),
+                ],
+                vec![stated],
+            ),
         ],
     }
 }

@@ -207,7 +207,12 @@ fn plot(all: &[Both]) -> Figure {
     Figure {
         name: "multilevel-simulated".to_owned(),
         title: "The strategies on the engine and simulated".to_owned(),
-        panels: vec![Panel { x: axis("DMP"), y: axis("transactions/s"), curves: curves.collect() }],
+        panels: vec![Panel {
+            x: axis("DMP"),
+            y: axis("transactions/s"),
+            curves: curves.collect(),
+            stated: Vec::new(),
+        }],
     }
 }
 

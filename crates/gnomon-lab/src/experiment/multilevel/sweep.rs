@@ -9,7 +9,7 @@ use super::bench::{Bench, Length, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, VIC
 use crate::{
     experiment::{
         Claim, ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
         verdict,
     },
     objects::{Measured, Objects},
@@ -76,6 +76,16 @@ pub(super) fn count(settings: &Values) -> Result<usize> {
 
 fn levels(settings: &Values) -> Result<Vec<usize>> {
     settings.list(DMP.name, 1, 1024)
+}
+
+/// What the paper states of S2/PS at DMP 12.
+pub struct StatedGap {
+    /// How many times the throughput of S1 it has.
+    pub times: f64,
+    /// How many times shorter than S1's its response times are.
+    pub shorter: f64,
+    /// Pages of its largest persistence sphere.
+    pub sphere_pages_max: Option<f64>,
 }
 
 impl Sweep {
@@ -155,8 +165,23 @@ impl Sweep {
         ]
     }
 
-    pub fn figures(&self, name: &str, title: &str) -> Vec<Figure> {
-        let panel = |y: &'static str, figure: fn(&Measured) -> f64| Panel {
+    /// A curve for each strategy over the DMP.
+    pub fn figures(&self, name: &str, title: &str, stated: &StatedGap) -> Vec<Figure> {
+        let StatedGap { times, shorter, sphere_pages_max } = stated;
+        let single = self.at_stated(SINGLE_LEVEL);
+        let deferred = paper_name(TWO_LEVEL_DEFERRED);
+        // Ratios are drawn from what S1 does here.
+        let ring = |what: &str, figure: Option<f64>| {
+            let points = figure.map(|figure| (STATED_DMP as f64, figure)).into_iter().collect();
+            Stated { label: format!("{deferred}{what}"), points, throughout: false }
+        };
+        let throughput =
+            ring(&format!(": {times} times the throughput of S1"), single.map(|single| times * single.tps));
+        let response = ring(
+            &format!(": {shorter} times shorter than S1"),
+            single.map(|single| single.response.mean_ms / shorter),
+        );
+        let panel = |y: &'static str, stated: Option<Stated>, figure: fn(&Measured) -> f64| Panel {
             x: Axis { label: "degree of multiprogramming", scale: Scale::Linear },
             y: Axis { label: y, scale: Scale::Linear },
             curves: STRATEGIES
@@ -166,19 +191,22 @@ impl Sweep {
                     points: self.of(method).map(|point| (point.clients as f64, figure(point))).collect(),
                 })
                 .collect(),
+            stated: stated.into_iter().filter(|stated| !stated.points.is_empty()).collect(),
         };
         vec![Figure {
             name: name.into(),
             title: title.into(),
             panels: vec![
-                panel("transactions/s", |point| point.tps),
-                panel("response time, ms", |point| point.response.mean_ms),
-                panel("lock waits of a transaction, ms", Measured::wait_ms),
-                panel("page-level log I/Os a second", |point| point.page_log.per_second),
-                panel("average persistence sphere, pages", |point| point.sphere_pages),
-                panel("largest persistence sphere, pages", |point| {
-                    point.sphere_pages_max.map_or(f64::NAN, |pages| pages as f64)
-                }),
+                panel("transactions/s", Some(throughput), |point| point.tps),
+                panel("response time, ms", Some(response), |point| point.response.mean_ms),
+                panel("lock waits of a transaction, ms", None, Measured::wait_ms),
+                panel("page-level log I/Os a second", None, |point| point.page_log.per_second),
+                panel("average persistence sphere, pages", None, |point| point.sphere_pages),
+                panel(
+                    "largest persistence sphere, pages",
+                    sphere_pages_max.map(|pages| ring("", Some(pages))),
+                    |point| point.sphere_pages_max.map_or(f64::NAN, |pages| pages as f64),
+                ),
             ],
         }]
     }

@@ -282,6 +282,7 @@ fn plot(all: &[Series]) -> Figure {
             x: Axis { label: "written to the log, MiB", scale: Scale::Linear },
             y: Axis { label: "warmstart, ms", scale: Scale::Linear },
             curves: all.iter().map(curve).collect(),
+            stated: Vec::new(),
         }],
     }
 }

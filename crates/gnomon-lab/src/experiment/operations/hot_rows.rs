@@ -313,6 +313,7 @@ fn figure(tpcbs: &[Point], stocks: &[Point], think_ms: f64) -> Figure {
                 curve("locks by meaning", |point| point.semantic.tps),
                 curve("row locks", |point| point.exclusive.tps),
             ],
+            stated: Vec::new(),
         }
     };
     Figure {

@@ -1,6 +1,8 @@
 //! `semantics/compression`: throughput by how much the OS manager's log is compressed (the study's Figure 2).
 
-use super::study::{PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters};
+use super::study::{
+    PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
+};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
     semantics::parameters::Parameters,
@@ -40,6 +42,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         &["%"],
         "compression, %",
         &all,
+        vec![stated_gaps(&[(0.0, 27.0), (80.0, 10.0)])],
         claims(&all),
     ))
 }

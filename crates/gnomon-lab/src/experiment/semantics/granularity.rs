@@ -4,7 +4,7 @@ use super::study::{PAPER, Point, SETTINGS, TERMS, differences, measure, paramete
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, Verdict, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
     },
     semantics::parameters::{Level, Manager, Parameters},
     store::Result,
@@ -74,6 +74,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
 }
 
 fn plot(points: &[Point]) -> Figure {
+    const LABEL: &str = "OS level 0";
     let axis = |label| Axis { label, scale: Scale::Linear };
     let ours = points.iter().map(|point| (f64::from(point.parameters.sub_page_size), point.throughput.mean));
     let stated = TABLE_3.iter().map(|(bytes, tps)| (f64::from(*bytes), *tps));
@@ -83,10 +84,8 @@ fn plot(points: &[Point]) -> Figure {
         panels: vec![Panel {
             x: axis("bytes of a granule"),
             y: axis("transactions/s"),
-            curves: vec![
-                Curve { label: "here".to_owned(), points: ours.collect() },
-                Curve { label: "stated".to_owned(), points: stated.collect() },
-            ],
+            curves: vec![Curve { label: LABEL.to_owned(), points: ours.collect() }],
+            stated: vec![Stated { label: LABEL.to_owned(), points: stated.collect(), throughout: false }],
         }],
     }
 }

@@ -6,7 +6,7 @@ use super::study::{PAPER, Point, SETTINGS, TERMS, differences, gap_claim, measur
 use crate::{
     experiment::{
         Experiment, Lab, Outcome, Setting, Values, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
     },
     semantics::parameters::{Level, Manager, Parameters},
     store::Result,
@@ -115,11 +115,18 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 
 fn plot(all: &[Series]) -> Figure {
     let axis = |label| Axis { label, scale: Scale::Linear };
+    let label = |series: &Series| format!("{} instructions, {} disks", figure(series.cost), series.disks);
     let curve = |series: &Series| Curve {
-        label: format!("{} instructions, {} disks", figure(series.cost), series.disks),
+        label: label(series),
         points: (0..series.levels.len())
             .filter_map(|level| Some((level as f64, series.gap(level)?)))
             .collect(),
+    };
+    let stated = |series: &Series| {
+        let of_series =
+            GAPS.iter().filter(|(cost, disks, ..)| (*cost, *disks) == (series.cost, series.disks));
+        let points = of_series.map(|(_, _, level, gap)| (*level as f64, *gap)).collect();
+        Stated { label: label(series), points, throughout: false }
     };
     Figure {
         name: "semantics-levels".to_owned(),
@@ -128,6 +135,7 @@ fn plot(all: &[Series]) -> Figure {
             x: axis("semantic level"),
             y: axis("gap, %"),
             curves: all.iter().map(curve).collect(),
+            stated: all.iter().map(stated).collect(),
         }],
     }
 }

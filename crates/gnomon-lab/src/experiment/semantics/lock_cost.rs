@@ -1,6 +1,8 @@
 //! `semantics/lock-cost`: throughput by what a lock costs, where processors are short (the study's Figure 3).
 
-use super::study::{PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters};
+use super::study::{
+    PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
+};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
     semantics::parameters::Parameters,
@@ -39,6 +41,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         &["instructions"],
         "instructions of a lock",
         &all,
+        vec![stated_gaps(&[(200.0, 30.0), (2000.0, 54.0)])],
         claims(&all),
     ))
 }

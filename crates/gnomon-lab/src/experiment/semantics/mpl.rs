@@ -1,8 +1,10 @@
 //! `semantics/mpl`: throughput of both managers by the multiprogramming level (the study's Figure 1).
 
-use super::study::{PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters};
+use super::study::{
+    PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
+};
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
+    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, plot::Stated, verdict},
     semantics::parameters::Parameters,
     store::Result,
 };
@@ -40,6 +42,14 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         &["MPL"],
         "multiprogramming level",
         &all,
+        vec![
+            stated_gaps(&[(15.0, 27.0), (20.0, 27.0)]),
+            Stated {
+                label: "gap: at least".to_owned(),
+                points: vec![(5.0, 20.0), (20.0, 20.0)],
+                throughout: true,
+            },
+        ],
         claims(&all),
     ))
 }

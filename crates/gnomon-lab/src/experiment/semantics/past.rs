@@ -93,6 +93,7 @@ fn outcome(
                 points: all.iter().map(|compared| (compared.at, of(compared, number))).collect(),
             })
             .collect(),
+        stated: Vec::new(),
     };
     Outcome {
         claims,

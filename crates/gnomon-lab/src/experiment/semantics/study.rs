@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     experiment::{
         Claim, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
     },
     progress::Progress,
     semantics::{
@@ -341,8 +341,14 @@ fn table_of_pairs(title: &str, first: &'static [&'static str], pairs: &[Pair]) -
     )
 }
 
-/// Throughput by what is varied.
-fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair]) -> Figure {
+/// Throughput and the gap by what is varied. `stated`: gaps.
+fn plot_of_pairs(
+    name: &str,
+    title: &str,
+    label: &'static str,
+    pairs: &[Pair],
+    stated: Vec<Stated>,
+) -> Figure {
     let curve = |of: fn(&Pair) -> &Point| Curve {
         label: pairs.first().map_or_else(String::new, |pair| of(pair).manager().to_owned()),
         points: pairs.iter().map(|pair| (pair.at, of(pair).throughput.mean)).collect(),
@@ -351,27 +357,48 @@ fn plot_of_pairs(name: &str, title: &str, label: &'static str, pairs: &[Pair]) -
     Figure {
         name: name.to_owned(),
         title: title.to_owned(),
-        panels: vec![Panel {
-            x: axis(label),
-            y: axis("transactions/s"),
-            curves: vec![curve(|pair| &pair.dbms), curve(|pair| &pair.os)],
-        }],
+        panels: vec![
+            Panel {
+                x: axis(label),
+                y: axis("transactions/s"),
+                curves: vec![curve(|pair| &pair.dbms), curve(|pair| &pair.os)],
+                stated: Vec::new(),
+            },
+            Panel {
+                x: axis(label),
+                y: axis("gap, %"),
+                curves: vec![Curve {
+                    label: GAP.to_owned(),
+                    points: pairs.iter().map(|pair| (pair.at, pair.gap())).collect(),
+                }],
+                stated,
+            },
+        ],
     }
 }
 
-/// What both managers were found to do: a table, a figure of the name, and what is claimed of them.
+/// The gap's curve.
+const GAP: &str = "gap";
+
+/// Gaps that are stated, by what is varied.
+pub fn stated_gaps(points: &[(f64, f64)]) -> Stated {
+    Stated { label: GAP.to_owned(), points: points.to_vec(), throughout: false }
+}
+
+/// What both managers were found to do: a table, a figure of the name, and what is claimed of them. `stated`: gaps.
 pub fn outcome_of_pairs(
     (name, title): (&str, &str),
     heading: &'static [&'static str],
     label: &'static str,
     pairs: &[Pair],
+    stated: Vec<Stated>,
     claims: Vec<Claim>,
 ) -> Outcome {
     Outcome {
         claims,
         differences: differences(),
         tables: vec![table_of_pairs(title, heading, pairs)],
-        figures: vec![plot_of_pairs(name, title, label, pairs)],
+        figures: vec![plot_of_pairs(name, title, label, pairs, stated)],
         data: serde_json::json!({ "pairs": pairs }),
     }
 }

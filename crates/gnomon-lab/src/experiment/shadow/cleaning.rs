@@ -494,6 +494,7 @@ fn panels(series: &[&Series]) -> Vec<Panel> {
                 points: series.samples.iter().map(|sample| (sample.seconds, figure(sample))).collect(),
             })
             .collect(),
+        stated: Vec::new(),
     };
     vec![
         panel("transactions/s", |sample| sample.tps),

@@ -387,6 +387,7 @@ fn figure(run: &Run) -> Figure {
             label: "TPC-B".into(),
             points: run.samples.iter().map(|sample| (sample.seconds, figure(sample))).collect(),
         }],
+        stated: Vec::new(),
     };
     Figure {
         name: "snapshot".into(),

@@ -318,6 +318,7 @@ fn figures(points: &[Point]) -> Vec<Figure> {
             label,
             points: points.iter().map(|point| (point.level as f64, figure(point))).collect(),
         }],
+        stated: Vec::new(),
     };
     let spread = points.iter().map(|point| Curve {
         label: format!("level {}", point.level),
@@ -348,6 +349,7 @@ fn figures(points: &[Point]) -> Vec<Figure> {
                 },
                 y: Axis { label: "% of the committed", scale: Scale::Linear },
                 curves: spread.collect(),
+                stated: Vec::new(),
             }],
         },
     ]
