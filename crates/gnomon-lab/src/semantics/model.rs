@@ -301,8 +301,12 @@ impl System {
             (Manager::Dbms, DataLocks::Records) => part(action.place(), RECORDS_A_PAGE) as u32,
             (Manager::Os(_), _) => part(action.place(), self.granules().into()) as u32,
         };
+        let page = Page::Data(action.page());
+        if self.parameters.manager != Manager::Dbms && self.parameters.readings.reads_directory {
+            self.visit(page, &[0], Mode::Shared, false, running).await?;
+        }
         let mode = if action.kind == Kind::Read { Mode::Shared } else { Mode::Exclusive };
-        self.visit(Page::Data(action.page()), &[granule], mode, false, running).await?;
+        self.visit(page, &[granule], mode, false, running).await?;
         let images = match action.kind {
             Kind::Read => return Ok(0.0),
             Kind::Rewrite => 2.0,

@@ -161,6 +161,8 @@ pub struct Readings {
     pub moved: Moved,
     /// Whether a rewrite changes its record's entry in one index.
     pub rewrite_changes_index: bool,
+    /// Whether who finds a record on its page reads a directory there, which the operating system's manager locks.
+    pub reads_directory: bool,
     /// Instructions of processing a page of an index, beside those of its action.
     pub cpu_index_page: f64,
 }
@@ -176,6 +178,7 @@ impl Default for Readings {
             searches_changed_leaf: false,
             moved: Moved::Half,
             rewrite_changes_index: true,
+            reads_directory: true,
             cpu_index_page: 0.0,
         }
     }

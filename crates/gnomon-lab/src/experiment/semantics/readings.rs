@@ -16,7 +16,7 @@ const DEFAULT: &str = "default";
 /// What a reading has of its own.
 type Change = fn(&mut Readings);
 /// The readings that are tried.
-const READINGS: [(&str, Change); 13] = [
+const READINGS: [(&str, Change); 14] = [
     (DEFAULT, |_| ()),
     ("rewrite-index=no", |readings| readings.rewrite_changes_index = false),
     ("leaf-search=yes", |readings| readings.searches_changed_leaf = true),
@@ -24,6 +24,7 @@ const READINGS: [(&str, Change); 13] = [
         readings.rewrite_changes_index = false;
         readings.searches_changed_leaf = true;
     }),
+    ("directory=no", |readings| readings.reads_directory = false),
     ("moved=behind", |readings| readings.moved = Moved::Behind),
     ("search=direct", |readings| readings.search = Search::Direct),
     ("os-log=commit", |readings| readings.os_log = LogWrite::AtCommit),
@@ -37,7 +38,7 @@ const READINGS: [(&str, Change); 13] = [
 const NAMES: Setting = Setting {
     name: "readings",
     help: "how many of the list, from its beginning, which is the default",
-    full: "13",
+    full: "14",
     quick: "2",
 };
 

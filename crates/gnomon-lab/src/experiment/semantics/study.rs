@@ -79,6 +79,11 @@ pub const SETTINGS: &[Setting] = &[
         "half",
     ),
     setting("rewrite-index", "reading: whether a rewrite changes an entry of an index: no, yes", "yes"),
+    setting(
+        "directory",
+        "reading: whether to find a record on its page reads (and locks) a directory: no, yes",
+        "yes",
+    ),
     setting("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
     setting("dbms-locks", "past the study: what the DBMS manager locks of data: pages, records", "pages"),
     setting("skew", "past the study: Zipf's exponent of how records are chosen; 0: all alike", "0"),
@@ -127,6 +132,7 @@ pub fn parameters(settings: &Values) -> Result<Parameters> {
             searches_changed_leaf: settings.words("leaf-search", &no_yes)?[0],
             moved: settings.words("moved", &[("half", Moved::Half), ("behind", Moved::Behind)])?[0],
             rewrite_changes_index: settings.words("rewrite-index", &no_yes)?[0],
+            reads_directory: settings.words("directory", &no_yes)?[0],
             cpu_index_page: number("cpu-index-page", 1e12)?,
         },
         past: Past {
