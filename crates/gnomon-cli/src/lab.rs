@@ -61,10 +61,14 @@ Examples:
 
 #[derive(Args)]
 struct Report {
+    /// Where the results are.
+    ///
     /// A directory that `gnomon lab run --out` was given, or one that has such directories.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The page's file; without it, DIR/report.html. It is replaced if it is there.
+    /// The page's file.
+    ///
+    /// Without it, DIR/report.html. It is replaced if it is there.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

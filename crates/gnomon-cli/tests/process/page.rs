@@ -1,5 +1,5 @@
-//! The page of `gnomon lab report` in a browser: narrow and wide, light and dark, everything is drawn, legible and within
-//! the page. Skipped where Chromium is not installed.
+//! The page of `gnomon lab report` in a browser: narrow and wide, light and dark, everything is drawn, legible and
+//! within the page. Skipped where Chromium is not installed.
 
 use std::{collections::HashSet, fs, path::Path, process::Command};
 

@@ -254,6 +254,8 @@ mod tests {
         let mut report = run(experiment, &request, Progress::silent(), &Default::default()).unwrap();
         // Of the last digits of its many numbers nothing is promised.
         report.data = serde_json::json!({ "points": 1 });
+        // What has no place in a figure has none in JSON.
+        report.figures[0].panels[0].curves[0].points.push((20.0, f64::NAN));
         report.write_to(dir.path()).unwrap();
         let file = dir.path().join(FILE);
         let same = read(&file).unwrap();
@@ -263,7 +265,8 @@ mod tests {
             "{}",
             same.measured_at
         );
-        assert!(!same.figures.is_empty() && !same.tables.is_empty() && !same.terms.is_empty());
+        assert_eq!(same.figures[0].panels[0].curves[0].points.len(), 2);
+        assert!(!same.tables.is_empty() && !same.terms.is_empty());
 
         let refused = |text: &str| {
             #[expect(clippy::disallowed_methods, reason = "a report is no part of a database")]

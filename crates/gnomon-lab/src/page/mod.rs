@@ -1,8 +1,8 @@
 //! What runs of experiments found, as one HTML page; what `gnomon lab report` writes.
 //!
-//! - [`gather`] reads the results in a directory; [`render`] makes a page of them: a summary ([`summary`]), then each
-//!   paper with its experiments ([`section`]); [`write`] stores it;
-//! - how it looks stands in `style.css`, and of figures in [`plot::STYLE`](crate::experiment::plot::STYLE).
+//! - [`gather`] reads the results in a directory; [`render`] makes a page of them: a summary (`summary.rs`), then each
+//!   paper with its experiments (`section.rs`); [`write()`] stores it;
+//! - how it looks stands in `style.css`, and of figures in [`plot::STYLE`].
 //!
 //! Promises: the page is one file that needs no other, and no script; it says of an experiment what its `result.json`
 //! says, whatever this program's own register has, which is only asked for papers' titles and for what was not run. The

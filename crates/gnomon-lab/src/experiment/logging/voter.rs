@@ -113,6 +113,12 @@ mod tests {
     fn a_quick_run_votes_under_every_method() {
         let report = quick_sweep(&EXPERIMENT);
         assert_eq!(report.claims.len(), STATED.len());
+        let stated = report.figures.iter().map(|figure| figure.panels[0].stated.len());
+        assert_eq!(
+            stated.collect::<Vec<_>>(),
+            [2, 2],
+            "what both logs saturate at, and between which latencies"
+        );
     }
 
     #[test]

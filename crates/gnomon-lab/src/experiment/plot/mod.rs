@@ -116,7 +116,7 @@ const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 170.0;
 const TOP: f64 = 28.0;
 /// Of the room below, without the label's lines.
-const BOTTOM: f64 = 32.0;
+const BOTTOM: f64 = 33.0;
 /// Of the room at the right, for half of a tick's name.
 const RIGHT: f64 = 22.0;
 const LINE: f64 = 16.0;
@@ -145,6 +145,7 @@ impl<T: AsRef<str>> Figure<T> {
             .map(|panel| {
                 advance(&mut top, GAP);
                 let keys = legend(&self.keys_of(panel), &mut top);
+                advance(&mut top, GAP / 2.0);
                 let at = advance(&mut top, panel.height());
                 html! { @for key in keys { (key) } (panel.draw_at(Some(at))) }
             })
@@ -247,12 +248,13 @@ impl<T: AsRef<str>> Panel<T> {
                 }
                 @for (at, name) in x_ticks {
                     line class="axis" x1=(short(at)) x2=(short(at)) y1=(bottom) y2=(bottom + 4.0) {}
-                    text class="tick middle" x=(short(at)) y=(bottom + 20.0) { (name) }
+                    text class="tick middle" x=(short(at)) y=(bottom + 21.0) { (name) }
                 }
                 line class="axis" x1=(short(x.start)) x2=(short(x.end)) y1=(bottom) y2=(bottom) {}
                 text class="label" x="2" y="13" { (y_label) }
                 @for (number, line) in lines(x_label, LABEL_CHARS).into_iter().enumerate() {
-                    text class="label middle" x=(short((x.start + x.end) / 2.0)) y=(bottom + 38.0 + number as f64 * LINE) { (line) }
+                    text class="label middle" x=(short((x.start + x.end) / 2.0))
+                        y=(bottom + 39.0 + number as f64 * LINE) { (line) }
                 }
                 @for (index, curve) in self.curves.iter().enumerate() {
                     (self.draw_curve(index, curve, &x, &y))
@@ -291,9 +293,8 @@ impl<T: AsRef<str>> Panel<T> {
                         x2=(short(x.place(to.0))) y2=(short(y.place(to.1))) { title { (title(to)) } }
                 }
                 (Look::Ring(of), points) => @for point in points {
-                    circle class={ "ring " (colour(of)) } cx=(short(x.place(point.0))) cy=(short(y.place(point.1))) r="6.5" {
-                        title { (title(point)) }
-                    }
+                    circle class={ "ring " (colour(of)) } r="6.5"
+                        cx=(short(x.place(point.0))) cy=(short(y.place(point.1))) { title { (title(point)) } }
                 }
                 _ => {}
             }

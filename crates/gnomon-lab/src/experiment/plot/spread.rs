@@ -50,7 +50,8 @@ fn linear(low: f64, high: f64) -> (f64, f64, Vec<f64>) {
     (first * step, last * step, ticks.collect())
 }
 
-/// Ends, which are powers of the base, and ticks: powers, and between few powers of ten also twice and five times these.
+/// Ends, which are powers of the base, and ticks: powers, and if they are few and of ten, also twice and five times
+/// these.
 fn logarithmic(base: u32, low: f64, high: f64) -> (f64, f64, Vec<f64>) {
     let power = |exponent: f64| f64::from(base).powf(exponent);
     // So that a power is itself, whatever its logarithm's last digits are.
