@@ -126,6 +126,12 @@ pub struct Request {
 #[serde(transparent)]
 pub struct Values(BTreeMap<&'static str, String>);
 
+impl FromIterator<(&'static str, String)> for Values {
+    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(values: I) -> Values {
+        Values(values.into_iter().collect())
+    }
+}
+
 impl Values {
     fn new(experiment: &Experiment, request: &Request) -> Result<Values> {
         let own = |setting: &Setting| if request.quick { setting.quick } else { setting.full };
@@ -181,15 +187,30 @@ impl Values {
 
 /// What an experiment works with.
 pub struct Lab {
-    progress: Progress,
-    cancel: Arc<AtomicBool>,
+    pub(crate) progress: Progress,
+    pub(crate) cancel: Arc<AtomicBool>,
     seed: u64,
     directory: TempDir,
     databases: usize,
 }
 
 impl Lab {
-    fn check_canceled(&self) -> Result<()> {
+    /// With a directory of its own in `dir`, or the system's temporary one.
+    pub(crate) fn new(
+        progress: Progress,
+        cancel: &Arc<AtomicBool>,
+        seed: u64,
+        dir: Option<&Path>,
+    ) -> Result<Lab> {
+        let directory = match dir {
+            Some(dir) => std::fs::create_dir_all(dir).and_then(|()| TempDir::with_prefix_in("lab-", dir)),
+            None => TempDir::with_prefix("gnomon-lab-"),
+        };
+        let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
+        Ok(Lab { progress, cancel: cancel.clone(), seed, directory, databases: 0 })
+    }
+
+    pub(crate) fn check_canceled(&self) -> Result<()> {
         match self.cancel.load(Ordering::Acquire) {
             true => Err(StoreError::unexpected("canceled")),
             false => Ok(()),
@@ -197,13 +218,13 @@ impl Lab {
     }
 
     /// A path for a new database.
-    fn new_path(&mut self) -> PathBuf {
+    pub(crate) fn new_path(&mut self) -> PathBuf {
         self.databases += 1;
         self.directory.path().join(format!("database-{}", self.databases))
     }
 
     /// Copies a database that nobody changes meanwhile.
-    fn copy(&mut self, database: &Path) -> Result<PathBuf> {
+    pub(crate) fn copy(&mut self, database: &Path) -> Result<PathBuf> {
         let path = self.new_path();
         let copied = (|| {
             std::fs::create_dir(&path)?;
@@ -222,7 +243,7 @@ impl Lab {
     }
 
     /// Removes a closed database, to have its room.
-    fn remove(&self, database: &Path) -> Result<()> {
+    pub(crate) fn remove(&self, database: &Path) -> Result<()> {
         std::fs::remove_dir_all(database).map_err(|error| StoreError::Failed(error.into()))
     }
 }
@@ -318,8 +339,11 @@ pub struct Report {
     pub settings: Values,
     /// Stated figures beside measured ones.
     pub claims: Vec<Claim>,
-    /// What differs from the paper's set-up.
+    /// What differs from the paper's set-up; of what is in no paper, what must be known of the figures.
     pub differences: Vec<String>,
+    /// What the figures say, if that can be computed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conclusions: Vec<String>,
     /// Everything that was measured.
     pub data: serde_json::Value,
     #[serde(skip)]
@@ -331,6 +355,39 @@ pub struct Report {
 }
 
 impl Report {
+    /// The report of what was found, of an experiment's name and source, with what its tables' headings are short for.
+    pub(crate) fn new(
+        experiment: &'static str,
+        source: &'static str,
+        terms: &'static [&'static str],
+        quick: bool,
+        seed: u64,
+        settings: Values,
+        outcome: Outcome,
+    ) -> Report {
+        Report {
+            experiment,
+            source,
+            version: env!("CARGO_PKG_VERSION"),
+            debug_build: cfg!(debug_assertions),
+            quick,
+            seed,
+            settings,
+            claims: outcome.claims,
+            differences: outcome.differences,
+            conclusions: Vec::new(),
+            data: outcome.data,
+            tables: outcome.tables,
+            terms,
+            figures: outcome.figures,
+        }
+    }
+
+    /// With what the figures say.
+    pub(crate) fn with_conclusions(self, conclusions: Vec<String>) -> Report {
+        Report { conclusions, ..self }
+    }
+
     /// One JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a report has string keys only")
@@ -375,14 +432,18 @@ impl fmt::Display for Report {
             }
             writeln!(f, "{table}")?;
         }
-        writeln!(f)?;
-        let mut claims = Table::new();
-        claims.load_style(presets::ASCII_MARKDOWN);
-        claims.set_header(["figure", "stated", "measured", "verdict"]);
-        for claim in &self.claims {
-            claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
+        if !self.claims.is_empty() {
+            let mut claims = Table::new();
+            claims.load_style(presets::ASCII_MARKDOWN);
+            claims.set_header(["figure", "stated", "measured", "verdict"]);
+            for claim in &self.claims {
+                claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
+            }
+            write!(f, "\n{claims}")?;
         }
-        write!(f, "{claims}")?;
+        for conclusion in &self.conclusions {
+            write!(f, "\n{conclusion}")?;
+        }
         if !self.terms.is_empty() {
             write!(f, "\n\nIn the tables:")?;
         }
@@ -390,7 +451,8 @@ impl fmt::Display for Report {
             write!(f, "\n- {term}")?;
         }
         if !self.differences.is_empty() {
-            write!(f, "\n\nWhat differs from the paper:")?;
+            let heading = if self.claims.is_empty() { "To be known" } else { "What differs from the paper" };
+            write!(f, "\n\n{heading}:")?;
         }
         for difference in &self.differences {
             write!(f, "\n- {difference}")?;
@@ -440,30 +502,10 @@ pub fn run(
     cancel: &Arc<AtomicBool>,
 ) -> Result<Report> {
     let settings = Values::new(experiment, request)?;
-    let directory = match &request.dir {
-        Some(directory) => {
-            std::fs::create_dir_all(directory).and_then(|()| TempDir::with_prefix_in("lab-", directory))
-        }
-        None => TempDir::with_prefix("gnomon-lab-"),
-    };
-    let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
-    let mut lab = Lab { progress, cancel: cancel.clone(), seed: request.seed, directory, databases: 0 };
+    let mut lab = Lab::new(progress, cancel, request.seed, request.dir.as_deref())?;
     let outcome = (experiment.run)(&settings, &mut lab)?;
-    Ok(Report {
-        experiment: experiment.name,
-        source: experiment.source,
-        version: env!("CARGO_PKG_VERSION"),
-        debug_build: cfg!(debug_assertions),
-        quick: request.quick,
-        seed: request.seed,
-        settings,
-        claims: outcome.claims,
-        differences: outcome.differences,
-        data: outcome.data,
-        tables: outcome.tables,
-        terms: experiment.terms,
-        figures: outcome.figures,
-    })
+    let Experiment { name, source, terms, .. } = experiment;
+    Ok(Report::new(name, source, terms, request.quick, request.seed, settings, outcome))
 }
 
 /// Whether a figure is within a quarter of what is stated.
@@ -493,7 +535,7 @@ fn verdict_about(comparable: bool, measured: Option<f64>, stated: f64, better: c
 }
 
 /// A number as people read it, with as many digits as tell something.
-fn figure(number: f64) -> String {
+pub(crate) fn figure(number: f64) -> String {
     match number.abs() {
         _ if !number.is_finite() => "-".into(),
         size if size >= 100.0 => format!("{number:.0}"),
@@ -508,7 +550,7 @@ fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
 }
 
 /// A share as people read it.
-fn percent(share: f64, digits: usize) -> String {
+pub(crate) fn percent(share: f64, digits: usize) -> String {
     format!("{:.digits$} %", share * 100.0)
 }
 
