@@ -102,7 +102,7 @@ impl Variant {
     }
 
     fn locks(self) -> &'static str {
-        if self.semantic_locks { "on" } else { "off" }
+        report::switch(self.semantic_locks)
     }
 }
 
@@ -126,6 +126,13 @@ impl Comparison {
             checked: None,
         };
         let total = variants.len() as u64 * self.rounds;
+        let seconds = total as f64 * (self.warm_up_seconds + self.measured_seconds);
+        lab.progress.note(&format!(
+            "{} variants, rounds: {}; {} s, and what loading and recovery take",
+            variants.len(),
+            self.rounds,
+            figure(seconds)
+        ));
         let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); variants.len()];
         for round in 0..self.rounds {
             let mut order: Vec<usize> = (0..variants.len()).collect();
@@ -197,6 +204,11 @@ impl Comparison {
              latency is that of all its tries"
                 .into(),
         ];
+        if self.rounds == 1 {
+            notes.push(
+                "in one round, what differs by a tenth or two may be chance: --rounds 3 tells more".into(),
+            );
+        }
         notes.push(match &runs.checked {
             Some(sums) => format!("after each recovery the sums agreed, at last {sums}"),
             None => {
