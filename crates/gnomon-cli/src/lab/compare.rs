@@ -11,15 +11,15 @@ use gnomon_lab::{
     tpcc::sql::Isolation,
 };
 
-use super::{Out, cancel_on_stop, new_seed};
+use super::{Out, cancel_on_stop, new_seed, parse_setting};
 use crate::Failure;
 
 #[derive(Args)]
 pub struct Compare {
     /// The transactions: a script in the form of pgbench.
     ///
-    /// Statements end with semicolons; `:name` stands for a variable. There are \\set, \\if, \\elif, \\else, \\endif,
-    /// \\sleep, \\gset and \\aset. Variables are parameters of prepared statements, as drivers have them; in quotes
+    /// Statements end with semicolons; `:name` stands for a variable. There are `\set`, `\if`, `\elif`, `\else`, `\endif`,
+    /// `\sleep`, `\gset` and `\aset`. Variables are parameters of prepared statements, as drivers have them; in quotes
     /// they are text. One run of the script is a transaction.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
@@ -36,7 +36,7 @@ pub struct Compare {
     /// Set a variable; can be given several times.
     ///
     /// Variables that every script has are scale, client_id, random_seed and default_seed.
-    #[arg(short = 'D', long, value_name = "NAME=VALUE", value_parser = super::run::parse_setting)]
+    #[arg(short = 'D', long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     define: Vec<(String, String)>,
     /// Recovery methods, separated by commas: none, shadow, value-log, command-log, adaptive, single-level, two-level or
     /// two-level-deferred.

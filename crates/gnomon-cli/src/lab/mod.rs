@@ -65,6 +65,11 @@ pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// A seed that people can read and type.
 fn new_seed() -> u64 {
     Rng::from_entropy().below(1_000_000)

@@ -9,7 +9,7 @@ use gnomon_lab::{
     progress::Progress,
 };
 
-use super::{Out, cancel_on_stop, new_seed};
+use super::{Out, cancel_on_stop, new_seed, parse_setting};
 use crate::Failure;
 
 #[derive(Args)]
@@ -79,11 +79,6 @@ fn fits(pattern: &str, text: &str) -> bool {
             (0..=rest.len()).any(|at| rest.is_char_boundary(at) && fits(behind, &rest[at..]))
         }),
     }
-}
-
-pub fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 pub fn run(arguments: &Run) -> Result<(), Failure> {

@@ -178,12 +178,21 @@ impl Comparison {
             Some(locks) => locks.clone(),
             None if ["update", "insert", "with", "call"].iter().any(|word| has(word)) => vec![true, false],
             None => {
-                left_out.push("left out: semantic locks off, since the script changes no rows".into());
+                left_out.push(
+                    "left out: semantic locks off, since no statement of the script could share a row's lock"
+                        .into(),
+                );
                 vec![true]
             }
         };
         let variant = |method| locks.iter().map(move |&semantic_locks| Variant { method, semantic_locks });
-        (methods.into_iter().flat_map(variant).collect(), left_out)
+        let mut variants: Vec<Variant> = Vec::new();
+        for variant in methods.into_iter().flat_map(variant) {
+            if !variants.contains(&variant) {
+                variants.push(variant);
+            }
+        }
+        (variants, left_out)
     }
 
     /// What must be known of the figures.

@@ -68,7 +68,8 @@ const TERMS: &[&str] = &[
     "tx/s: transactions a second; p50 to max: their latencies, retries included; retries/tx: tries again a transaction",
     "log B/tx, pages B/tx: bytes written to the log and to pages a transaction, warm-up included; without a log, all is \
      written to pages, and with one, pages are at checkpoints, which a short run may not come to",
-    "log MiB: how long the log was at the crash; recovery ms: how long opening took after it",
+    "log MiB: how long the log was at the crash; recovery ms: how long opening took after it; both grow with what was \
+     committed, up to the bound of the log",
 ];
 
 /// As the option has it.

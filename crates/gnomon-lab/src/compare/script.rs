@@ -25,11 +25,11 @@ const PRESET: [&str; 4] = ["client_id", "default_seed", "random_seed", "scale"];
 #[derive(Clone, Debug)]
 pub struct Script {
     /// What messages call it: its file.
-    pub name: String,
+    pub(super) name: String,
     /// Its commands, in their order.
-    pub commands: Vec<Command>,
+    pub(super) commands: Vec<Command>,
     /// Its variables.
-    pub names: Names,
+    pub(super) names: Names,
     /// Those that were set by the command line.
     defined: Vec<(usize, Value)>,
 }

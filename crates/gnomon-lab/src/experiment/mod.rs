@@ -451,7 +451,7 @@ impl fmt::Display for Report {
             write!(f, "\n- {term}")?;
         }
         if !self.differences.is_empty() {
-            let heading = if self.claims.is_empty() { "To be known" } else { "What differs from the paper" };
+            let heading = if self.claims.is_empty() { "Notes" } else { "What differs from the paper" };
             write!(f, "\n\n{heading}:")?;
         }
         for difference in &self.differences {
