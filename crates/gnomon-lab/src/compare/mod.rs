@@ -1,10 +1,10 @@
 //! `gnomon lab compare`: transactions of one's own under every recovery method, with and without semantic locks.
 //!
-//! - [`script`]: scripts in the form of pgbench; [`expression`], [`value`], [`random`]: what they compute;
-//! - [`client`]: a session that runs a script again and again; [`plain`]: SQL that is run once;
-//! - [`pgbench`]: the tables of pgbench, and what its scripts keep true;
-//! - [`crash`]: a disk that stops;
-//! - [`report`]: what is told of the figures.
+//! - `script`: scripts in the form of pgbench; `expression`, `value`, `random`: what they compute;
+//! - `client`: a session that runs a script again and again; `plain`: SQL that is run once;
+//! - `pgbench`: the tables of pgbench, and what its scripts keep true;
+//! - `crash`: a disk that stops;
+//! - `report`: what is told of the figures.
 //!
 //! Each variant starts with a copy of a database that was made once for its recovery method. Its clients are threads,
 //! each with a session in this process, that run the script in a closed loop. When the time is over and the last
