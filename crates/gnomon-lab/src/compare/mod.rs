@@ -213,9 +213,9 @@ impl Comparison {
              latency is that of all its tries"
                 .into(),
         ];
-        if self.rounds == 1 {
+        if self.rounds < 3 {
             notes.push(
-                "in one round, what differs by a tenth or two may be chance: --rounds 3 tells more".into(),
+                "with fewer than three rounds, what differs by a third may be chance: --rounds 3 tells more".into(),
             );
         }
         notes.push(match &runs.checked {
