@@ -215,7 +215,8 @@ impl Comparison {
         ];
         if self.rounds < 3 {
             notes.push(
-                "with fewer than three rounds, what differs by a third may be chance: --rounds 3 tells more".into(),
+                "with fewer than three rounds, what differs by a third may be chance: --rounds 3 tells more"
+                    .into(),
             );
         }
         notes.push(match &runs.checked {
