@@ -1,4 +1,4 @@
-//! What numbers on a command line may be.
+//! What numbers and switches on a command line may be.
 
 use std::ops::RangeInclusive;
 
@@ -43,6 +43,18 @@ pub fn parse_interval(text: &str) -> Result<f64, String> {
 /// What is no number, or not between 0 and 5.
 pub fn parse_exponent(text: &str) -> Result<f64, String> {
     parse_within(text, 0.0..=5.0)
+}
+
+/// A switch.
+///
+/// # Errors
+/// What is neither on nor off.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("give on or off".into()),
+    }
 }
 
 fn parse_within(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {

@@ -13,6 +13,7 @@
 //! - [`simulation`]: processes in virtual time; [`semantics`]: a simulated system whose transaction manager knows more or
 //!   less of what it manages;
 //! - [`experiment`]: what the papers state, measured again; [`page`]: what that found, as an HTML page;
+//! - [`compare`]: scripts of one's own under every recovery method;
 //! - [`recovery`]: how databases recover, by name;
 //! - [`report`]: what every workload reports, for people and as JSON;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
@@ -25,6 +26,7 @@
 
 pub mod argument;
 pub mod calls;
+pub mod compare;
 pub mod counter;
 pub mod drive;
 pub mod experiment;

@@ -8,13 +8,14 @@
 //! - [`query`]: binds expressions and queries, plans them, executes plans;
 //! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
 //!
-//! Imports run downward: session, query, catalog, functions, types.
+//! Imports run downward: session, query, catalog, functions, types. Beside them, [`split`] cuts scripts into statements.
 
 pub mod catalog;
 mod error;
 pub mod functions;
 pub mod query;
 pub mod session;
+pub mod split;
 pub mod types;
 
 /// The examples of the README.

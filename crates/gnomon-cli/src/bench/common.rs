@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use gnomon::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
-    argument::{parse_interval, parse_measured, parse_time},
+    argument::{parse_interval, parse_measured, parse_switch, parse_time},
     drive::Load,
     recovery::Recovery,
     sql::Server,
@@ -122,13 +122,5 @@ impl Common {
             semantic_locks: self.semantic_locks,
             place,
         }
-    }
-}
-
-fn parse_switch(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("give on or off".into()),
     }
 }

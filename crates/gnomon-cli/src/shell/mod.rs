@@ -9,7 +9,6 @@ mod describe;
 mod input;
 mod output;
 mod progress;
-mod split;
 
 use std::{
     io::{BufWriter, IsTerminal, Write},
@@ -28,6 +27,7 @@ use gnomon::{
 use gnomon_sql::{
     Notice,
     session::{Session, SessionOptions, SqlDatabase, TransactionStatus},
+    split::{Item, Splitter},
 };
 
 use self::{
@@ -35,7 +35,6 @@ use self::{
     input::{EditedLines, Line, Lines, StdinLines, TextLines},
     output::{CopyFile, Format, Printer, Style},
     progress::Watch,
-    split::{Item, Splitter},
 };
 use crate::{Failure, signals, storage::Storage};
 

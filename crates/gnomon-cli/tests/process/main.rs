@@ -4,6 +4,7 @@
 
 mod backup;
 mod bench;
+mod compare;
 mod disks;
 mod failures;
 mod harness;

@@ -45,6 +45,7 @@ pub mod shadow;
 
 use machine::Machine;
 use plot::Figure;
+pub(crate) use result::{About, quoted};
 pub use result::{Claim, Report, ResultTable, Verdict};
 
 /// All experiments, in the order in which they are listed.
@@ -140,6 +141,12 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(BTreeMap<&'static str, String>);
 
+impl FromIterator<(&'static str, String)> for Values {
+    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(values: I) -> Values {
+        Values(values.into_iter().collect())
+    }
+}
+
 impl Values {
     fn new(experiment: &Experiment, request: &Request) -> Result<Values> {
         let own = |setting: &'static Setting| (setting.name, setting.own(request.quick).to_owned());
@@ -194,15 +201,32 @@ impl Values {
 
 /// What an experiment works with.
 pub struct Lab {
-    progress: Progress,
-    cancel: Arc<AtomicBool>,
+    pub(crate) progress: Progress,
+    pub(crate) cancel: Arc<AtomicBool>,
     seed: u64,
+    machine: Machine,
     directory: TempDir,
     databases: usize,
 }
 
 impl Lab {
-    fn check_canceled(&self) -> Result<()> {
+    /// With a directory of its own in `dir`, or the system's temporary one.
+    pub(crate) fn new(
+        progress: Progress,
+        cancel: &Arc<AtomicBool>,
+        seed: u64,
+        dir: Option<&Path>,
+    ) -> Result<Lab> {
+        let directory = match dir {
+            Some(dir) => std::fs::create_dir_all(dir).and_then(|()| TempDir::with_prefix_in("lab-", dir)),
+            None => TempDir::with_prefix("gnomon-lab-"),
+        };
+        let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
+        let machine = Machine::here(directory.path());
+        Ok(Lab { progress, cancel: cancel.clone(), seed, machine, directory, databases: 0 })
+    }
+
+    pub(crate) fn check_canceled(&self) -> Result<()> {
         match self.cancel.load(Ordering::Acquire) {
             true => Err(StoreError::unexpected("canceled")),
             false => Ok(()),
@@ -210,13 +234,13 @@ impl Lab {
     }
 
     /// A path for a new database.
-    fn new_path(&mut self) -> PathBuf {
+    pub(crate) fn new_path(&mut self) -> PathBuf {
         self.databases += 1;
         self.directory.path().join(format!("database-{}", self.databases))
     }
 
     /// Copies a database that nobody changes meanwhile.
-    fn copy(&mut self, database: &Path) -> Result<PathBuf> {
+    pub(crate) fn copy(&mut self, database: &Path) -> Result<PathBuf> {
         let path = self.new_path();
         let copied = (|| {
             std::fs::create_dir(&path)?;
@@ -235,7 +259,7 @@ impl Lab {
     }
 
     /// Removes a closed database, to have its room.
-    fn remove(&self, database: &Path) -> Result<()> {
+    pub(crate) fn remove(&self, database: &Path) -> Result<()> {
         std::fs::remove_dir_all(database).map_err(|error| StoreError::Failed(error.into()))
     }
 }
@@ -295,36 +319,17 @@ pub fn run(
     cancel: &Arc<AtomicBool>,
 ) -> Result<Report> {
     let settings = Values::new(experiment, request)?;
-    let directory = match &request.dir {
-        Some(directory) => {
-            std::fs::create_dir_all(directory).and_then(|()| TempDir::with_prefix_in("lab-", directory))
-        }
-        None => TempDir::with_prefix("gnomon-lab-"),
-    };
-    let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
-    let machine = Machine::here(directory.path());
-    let mut lab = Lab { progress, cancel: cancel.clone(), seed: request.seed, directory, databases: 0 };
-    let outcome = (experiment.run)(&settings, &mut lab)?;
-    Ok(Report {
-        format: result::FORMAT,
+    let mut lab = Lab::new(progress, cancel, request.seed, request.dir.as_deref())?;
+    let about = About {
         experiment: experiment.name,
         source: experiment.source,
         measures: experiment.measures,
-        version: env!("CARGO_PKG_VERSION"),
-        debug_build: cfg!(debug_assertions),
+        terms: experiment.terms,
         quick: request.quick,
-        seed: request.seed,
         command: command(experiment, request, &settings),
-        settings: settings.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        measured_at: result::now(),
-        machine,
-        claims: outcome.claims,
-        differences: outcome.differences,
-        terms: experiment.terms.to_vec(),
-        tables: outcome.tables,
-        figures: outcome.figures,
-        data: outcome.data,
-    })
+    };
+    let outcome = (experiment.run)(&settings, &mut lab)?;
+    Ok(Report::new(about, settings, &lab, outcome))
 }
 
 /// The command that runs the same again, for a shell: with whatever is not as it would be by itself.
@@ -336,11 +341,11 @@ fn command(experiment: &Experiment, request: &Request, values: &Values) -> Strin
     words.push(format!("--seed {}", request.seed));
     for setting in experiment.settings() {
         if let Some(value) = values.0.get(setting.name).filter(|value| *value != setting.own(request.quick)) {
-            words.push(format!("--set {}", result::quoted(&format!("{}={value}", setting.name))));
+            words.push(format!("--set {}", quoted(&format!("{}={value}", setting.name))));
         }
     }
     if let Some(directory) = &request.dir {
-        words.push(format!("--dir {}", result::quoted(&directory.to_string_lossy())));
+        words.push(format!("--dir {}", quoted(&directory.to_string_lossy())));
     }
     words.join(" ")
 }
@@ -372,7 +377,7 @@ fn verdict_about(comparable: bool, measured: Option<f64>, stated: f64, better: c
 }
 
 /// A number as people read it, with as many digits as tell something.
-fn figure(number: f64) -> String {
+pub(crate) fn figure(number: f64) -> String {
     match number.abs() {
         _ if !number.is_finite() => "-".into(),
         size if size >= 100.0 => format!("{number:.0}"),
@@ -387,7 +392,7 @@ fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
 }
 
 /// A share as people read it.
-fn percent(share: f64, digits: usize) -> String {
+pub(crate) fn percent(share: f64, digits: usize) -> String {
     format!("{:.digits$} %", share * 100.0)
 }
 

@@ -13,7 +13,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use gnomon::env::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 
-use super::{machine::Machine, plot::Figure};
+use super::{Lab, Outcome, Values, machine::Machine, plot::Figure};
 use crate::store::{Result, StoreError};
 
 /// The number of the format that is written.
@@ -51,8 +51,10 @@ pub struct Report<T = &'static str> {
     pub machine: Machine,
     /// Stated figures beside measured ones.
     pub claims: Vec<Claim<T>>,
-    /// What differs from the paper's set-up.
+    /// What differs from the paper's set-up; of what is in no paper, what must be known of the figures.
     pub differences: Vec<String>,
+    /// What the figures say, if that can be computed.
+    pub conclusions: Vec<String>,
     /// What the tables' headings are short for.
     pub terms: Vec<T>,
     /// What was measured, for people.
@@ -125,7 +127,50 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// What was run.
+pub(crate) struct About {
+    pub experiment: &'static str,
+    /// Where the paper has it.
+    pub source: &'static str,
+    pub measures: &'static str,
+    /// What its tables' headings are short for.
+    pub terms: &'static [&'static str],
+    pub quick: bool,
+    /// That runs the same again.
+    pub command: String,
+}
+
 impl Report {
+    /// The report of what was found.
+    pub(crate) fn new(about: About, settings: Values, lab: &Lab, outcome: Outcome) -> Report {
+        Report {
+            format: FORMAT,
+            experiment: about.experiment,
+            source: about.source,
+            measures: about.measures,
+            version: env!("CARGO_PKG_VERSION"),
+            debug_build: cfg!(debug_assertions),
+            quick: about.quick,
+            seed: lab.seed,
+            settings: settings.0.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            command: about.command,
+            measured_at: now(),
+            machine: lab.machine.clone(),
+            claims: outcome.claims,
+            differences: outcome.differences,
+            conclusions: Vec::new(),
+            terms: about.terms.to_vec(),
+            tables: outcome.tables,
+            figures: outcome.figures,
+            data: outcome.data,
+        }
+    }
+
+    /// With what the figures say.
+    pub(crate) fn with_conclusions(self, conclusions: Vec<String>) -> Report {
+        Report { conclusions, ..self }
+    }
+
     /// One JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a report has string keys only")
@@ -197,14 +242,18 @@ impl fmt::Display for Report {
             }
             writeln!(f, "{table}")?;
         }
-        writeln!(f)?;
-        let mut claims = Table::new();
-        claims.load_style(presets::ASCII_MARKDOWN);
-        claims.set_header(["figure", "stated", "measured", "verdict"]);
-        for claim in &self.claims {
-            claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
+        if !self.claims.is_empty() {
+            let mut claims = Table::new();
+            claims.load_style(presets::ASCII_MARKDOWN);
+            claims.set_header(["figure", "stated", "measured", "verdict"]);
+            for claim in &self.claims {
+                claims.add_row([claim.figure, claim.stated, &claim.measured, &claim.verdict.to_string()]);
+            }
+            write!(f, "\n{claims}")?;
         }
-        write!(f, "{claims}")?;
+        for conclusion in &self.conclusions {
+            write!(f, "\n{conclusion}")?;
+        }
         if !self.terms.is_empty() {
             write!(f, "\n\nIn the tables:")?;
         }
@@ -212,7 +261,8 @@ impl fmt::Display for Report {
             write!(f, "\n- {term}")?;
         }
         if !self.differences.is_empty() {
-            write!(f, "\n\nWhat differs from the paper:")?;
+            let heading = if self.claims.is_empty() { "Notes" } else { "What differs from the paper" };
+            write!(f, "\n\n{heading}:")?;
         }
         for difference in &self.differences {
             write!(f, "\n- {difference}")?;
@@ -222,13 +272,13 @@ impl fmt::Display for Report {
 }
 
 /// The time, in whole seconds.
-pub(super) fn now() -> String {
+fn now() -> String {
     let seconds = SystemClock::new().unix_time().as_secs().cast_signed();
     jiff::Timestamp::from_second(seconds).map_or_else(|_| String::new(), |now| now.to_string())
 }
 
 /// A word of a command as a shell reads it.
-pub fn quoted(word: &str) -> Cow<'_, str> {
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.,=/:+".contains(&byte);
     match !word.is_empty() && word.bytes().all(is_plain) {
         true => word.into(),

@@ -57,6 +57,7 @@ const PAPERS: &[Paper] = &[
         by: "Kumar and Stonebraker 1987",
     },
     Paper { name: "operations", title: "Locks by meaning", by: "this project" },
+    Paper { name: "compare", title: "Transactions of one's own", by: "gnomon lab compare" },
 ];
 
 /// Results of a directory.

@@ -33,10 +33,12 @@ pub fn render(report: &Report<String>) -> Markup {
                 }
                 (claims(&report.claims))
             }
+            @for conclusion in &report.conclusions { p.conclusion { (conclusion) } }
             @for table in &report.tables { (measured(table)) }
             div.notes {
                 (notes("What the headings are short for", &report.terms))
-                (notes("What differs from the paper", &report.differences))
+                @let is_stated = !report.claims.is_empty();
+                (notes(if is_stated { "What differs from the paper" } else { "Notes" }, &report.differences))
             }
             (rerun(report))
         }

@@ -55,12 +55,13 @@ impl Isolation {
         (Isolation::ReadCommitted, "read-committed"),
     ];
 
-    fn name(self) -> &'static str {
+    /// As options name it.
+    pub fn name(self) -> &'static str {
         Isolation::NAMES[self as usize].1
     }
 
     /// As SQL writes it.
-    fn sql(self) -> &'static str {
+    pub fn sql(self) -> &'static str {
         match self {
             Isolation::Serializable => "SERIALIZABLE",
             Isolation::RepeatableRead => "REPEATABLE READ",

@@ -565,9 +565,11 @@ impl LoggedStore {
             activity: Activity {
                 page_accesses: self.pool.data_fetches(),
                 batches: activity.units,
-                syncs: activity.redo_forces + activity.ops_forces + activity.place_syncs,
-                bytes_written: activity.redo_bytes + activity.ops_bytes + activity.placed_bytes,
+                syncs: activity.place_syncs,
+                bytes_written: activity.placed_bytes,
                 data_pages: activity.placed_pages,
+                log_forces: activity.redo_forces + activity.ops_forces,
+                log_bytes_written: activity.redo_bytes + activity.ops_bytes,
                 bytes_changed: self.counters.changed_bytes.load(Ordering::Relaxed),
                 ..Activity::default()
             },

@@ -50,9 +50,9 @@ pub struct Activity {
     pub zeroed_pages: u64,
     /// Bytes of the keys and values that committed transactions changed.
     pub bytes_changed: u64,
-    /// How often the log of commits was made durable, if there is one; not among `syncs`.
+    /// How often the log of commits or of pages was made durable, if there is one; not among `syncs`.
     pub log_forces: u64,
-    /// Bytes written to it; not among `bytes_written`.
+    /// Bytes written to it, in all of its files; not among `bytes_written`.
     pub log_bytes_written: u64,
 }
 

@@ -1,80 +1,19 @@
-//! `gnomon lab`: experiments of the papers, in this process, and a page about their results.
+//! `gnomon lab run`: experiments of the papers.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use gnomon::{
-    env::Rng,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use clap::Args;
 use gnomon_lab::{
     argument::parse_measured,
     experiment::{self, EXPERIMENTS, Experiment, Request},
-    page::{self, Gathered},
     progress::Progress,
 };
 
-use crate::{Failure, signals};
+use super::{Out, cancel_on_stop, new_seed, parse_setting};
+use crate::Failure;
 
 #[derive(Args)]
-pub struct Lab {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// List the experiments: what each measures, what its paper states, what can be set.
-    #[command(after_help = "\
-Examples:
-  gnomon lab list")]
-    List,
-    /// Run experiments, and print what was measured beside what their papers state.
-    ///
-    /// Databases are made in a directory of the run's own, which is removed at the end. Ctrl-C ends a run early,
-    /// without a report.
-    #[command(after_help = "\
-Examples:
-  gnomon lab run shadow/tpcb --quick           a second, to see that it works
-  gnomon lab run shadow/tpcb --out tpcb        also JSON and plots, into tpcb
-  gnomon lab run shadow/tpcb --set branches=1  a hot row
-  gnomon lab run 'semantics/*' --out study     all of a paper, a directory each
-  gnomon lab run shadow/tpcb --json | jq .claims")]
-    Run(Run),
-    /// Write one HTML page about the runs whose results are in a directory.
-    ///
-    /// It shows what was stated beside what was measured, in figures and tables, and names the experiments that were not
-    /// run. The page needs no other file. Of several runs of an experiment, it has the last one.
-    #[command(after_help = "\
-Examples:
-  gnomon lab run 'semantics/*' --out study
-  gnomon lab report study                    writes study/report.html
-  gnomon lab report study --out page.html")]
-    Report(Report),
-}
-
-#[derive(Args)]
-struct Report {
-    /// Where the results are.
-    ///
-    /// A directory that `gnomon lab run --out` was given, or one that has such directories.
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
-    /// The page's file.
-    ///
-    /// Without it, DIR/report.html. It is replaced if it is there.
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct Run {
+pub struct Run {
     /// The experiment's name, PAPER/NAME; several run one after another. `gnomon lab list` has them all.
     ///
     /// A * stands for any text: 'semantics/*', '*'.
@@ -142,21 +81,7 @@ fn fits(pattern: &str, text: &str) -> bool {
     }
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
-    match &lab.command {
-        Command::List => println!("{}", experiment::list()),
-        Command::Run(arguments) => run_experiments(arguments)?,
-        Command::Report(arguments) => report(arguments)?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn run_experiments(arguments: &Run) -> Result<(), Failure> {
+pub fn run(arguments: &Run) -> Result<(), Failure> {
     let mut experiments: Vec<&'static Experiment> = Vec::new();
     for experiment in arguments.experiments.iter().flat_map(|Experiments(named)| named) {
         if !experiments.iter().any(|known| known.name == experiment.name) {
@@ -167,8 +92,7 @@ fn run_experiments(arguments: &Run) -> Result<(), Failure> {
     set.extend(arguments.seconds.map(|seconds| ("seconds".to_owned(), seconds.to_string())));
     let request = Request {
         quick: arguments.quick,
-        // A seed that people can read and type.
-        seed: arguments.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000)),
+        seed: arguments.seed.unwrap_or_else(new_seed),
         set,
         dir: arguments.dir.clone(),
     };
@@ -180,10 +104,7 @@ fn run_experiments(arguments: &Run) -> Result<(), Failure> {
         Some(directory) => Some(Out::make(directory)?),
         None => None,
     };
-    let cancel = Arc::new(AtomicBool::new(false));
-    let canceled = cancel.clone();
-    signals::on_stop(move || canceled.store(true, Ordering::Release))
-        .map_err(|error| Failure::new("cannot listen to signals", error))?;
+    let cancel = cancel_on_stop()?;
     for (number, experiment) in experiments.iter().enumerate() {
         let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
             .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
@@ -192,51 +113,11 @@ fn run_experiments(arguments: &Run) -> Result<(), Failure> {
         } else {
             println!("{}{report}", if number > 0 { "\n" } else { "" });
         }
-        if let Some(Out { directory, .. }) = &out {
-            let of_one =
-                if experiments.len() > 1 { directory.join(experiment.name) } else { directory.to_path_buf() };
-            let files = report.write_to(&of_one).map_err(|error| Failure::new(of_one.display(), error))?;
-            eprintln!("{}: {}", of_one.display(), files.join(", "));
+        if let Some(out) = &out {
+            out.write(&report, if experiments.len() > 1 { experiment.name } else { "" })?;
         }
     }
     Ok(())
-}
-
-fn report(Report { directory, out }: &Report) -> Result<(), Failure> {
-    let Gathered { reports, earlier } =
-        page::gather(directory).map_err(|error| Failure::new("lab report", error))?;
-    for file in earlier {
-        eprintln!("{}: left out, there is a later run of its experiment", file.display());
-    }
-    let file = out.clone().unwrap_or_else(|| directory.join("report.html"));
-    let page = page::render(&reports, directory);
-    page::write(&page, &file).map_err(|error| Failure::new(file.display(), error))?;
-    println!("{}", file.display());
-    Ok(())
-}
-
-/// The directory of a report, made before a long run whose report would have no place. If nothing came of the run and
-/// it was not there before, it goes again.
-struct Out<'a> {
-    directory: &'a Path,
-    is_new: bool,
-}
-
-impl<'a> Out<'a> {
-    fn make(directory: &'a Path) -> Result<Out<'a>, Failure> {
-        let is_new = !directory.exists();
-        std::fs::create_dir_all(directory).map_err(|error| Failure::new(directory.display(), error))?;
-        Ok(Out { directory, is_new })
-    }
-}
-
-impl Drop for Out<'_> {
-    fn drop(&mut self) {
-        if self.is_new {
-            // Fails if there is a report in it.
-            _ = std::fs::remove_dir(self.directory);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! Cuts lines into statements and backslash commands, as psql does.
+//! Cuts lines into statements and backslash commands, as psql does; and tells what of a statement is quoted.
 //!
 //! Promises: a semicolon ends a statement unless it stands in quotes, dollar quotes, a comment or parentheses; what a
 //! line leaves open goes on in the next. Nothing is checked: what is no SQL is the session's to say.
+
+use std::ops::Range;
 
 /// What a line brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +27,13 @@ pub enum Item {
     },
 }
 
-/// Where in a statement the end of a line is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a place in a statement stands in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Within {
+    #[default]
     Plain,
     /// A string; `escapes` if a backslash takes the next character.
-    Single {
-        escapes: bool,
-    },
+    Single { escapes: bool },
     /// A quoted name.
     Double,
     /// A dollar-quoted string with its tag, dollars included.
@@ -42,7 +43,7 @@ enum Within {
 }
 
 /// Cuts lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Splitter {
     /// The statement so far.
     text: String,
@@ -51,12 +52,6 @@ pub struct Splitter {
     within: Within,
     parentheses: usize,
     lines: usize,
-}
-
-impl Default for Splitter {
-    fn default() -> Splitter {
-        Splitter { text: String::new(), begins: 0, within: Within::Plain, parentheses: 0, lines: 0 }
-    }
 }
 
 impl Splitter {
@@ -93,52 +88,19 @@ impl Splitter {
         let mut items = Vec::new();
         let mut rest = line;
         while let Some(next) = rest.chars().next() {
-            let before = self.text.chars().next_back();
-            let taken = match &mut self.within {
-                Within::Plain => match self.plain(rest, next, before, &mut items) {
-                    Some(taken) => taken,
-                    None => return items,
-                },
-                Within::Single { escapes } => match next {
-                    '\\' if *escapes => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-                    // A doubled quote is one of the string.
-                    '\'' if rest.starts_with("''") => 2,
-                    '\'' => {
-                        self.within = Within::Plain;
-                        1
+            if self.within == Within::Plain {
+                match next {
+                    '-' if rest.starts_with("--") && self.text.is_empty() => return items,
+                    '(' => self.parentheses += 1,
+                    ')' => self.parentheses = self.parentheses.saturating_sub(1),
+                    '\\' => {
+                        self.command(rest[1..].trim(), &mut items);
+                        return items;
                     }
-                    _ => next.len_utf8(),
-                },
-                Within::Double => {
-                    if next == '"' {
-                        self.within = Within::Plain;
-                    }
-                    next.len_utf8()
+                    _ => {}
                 }
-                Within::Dollar(tag) => {
-                    if rest.starts_with(tag.as_str()) {
-                        let taken = tag.len();
-                        self.within = Within::Plain;
-                        taken
-                    } else {
-                        next.len_utf8()
-                    }
-                }
-                Within::Comment(depth) => {
-                    if rest.starts_with("*/") {
-                        *depth -= 1;
-                        if *depth == 0 {
-                            self.within = Within::Plain;
-                        }
-                        2
-                    } else if rest.starts_with("/*") {
-                        *depth += 1;
-                        2
-                    } else {
-                        next.len_utf8()
-                    }
-                }
-            };
+            }
+            let taken = self.within.advance(&self.text, rest);
             let (piece, after) = rest.split_at(taken);
             if !self.text.is_empty() || !piece.trim().is_empty() {
                 if self.text.is_empty() {
@@ -157,62 +119,25 @@ impl Splitter {
         items
     }
 
-    /// Takes a piece outside of quotes and comments; returns its length, or none if the line is used up.
-    fn plain(
-        &mut self,
-        rest: &str,
-        next: char,
-        before: Option<char>,
-        items: &mut Vec<Item>,
-    ) -> Option<usize> {
-        let after_name = before.is_some_and(is_name);
-        match next {
-            '\'' => {
-                let escapes =
-                    matches!(before, Some('e' | 'E')) && !self.text.chars().rev().nth(1).is_some_and(is_name);
-                self.within = Within::Single { escapes };
+    /// A backslash command, which has the rest of its line.
+    fn command(&mut self, command: &str, items: &mut Vec<Item>) {
+        match command {
+            "g" | "gx" => {
+                let expanded = command == "gx";
+                let line = self.lines;
+                items.push(match self.take() {
+                    Some(Item::Statement { text, line, .. }) => Item::Statement { text, expanded, line },
+                    _ => Item::Statement { text: String::new(), expanded, line },
+                });
             }
-            '"' => self.within = Within::Double,
-            '$' if !after_name => {
-                if let Some(tag) = dollar_tag(rest) {
-                    self.within = Within::Dollar(tag.to_owned());
-                    return Some(tag.len());
+            "r" => self.reset(),
+            _ => {
+                items.push(Item::Command { text: command.to_owned(), line: self.lines });
+                if !self.text.is_empty() {
+                    self.text.push('\n');
                 }
             }
-            '-' if rest.starts_with("--") => {
-                if self.text.is_empty() {
-                    return None;
-                }
-                return Some(rest.len());
-            }
-            '/' if rest.starts_with("/*") => {
-                self.within = Within::Comment(1);
-                return Some(2);
-            }
-            '(' => self.parentheses += 1,
-            ')' => self.parentheses = self.parentheses.saturating_sub(1),
-            '\\' => {
-                let command = rest[1..].trim().to_owned();
-                if command == "g" || command == "gx" {
-                    let expanded = command == "gx";
-                    let line = self.lines;
-                    items.push(match self.take() {
-                        Some(Item::Statement { text, line, .. }) => Item::Statement { text, expanded, line },
-                        _ => Item::Statement { text: String::new(), expanded, line },
-                    });
-                } else if command == "r" {
-                    self.reset();
-                } else {
-                    items.push(Item::Command { text: command, line: self.lines });
-                    if !self.text.is_empty() {
-                        self.text.push('\n');
-                    }
-                }
-                return None;
-            }
-            _ => {}
         }
-        Some(next.len_utf8())
     }
 
     fn take(&mut self) -> Option<Item> {
@@ -221,6 +146,87 @@ impl Splitter {
         self.reset();
         let text = text.trim_end();
         (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), expanded: false, line })
+    }
+}
+
+/// The parts of a statement, in bytes, that stand in no quotes and no comments.
+pub fn unquoted(statement: &str) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let (mut within, mut at) = (Within::Plain, 0);
+    while at < statement.len() {
+        let (before, rest) = statement.split_at(at);
+        let was_plain = within == Within::Plain;
+        let taken = within.advance(before, rest);
+        if was_plain && within == Within::Plain && !rest.starts_with("--") {
+            match parts.last_mut() {
+                Some(last) if last.end == at => last.end += taken,
+                _ => parts.push(at..at + taken),
+            }
+        }
+        at += taken;
+    }
+    parts
+}
+
+impl Within {
+    /// Goes over the next piece of a statement, which is not at its end: returns its length in bytes.
+    fn advance(&mut self, before: &str, rest: &str) -> usize {
+        let Some(next) = rest.chars().next() else { return 0 };
+        match self {
+            Within::Plain => match next {
+                '\'' => {
+                    let mut last = before.chars().rev();
+                    let escapes = matches!(last.next(), Some('e' | 'E')) && !last.next().is_some_and(is_name);
+                    *self = Within::Single { escapes };
+                }
+                '"' => *self = Within::Double,
+                '$' if !before.chars().next_back().is_some_and(is_name) => {
+                    if let Some(tag) = dollar_tag(rest) {
+                        *self = Within::Dollar(tag.to_owned());
+                        return tag.len();
+                    }
+                }
+                '-' if rest.starts_with("--") => return rest.find('\n').unwrap_or(rest.len()),
+                '/' if rest.starts_with("/*") => {
+                    *self = Within::Comment(1);
+                    return 2;
+                }
+                _ => {}
+            },
+            Within::Single { escapes } => match next {
+                '\\' if *escapes => return 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+                // A doubled quote is one of the string.
+                '\'' if rest.starts_with("''") => return 2,
+                '\'' => *self = Within::Plain,
+                _ => {}
+            },
+            Within::Double => {
+                if next == '"' {
+                    *self = Within::Plain;
+                }
+            }
+            Within::Dollar(tag) => {
+                if rest.starts_with(tag.as_str()) {
+                    let taken = tag.len();
+                    *self = Within::Plain;
+                    return taken;
+                }
+            }
+            Within::Comment(depth) => {
+                if rest.starts_with("*/") {
+                    *depth -= 1;
+                    if *depth == 0 {
+                        *self = Within::Plain;
+                    }
+                    return 2;
+                }
+                if rest.starts_with("/*") {
+                    *depth += 1;
+                    return 2;
+                }
+            }
+        }
+        next.len_utf8()
     }
 }
 
@@ -303,6 +309,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_unquoted_is_told() {
+        let plain = |text: &'static str| {
+            unquoted(text).into_iter().map(|part| &text[part]).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(plain("a = 'b'' c' AND d"), "a = | AND d");
+        assert_eq!(plain("E'\\'' + e'x'y \"b\" $$c$$ $1"), "E| + e|y | | $1");
+        assert_eq!(plain("a -- b\n+ c /* d /* e */ */ - f"), "a |\n+ c | - f");
+        assert_eq!(plain("a$b$ 'open"), "a$b$ ");
+        assert_eq!(plain("--"), "");
+    }
+
     proptest::proptest! {
         /// No input makes it fail, and no character gets lost between quotes.
         #[test]
@@ -313,6 +331,7 @@ mod tests {
             }
             splitter.finish();
             proptest::prop_assert_eq!(splitter.lines, lines.len());
+            unquoted(&lines.join("\n"));
         }
     }
 }

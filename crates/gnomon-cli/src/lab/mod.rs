@@ -1,0 +1,131 @@
+//! `gnomon lab`: experiments of the papers, a page about their results, and a comparison of recovery methods by
+//! transactions of one's own.
+
+mod compare;
+mod report;
+mod run;
+
+use std::{path::Path, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use gnomon::{
+    env::Rng,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use gnomon_lab::experiment::{self, Report};
+
+use crate::{Failure, signals};
+
+#[derive(Args)]
+pub struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the experiments: what each measures, what its paper states, what can be set.
+    #[command(after_help = "\
+Examples:
+  gnomon lab list")]
+    List,
+    /// Run experiments, and print what was measured beside what their papers state.
+    ///
+    /// Databases are made in a directory of the run's own, which is removed at the end. Ctrl-C ends a run early,
+    /// without a report.
+    #[command(after_help = "\
+Examples:
+  gnomon lab run shadow/tpcb --quick           a second, to see that it works
+  gnomon lab run shadow/tpcb --out tpcb        also JSON and plots, into tpcb
+  gnomon lab run shadow/tpcb --set branches=1  a hot row
+  gnomon lab run 'semantics/*' --out study     all of a paper, a directory each
+  gnomon lab run shadow/tpcb --json | jq .claims")]
+    Run(run::Run),
+    /// Run a script of your own transactions under every recovery method, with and without semantic locks.
+    ///
+    /// The script is one of pgbench: statements of SQL with variables, and backslash commands. Each variant is measured
+    /// on a database of its own in this process, which then crashes and is opened again. Databases are made in a
+    /// directory of the run's own, which is removed at the end. Ctrl-C ends it early, without a report.
+    #[command(after_help = "\
+Examples:
+  pgbench --show-script=tpcb-like 2> tpcb.sql
+  gnomon lab compare --file tpcb.sql
+  gnomon lab compare --file sale.sql --init sale-init.sql --out sale
+  gnomon lab compare --file tpcb.sql --recovery shadow,value-log --rounds 3")]
+    Compare(compare::Compare),
+    /// Write one HTML page about the runs whose results are in a directory.
+    ///
+    /// It shows what was stated beside what was measured, in figures and tables, and names the experiments that were not
+    /// run. The page needs no other file. Of several runs of an experiment, it has the last one.
+    #[command(after_help = "\
+Examples:
+  gnomon lab run 'semantics/*' --out study
+  gnomon lab report study                    writes study/report.html
+  gnomon lab report study --out page.html")]
+    Report(report::Report),
+}
+
+pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
+    match &lab.command {
+        Command::List => println!("{}", experiment::list()),
+        Command::Run(arguments) => run::run(arguments)?,
+        Command::Compare(arguments) => compare::run(arguments)?,
+        Command::Report(arguments) => report::run(arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// A seed that people can read and type.
+fn new_seed() -> u64 {
+    Rng::from_entropy().below(1_000_000)
+}
+
+/// What Ctrl-C sets.
+fn cancel_on_stop() -> Result<Arc<AtomicBool>, Failure> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let canceled = cancel.clone();
+    signals::on_stop(move || canceled.store(true, Ordering::Release))
+        .map_err(|error| Failure::new("cannot listen to signals", error))?;
+    Ok(cancel)
+}
+
+/// The directory of a report, made before a long run whose report would have no place. If nothing came of the run and
+/// it was not there before, it goes again.
+struct Out<'a> {
+    directory: &'a Path,
+    is_new: bool,
+}
+
+impl<'a> Out<'a> {
+    fn make(directory: &'a Path) -> Result<Out<'a>, Failure> {
+        let is_new = !directory.exists();
+        std::fs::create_dir_all(directory).map_err(|error| Failure::new(directory.display(), error))?;
+        Ok(Out { directory, is_new })
+    }
+
+    /// Writes a report there, or in a directory in it.
+    fn write(&self, report: &Report, within: &str) -> Result<(), Failure> {
+        let directory =
+            if within.is_empty() { self.directory.to_path_buf() } else { self.directory.join(within) };
+        let files = report.write_to(&directory).map_err(|error| Failure::new(directory.display(), error))?;
+        eprintln!("{}: {}", directory.display(), files.join(", "));
+        Ok(())
+    }
+}
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Fails if there is a report in it.
+            _ = std::fs::remove_dir(self.directory);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `gnomon lab report`: a page about the results of runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gnomon_lab::page::{self, Gathered};
+
+use crate::Failure;
+
+#[derive(Args)]
+pub struct Report {
+    /// Where the results are.
+    ///
+    /// A directory that `gnomon lab run --out` was given, or one that has such directories.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The page's file.
+    ///
+    /// Without it, DIR/report.html. It is replaced if it is there.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub fn run(Report { directory, out }: &Report) -> Result<(), Failure> {
+    let Gathered { reports, earlier } =
+        page::gather(directory).map_err(|error| Failure::new("lab report", error))?;
+    for file in earlier {
+        eprintln!("{}: left out, there is a later run of its experiment", file.display());
+    }
+    let file = out.clone().unwrap_or_else(|| directory.join("report.html"));
+    let page = page::render(&reports, directory);
+    page::write(&page, &file).map_err(|error| Failure::new(file.display(), error))?;
+    println!("{}", file.display());
+    Ok(())
+}
