@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gnomon_lab::page::{self, Gathered};
+use gnomon_lab::{
+    file,
+    page::{self, Gathered},
+};
 
 use crate::Failure;
 
@@ -11,7 +14,7 @@ use crate::Failure;
 pub struct Report {
     /// Where the results are.
     ///
-    /// A directory that `gnomon lab run --out` was given, or one that has such directories.
+    /// A directory that `--out` of `gnomon lab run` or `gnomon lab compare` was given, or one that has such directories.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The page's file.
@@ -24,12 +27,12 @@ pub struct Report {
 pub fn run(Report { directory, out }: &Report) -> Result<(), Failure> {
     let Gathered { reports, earlier } =
         page::gather(directory).map_err(|error| Failure::new("lab report", error))?;
-    for file in earlier {
-        eprintln!("{}: left out, there is a later run of its experiment", file.display());
+    for earlier in earlier {
+        eprintln!("{}: left out, there is a later run of its experiment", earlier.display());
     }
-    let file = out.clone().unwrap_or_else(|| directory.join("report.html"));
+    let place = out.clone().unwrap_or_else(|| directory.join("report.html"));
     let page = page::render(&reports, directory);
-    page::write(&page, &file).map_err(|error| Failure::new(file.display(), error))?;
-    println!("{}", file.display());
+    file::replace(&place, &page).map_err(|error| Failure::new(place.display(), error))?;
+    println!("{}", place.display());
     Ok(())
 }

@@ -143,7 +143,14 @@ impl Expression {
     /// # Errors
     /// What of the text is no expression.
     pub fn parse(text: &str, names: &mut Names) -> Result<Expression, String> {
-        let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, names };
+        let tokens = tokens(text)?;
+        // What is computed of them is as deep as they are many.
+        if tokens.len() > TOKENS_MAX {
+            return Err(format!(
+                "an expression of more than {TOKENS_MAX} words and symbols: cut it in several \\set"
+            ));
+        }
+        let mut parser = Parser { tokens, at: 0, depth: 0, names };
         let node = parser.expression()?;
         match parser.peek() {
             None => Ok(Expression(node)),
@@ -277,6 +284,8 @@ fn number(text: &str) -> Result<Token, String> {
 
 /// Expressions within each other end somewhere.
 const DEPTH_MAX: usize = 100;
+/// Numbers, words and symbols of an expression.
+const TOKENS_MAX: usize = 1000;
 
 struct Parser<'a> {
     tokens: Vec<Token>,
@@ -568,10 +577,7 @@ impl Evaluation<'_> {
                 for argument in arguments {
                     values.push(self.node(argument)?);
                 }
-                if *function == Function::Is {
-                    return Ok(Value::Bool(values[0] == values[1]));
-                }
-                if values.contains(&Value::Null) {
+                if *function != Function::Is && values.contains(&Value::Null) {
                     return Ok(Value::Null);
                 }
                 self.call(*function, &values)
@@ -748,7 +754,11 @@ mod tests {
             let said = value(text);
             assert!(said.starts_with(&format!("error: {reason}")), "{text}: {said}");
         }
-        let deep = "(".repeat(100_000);
+        let deep = "(".repeat(500);
         assert!(value(&deep).contains("more than 100 deep"));
+        for long in ["(".repeat(100_000), "-".repeat(100_000) + "1", "1".to_owned() + &" + 1".repeat(100_000)]
+        {
+            assert!(value(&long).contains("more than 1000 words"));
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! transactions have ended, the disk is stopped, which is the crash, and what is measured then is opening.
 //!
 //! Promises: all variants have the same durability (but `none`, which has none), the same rows to begin with and the
-//! same random numbers; in each round they come in another order, so that a slow minute meets others each time. After
+//! same random numbers; in each round they come in a random order, so that a slow minute meets now one, now another. After
 //! recovery no commit is missing, and what pgbench's scripts keep true is true; otherwise the comparison fails.
 
 use std::{path::PathBuf, time::Duration};
@@ -335,7 +335,7 @@ impl Runs<'_> {
                 SessionOptions { settings, process_id: client as i32 + 1, ..SessionOptions::default() };
             database.session(options).map_err(of_sql)
         };
-        let mut sessions = (0..*clients).map(session).collect::<Result<Vec<_>>>()?;
+        let mut sessions = (0..*clients).map(session).collect::<Result<Vec<_>>>()?.into_iter();
         let load = Load {
             clients: *clients,
             warm_up: Duration::from_secs_f64(self.comparison.warm_up_seconds),
@@ -344,7 +344,7 @@ impl Runs<'_> {
             cancel: lab.cancel.clone(),
         };
         let mut kinds = drive_kinds(1, &load, |client| {
-            let session = sessions.pop().expect("there is one for each client");
+            let session = sessions.next().expect("there is one for each client");
             ScriptClient::new(script, session, script.variables(client, *seed, *scale))
         })?;
         match kinds.pop() {

@@ -8,7 +8,7 @@ use gnomon_sql::session::{Rows, Session};
 
 use super::{
     plain,
-    script::{Action, Script, Statement},
+    script::{Action, Command, Script, Statement},
 };
 
 /// Accounts of each branch.
@@ -85,6 +85,12 @@ impl Sums {
             return None;
         }
         let delta = script.names.find("delta")?;
+        let begins = script.commands.iter().position(|command| matches!(command.action, Action::Run(_)))?;
+        let sets = |command: &Command| matches!(&command.action, Action::Set(name, _) if *name == delta);
+        // It is the same everywhere in the transaction.
+        if script.commands[begins..].iter().any(sets) {
+            return None;
+        }
         let statements: Vec<(&Statement, Vec<String>)> =
             script.statements().map(|statement| (statement, statement.words(3))).collect();
         // All of it is one transaction: what is run again has left nothing.
@@ -103,7 +109,7 @@ impl Sums {
                 _ => return None,
             };
             let known = TABLES.into_iter().find(|(table, _)| *table == changed)?;
-            if tables.contains(&known) || !statement.variables().any(|variable| variable == delta) {
+            if tables.contains(&known) || !adds_delta(statement, known, delta) {
                 return None;
             }
             tables.push(known);
@@ -144,6 +150,23 @@ impl Sums {
     }
 }
 
+/// Whether a statement adds the variable to one row's part of the sum, or as a new row of the history.
+fn adds_delta(statement: &Statement, (table, column): (&str, &str), delta: usize) -> bool {
+    let text = statement.written(|variable| if variable == delta { ":delta" } else { ":other" }.into());
+    let text = text.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    if table == HISTORY {
+        let lists =
+            text.strip_prefix("insert into pgbench_history (").and_then(|rest| rest.strip_suffix(')'));
+        return lists.and_then(|lists| lists.split_once(") values (")).is_some_and(|(columns, values)| {
+            let place = |list: &str, of: &str| list.split(',').position(|one| one.trim() == of);
+            place(columns, column).is_some_and(|at| place(values, ":delta") == Some(at))
+        });
+    }
+    let key = format!("{}id", &column[..1]);
+    let row = text.strip_prefix(&format!("update {table} set {column} = {column} + :delta where {key} = "));
+    row.is_some_and(|row| row == ":other" || row.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// The one number that a query returns.
 fn number(session: &mut Session, query: &str) -> Result<i128, String> {
     let mut rows = Rows::default();
@@ -168,6 +191,14 @@ mod tests {
         let history = "INSERT INTO pgbench_history (aid, delta) VALUES (2, :delta);";
         let block = |statements: &[&str]| kept_by(&format!("BEGIN;\n{}\nEND;", statements.join("\n")));
         assert_eq!(block(&[accounts, "SELECT 1;", history]), Some(vec!["pgbench_accounts", HISTORY]));
+        let not_so = |statement: &str| assert_eq!(block(&[statement, history]), None, "{statement}");
+        not_so("UPDATE pgbench_accounts SET abalance = :delta WHERE aid = 2;");
+        not_so("UPDATE pgbench_accounts SET abalance = abalance - :delta WHERE aid = 2;");
+        not_so("UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE bid = 1;");
+        not_so("UPDATE pgbench_accounts SET abalance = abalance + :delta;");
+        not_so("INSERT INTO pgbench_accounts (aid, abalance) VALUES (2, :delta);");
+        not_so("\\set delta 2\nUPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = 2;");
+        assert_eq!(block(&[accounts, "INSERT INTO pgbench_history (aid, delta) VALUES (:delta, 2);"]), None);
         assert_eq!(block(&[accounts]), None, "one table");
         assert_eq!(block(&[accounts, history, history]), None, "twice");
         assert_eq!(block(&[accounts, "END; BEGIN;", history]), None, "two transactions");

@@ -68,7 +68,7 @@ pub fn zipfian(rng: &mut Rng, low: i64, high: i64, parameter: f64) -> Result<i64
         let rank = u.powf(-1.0 / power).floor();
         let t = (1.0 + 1.0 / rank).powf(power);
         if rank <= count as f64 && v * rank * (t - 1.0) / (b - 1.0) <= t / b {
-            return Ok(low + at((rank - 1.0) / count as f64, count));
+            return Ok(low + (rank as u64 - 1).min(count - 1) as i64);
         }
     }
 }
@@ -174,6 +174,14 @@ mod tests {
             let share = gaussian[number - 1];
             assert!((share - expected / 0.9876).abs() < 0.006, "{number}: {share}");
         }
+    }
+
+    #[test]
+    fn no_number_is_left_out() {
+        let mut rng = Rng::from_seed(3);
+        let drawn: std::collections::BTreeSet<i64> =
+            (0..100_000).map(|_| zipfian(&mut rng, 1, 49, 1.1).unwrap()).collect();
+        assert_eq!(drawn, (1..=49).collect());
     }
 
     #[test]

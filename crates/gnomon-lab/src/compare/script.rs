@@ -163,7 +163,8 @@ impl Statement {
         words.filter(|word| !word.is_empty()).take(count).map(str::to_ascii_lowercase).collect()
     }
 
-    fn written(&self, mut variable: impl FnMut(usize) -> String) -> String {
+    /// Its text, with something for each variable.
+    pub fn written(&self, mut variable: impl FnMut(usize) -> String) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Variable(number) => variable(*number),

@@ -14,7 +14,10 @@ use gnomon::env::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use super::{Lab, Outcome, Values, machine::Machine, plot::Figure};
-use crate::store::{Result, StoreError};
+use crate::{
+    file,
+    store::{Result, StoreError},
+};
 
 /// The number of the format that is written.
 pub const FORMAT: u32 = 1;
@@ -187,8 +190,7 @@ impl Report {
         files.extend(self.figures.iter().map(|figure| (format!("{}.svg", figure.name), figure.to_svg())));
         std::fs::create_dir_all(directory)?;
         for (name, text) in &files {
-            #[expect(clippy::disallowed_methods, reason = "a report is no part of a database")]
-            std::fs::write(directory.join(name), text)?;
+            file::replace(&directory.join(name), text)?;
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
@@ -208,7 +210,7 @@ pub fn read(file: &Path) -> Result<Report<String>> {
     let failed = |what: String| StoreError::unexpected(format!("{}: {what}", file.display()));
     let damaged = |error: serde_json::Error| {
         failed(format!(
-            "not a result of `gnomon lab run` as it was written ({error}): run the experiment again, or remove the file"
+            "not a result of `gnomon lab` as it was written ({error}): run it again, or remove the file"
         ))
     };
     let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
@@ -326,8 +328,8 @@ mod tests {
             error
         };
         let json = report.to_json();
-        assert!(refused(&json[..json.len() / 2]).ends_with("run the experiment again, or remove the file"));
-        assert!(refused("[]").contains("not a result of `gnomon lab run`"));
+        assert!(refused(&json[..json.len() / 2]).ends_with("run it again, or remove the file"));
+        assert!(refused("[]").contains("not a result of `gnomon lab`"));
         let newer = refused(&json.replacen("\"format\":1", "\"format\":2", 1));
         assert!(newer.contains("in format 2, by gnomon ") && newer.ends_with("use that version"), "{newer}");
         let older = refused(r#"{"experiment": "semantics/mpl", "version": "0.0.1"}"#);

@@ -187,11 +187,11 @@ impl World {
             }
         }
         let failed = |_| if has_levels { Failed::Operation } else { Failed::Transaction };
-        self.lock(owner, page_of((object, 0), 0), Mode::Shared, pages).await.map_err(failed)?;
+        self.lock(owner, page_of(object, 0), Mode::Shared, pages).await.map_err(failed)?;
         for (at, updates) in accesses {
             // Of another object's subobject too the directory tells the page.
-            self.lock(owner, page_of(*at, 0), Mode::Shared, pages).await.map_err(failed)?;
-            let page = page_of(*at, 1 + at.1 / SUBOBJECTS_A_PAGE);
+            self.lock(owner, page_of(at.0, 0), Mode::Shared, pages).await.map_err(failed)?;
+            let page = page_of(at.0, 1 + at.1 / SUBOBJECTS_A_PAGE);
             self.lock(owner, page, Mode::Shared, pages).await.map_err(failed)?;
             if *updates {
                 self.lock(owner, page, Mode::Exclusive, pages).await.map_err(failed)?;
@@ -226,7 +226,7 @@ impl World {
 }
 
 /// The lock of a page of an object's cluster; the first is its header.
-fn page_of((object, _): At, page: u32) -> u64 {
+fn page_of(object: u32, page: u32) -> u64 {
     u64::from(object) << 32 | u64::from(page)
 }
 

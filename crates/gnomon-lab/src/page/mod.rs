@@ -13,12 +13,10 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::Write,
     path::{Path, PathBuf},
 };
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use tempfile::NamedTempFile;
 
 use crate::{
     experiment::{
@@ -148,25 +146,6 @@ pub fn render(reports: &[Report<String>], directory: &Path) -> String {
         }
     };
     page.into_string()
-}
-
-/// Stores a page. It is written beside its file, then takes its place.
-///
-/// # Errors
-/// What the file system says.
-pub fn write(page: &str, file: &Path) -> std::io::Result<()> {
-    let beside = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut written: NamedTempFile = builder.prefix(".report-").tempfile_in(beside)?;
-    written.write_all(page.as_bytes())?;
-    written.as_file().sync_all()?;
-    written.persist(file).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// Name, title and authors of the papers that are known or have a result, in their order.

@@ -110,8 +110,11 @@ fn row(claim: &Claim<String>) -> Markup {
 
 /// A table in a box of its own, within which it scrolls. Columns of numbers are aligned at the right.
 fn measured(table: &ResultTable<String>) -> Markup {
-    let is_number =
-        |cell: &String| cell.starts_with(|first: char| first.is_ascii_digit() || "-+–".contains(first));
+    // The best of a comparison has a star before it.
+    let is_number = |cell: &String| {
+        cell.trim_start_matches("* ")
+            .starts_with(|first: char| first.is_ascii_digit() || "-+–".contains(first))
+    };
     let numbers: Vec<bool> = (0..table.headings.len())
         .map(|column| {
             table.rows.iter().filter_map(|row| row.get(column)).all(|cell| cell.is_empty() || is_number(cell))

@@ -10,7 +10,10 @@ use crate::experiment::{EXPERIMENTS, Report, Verdict, machine::Machine, result::
 /// The page's title.
 pub fn title(reports: &[Report<String>]) -> String {
     let stated: usize = reports.iter().map(|report| report.claims.len()).sum();
-    format!("{}, measured again", counted(stated, "stated figure", "stated figures"))
+    match stated {
+        0 => "Transactions of one's own".to_owned(),
+        stated => format!("{}, measured again", counted(stated, "stated figure", "stated figures")),
+    }
 }
 
 /// The first screen.
@@ -25,17 +28,17 @@ pub fn render(reports: &[Report<String>], directory: &Path) -> Markup {
                     (provenance(reports))
                     (warnings(reports))
                 }
-                div.verdicts {
-                    ul.totals {
-                        @for verdict in Verdict::ALL {
-                            @let (word, class) = words(verdict);
-                            li.(class) {
-                                span.number { (count(reports, verdict)) }
-                                span.word { (icon(verdict)) (word) }
+                @if stated > 0 {
+                    div.verdicts {
+                        ul.totals {
+                            @for verdict in Verdict::ALL {
+                                @let (word, class) = words(verdict);
+                                li.(class) {
+                                    span.number { (count(reports, verdict)) }
+                                    span.word { (icon(verdict)) (word) }
+                                }
                             }
                         }
-                    }
-                    @if stated > 0 {
                         div.share aria-hidden="true" {
                             @for verdict in Verdict::ALL {
                                 @let number = count(reports, verdict);
@@ -46,7 +49,12 @@ pub fn render(reports: &[Report<String>], directory: &Path) -> Markup {
                 }
             }
             nav.papers aria-label="Experiments" {
-                @for (name, title, by) in papers(reports) { (group(reports, name, title, by)) }
+                @for (name, title, by) in papers(reports) {
+                    @let has_experiments = EXPERIMENTS.iter().any(|known| paper_of(known.name) == name);
+                    @if has_experiments || of_paper(reports, name).next().is_some() {
+                        (group(reports, name, title, by))
+                    }
+                }
             }
         }
         (not_run(reports, directory))

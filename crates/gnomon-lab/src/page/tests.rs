@@ -79,7 +79,7 @@ fn what_was_not_run_is_named_with_its_command() {
         &page,
         &[
             "<code>gnomon lab run shadow/tpcb shadow/cleaning shadow/snapshot --out 'my results'</code>",
-            "semantics/lock-cost semantics/levels --out 'my results'</code>",
+            "semantics/compression-cost semantics/today --out 'my results'</code>",
             // One alone has its directory named.
             "<code>gnomon lab run operations/hot-rows --out 'my results/operations/hot-rows'</code>",
         ],
@@ -141,16 +141,4 @@ fn a_directory_without_results_and_damaged_ones_are_refused() {
     put(&file, &RESULT[..RESULT.len() / 2]);
     let damaged = refused(directory.path());
     assert!(damaged.starts_with(&format!("{}: not a result", file.display())), "{damaged}");
-}
-
-#[test]
-fn a_page_replaces_the_one_before_and_leaves_nothing_beside_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("report.html");
-    write("one", &file).unwrap();
-    write("two", &file).unwrap();
-    assert_eq!(fs::read_to_string(&file).unwrap(), "two");
-    assert!(write("three", directory.path()).is_err(), "a directory is no place for a page");
-    assert!(write("three", &directory.path().join("none/report.html")).is_err());
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }

@@ -23,7 +23,7 @@ pub enum Level {
     ShortIndexLocks,
     /// And how to compress the log.
     Compressed,
-    /// And that changes of indexes follow from changes of records: it does not log them.
+    /// Instead of that, that changes of indexes follow from changes of records: it does not log them.
     NoIndexLog,
 }
 
@@ -235,7 +235,7 @@ pub struct Past {
     pub split: f64,
     /// Instructions of compressing a byte of the log.
     pub cpu_compress: f64,
-    /// The mean of seconds of thought between two series of actions: from two thirds of it to four.
+    /// The mean of seconds of thought between two series of actions: uniform from two thirds to four thirds of it.
     pub think: f64,
 }
 

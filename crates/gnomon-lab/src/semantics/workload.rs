@@ -43,7 +43,7 @@ pub struct Action {
 /// A transaction: a series of actions, or two with a pause between them.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Of actions, one or two.
+    /// One or two series of actions.
     pub series: Vec<Vec<Action>>,
     /// Seconds between two series.
     pub think: f64,

@@ -110,8 +110,8 @@ impl LockTable {
         LockTable { waiting_for: Some(RefCell::default()), ..LockTable::new(simulation) }
     }
 
-    /// Waits for a lock until a moment ([`Duration::MAX`] for none). An owner may have it already: who has it shared and wants it alone waits before
-    /// all others.
+    /// Waits for a lock until a moment ([`Duration::MAX`] for none). An owner may have it already: who has it shared and
+    /// wants it alone waits before all others.
     pub async fn acquire(
         &self,
         owner: u64,

@@ -22,7 +22,7 @@ use crate::{
 
 const STATED: [&str; 2] = [
     "(this project) simulated and real throughput differ by less than a tenth, up to as many transactions as processors",
-    "(this project) and so does by how much S2/PS is ahead of S1 at DMP 12",
+    "(this project) how far S2/PS is ahead of S1 at DMP 12 differs by less than a tenth",
 ];
 const DMP: Setting =
     Setting { name: "dmp", help: "degrees of multiprogramming", full: "1,2,4,8,12,16,20", quick: "1,4" };

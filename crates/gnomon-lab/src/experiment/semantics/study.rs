@@ -90,7 +90,7 @@ pub const SETTINGS: &[Setting] = &[
     setting("split", "past the study: how often a change of an index goes on to the page above, in %", "0"),
     setting("cpu-compress", "past the study: instructions of compressing a byte of the log", "0"),
     setting("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
-    effort("action-lens", "seconds an action may take, of which the best is found", "2,4,8,16", "8"),
+    effort("action-lens", "seconds an action may take, of which the best is found", "2,3,4,6", "4"),
     effort("seconds", "simulated in each replication", "4000", "500"),
     effort("warm-up", "simulated seconds before that", "500", "100"),
     effort("precision", "half of the 95 % confidence interval of a throughput, in %", "2", "20"),
@@ -209,12 +209,21 @@ impl Runs {
         }
     }
 
+    /// Roughly the same, of many systems: with one time for an action, and no more replications than the least.
+    pub fn rough(&self) -> Runs {
+        let replications_max = self.effort.replications_min;
+        Runs {
+            lens: self.lens[self.lens.len() / 2..][..1].to_vec(),
+            effort: Effort { replications_max, ..self.effort },
+            ..*self
+        }
+    }
+
     /// Simulates systems; of each, with the time for an action that lets most through.
     pub fn measure(&self, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
         let Runs { lens, warm_up, seconds, effort } = self;
         let (seed, cancel) = (lab.seed, lab.cancel.clone());
         let progress = &mut lab.progress;
-        // Which time is best shows in a short run.
         let tried: Vec<Parameters> = systems
             .iter()
             .flat_map(|system| lens.iter().map(|len| Parameters { max_action_len: *len, ..system.clone() }))
@@ -222,9 +231,10 @@ impl Runs {
         let best = match lens.len() {
             1 => tried,
             _ => {
-                let once = Effort { precision: 1.0, replications_min: 1, replications_max: 1 };
-                let found = simulate(&tried, once, seed, (*warm_up, seconds / 2.0), progress, &cancel)?;
-                let throughput = |at: usize| found[at][0].throughput;
+                // In a single run, bad luck with deadlocks could make a good time look bad.
+                let twice = Effort { precision: 1.0, replications_min: 2, replications_max: 2 };
+                let found = simulate(&tried, twice, seed, (*warm_up, *seconds), progress, &cancel)?;
+                let throughput = |at: usize| found[at].iter().map(|found| found.throughput).sum::<f64>();
                 (0..systems.len())
                     .map(|system| system * lens.len()..(system + 1) * lens.len())
                     .filter_map(|of_system| {
