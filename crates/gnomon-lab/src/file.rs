@@ -2,11 +2,17 @@
 
 use std::{io::Write, path::Path};
 
-/// Writes a file beside the place where it is to be, then puts it there. What was there is replaced.
+/// Writes a file beside the place where it is to be, then puts it there. A regular file that was there is replaced.
 ///
 /// # Errors
 /// What the file system says; nothing has changed then.
 pub fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    // What a link leads to.
+    let target = file.canonicalize();
+    let file = target.as_deref().unwrap_or(file);
+    if file.exists() && !file.is_file() {
+        return Err(std::io::Error::other("it is there and no regular file: name another place"));
+    }
     let beside = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

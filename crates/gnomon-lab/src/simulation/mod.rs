@@ -189,9 +189,12 @@ impl Station {
         self.served.get()
     }
 
-    /// The service of all that have come so far, whether they have it behind them or not.
+    /// The service that all have had so far.
     pub fn service(&self) -> Duration {
-        Duration::from_nanos(self.service.get())
+        let now = self.simulation.0.now.get();
+        // Whoever has come is served without a pause, until his server is free.
+        let to_come: u64 = self.free_at.borrow().iter().map(|free_at| free_at.saturating_sub(now)).sum();
+        Duration::from_nanos(self.service.get() - to_come)
     }
 }
 

@@ -105,6 +105,8 @@ fn what_happens_happens_in_this_order() {
             }
         });
     }
+    simulation.run_until(Duration::from_secs(4));
+    assert_eq!(station.service(), Duration::from_secs(3 + 1), "not what is still to come");
     simulation.run_until(Duration::from_secs(100));
     let expected = "\
 1 1 asks

@@ -5,7 +5,7 @@
 //!   [`STYLE`], in which are all colours: for light and dark grounds, and for print.
 //!
 //! Promises: a figure is a text that depends on its data alone, needs no font, script or other file, and escapes what
-//! it is given. Points that cannot be drawn (not finite; not positive on a logarithmic axis) are left out. A curve is
+//! it is given. Points that cannot be drawn (not finite, or next to that; not positive on a logarithmic axis) are left out. A curve is
 //! told from the others by the shape of its marks too. Each mark has its value as a title. A panel is legible from 320
 //! pixels of width on.
 //!
@@ -310,7 +310,12 @@ impl<T: AsRef<str>> Panel<T> {
     }
 
     fn can_draw(&self, &(x, y): &(f64, f64)) -> bool {
-        let fits = |scale, number: f64| number.is_finite() && (scale == Scale::Linear || number > 0.0);
+        // Beyond these, the arithmetic of axes has no numbers.
+        const MOST: f64 = 1e150;
+        let fits = |scale: Scale, number: f64| match scale {
+            Scale::Linear => number.abs() <= MOST && (number == 0.0 || number.abs() >= 1.0 / MOST),
+            Scale::Logarithmic(base) => base >= 2 && (1.0 / MOST..=MOST).contains(&number),
+        };
         fits(self.x.scale, x) && fits(self.y.scale, y)
     }
 }

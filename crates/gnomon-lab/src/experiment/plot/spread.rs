@@ -26,7 +26,8 @@ impl Spread {
         let (low, high, ticks) = match scale {
             Scale::Linear => linear(low.min(0.0), high),
             Scale::Logarithmic(base) if low <= high => logarithmic(base, low, high),
-            Scale::Logarithmic(base) => logarithmic(base, 1.0, 1.0),
+            // Nothing is drawn, whatever the base.
+            Scale::Logarithmic(base) => logarithmic(base.max(2), 1.0, 1.0),
         };
         Spread { scale, low, high, ticks, start, end }
     }

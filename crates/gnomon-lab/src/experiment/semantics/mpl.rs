@@ -55,7 +55,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 }
 
 fn claims(all: &[Pair]) -> Vec<Claim> {
-    let least = all.iter().map(Pair::gap).reduce(f64::min);
+    let least = all.iter().map(Pair::gap).reduce(f64::min).filter(|gap| gap.is_finite());
     let high: Vec<f64> = all.iter().filter(|pair| (15.0..=20.0).contains(&pair.at)).map(Pair::gap).collect();
     let mean = (!high.is_empty()).then(|| high.iter().sum::<f64>() / high.len() as f64);
     let growth = |from: f64, to: f64| {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::study::{PAPER, Point, Runs, SETTINGS, differences, parameters};
+use super::study::{PAPER, Point, Runs, SETTINGS, differences, fixed, parameters};
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, verdict},
     semantics::parameters::{Level, LogDisk, LogWrite, Manager, Moved, Parameters, Readings, Search},
@@ -207,8 +207,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 fn table(rows: &[Row]) -> ResultTable {
     let headings = ["reading"].into_iter().chain(FIGURES.iter().map(|(name, ..)| *name)).chain(["met"]);
     let text = |(kind, figure): (&Kind, f64)| match kind {
-        Kind::Throughput(_) => format!("{figure:.2}"),
-        Kind::Gap(_) => format!("{figure:.1}"),
+        Kind::Throughput(_) => fixed(figure, 2),
+        Kind::Gap(_) => fixed(figure, 1),
     };
     let row = |name: &str, figures: &[f64], met: String| {
         let cells = FIGURES.iter().map(|(_, kind, _)| kind).zip(figures.iter().copied()).map(text);

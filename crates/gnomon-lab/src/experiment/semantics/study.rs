@@ -445,13 +445,13 @@ pub fn table<'p>(
         let found = &point.found;
         row.extend([
             point.manager().to_owned(),
-            format!("{:.3}", point.throughput.mean),
-            format!("{:.1}", 100.0 * point.throughput.relative()),
+            fixed(point.throughput.mean, 3),
+            fixed(100.0 * point.throughput.relative(), 1),
             point.throughput.replications.to_string(),
-            dbms.map_or_else(String::new, |dbms| format!("{:.1}", dbms.gap(point).mean)),
-            format!("{:.2}", found.aborts),
+            dbms.map_or_else(String::new, |dbms| fixed(dbms.gap(point).mean, 1)),
+            fixed(found.aborts, 2),
             figure(found.locks),
-            format!("{:.2}", found.lock_wait),
+            fixed(found.lock_wait, 2),
             figure(found.log_bytes),
             figure(found.ios),
             figure(100.0 * found.cpu_busy),
@@ -463,10 +463,16 @@ pub fn table<'p>(
     ResultTable { title: title.to_owned(), headings, rows: rows.collect() }
 }
 
+/// A number with so many digits behind the point; of what nothing is known, as if no transaction ended, a dash.
+pub fn fixed(number: f64, digits: usize) -> String {
+    if number.is_finite() { format!("{number:.digits$}") } else { "-".to_owned() }
+}
+
 /// A gap beside the stated one: it holds within five percentage points.
 pub fn gap_claim(name: &'static str, stated: &'static str, stated_gap: f64, gap: Option<f64>) -> Claim {
     /// What the stated figures were read to.
     const WITHIN: f64 = 5.0;
+    let gap = gap.filter(|gap| gap.is_finite());
     let verdict = match gap {
         None => Verdict::NotComparable,
         Some(gap) => Verdict::of((gap - stated_gap).abs() <= WITHIN),
