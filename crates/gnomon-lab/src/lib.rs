@@ -16,7 +16,7 @@
 //! - [`compare`]: scripts of one's own under every recovery method;
 //! - [`recovery`]: how databases recover, by name;
 //! - [`report`]: what every workload reports, for people and as JSON;
-//! - [`file`]: files that are there as a whole;
+//! - [`mod@file`]: files that are there as a whole;
 //! - [`progress`]: a bar on a terminal, lines elsewhere.
 //!
 //! A workload is durable unless its settings say otherwise, repeats its operations from a seed (their interleaving is

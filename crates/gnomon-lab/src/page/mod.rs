@@ -1,7 +1,7 @@
 //! What runs of experiments found, as one HTML page; what `gnomon lab report` writes.
 //!
 //! - [`gather`] reads the results in a directory; [`render`] makes a page of them: a summary (`summary.rs`), then each
-//!   paper with its experiments (`section.rs`); [`write()`] stores it;
+//!   paper with its experiments (`section.rs`);
 //! - how it looks stands in `style.css`, and of figures in [`plot::STYLE`].
 //!
 //! Promises: the page is one file that needs no other, and no script; it says of an experiment what its `result.json`
