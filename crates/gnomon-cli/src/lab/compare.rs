@@ -11,7 +11,7 @@ use gnomon_lab::{
     tpcc::sql::Isolation,
 };
 
-use super::{Out, cancel_on_stop, new_seed, parse_setting};
+use super::{Common, cancel_on_stop, parse_setting};
 use crate::Failure;
 
 #[derive(Args)]
@@ -73,7 +73,7 @@ pub struct Compare {
     warm_up: Option<f64>,
     /// How often to measure each variant.
     ///
-    /// In each round they come in another order; the medians count.
+    /// In each round they come in a random order; the medians count.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     rounds: u64,
     /// The buffer pool, in MiB.
@@ -86,27 +86,8 @@ pub struct Compare {
     /// The figures tell nothing.
     #[arg(long)]
     quick: bool,
-    /// Where random numbers begin.
-    ///
-    /// Without it, a seed that no other run has. The report names it; with the same seed the choices are the same.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Where to make the databases.
-    ///
-    /// Without it, in the system's temporary directory. What is measured is the disk on which the directory is: a
-    /// temporary directory in memory has none.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Print one JSON object.
-    ///
-    /// It goes to standard output on one line; errors and progress stay on standard error.
-    #[arg(long)]
-    json: bool,
-    /// Write the report into this directory too, as text, as JSON and with a plot.
-    ///
-    /// It is made if absent. Files of an earlier run there are replaced.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 pub fn run(arguments: &Compare) -> Result<(), Failure> {
@@ -131,17 +112,14 @@ pub fn run(arguments: &Compare) -> Result<(), Failure> {
         semantic_locks: arguments.semantic_locks.clone(),
         isolation: arguments.isolation,
         pool_mib: arguments.pool_mib as usize,
-        seed: arguments.seed.unwrap_or_else(new_seed),
+        seed: arguments.common.seed(),
         quick: arguments.quick,
-        dir: arguments.dir.clone(),
+        dir: arguments.common.dir.clone(),
     };
-    let out = arguments.out.as_deref().map(Out::make).transpose()?;
+    let out = arguments.common.out()?;
     let cancel = cancel_on_stop()?;
     let report =
         comparison.run(Progress::on_stderr("compare"), &cancel).map_err(|error| failed(error.to_string()))?;
-    match arguments.json {
-        true => println!("{}", report.to_json()),
-        false => println!("{report}"),
-    }
-    out.map_or(Ok(()), |out| out.write(&report, ""))
+    arguments.common.print(&report);
+    out.map_or(Ok(()), |out| out.write(&report, None))
 }

@@ -5,7 +5,10 @@ mod compare;
 mod report;
 mod run;
 
-use std::{path::Path, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, Subcommand};
 use gnomon::{
@@ -83,9 +86,49 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// A seed that people can read and type.
-fn new_seed() -> u64 {
-    Rng::from_entropy().below(1_000_000)
+/// What all that measures takes.
+#[derive(Args)]
+struct Common {
+    /// Where random numbers begin.
+    ///
+    /// Without it, a seed that no other run has. The report names it; with the same seed the choices are the same.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Where to make the databases.
+    ///
+    /// Without it, in the system's temporary directory. What is measured is the disk on which the directory is: a
+    /// temporary directory in memory has none.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print one JSON object.
+    ///
+    /// It goes to standard output on one line; errors and progress stay on standard error.
+    #[arg(long)]
+    json: bool,
+    /// Write the report into this directory too, as text, as JSON and with plots.
+    ///
+    /// It is made if absent. Files of an earlier run there are replaced. Of several experiments, each has a directory
+    /// PAPER/NAME in it. `gnomon lab report DIR` makes a page of it.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Common {
+    /// The seed that was given, or a new one that people can read and type.
+    fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000))
+    }
+
+    fn out(&self) -> Result<Option<Out<'_>>, Failure> {
+        self.out.as_deref().map(Out::make).transpose()
+    }
+
+    fn print(&self, report: &Report) {
+        match self.json {
+            true => println!("{}", report.to_json()),
+            false => println!("{report}"),
+        }
+    }
 }
 
 /// What Ctrl-C sets.
@@ -112,9 +155,9 @@ impl<'a> Out<'a> {
     }
 
     /// Writes a report there, or in a directory in it.
-    fn write(&self, report: &Report, within: &str) -> Result<(), Failure> {
+    fn write(&self, report: &Report, within: Option<&str>) -> Result<(), Failure> {
         let directory =
-            if within.is_empty() { self.directory.to_path_buf() } else { self.directory.join(within) };
+            within.map_or_else(|| self.directory.to_path_buf(), |within| self.directory.join(within));
         let files = report.write_to(&directory).map_err(|error| Failure::new(directory.display(), error))?;
         eprintln!("{}: {}", directory.display(), files.join(", "));
         Ok(())

@@ -1,7 +1,5 @@
 //! `gnomon lab run`: experiments of the papers.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use gnomon_lab::{
     argument::parse_measured,
@@ -9,7 +7,7 @@ use gnomon_lab::{
     progress::Progress,
 };
 
-use super::{Out, cancel_on_stop, new_seed, parse_setting};
+use super::{Common, cancel_on_stop, parse_setting};
 use crate::Failure;
 
 #[derive(Args)]
@@ -29,33 +27,13 @@ pub struct Run {
     /// The same as `--set seconds=S`. The papers' minutes give the steadiest figures.
     #[arg(long, value_name = "S", value_parser = parse_measured)]
     seconds: Option<f64>,
-    /// Where random numbers begin.
-    ///
-    /// Without it, a seed that no other run has. The report names it; with the same seed the choices are the same.
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
     /// Change a setting; can be given several times.
     ///
     /// `gnomon lab list` has the settings of each experiment with their values and what they mean.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
-    /// Where to make the databases.
-    ///
-    /// Without it, in the system's temporary directory. What is measured is the disk on which the directory is: a
-    /// temporary directory in memory has none.
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Print one JSON object.
-    ///
-    /// It goes to standard output on one line; errors and progress stay on standard error.
-    #[arg(long)]
-    json: bool,
-    /// Write the report into this directory too, as text, as JSON and with plots.
-    ///
-    /// It is made if absent. Files of an earlier run there are replaced. Of several experiments, each has a directory
-    /// PAPER/NAME in it. `gnomon lab report DIR` makes a page of it.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// What one name stands for.
@@ -92,29 +70,25 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     set.extend(arguments.seconds.map(|seconds| ("seconds".to_owned(), seconds.to_string())));
     let request = Request {
         quick: arguments.quick,
-        seed: arguments.seed.unwrap_or_else(new_seed),
+        seed: arguments.common.seed(),
         set,
-        dir: arguments.dir.clone(),
+        dir: arguments.common.dir.clone(),
     };
     for experiment in &experiments {
         let check = experiment::check(experiment, &request);
         check.map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
     }
-    let out = match &arguments.out {
-        Some(directory) => Some(Out::make(directory)?),
-        None => None,
-    };
+    let out = arguments.common.out()?;
     let cancel = cancel_on_stop()?;
     for (number, experiment) in experiments.iter().enumerate() {
         let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
             .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
-        if arguments.json {
-            println!("{}", report.to_json());
-        } else {
-            println!("{}{report}", if number > 0 { "\n" } else { "" });
+        if number > 0 && !arguments.common.json {
+            println!();
         }
+        arguments.common.print(&report);
         if let Some(out) = &out {
-            out.write(&report, if experiments.len() > 1 { experiment.name } else { "" })?;
+            out.write(&report, (experiments.len() > 1).then_some(experiment.name))?;
         }
     }
     Ok(())

@@ -4,13 +4,19 @@
 //! again as a whole, with the variables and random numbers that it had, as pgbench does it by `--max-tries`. Any other
 //! error ends the run with the statement, its line and the SQLSTATE. Statements are prepared once for each session.
 
-use gnomon::{env::Rng, sync::thread};
+use std::time::Duration;
+
+use gnomon::{
+    env::{Clock, Rng, SystemClock},
+    sync::thread,
+};
 use gnomon_sql::{
     SqlError, SqlState,
     session::{Format, ResultColumn, Rows, Session, TransactionStatus},
 };
 
 use super::{
+    STEP,
     expression::{Variables, undefined},
     plain::{Ignored, told},
     script::{Action, Command, Kept, Script, Statement},
@@ -62,7 +68,7 @@ impl<'a> ScriptClient<'a> {
                     let value = expression.evaluate(names, variables, &mut rng);
                     variables[*number] = Some(value.map_err(at)?);
                 }
-                Action::Sleep(pause) => thread::sleep(pause.duration(names, variables).map_err(at)?),
+                Action::Sleep(pause) => self.sleep(pause.duration(names, variables).map_err(at)?)?,
                 Action::Jump(to) => next = *to,
                 Action::JumpUnless(condition, to) => {
                     if !condition.evaluate(names, variables, &mut rng).map_err(at)?.is_true() {
@@ -77,6 +83,19 @@ impl<'a> ScriptClient<'a> {
                 "{}: the script ends within a transaction: end it with END or ROLLBACK",
                 script.name
             ))),
+        }
+    }
+
+    /// Sleeps, unless the session is interrupted.
+    fn sleep(&self, time: Duration) -> Result<(), Failed> {
+        let (clock, interrupt) = (SystemClock::new(), self.session.interrupt());
+        loop {
+            interrupt.check().map_err(|error| Failed::Script(error.to_string()))?;
+            let left = time.saturating_sub(clock.now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(STEP));
         }
     }
 

@@ -17,10 +17,14 @@
 use std::{path::PathBuf, time::Duration};
 
 use gnomon::{
-    Csn, Database, Options,
+    Csn, Database, Interrupt, InterruptReason, Options,
     disk::FileDisk,
     env::{Clock, Rng, SystemClock, processors},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
 };
 use gnomon_sql::session::{self, Session, SessionOptions, SqlDatabase};
 
@@ -50,6 +54,8 @@ use pgbench::Sums;
 use report::Figures;
 pub use script::Script;
 
+/// How long what can be canceled goes without a look whether it is.
+const STEP: Duration = Duration::from_millis(20);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// What is to be compared.
@@ -229,6 +235,37 @@ impl Comparison {
     }
 }
 
+/// Runs something in sessions, whose statements end when the lab's work is canceled.
+fn until_canceled<T>(
+    lab: &Lab,
+    interrupts: Vec<Arc<Interrupt>>,
+    run: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    /// Says that it is over, also by a panic.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let over = AtomicBool::new(false);
+    let ran = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                if lab.cancel.load(Ordering::Acquire) {
+                    // Again and again: the next statement takes it back.
+                    interrupts.iter().for_each(|interrupt| interrupt.raise(InterruptReason::Cancel));
+                }
+                thread::sleep(STEP);
+            }
+        });
+        let _over = Over(&over);
+        run()
+    });
+    lab.check_canceled()?;
+    ran
+}
+
 /// What the runs of a comparison share.
 struct Runs<'a> {
     comparison: &'a Comparison,
@@ -263,14 +300,15 @@ impl Runs<'_> {
         let options = SessionOptions { is_owner: true, ..SessionOptions::default() };
         let mut session = database.session(options).map_err(of_sql)?;
         let comparison = self.comparison;
-        match &comparison.init {
-            Some((name, sql)) => plain::run(&mut session, name, sql),
-            None if comparison.makes_pgbench() => pgbench::make(&mut session, comparison.scale, || {
-                lab.check_canceled().map_err(|error| error.to_string())
-            }),
-            None => Ok(()),
-        }
-        .map_err(StoreError::unexpected)?;
+        let interrupts = vec![session.interrupt()];
+        until_canceled(lab, interrupts, || {
+            match &comparison.init {
+                Some((name, sql)) => plain::run(&mut session, name, sql),
+                None if comparison.makes_pgbench() => pgbench::make(&mut session, comparison.scale),
+                None => Ok(()),
+            }
+            .map_err(StoreError::unexpected)
+        })?;
         drop(session);
         database.close()?;
         self.made.push((recovery, path.clone()));
@@ -335,7 +373,9 @@ impl Runs<'_> {
                 SessionOptions { settings, process_id: client as i32 + 1, ..SessionOptions::default() };
             database.session(options).map_err(of_sql)
         };
-        let mut sessions = (0..*clients).map(session).collect::<Result<Vec<_>>>()?.into_iter();
+        let sessions = (0..*clients).map(session).collect::<Result<Vec<_>>>()?;
+        let interrupts = sessions.iter().map(Session::interrupt).collect();
+        let mut sessions = sessions.into_iter();
         let load = Load {
             clients: *clients,
             warm_up: Duration::from_secs_f64(self.comparison.warm_up_seconds),
@@ -343,10 +383,11 @@ impl Runs<'_> {
             seed: seed.wrapping_add(round),
             cancel: lab.cancel.clone(),
         };
-        let mut kinds = drive_kinds(1, &load, |client| {
+        let client = |client| {
             let session = sessions.next().expect("there is one for each client");
             ScriptClient::new(script, session, script.variables(client, *seed, *scale))
-        })?;
+        };
+        let mut kinds = until_canceled(lab, interrupts, || drive_kinds(1, &load, client))?;
         match kinds.pop() {
             Some(measured) if measured.committed > 0 => Ok(measured),
             _ => Err(StoreError::unexpected(format!(

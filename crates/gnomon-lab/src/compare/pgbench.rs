@@ -33,15 +33,11 @@ pub fn is_used_by(script: &Script) -> bool {
     script.statements().any(named)
 }
 
-/// Makes the tables and fills them, with so many branches. `step` is called before each of them, and its error ends it.
+/// Makes the tables and fills them, with so many branches.
 ///
 /// # Errors
-/// Those of `step` and of the session.
-pub fn make(
-    session: &mut Session,
-    scale: u32,
-    mut step: impl FnMut() -> Result<(), String>,
-) -> Result<(), String> {
+/// Those of the session.
+pub fn make(session: &mut Session, scale: u32) -> Result<(), String> {
     const SCHEMA: &str = "\
         CREATE TABLE pgbench_history
             (tid integer, bid integer, aid integer, delta integer, mtime timestamp, filler char(22));
@@ -54,7 +50,6 @@ pub fn make(
     const NAME: &str = "the tables of pgbench";
     plain::run(session, NAME, SCHEMA)?;
     for branch in 1..=u64::from(scale) {
-        step()?;
         let fill = format!(
             "INSERT INTO pgbench_branches (bid, bbalance) VALUES ({branch}, 0);
             INSERT INTO pgbench_tellers (tid, bid, tbalance)

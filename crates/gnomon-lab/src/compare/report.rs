@@ -450,6 +450,8 @@ mod tests {
         ];
         let curves: Vec<usize> = plot(&rows).panels.iter().map(|panel| panel.curves.len()).collect();
         assert_eq!(curves, [2, 1]);
+        // Once more each in the legends.
+        assert_eq!(plot(&rows).to_svg().matches("class=\"mark\"").count(), 2 * 3);
         assert_eq!(plot(&rows[..2]).panels.len(), 1);
     }
 }

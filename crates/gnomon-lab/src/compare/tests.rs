@@ -1,6 +1,5 @@
 use super::*;
 use crate::recovery::{TWO_LEVEL, VALUE_LOG};
-use gnomon::sync::atomic::Ordering;
 
 /// A short comparison of two clients.
 fn comparison(script: &str, init: &str) -> Comparison {
@@ -198,4 +197,21 @@ fn a_canceled_comparison_fails_and_leaves_nothing_behind() {
     let error = comparison.run(Progress::silent(), &cancel).err().unwrap();
     assert_eq!(error.to_string(), "canceled");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_takes_long_ends_when_it_is_canceled() {
+    let forever = "SELECT pg_sleep(1000);";
+    for (script, init) in [("\\sleep 1000 s\nSELECT 1;", TABLE), (forever, TABLE), (ADD, forever)] {
+        let (comparison, cancel) = (comparison(script, init), Arc::new(AtomicBool::new(false)));
+        let clock = SystemClock::new();
+        let error = thread::scope(|scope| {
+            let running = scope.spawn(|| comparison.run(Progress::silent(), &cancel).err().unwrap());
+            thread::sleep(Duration::from_millis(300));
+            cancel.store(true, Ordering::Release);
+            running.join().unwrap()
+        });
+        assert_eq!(error.to_string(), "canceled", "{script} {init}");
+        assert!(clock.now() < Duration::from_secs(60), "{script} {init}");
+    }
 }

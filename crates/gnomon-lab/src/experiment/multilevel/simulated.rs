@@ -8,7 +8,10 @@ use std::time::Duration;
 use gnomon::Strategy;
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, STATED_DMP, TERMS};
+use super::{
+    bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, STATED_DMP, TERMS},
+    sweep::DMP,
+};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, percent,
@@ -24,8 +27,6 @@ const STATED: [&str; 2] = [
     "(this project) simulated and real throughput differ by less than a tenth, up to as many transactions as processors",
     "(this project) how far S2/PS is ahead of S1 at DMP 12 differs by less than a tenth",
 ];
-const DMP: Setting =
-    Setting { name: "dmp", help: "degrees of multiprogramming", full: "1,2,4,8,12,16,20", quick: "1,4" };
 const FOREIGN: Setting = Setting {
     name: "foreign",
     help: "foreign subobjects that an operation accesses (f)",

@@ -17,7 +17,7 @@ use crate::{
     store::Result,
 };
 
-const DMP: Setting = Setting {
+pub(super) const DMP: Setting = Setting {
     name: "dmp",
     help: "degrees of multiprogramming (clients that run transactions at once)",
     full: "1,2,4,8,12,16,20",

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::study::{PAPER, Point, SETTINGS, TERMS, differences, gap_claim, measure, parameters, table};
+use super::study::{PAPER, Point, Runs, SETTINGS, TERMS, differences, gap_claim, parameters, table};
 use crate::{
     experiment::{
         Experiment, Lab, Outcome, Setting, Values, figure,
@@ -87,7 +87,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             managers().map(move |manager| Parameters { manager, cpu_lock, numdisks, ..base.clone() })
         })
         .collect();
-    let mut points = measure(settings, lab, &systems)?.into_iter();
+    let mut points = Runs::new(settings)?.measure(lab, &systems)?.into_iter();
     let all: Vec<Series> = conditions
         .into_iter()
         .filter_map(|(cost, disks)| {

@@ -87,12 +87,12 @@ fn outcome(
     });
     let axis = |label, scale| Axis { label, scale };
     let managers = || all.first().map_or(&[][..], |compared| &compared.points).iter().map(Point::manager);
-    let panel = |y, of: &dyn Fn(&Compared, usize) -> f64, from: usize| Panel {
+    // The first manager has a gap of nothing to itself: so each has one colour in both panels.
+    let panel = |y, of: &dyn Fn(&Compared, usize) -> f64| Panel {
         x: axis(label, Scale::Linear),
         y,
         curves: managers()
             .enumerate()
-            .skip(from)
             .map(|(number, manager)| Curve {
                 label: manager.to_owned(),
                 points: all.iter().map(|compared| (compared.at, of(compared, number))).collect(),
@@ -108,12 +108,10 @@ fn outcome(
             name: name.to_owned(),
             title: title.to_owned(),
             panels: vec![
-                panel(
-                    axis("transactions/s", throughput),
-                    &|compared, number| compared.points[number].throughput.mean,
-                    0,
-                ),
-                panel(axis("gap, %", Scale::Linear), &Compared::gap, 1),
+                panel(axis("transactions/s", throughput), &|compared, number| {
+                    compared.points[number].throughput.mean
+                }),
+                panel(axis("gap, %", Scale::Linear), &Compared::gap),
             ],
         }],
         data: serde_json::json!({ "compared": all }),

@@ -249,11 +249,6 @@ impl Runs {
     }
 }
 
-/// Simulates systems as long and as well as the settings say.
-pub fn measure(settings: &Values, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
-    Runs::new(settings)?.measure(lab, systems)
-}
-
 fn simulate(
     systems: &[Parameters],
     effort: Effort,
@@ -335,7 +330,7 @@ pub fn pairs(
             [Manager::Dbms, Manager::Os(Level::Physical)].map(|manager| of(manager)(at(*value)))
         })
         .collect();
-    let mut points = measure(settings, lab, &systems)?.into_iter();
+    let mut points = Runs::new(settings)?.measure(lab, &systems)?.into_iter();
     let mut next = || points.next().expect("there are two of each");
     Ok(values.iter().map(|value| Pair { at: *value, dbms: next(), os: next() }).collect())
 }
@@ -468,14 +463,22 @@ pub fn fixed(number: f64, digits: usize) -> String {
     if number.is_finite() { format!("{number:.digits$}") } else { "-".to_owned() }
 }
 
-/// A gap beside the stated one: it holds within five percentage points.
+/// Whether a gap is as stated: within five percentage points, to which stated ones were read.
+pub fn is_gap_met(gap: f64, stated: f64) -> bool {
+    (gap - stated).abs() <= 5.0
+}
+
+/// Whether a throughput is as stated: within a tenth.
+pub fn is_throughput_met(tps: f64, stated: f64) -> bool {
+    (tps / stated - 1.0).abs() <= 0.1
+}
+
+/// A gap beside the stated one.
 pub fn gap_claim(name: &'static str, stated: &'static str, stated_gap: f64, gap: Option<f64>) -> Claim {
-    /// What the stated figures were read to.
-    const WITHIN: f64 = 5.0;
     let gap = gap.filter(|gap| gap.is_finite());
     let verdict = match gap {
         None => Verdict::NotComparable,
-        Some(gap) => Verdict::of((gap - stated_gap).abs() <= WITHIN),
+        Some(gap) => Verdict::of(is_gap_met(gap, stated_gap)),
     };
     Claim {
         figure: name,
