@@ -10,15 +10,13 @@ use std::ops::Range;
 pub enum Item {
     /// A complete statement.
     Statement {
-        /// Its text, without comments before it and without its semicolon's line end. Empty if \\g or \\gx stand alone,
-        /// which means the last one again.
+        /// Its text, without comments before it and without its semicolon's line end.
         text: String,
-        /// Whether its rows are printed a line a value: \\gx.
-        expanded: bool,
         /// The line on which it begins, from 1.
         line: usize,
     },
-    /// A backslash command, without the backslash.
+    /// A backslash command, without the backslash. A statement that has begun before it goes on behind it, unless
+    /// [`Splitter::finish`] or [`Splitter::reset`] end that.
     Command {
         /// The command and its arguments.
         text: String,
@@ -77,9 +75,13 @@ impl Splitter {
         self.lines += 1;
     }
 
-    /// What is left at the end of the input, if it is more than blanks.
+    /// Ends the statement so far, if it is more than blanks: at the end of the input, or where a command does so.
     pub fn finish(&mut self) -> Option<Item> {
-        self.take()
+        let text = std::mem::take(&mut self.text);
+        let line = self.begins;
+        self.reset();
+        let text = text.trim_end();
+        (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), line })
     }
 
     /// The next line, without its end.
@@ -94,8 +96,8 @@ impl Splitter {
                     '(' => self.parentheses += 1,
                     ')' => self.parentheses = self.parentheses.saturating_sub(1),
                     '\\' => {
-                        self.command(rest[1..].trim(), &mut items);
-                        return items;
+                        items.push(Item::Command { text: rest[1..].trim().to_owned(), line: self.lines });
+                        break;
                     }
                     _ => {}
                 }
@@ -110,42 +112,13 @@ impl Splitter {
             }
             rest = after;
             if piece == ";" && self.within == Within::Plain && self.parentheses == 0 {
-                items.extend(self.take());
+                items.extend(self.finish());
             }
         }
         if !self.text.is_empty() {
             self.text.push('\n');
         }
         items
-    }
-
-    /// A backslash command, which has the rest of its line.
-    fn command(&mut self, command: &str, items: &mut Vec<Item>) {
-        match command {
-            "g" | "gx" => {
-                let expanded = command == "gx";
-                let line = self.lines;
-                items.push(match self.take() {
-                    Some(Item::Statement { text, line, .. }) => Item::Statement { text, expanded, line },
-                    _ => Item::Statement { text: String::new(), expanded, line },
-                });
-            }
-            "r" => self.reset(),
-            _ => {
-                items.push(Item::Command { text: command.to_owned(), line: self.lines });
-                if !self.text.is_empty() {
-                    self.text.push('\n');
-                }
-            }
-        }
-    }
-
-    fn take(&mut self) -> Option<Item> {
-        let text = std::mem::take(&mut self.text);
-        let line = self.begins;
-        self.reset();
-        let text = text.trim_end();
-        (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), expanded: false, line })
     }
 }
 
@@ -254,8 +227,7 @@ mod tests {
         items
             .into_iter()
             .map(|item| match item {
-                Item::Statement { text, expanded: false, line } => format!("{line}: {text}"),
-                Item::Statement { text, expanded: true, line } => format!("{line}: {text} expanded"),
+                Item::Statement { text, line } => format!("{line}: {text}"),
                 Item::Command { text, line } => format!("{line}: \\{text}"),
             })
             .collect()
@@ -283,14 +255,13 @@ mod tests {
     #[test]
     fn backslash_commands_take_the_line() {
         assert_eq!(
-            split("\\d t\nselect 1\\g\nselect \\timing\n2;"),
-            ["1: \\d t", "2: select 1", "3: \\timing", "3: select \n2;"]
+            split("\\d t\nselect \\timing\n2; \\gx\nselect '\\d';"),
+            ["1: \\d t", "2: \\timing", "2: select \n2;", "3: \\gx", "4: select '\\d';"]
         );
-        assert_eq!(
-            split("select 1 \\gx\nselect 2; \\gx"),
-            ["1: select 1 expanded", "2: select 2;", "2:  expanded"]
-        );
-        assert_eq!(split("select oops\\r\nselect '\\d';"), ["2: select '\\d';"]);
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.line("select 1 \\g"), [Item::Command { text: "g".into(), line: 1 }]);
+        assert_eq!(splitter.finish(), Some(Item::Statement { text: "select 1".into(), line: 1 }));
+        assert_eq!((splitter.open(), splitter.finish()), (None, None));
     }
 
     #[test]

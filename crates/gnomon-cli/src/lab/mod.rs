@@ -62,7 +62,8 @@ Examples:
     /// Write one HTML page about the runs whose results are in a directory.
     ///
     /// It shows what was stated beside what was measured, in figures and tables, and names the experiments that were not
-    /// run. The page needs no other file. Of several runs of an experiment, it has the last one.
+    /// run. The page needs no other file. Of several runs of an experiment, it has the last one. Results are looked for
+    /// in the directory and in those within it, three deep; links are not followed.
     #[command(after_help = "\
 Examples:
   gnomon lab run 'semantics/*' --out study
@@ -135,8 +136,11 @@ impl Common {
 fn cancel_on_stop() -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));
     let canceled = cancel.clone();
-    signals::on_stop(move || canceled.store(true, Ordering::Release))
-        .map_err(|error| Failure::new("cannot listen to signals", error))?;
+    signals::on_stop(move || {
+        canceled.store(true, Ordering::Release);
+        eprintln!("stopping; a second Ctrl-C ends it at once, and leaves its databases behind");
+    })
+    .map_err(|error| Failure::new("cannot listen to signals", error))?;
     Ok(cancel)
 }
 

@@ -228,15 +228,7 @@ impl Shell {
                     eprintln!("canceled");
                     return Ok(Err(Stop::Failed));
                 }
-                let stop = match item {
-                    Item::Command { text, line } => self
-                        .command(&text, lines)
-                        .map_err(|error| Failure::new(place(path, line), error.0))?,
-                    Item::Statement { text, expanded, line } => {
-                        self.statement(&text, expanded, Some((path, line)), lines)
-                    }
-                };
-                let (taken, stop) = stop;
+                let (taken, stop) = self.item(item, &mut splitter, Some(path), lines)?;
                 (0..taken).for_each(|_| splitter.skip_line());
                 if stop.is_err() {
                     return Ok(stop);
@@ -280,27 +272,17 @@ impl Shell {
             }
             typed.push_str(&line);
             let items = splitter.line(&line);
+            for item in items {
+                self.canceled.store(false, Ordering::Release);
+                match self.item(item, &mut splitter, None, &mut lines) {
+                    Ok((_, Err(Stop::Quit))) => return Ok(()),
+                    Ok(_) => {}
+                    Err(Failure(message)) => eprintln!("{message}"),
+                }
+            }
             if splitter.open().is_none() && !typed.trim().is_empty() {
                 lines.remember(&typed);
                 typed.clear();
-            }
-            for item in items {
-                self.canceled.store(false, Ordering::Release);
-                let stop = match item {
-                    Item::Command { text, .. } => match self.command(&text, &mut lines) {
-                        Ok((_, stop)) => stop,
-                        Err(Failure(message)) => {
-                            eprintln!("{message}");
-                            Ok(())
-                        }
-                    },
-                    Item::Statement { text, expanded, .. } => {
-                        self.statement(&text, expanded, None, &mut lines).1
-                    }
-                };
-                if matches!(stop, Err(Stop::Quit)) {
-                    return Ok(());
-                }
             }
         }
     }
@@ -312,6 +294,36 @@ impl Shell {
             TransactionStatus::Failed => "!",
         };
         format!("gnomon{}{state}> ", open.unwrap_or('='))
+    }
+
+    /// Runs what a line brought: a statement or a command, also one that ends the statement before it. Returns how many
+    /// lines it took as COPY data. `script`: where it stands, if anywhere; none in there is standard input.
+    fn item(
+        &mut self,
+        item: Item,
+        splitter: &mut Splitter,
+        script: Option<Option<&Path>>,
+        lines: &mut dyn Lines,
+    ) -> Result<Done, Failure> {
+        let at = |line| script.map(|path| (path, line));
+        match item {
+            Item::Statement { text, line } => Ok(self.statement(&text, false, at(line), lines)),
+            Item::Command { text, .. } if text == "r" => {
+                splitter.reset();
+                Ok((0, Ok(())))
+            }
+            Item::Command { text: command, line } if command == "g" || command == "gx" => {
+                let (text, line) = match splitter.finish() {
+                    Some(Item::Statement { text, line }) => (text, line),
+                    _ => (String::new(), line),
+                };
+                Ok(self.statement(&text, command == "gx", at(line), lines))
+            }
+            Item::Command { text, line } => self.command(&text, lines).map_err(|error| match script {
+                Some(path) => Failure::new(place(path, line), error.0),
+                None => error,
+            }),
+        }
     }
 
     /// Runs a statement, the last one if it is empty. Returns how many lines it took as COPY data. `place` is the

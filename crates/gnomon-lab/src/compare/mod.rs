@@ -219,6 +219,11 @@ impl Comparison {
              latency is that of all its tries"
                 .into(),
         ];
+        if self.script.statements().any(|statement| {
+            statement.words(1).first().is_some_and(|word| ["rollback", "abort"].contains(&word.as_str()))
+        }) {
+            notes.push("transactions that the script rolls back count as those that it commits".into());
+        }
         if self.rounds < 3 {
             notes.push(
                 "with fewer than three rounds, what differs by a third may be chance: --rounds 3 tells more"

@@ -27,7 +27,7 @@ pub fn run(session: &mut Session, name: &str, text: &str) -> Result<(), String> 
         };
         for item in items {
             match item {
-                Item::Statement { text, line, .. } => {
+                Item::Statement { text, line } => {
                     let mut sink = Ignored { lines: Some(&mut lines), taken: 0 };
                     let done = session.execute(&text, &mut sink);
                     (0..sink.taken).for_each(|_| splitter.skip_line());
@@ -54,14 +54,16 @@ pub fn told(name: &str, line: usize, sent: &str, source: &str, error: &SqlError)
     let place = report.position.map_or(0, |position| position.saturating_sub(1));
     let inside = sent.chars().take(place).filter(|&c| c == '\n').count();
     let hint = report.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-    format!(
-        "{name}:{}: {}{hint}, SQLSTATE {}, in: {}",
-        line + inside,
-        report.message,
-        report.state.0,
-        source.split_whitespace().collect::<Vec<_>>().join(" ")
-    )
+    let source = source.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = match source.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", &source[..end]),
+        None => source,
+    };
+    format!("{name}:{}: {}{hint}, SQLSTATE {}, in: {shown}", line + inside, report.message, report.state.0)
 }
+
+/// How much of a statement is shown with its error, in characters.
+const SHOWN_MAX: usize = 400;
 
 /// Takes what a statement produces, and keeps nothing of it. COPY FROM STDIN has its data from lines, if there are some.
 #[derive(Default)]

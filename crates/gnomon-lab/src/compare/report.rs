@@ -2,7 +2,7 @@
 //!
 //! It becomes a [`Report`] as experiments have it, without stated figures, so that whatever reads those reads this.
 
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering, path::Path};
 
 use serde::Serialize;
 
@@ -114,7 +114,7 @@ pub(super) fn of(
     };
     let settings = settings(comparison);
     let about = About {
-        experiment: "compare",
+        experiment: format!("compare/{}", stem(&comparison.script.name)),
         source: "transactions of one's own",
         measures: "a script under every recovery method, with and without semantic locks",
         terms: TERMS,
@@ -122,6 +122,11 @@ pub(super) fn of(
         command: command(comparison, &settings),
     };
     Report::new(about, settings.into_iter().collect(), lab, outcome).with_conclusions(conclusions(&rows))
+}
+
+/// What tells a comparison from those of other scripts: the name of its file, without what is behind the last dot.
+fn stem(name: &str) -> Cow<'_, str> {
+    Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy())
 }
 
 /// What stands for all recovery methods, and for semantic locks on and off.

@@ -270,7 +270,7 @@ impl Reader {
         while let Some(line) = lines.next() {
             for item in splitter.line(line) {
                 match item {
-                    Item::Statement { text, line, .. } => self.statement(&text, line, None)?,
+                    Item::Statement { text, line } => self.statement(&text, line, None)?,
                     Item::Command { mut text, line } => {
                         while let Some(begun) = text.strip_suffix('\\') {
                             splitter.skip_line();
@@ -282,7 +282,7 @@ impl Reader {
                 }
             }
         }
-        if let Some(Item::Statement { text, line, .. }) = splitter.finish() {
+        if let Some(Item::Statement { text, line }) = splitter.finish() {
             self.statement(&text, line, None)?;
         }
         match self.blocks.last() {
@@ -330,7 +330,7 @@ impl Reader {
             _ => None,
         };
         match ended {
-            Some(Item::Statement { text, line, .. }) => self.statement(&text, line, kept.clone())?,
+            Some(Item::Statement { text, line }) => self.statement(&text, line, kept.clone())?,
             _ if kept.is_some() => return Err(at("it ends a query, in place of a semicolon".into())),
             _ => {}
         }

@@ -321,7 +321,7 @@ pub fn run(
     let settings = Values::new(experiment, request)?;
     let mut lab = Lab::new(progress, cancel, request.seed, request.dir.as_deref())?;
     let about = About {
-        experiment: experiment.name,
+        experiment: experiment.name.to_owned(),
         source: experiment.source,
         measures: experiment.measures,
         terms: experiment.terms,

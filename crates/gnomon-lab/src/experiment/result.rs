@@ -30,8 +30,8 @@ pub const FILE: &str = "result.json";
 pub struct Report<T = &'static str> {
     /// The number of its format.
     pub format: u32,
-    /// The experiment's name.
-    pub experiment: T,
+    /// The experiment's name: PAPER/NAME.
+    pub experiment: String,
     /// Where the paper has it.
     pub source: T,
     /// What it measures.
@@ -132,7 +132,8 @@ impl fmt::Display for Verdict {
 
 /// What was run.
 pub(crate) struct About {
-    pub experiment: &'static str,
+    /// PAPER/NAME.
+    pub experiment: String,
     /// Where the paper has it.
     pub source: &'static str,
     pub measures: &'static str,
@@ -204,6 +205,7 @@ pub fn read(file: &Path) -> Result<Report<String>> {
     #[derive(Deserialize)]
     struct Format {
         experiment: String,
+        #[serde(default)]
         version: String,
         format: Option<u32>,
     }
@@ -218,7 +220,8 @@ pub fn read(file: &Path) -> Result<Report<String>> {
     match format {
         Some(FORMAT) => serde_json::from_str(&text).map_err(damaged),
         Some(newer) if newer > FORMAT => Err(failed(format!(
-            "in format {newer}, by gnomon {version}, and this program reads format {FORMAT}: use that version"
+            "in format {newer}, and this program reads format {FORMAT}: use the version of gnomon that wrote it ({})",
+            if version.is_empty() { "not named" } else { &version }
         ))),
         _ => Err(failed(format!(
             "by an older version, which did not store its tables: run `gnomon lab run {experiment}` again"
@@ -331,7 +334,12 @@ mod tests {
         assert!(refused(&json[..json.len() / 2]).ends_with("run it again, or remove the file"));
         assert!(refused("[]").contains("not a result of `gnomon lab`"));
         let newer = refused(&json.replacen("\"format\":1", "\"format\":2", 1));
-        assert!(newer.contains("in format 2, by gnomon ") && newer.ends_with("use that version"), "{newer}");
+        assert!(
+            newer.contains("in format 2, ") && newer.ends_with(concat!("(", env!("CARGO_PKG_VERSION"), ")")),
+            "{newer}"
+        );
+        let newer = refused(r#"{"experiment": "semantics/mpl", "format": 2}"#);
+        assert!(newer.ends_with("(not named)"), "{newer}");
         let older = refused(r#"{"experiment": "semantics/mpl", "version": "0.0.1"}"#);
         assert!(older.ends_with("run `gnomon lab run semantics/mpl` again"), "{older}");
         assert!(read(&dir.path().join("none")).unwrap_err().to_string().contains("none: "));
