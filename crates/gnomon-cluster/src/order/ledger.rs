@@ -1,0 +1,176 @@
+//! An ordered log as plain data.
+
+use super::{Appended, BTreeMap, Entry, Member, Refused, VecDeque};
+
+/// A member that is in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberInfo {
+    /// Its number.
+    pub member: Member,
+    /// The name that it has given itself.
+    pub name: String,
+}
+
+#[derive(Debug)]
+struct Joined {
+    name: String,
+    /// How many of its batches were appended.
+    batches: u64,
+    /// The revision of the last one.
+    revision: u64,
+}
+
+/// What was appended, and who may append.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// The newest revision; joining and leaving take one too.
+    revision: u64,
+    appended: VecDeque<Appended>,
+    /// The newest revision that is not kept.
+    trimmed: u64,
+    members: BTreeMap<Member, Joined>,
+}
+
+impl Ledger {
+    /// The newest revision.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The members.
+    pub fn members(&self) -> impl Iterator<Item = MemberInfo> + '_ {
+        self.members.iter().map(|(member, joined)| MemberInfo { member: *member, name: joined.name.clone() })
+    }
+
+    /// A member joins by a name that nobody else has, and gets a number that nobody else had.
+    ///
+    /// # Errors
+    /// [`Refused::NameInUse`].
+    pub fn join(&mut self, name: &str) -> Result<Member, Refused> {
+        if self.members.values().any(|joined| joined.name == name) {
+            return Err(Refused::NameInUse(name.to_owned()));
+        }
+        self.revision += 1;
+        let member = Member(self.revision);
+        self.members.insert(member, Joined { name: name.to_owned(), batches: 0, revision: 0 });
+        Ok(member)
+    }
+
+    /// Appends the batch number `sequence` of a member, counted from 1, unless that was appended before. Returns its
+    /// revision.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`] and [`Refused::OutOfSequence`].
+    pub fn append(&mut self, member: Member, sequence: u64, entries: Vec<Entry>) -> Result<u64, Refused> {
+        let joined = self.members.get_mut(&member).ok_or(Refused::Fenced)?;
+        if sequence == joined.batches && sequence > 0 {
+            return Ok(joined.revision);
+        }
+        if sequence != joined.batches + 1 {
+            return Err(Refused::OutOfSequence { expected: joined.batches + 1 });
+        }
+        self.revision += 1;
+        joined.batches = sequence;
+        joined.revision = self.revision;
+        self.appended.push_back(Appended { revision: self.revision, entries });
+        Ok(self.revision)
+    }
+
+    /// A planted bug: appends what may have been appended before.
+    #[cfg(test)]
+    pub(crate) fn append_anew(&mut self, entries: Vec<Entry>) {
+        self.revision += 1;
+        self.appended.push_back(Appended { revision: self.revision, entries });
+    }
+
+    /// A member is gone, by its own wish or because it was not heard of: it cannot append any more, which stands in the
+    /// order. Nothing happens if it was gone before.
+    pub fn gone(&mut self, member: Member) {
+        if self.members.remove(&member).is_some() {
+            self.revision += 1;
+            self.appended.push_back(Appended { revision: self.revision, entries: vec![Entry::Gone(member)] });
+        }
+    }
+
+    /// What was appended after a revision, at most so many batches.
+    ///
+    /// # Errors
+    /// [`Refused::Trimmed`].
+    pub fn after(&self, revision: u64, batches_max: usize) -> Result<Vec<Appended>, Refused> {
+        if revision < self.trimmed {
+            return Err(Refused::Trimmed { from: self.trimmed });
+        }
+        let first = self.appended.partition_point(|appended| appended.revision <= revision);
+        Ok(self.appended.range(first..).take(batches_max).cloned().collect())
+    }
+
+    /// Forgets what was appended up to a revision.
+    pub fn trim(&mut self, upto: u64) {
+        self.trimmed = self.trimmed.max(upto.min(self.revision));
+        while self.appended.front().is_some_and(|appended| appended.revision <= self.trimmed) {
+            self.appended.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::TxnName;
+
+    fn begin(member: Member, number: u64) -> Entry {
+        Entry::Begin(TxnName { member, number })
+    }
+
+    #[test]
+    fn batches_are_appended_once_and_in_their_order() {
+        let mut ledger = Ledger::default();
+        let (a, b) = (ledger.join("a").unwrap(), ledger.join("b").unwrap());
+        assert_ne!(a, b);
+        assert_eq!(ledger.join("a"), Err(Refused::NameInUse("a".into())));
+        let first = ledger.append(a, 1, vec![begin(a, 1), begin(a, 2)]).unwrap();
+        assert_eq!(ledger.append(a, 1, vec![begin(a, 1), begin(a, 2)]), Ok(first), "an answer was lost");
+        assert_eq!(ledger.append(a, 3, vec![begin(a, 4)]), Err(Refused::OutOfSequence { expected: 2 }));
+        assert_eq!(ledger.append(b, 0, Vec::new()), Err(Refused::OutOfSequence { expected: 1 }));
+        let second = ledger.append(b, 1, vec![begin(b, 1)]).unwrap();
+        assert!(second > first);
+        let revisions = |after| {
+            let batches = ledger.after(after, 9).unwrap();
+            batches.iter().map(|batch| (batch.revision, batch.entries.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(revisions(0), [(first, 2), (second, 1)]);
+        assert_eq!(revisions(first), [(second, 1)]);
+        assert_eq!(ledger.after(0, 1).unwrap().len(), 1);
+        let positions: Vec<_> =
+            ledger.after(0, 1).unwrap().remove(0).positioned().map(|(position, _)| position.index).collect();
+        assert_eq!(positions, [0, 1]);
+    }
+
+    #[test]
+    fn who_is_gone_appends_nothing_and_comes_back_as_somebody_else() {
+        let mut ledger = Ledger::default();
+        let a = ledger.join("a").unwrap();
+        ledger.gone(a);
+        ledger.gone(a);
+        assert_eq!(ledger.append(a, 1, vec![begin(a, 1)]), Err(Refused::Fenced));
+        let again = ledger.join("a").unwrap();
+        assert_ne!(a, again);
+        assert_eq!(ledger.members().map(|info| info.member).collect::<Vec<_>>(), [again]);
+        let all: Vec<Entry> =
+            ledger.after(0, 9).unwrap().into_iter().flat_map(|batch| batch.entries).collect();
+        assert_eq!(all, [Entry::Gone(a)]);
+    }
+
+    #[test]
+    fn what_is_trimmed_cannot_be_followed() {
+        let mut ledger = Ledger::default();
+        let a = ledger.join("a").unwrap();
+        let revisions: Vec<u64> =
+            (1..=3).map(|batch| ledger.append(a, batch, vec![begin(a, batch)]).unwrap()).collect();
+        ledger.trim(revisions[1]);
+        assert_eq!(ledger.after(0, 9), Err(Refused::Trimmed { from: revisions[1] }));
+        assert_eq!(ledger.after(revisions[1], 9).unwrap().len(), 1);
+        ledger.trim(0);
+        assert_eq!(ledger.after(revisions[1], 9).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! A member's side of appending, without I/O.
+
+use super::{Entry, Refused};
+
+/// What is to be appended, until it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Its number among those of its member, from 1.
+    pub sequence: u64,
+    /// What is in it.
+    pub entries: Vec<Entry>,
+}
+
+/// Entries of a member on their way into the order. One batch is on its way at a time, and has all that waits when it
+/// sets out; it is sent again, as it was, until somebody has answered.
+#[derive(Debug)]
+pub struct Sender {
+    /// At most so many entries go into a batch.
+    entries_max: usize,
+    sent: Option<Batch>,
+    sequence: u64,
+    waiting: Vec<Entry>,
+}
+
+impl Sender {
+    /// Of a member that has appended nothing yet.
+    pub fn new(entries_max: usize) -> Sender {
+        Sender { entries_max: entries_max.max(1), sent: None, sequence: 0, waiting: Vec::new() }
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: Entry) {
+        self.waiting.push(entry);
+    }
+
+    /// The batch that is on its way, or a new one; none if there is nothing to be sent.
+    pub fn batch(&mut self) -> Option<&Batch> {
+        if self.sent.is_none() && !self.waiting.is_empty() {
+            self.sequence += 1;
+            let rest = self.waiting.split_off(self.waiting.len().min(self.entries_max));
+            let entries = std::mem::replace(&mut self.waiting, rest);
+            self.sent = Some(Batch { sequence: self.sequence, entries });
+        }
+        self.sent.as_ref()
+    }
+
+    /// Whether a batch is on its way.
+    pub fn is_sending(&self) -> bool {
+        self.sent.is_some()
+    }
+
+    /// A batch is appended. Answers that come late tell nothing new.
+    pub fn appended(&mut self, sequence: u64) {
+        if self.sent.as_ref().is_some_and(|sent| sent.sequence == sequence) {
+            self.sent = None;
+        }
+    }
+
+    /// The log has refused a batch: whether the member must stop. An answer to an earlier try of a batch that was
+    /// appended since tells nothing.
+    pub fn refused(&self, sequence: u64, refused: &Refused) -> bool {
+        match refused {
+            Refused::OutOfSequence { expected } => {
+                self.sent.as_ref().is_some_and(|sent| sent.sequence == sequence && *expected < sequence)
+            }
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Member, TxnName};
+
+    #[test]
+    fn a_batch_stays_what_it_was_until_it_is_answered() {
+        let entry = |number| Entry::Begin(TxnName { member: Member(1), number });
+        let mut sender = Sender::new(2);
+        assert_eq!(sender.batch(), None);
+        sender.push(entry(1));
+        assert_eq!(sender.batch().unwrap().entries, [entry(1)]);
+        (2..5).for_each(|number| sender.push(entry(number)));
+        assert_eq!(sender.batch().unwrap().entries, [entry(1)]);
+        sender.appended(1);
+        let second = Batch { sequence: 2, entries: vec![entry(2), entry(3)] };
+        assert_eq!(sender.batch(), Some(&second));
+        sender.appended(1);
+        assert_eq!(sender.batch(), Some(&second), "an answer that was late");
+        assert!(!sender.refused(2, &Refused::OutOfSequence { expected: 3 }));
+        assert!(sender.refused(2, &Refused::OutOfSequence { expected: 1 }));
+        assert!(sender.refused(2, &Refused::Fenced));
+        sender.appended(2);
+        assert_eq!(sender.batch().unwrap().sequence, 3);
+    }
+}
