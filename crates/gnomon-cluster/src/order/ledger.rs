@@ -9,6 +9,8 @@ pub struct MemberInfo {
     pub member: Member,
     /// The name that it has given itself.
     pub name: String,
+    /// Whether it was heard of lately.
+    pub is_alive: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,11 @@ impl Ledger {
 
     /// The members.
     pub fn members(&self) -> impl Iterator<Item = MemberInfo> + '_ {
-        self.members.iter().map(|(member, joined)| MemberInfo { member: *member, name: joined.name.clone() })
+        self.members.iter().map(|(member, joined)| MemberInfo {
+            member: *member,
+            name: joined.name.clone(),
+            is_alive: true,
+        })
     }
 
     /// A member joins by a name that nobody else has, and gets a number that nobody else had.

@@ -1,7 +1,8 @@
 //! The ordered log: entries of all members in one order, which each of them follows.
 //!
-//! - [`Ledger`]: what such a log does, as plain data: the in-process log is one behind a mutex, the simulated one is one
-//!   behind a network, and one in etcd is compared with it;
+//! - [`OrderedLog`]: what a member asks of such a log;
+//! - [`Ledger`]: what it does, as plain data: the in-process log is one behind a mutex, the simulated one is one behind a
+//!   network, and one in etcd is compared with it;
 //! - [`Sender`]: a member's side of appending: batches, and asking again when an answer was lost.
 //!
 //! Promises: each entry that was given to a [`Sender`] stands in the order at most once, and those of a member in the
@@ -11,6 +12,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fmt,
+    time::Duration,
 };
 
 use crate::protocol::{Entry, Member, Position};
@@ -61,6 +63,86 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+/// Why a call of the log has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogError {
+    /// The log has answered.
+    Refused(Refused),
+    /// The log was not reached, or has not answered in time: whether it did what it was asked to is not known. The same
+    /// call can be made again.
+    Unreachable(String),
+    /// The log has no space left. What it was asked to do was not done.
+    Full(String),
+    /// What is there is not the log of this cluster, or cannot be read: what, and what to do.
+    Foreign(String),
+}
+
+impl fmt::Display for LogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogError::Refused(refused) => refused.fmt(f),
+            LogError::Unreachable(what) => write!(f, "the log of the cluster cannot be reached: {what}"),
+            LogError::Full(what) => write!(f, "the log of the cluster is full: {what}"),
+            LogError::Foreign(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for LogError {}
+
+impl From<Refused> for LogError {
+    fn from(refused: Refused) -> LogError {
+        LogError::Refused(refused)
+    }
+}
+
+/// An ordered log, as one member uses it. Calls block, each for a bounded time.
+pub trait OrderedLog: Send + Sync {
+    /// Joins by a name that no other member has, and stays a member until it leaves, or the log has not heard of this
+    /// process for a while.
+    ///
+    /// # Errors
+    /// [`Refused::NameInUse`], and what keeps it from reaching the log.
+    fn join(&self, name: &str) -> Result<Member, LogError>;
+
+    /// Appends a batch, unless it was appended before, and returns its revision. Batches of a member are numbered from 1.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`], [`Refused::OutOfSequence`], and what keeps it from reaching the log.
+    fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError>;
+
+    /// What was appended after a revision, in its order; waits so long for something. Nothing is left out.
+    ///
+    /// # Errors
+    /// [`Refused::Trimmed`], and what keeps it from reaching the log.
+    fn after(&self, revision: u64, wait: Duration) -> Result<Vec<Appended>, LogError>;
+
+    /// The newest revision, of all that was appended before the call.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn newest(&self) -> Result<u64, LogError>;
+
+    /// The members, with those that were not heard of for a while, until somebody says that they are gone.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn members(&self) -> Result<Vec<MemberInfo>, LogError>;
+
+    /// Says of a member that it is gone: of this one, which then has left, or of one that was not heard of for a while.
+    /// Of one that is there, and of one that is gone, it says nothing.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn gone(&self, member: Member) -> Result<(), LogError>;
+
+    /// Forgets what was appended up to a revision.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn trim(&self, upto: u64) -> Result<(), LogError>;
+}
 
 /// Entries that were appended together.
 #[derive(Clone, Debug, PartialEq, Eq)]
