@@ -49,6 +49,11 @@ pub use txn::{
     TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify, verify_with,
 };
 
+/// What a database that is a member of a cluster has beside.
+pub mod replication {
+    pub use crate::txn::{CommitRequest, Mark, Replicator, Touch, Touching};
+}
+
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.
 pub const LOGICAL_PAGES: &str = "logical pages";
 /// The longest key of a tree, in bytes; of one with pages of less than 4 KiB a quarter of a page.

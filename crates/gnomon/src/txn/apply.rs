@@ -162,6 +162,7 @@ impl Transaction {
         let mode = if is_exclusive { key_mode::X } else { operation.mode };
         let held_count = self.locks.held_count();
         self.lock(name, mode)?;
+        self.rest_on_key(used.id, key);
         let is_first = self.locks.held_count() > held_count;
         if !is_first && self.locks.held_mode(name) != Some(mode) {
             return self.apply_alone(used, key, &operation, args);
@@ -190,8 +191,10 @@ impl Transaction {
         let Some(there) = there else { return Ok(Applied::Absent) };
         let growth = operation.operation.length(args).growth_bytes();
         let inline_max = access::inline_bytes_max(self.page_size(used), key.len());
-        // Behind an exclusive lock the value is known, and nothing is to be claimed.
-        let known = if is_exclusive { Some(self.with_calls(used.id, key, there.clone())?) } else { None };
+        // Behind an exclusive lock the value is known, and nothing is to be claimed. Where others order commits they ask
+        // again, and here nobody else is bound by claims.
+        let is_asked = is_exclusive || self.observed.is_some();
+        let known = if is_asked { Some(self.with_calls(used.id, key, there.clone())?) } else { None };
         let value = known.as_ref().unwrap_or(&there);
         let mut claims = operation.operation.claims(args, value)?;
         if claims.iter().any(|claim| claim.quantity == LENGTH) {
@@ -202,7 +205,7 @@ impl Transaction {
             let (value, delta, max) = (value.len() as i128, growth as i128, inline_max as i128);
             claims.push(Claim { quantity: LENGTH, value, delta, min: i128::MIN, max });
         }
-        let refused = match is_exclusive {
+        let refused = match is_asked {
             true => first_refused(&claims),
             false => self.claim(name, &claims, is_applied)?,
         };
@@ -491,7 +494,7 @@ impl Transaction {
 }
 
 /// The first claim that is not met by the value that it was made of, and by the changes of those before it.
-fn first_refused(claims: &[Claim]) -> Option<usize> {
+pub(super) fn first_refused(claims: &[Claim]) -> Option<usize> {
     let mut deltas: Vec<(u32, i128)> = Vec::new();
     claims.iter().position(|claim| {
         let at = deltas.iter().position(|(quantity, _)| *quantity == claim.quantity).unwrap_or_else(|| {

@@ -114,6 +114,9 @@ impl Ticket {
 impl Transaction {
     /// Orders and patches the transaction and releases its locks.
     pub(super) fn finish(mut self) -> Result<Ticket> {
+        if let Some(observed) = self.observed.take() {
+            return self.finish_replicated(*observed);
+        }
         let handle = self.handle.clone();
         self.release_snapshot();
         self.check_committable()?;
@@ -199,7 +202,7 @@ fn is_logged_as_call(inner: &Inner, command: &Command, writes: &WriteSet) -> boo
 }
 
 /// Begins the page transaction of a commit.
-fn begin<'a>(
+pub(super) fn begin<'a>(
     inner: &Inner,
     store: &'a ShadowStore,
     writes: &WriteSet,

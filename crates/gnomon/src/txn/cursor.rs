@@ -35,7 +35,7 @@ pub struct Cursor {
     /// What of the tree was not read yet; none at the end.
     unread: Option<KeyRange>,
     /// How many keys to lock in the next step.
-    step: usize,
+    lock_count: usize,
     /// A backward scan under locks begins with what is above its range.
     edge_locked: bool,
     /// It reads the newest values and locks nothing.
@@ -60,7 +60,7 @@ impl Cursor {
         newest: bool,
     ) -> Cursor {
         let unread = (!range.is_empty()).then(|| range.clone());
-        let (step, edge_locked) = (LOCKED_AT_ONCE.0, direction == Direction::Forward);
+        let (lock_count, edge_locked) = (LOCKED_AT_ONCE.0, direction == Direction::Forward);
         Cursor {
             tree,
             state,
@@ -68,7 +68,7 @@ impl Cursor {
             rest: range,
             ahead: VecDeque::new(),
             unread,
-            step,
+            lock_count,
             edge_locked,
             newest,
             applied: txn.applied(),
@@ -80,6 +80,22 @@ impl Cursor {
         if self.rest.is_empty() {
             return Ok(None);
         }
+        if !txn.notes_reads() {
+            return self.step(txn);
+        }
+        let mut read = self.rest.clone();
+        let next = self.step(txn)?;
+        if let Some((key, _)) = &next {
+            match self.direction {
+                Direction::Forward => read.end = Bound::Included(key.clone()),
+                Direction::Backward => read.start = Bound::Included(key.clone()),
+            }
+        }
+        txn.note_range(self.tree, || read);
+        Ok(next)
+    }
+
+    fn step(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         loop {
             self.follow(txn);
             while self.ahead.is_empty() && self.unread.is_some() {
@@ -238,9 +254,9 @@ impl Cursor {
             if self.direction == Direction::Backward {
                 keys.reverse();
             }
-            if keys.len() > self.step {
-                keys.truncate(self.step);
-                part.cut_after(&keys[self.step - 1], self.direction);
+            if keys.len() > self.lock_count {
+                keys.truncate(self.lock_count);
+                part.cut_after(&keys[self.lock_count - 1], self.direction);
             }
             for key in &keys {
                 txn.lock_scanned(self.tree, Some(key))?;
@@ -271,7 +287,7 @@ impl Cursor {
             }
             let same = now == keys && state.hidden() == hidden;
             if same && Part::of(&again, unread, self.direction).covers(&part) {
-                self.step = (self.step * 2).min(LOCKED_AT_ONCE.1);
+                self.lock_count = (self.lock_count * 2).min(LOCKED_AT_ONCE.1);
                 #[cfg(all(test, shuttle))]
                 if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
                     return self.take(&again, part, BTreeMap::new());

@@ -14,6 +14,7 @@ use super::{
     prepared::{self, AllPrepared},
     procedure::{Procedure, Procedures},
     recovery::{self, Opened, Recovery},
+    replicated::Replicator,
     serial::{Execution, Executors},
     transaction::{Transaction, TxnOptions},
     tree::{Directory, TreeRef, TreeState, Trees},
@@ -304,7 +305,7 @@ pub(super) struct Inner {
     pub prepared: AllPrepared,
     trees: Trees,
     next_txn: Line<AtomicU64>,
-    next_tree: AtomicU64,
+    pub next_tree: AtomicU64,
     pub lock_timeout: Option<Duration>,
     pub escalate_bytes: usize,
     pub write_bytes_max: usize,
@@ -324,6 +325,8 @@ pub(super) struct Inner {
     /// Trees that transactions make or drop, until that is committed, or what became of it: when their pages may be
     /// given back.
     pub unfinished: Mutex<BTreeMap<TreeId, Option<Csn>>>,
+    /// Who orders its commits, if somebody else does.
+    pub replicator: OnceLock<Arc<dyn Replicator>>,
     /// Held open, so that nobody else opens them.
     pub disks: Mutex<DiskSet>,
     /// Directories on fresh disks.
@@ -615,6 +618,7 @@ impl Database {
             clock,
             appliers: std::array::from_fn(|_| Line::default()),
             unfinished: Mutex::default(),
+            replicator: OnceLock::new(),
             disks: Mutex::new(disks),
             spares: Mutex::new(options.spares.clone()),
         });

@@ -45,6 +45,9 @@
 //! *Where a log of commits is what recovers* ([`log`]), a commit is durable by its record, and commit batches are
 //! checkpoints. The record of a registered procedure's call ([`procedure`]) may be its parameters.
 //!
+//! *Where others order commits* ([`replicated`]), as in a member of a cluster, a transaction hands over what it has
+//! written and what that rests on, and its changes come back in their place.
+//!
 //! *Where calls run serially* ([`serial`]), each in the partitions that it is routed to, these are locked as a whole, and
 //! what is in them has neither locks nor versions.
 //!
@@ -75,6 +78,7 @@ mod procedure;
 mod range;
 mod read;
 mod recovery;
+mod replicated;
 mod savepoint;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -100,6 +104,7 @@ pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransact
 pub use procedure::{Call, Partitions, Procedure, ProcedureStats, Replayer};
 pub use range::{Direction, KeyRange};
 pub use recovery::{Records, Recovery};
+pub use replicated::{CommitRequest, Mark, Replicator, Touch, Touching};
 pub use savepoint::Savepoint;
 pub use serial::Execution;
 pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TreeOptions, TxnOptions};

@@ -268,6 +268,9 @@ impl Transaction {
                 "is so large that it has changed whole trees on pages of its own",
             ));
         }
+        if self.observed.is_some() {
+            return Err(Error::CannotPrepare("is one of a member of a cluster, whose commits others order"));
+        }
         let (mut has_long_key, mut saw_refusal) = (false, self.holds_unnamed()?);
         let mut has_partition = false;
         self.locks.visit_held(|name, mode| {

@@ -26,6 +26,11 @@ impl KeyRange {
         KeyRange { start: Bound::Unbounded, end: Bound::Unbounded }
     }
 
+    /// One key.
+    pub fn only(key: &[u8]) -> KeyRange {
+        KeyRange { start: Bound::Included(key.to_vec()), end: Bound::Included(key.to_vec()) }
+    }
+
     /// Every key that begins with `prefix`.
     pub fn prefix(prefix: &[u8]) -> KeyRange {
         let mut end = prefix.to_vec();

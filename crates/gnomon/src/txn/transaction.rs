@@ -13,6 +13,7 @@ use super::{
     procedure::Command,
     range::{Direction, KeyRange},
     read::ReadAt,
+    replicated::Observed,
     savepoint::SavepointState,
     serial::Confined,
     tree::{Placement, Scanning, TreeRef},
@@ -65,6 +66,9 @@ pub struct TxnOptions {
     pub lock_timeout: Option<Duration>,
     /// Whether its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
     pub exclusive_operations: bool,
+    /// In a member of a cluster ([`Replicator`](crate::Replicator)), under SNAPSHOT: of what it reads, its snapshot may
+    /// have missed so many of the commits that were ordered before it began; with none, any number.
+    pub missed_max: Option<u32>,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
 }
@@ -208,13 +212,15 @@ pub struct Transaction {
     alone: bool,
     /// Where procedures run serially, what it may use.
     pub(super) confined: Confined,
+    /// What it rests on, where others order commits.
+    pub(super) observed: Option<Box<Observed>>,
 }
 
 impl Transaction {
     pub(super) fn new(handle: Arc<Handle>, id: TxnId, options: TxnOptions) -> Transaction {
         let locks = handle.inner.locks.owner(id);
         let relieve_at = handle.inner.escalate_bytes;
-        Transaction {
+        let mut txn = Transaction {
             handle,
             id,
             options,
@@ -239,7 +245,10 @@ impl Transaction {
             by_value: false,
             alone: false,
             confined: Confined::No,
-        }
+            observed: None,
+        };
+        txn.observe_for_others();
+        txn
     }
 
     /// One for when there are no others, and it is not to be committed.
@@ -361,6 +370,7 @@ impl Transaction {
         });
         self.seen = self.seen.max(snapshot);
         self.snapshot = Some(snapshot);
+        self.tell_begin(snapshot);
         Ok(snapshot)
     }
 
@@ -427,7 +437,11 @@ impl Transaction {
                 }
                 self.used[at].mode = wanted;
             }
-            return Ok(self.used[at].clone());
+            let used = self.used[at].clone();
+            if wanted != held {
+                self.rest_on_tree(&used);
+            }
+            return Ok(used);
         }
         self.check()?;
         if !self.alone {
@@ -437,6 +451,7 @@ impl Transaction {
         let state = self.inner().tree(id)?;
         let used = Used { id, state: Some(state), mode };
         self.used.push(used.clone());
+        self.rest_on_tree(&used);
         Ok(used)
     }
 
@@ -518,6 +533,7 @@ impl Transaction {
         if !is_applied {
             self.note_read(tree, key);
         }
+        self.note_range(tree, || KeyRange::only(key));
         let at = if is_newest { self.newest() } else { self.read_at(&used, key)? };
         let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut search)?;
         self.ahead.searched(tree, key, search);
@@ -541,6 +557,7 @@ impl Transaction {
         };
         self.check_first_committer(&used, key)?;
         self.note_read(tree, key);
+        self.rest_on_key(tree, key);
         let at = self.newest();
         let mut search = self.ahead.search(tree, key);
         let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut search)?;
@@ -599,6 +616,7 @@ impl Transaction {
         if used.covered() < Covered::Writes {
             self.lock_alone(&used, key)?;
         }
+        self.rest_on_key(tree, key);
         let is_found = self.is_found(tree, key);
         let own = match self.writes.get(tree, key) {
             // It was looked for when the key was found.
@@ -786,6 +804,7 @@ fn gap_name(tree: TreeId, before: Option<&[u8]>) -> LockName<'_> {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.tell_end();
         self.release_snapshot();
         self.release(false);
     }

@@ -166,6 +166,7 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
             work.reclaim = match more {
                 Ok(true) => Reclaim::Now,
                 Err(Error::DiskFull) => Reclaim::Later,
+                Ok(false) if inner.has_dropped_in_use() => Reclaim::Later,
                 // On another error (damage) the rest waits until the database is opened again.
                 Ok(false) | Err(_) => Reclaim::No,
             };
@@ -257,7 +258,9 @@ pub(in crate::txn) fn reclaim_some(inner: &Arc<Inner>) -> Result<bool> {
 }
 
 fn reclaim(inner: &Inner, store: &ShadowStore, pages_max: usize) -> Result<bool> {
-    let Some((id, tree)) = inner.directory.dropped(store, |_| false)? else { return Ok(false) };
+    let Some((id, tree)) = inner.directory.dropped(store, |id| inner.is_in_use(id))? else {
+        return Ok(false);
+    };
     // The nodes of the page table above what is freed, and on the way to where it ends nodes of the tree.
     let changed = PageCounts::from(2 * pages_max as u64) + PageCounts::of(tree.size(), LEVELS);
     let pages = store.begin_for(Purpose::Free, changed)?;

@@ -36,7 +36,7 @@ mod schedule;
 mod tests;
 
 pub(super) use cost::is_call_cheaper;
-pub(super) use record::Logged;
+pub(super) use record::{Logged, decode_writes, encode_writes};
 pub(super) use replay::BYTES_OF_RUN;
 
 use super::{

@@ -106,6 +106,25 @@ pub(super) fn encode(change: &Logged<'_>) -> Vec<u8> {
     out
 }
 
+/// Writes alone, as they stand in a record.
+pub(in crate::txn) fn encode_writes(writes: &WriteSet) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_writes(&mut out, writes);
+    out
+}
+
+/// Reads what [`encode_writes`] has written.
+///
+/// # Errors
+/// Those of operations, or what `broken` makes of what is wrong.
+pub(in crate::txn) fn decode_writes(
+    bytes: &[u8],
+    operations: &Registry,
+    broken: impl Fn(&'static str) -> Error,
+) -> Result<WriteSet> {
+    Writes::of(bytes).write_set(operations, broken)
+}
+
 fn put_name(out: &mut Vec<u8>, name: &str) {
     out.push(u8::try_from(name.len()).expect("names are short"));
     out.extend_from_slice(name.as_bytes());

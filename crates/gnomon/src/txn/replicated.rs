@@ -1,0 +1,398 @@
+//! Commits of a database that is a member of a cluster: others order them, and have to know what they rest on.
+//!
+//! Promises: in a database that has a [`Replicator`], no transaction changes anything by itself. What it has written, what
+//! that rests on and, if that matters, what it has read is handed over when it commits; the changes come back, in their
+//! place among those of all members, by [`Database::apply_replicated`], and are the same everywhere. A transaction runs
+//! as ever until then: its locks and its reads are those of this database.
+//!
+//! How: [`Observed`] notes, of each key that a transaction locks, the newest commit before it looks at the key. What is
+//! applied takes no locks, which running transactions may hold for long: whoever rests on what has changed is refused
+//! when his turn comes, by the versions that he names. So locks keep transactions of one member apart, as far as that
+//! helps them, and the order keeps apart all others.
+//!
+//! SERIALIZABLE runs on a snapshot here, and is made serializable by what it has read. Operations claim nothing: their
+//! bounds are asked when they are applied, in the order, where nobody is beside them.
+//!
+//! Not here: the order, and who is refused. Transactions on pages of their own, serial execution, two-phase commit,
+//! logs of pages.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use super::{
+    apply::first_refused,
+    commit::{Ticket, begin, patch_in_order},
+    database::{Database, Inner, TREES},
+    key::{Key, KeyBytes},
+    log::{Logged, decode_writes, encode_writes},
+    range::KeyRange,
+    transaction::{Covered, Isolation, Transaction, Used},
+    writes::{BoundCall, Write, WriteSet},
+};
+use crate::{
+    Csn, Error, Interrupt, Result, TreeId, TxnId,
+    lock::{LockName, key_mode, tree_mode},
+    store::Store,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// Who orders the commits of a member.
+pub trait Replicator: Send + Sync {
+    /// A transaction that accepts to have missed so many commits ([`TxnOptions::missed_max`](crate::TxnOptions)) has
+    /// taken its snapshot.
+    fn begin(&self, txn: TxnId, missed_max: u32, snapshot: Csn);
+
+    /// Has a commit ordered, and returns its place here when it is applied. Called for transactions that have written
+    /// something, and for those that were told of by [`Replicator::begin`].
+    ///
+    /// # Errors
+    /// [`Error::Serialization`] if it cannot commit in its place, and then nothing of it is there.
+    fn commit(&self, request: CommitRequest) -> Result<Csn>;
+
+    /// A transaction that was told of by [`Replicator::begin`] ends without a commit.
+    fn abandon(&self, txn: TxnId);
+}
+
+/// A transaction that asks to commit.
+#[derive(Clone, Debug)]
+pub struct CommitRequest {
+    /// Which one it is here.
+    pub txn: TxnId,
+    /// How it is isolated.
+    pub isolation: Isolation,
+    /// How many commits it may have missed of what it read.
+    pub missed_max: Option<u32>,
+    /// What it has read: all commits up to here, and none behind. None under READ COMMITTED.
+    pub snapshot: Option<Csn>,
+    /// What must be as it was.
+    pub touched: Vec<Touch>,
+    /// What it has read, if that is noted: serializable ones and those that may not have missed much.
+    pub reads: Vec<(TreeId, KeyRange)>,
+    /// What it changes, for [`Database::apply_replicated`]; empty if nothing.
+    pub changes: Vec<u8>,
+    /// What ends its wait; what becomes of it is not known then.
+    pub interrupt: Option<Arc<Interrupt>>,
+}
+
+/// A key, or a whole tree, on which a commit rests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// The tree.
+    pub tree: TreeId,
+    /// The key; none is all keys.
+    pub key: Option<Box<[u8]>>,
+    /// What is done to it.
+    pub how: Touching,
+    /// The newest commit that it counts on; later changes contradict it.
+    pub based_on: Csn,
+}
+
+/// What a transaction does to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touching {
+    /// It has locked it.
+    Locks,
+    /// It applies operations of a kind, which commute with others of the kind and have seen nothing.
+    Applies(u32),
+    /// It writes it.
+    Writes,
+}
+
+/// What a transaction rests on.
+#[derive(Default)]
+pub(super) struct Observed {
+    /// Whether it is to be serializable, which its snapshot is not.
+    pub is_serializable: bool,
+    /// Whether it was told of when it took its snapshot.
+    pub is_begun: bool,
+    keys: BTreeMap<TreeId, BTreeMap<Key, Csn>>,
+    /// Of trees that are locked as a whole.
+    trees: BTreeMap<TreeId, Csn>,
+    reads: Vec<(TreeId, KeyRange)>,
+}
+
+/// A row that an applied commit leaves beside its own, so that what was applied can be told.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark<'a> {
+    /// Its tree.
+    pub tree: TreeId,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+impl Transaction {
+    /// Notes that a key is about to be looked at behind a lock.
+    pub(super) fn rest_on_key(&mut self, tree: TreeId, key: &[u8]) {
+        let Some(observed) = &mut self.observed else { return };
+        let newest = self.handle.inner.timeline.watermark();
+        observed.keys.entry(tree).or_default().entry(key.into()).or_insert(newest);
+    }
+
+    /// Notes that a tree is locked as a whole, if it is.
+    pub(super) fn rest_on_tree(&mut self, used: &Used) {
+        let Some(observed) = &mut self.observed else { return };
+        if used.covered() >= Covered::Reads {
+            let newest = self.handle.inner.timeline.watermark();
+            observed.trees.entry(used.id).or_insert(newest);
+        }
+    }
+
+    /// Has a new transaction note what it rests on, if others order commits.
+    pub(super) fn observe_for_others(&mut self) {
+        if self.inner().replicator().is_none() {
+            return;
+        }
+        let is_serializable = self.options.isolation == Isolation::Serializable;
+        if is_serializable {
+            self.options.isolation = Isolation::Snapshot;
+        }
+        self.observed = Some(Box::new(Observed { is_serializable, ..Observed::default() }));
+    }
+
+    pub(super) fn notes_reads(&self) -> bool {
+        let Some(observed) = &self.observed else { return false };
+        observed.is_serializable || self.options.missed_max.is_some()
+    }
+
+    /// Notes that keys were read.
+    pub(super) fn note_range(&mut self, tree: TreeId, range: impl FnOnce() -> KeyRange) {
+        if !self.notes_reads() {
+            return;
+        }
+        let (Some(observed), range) = (&mut self.observed, range()) else { return };
+        match observed.reads.last_mut() {
+            // The next step of a scan.
+            Some((of, last)) if *of == tree && is_behind(&range.start, &last.end) => last.end = range.end,
+            _ => observed.reads.push((tree, range)),
+        }
+    }
+
+    /// Tells of a snapshot that may not have missed much.
+    pub(super) fn tell_begin(&mut self, snapshot: Csn) {
+        if let (Some(observed), Some(missed_max)) = (&mut self.observed, self.options.missed_max)
+            && let Some(replicator) = self.handle.inner.replicator()
+            && !std::mem::replace(&mut observed.is_begun, true)
+        {
+            replicator.begin(self.id(), missed_max, snapshot);
+        }
+    }
+
+    /// Has a transaction that was told of forgotten.
+    pub(super) fn tell_end(&mut self) {
+        if let Some(observed) = self.observed.take()
+            && observed.is_begun
+            && let Some(replicator) = self.handle.inner.replicator()
+        {
+            replicator.abandon(self.id());
+        }
+    }
+
+    /// Hands the transaction over, and returns when its changes are applied in their place.
+    pub(super) fn finish_replicated(mut self, mut observed: Observed) -> Result<Ticket> {
+        let handle = self.handle.clone();
+        let Some(replicator) = handle.inner.replicator() else { unreachable!("it has observed for one") };
+        let snapshot = match self.options.isolation {
+            Isolation::ReadCommitted => None,
+            _ => Some(self.statement_snapshot()?),
+        };
+        let committable = self.check_committable();
+        self.release_snapshot();
+        if committable.is_err() || (self.writes.is_empty() && !observed.is_begun) {
+            let seen = self.seen;
+            self.observed = Some(Box::new(observed));
+            return committable.map(|()| Ticket::new(handle, seen));
+        }
+        if self.has_pages() {
+            return Err(Error::TransactionTooLarge);
+        }
+        let mut writes = std::mem::take(&mut self.writes);
+        writes.forget_marks();
+        let touched = touched(&observed, &self.used, &writes, snapshot);
+        let request = CommitRequest {
+            txn: self.id(),
+            isolation: if observed.is_serializable {
+                Isolation::Serializable
+            } else {
+                self.options.isolation
+            },
+            missed_max: self.options.missed_max,
+            snapshot,
+            touched,
+            reads: std::mem::take(&mut observed.reads),
+            changes: if writes.is_empty() { Vec::new() } else { encode_writes(&writes) },
+            interrupt: self.options.interrupt.clone(),
+        };
+        drop(writes);
+        // It is at its end, whatever becomes of it. Its locks go when it is dropped.
+        let csn = replicator.commit(request)?;
+        Ok(Ticket::new(handle, csn))
+    }
+}
+
+/// What a transaction rests on, with what it does to that.
+fn touched(observed: &Observed, used: &[Used], writes: &WriteSet, snapshot: Option<Csn>) -> Vec<Touch> {
+    let based_on = |locked: Option<Csn>| snapshot.or(locked).unwrap_or_default();
+    let makes_or_drops = writes.trees().any(|(_, writes)| writes.created != writes.dropped);
+    let mut touched = Vec::new();
+    for (tree, writes) in writes.trees().filter(|(_, writes)| !(writes.created && writes.dropped)) {
+        if writes.created || writes.dropped {
+            let based_on = based_on(observed.trees.get(&tree).copied());
+            touched.push(Touch { tree, key: None, how: Touching::Writes, based_on });
+            continue;
+        }
+        let (of_tree, locked) = (observed.trees.get(&tree).copied(), observed.keys.get(&tree));
+        for (key, write) in writes.entries() {
+            let how = match write {
+                Write::Put(_) | Write::Delete => Touching::Writes,
+                Write::Apply(calls) => kind_of(calls.iter()),
+            };
+            let locked = locked.and_then(|keys| keys.get(KeyBytes::of(key)).copied());
+            let based_on = based_on(locked.or(of_tree));
+            touched.push(Touch { tree, key: Some(key.into()), how, based_on });
+        }
+    }
+    for (tree, keys) in &observed.keys {
+        for (key, locked) in keys.iter().filter(|(key, _)| writes.get(*tree, key).is_none()) {
+            let key = Some((**key).into());
+            touched.push(Touch { tree: *tree, key, how: Touching::Locks, based_on: based_on(Some(*locked)) });
+        }
+    }
+    for (tree, locked) in &observed.trees {
+        let is_new = writes.tree(*tree).is_some_and(|writes| writes.created || writes.dropped);
+        let Some(used) = used.iter().find(|used| used.id == *tree).filter(|_| !is_new) else { continue };
+        // Whoever builds an index reads the table, and others must not go on writing as if there were none.
+        let is_exclusive = !matches!(used.mode, tree_mode::S | tree_mode::U);
+        let how = if is_exclusive || makes_or_drops { Touching::Writes } else { Touching::Locks };
+        touched.push(Touch { tree: *tree, key: None, how, based_on: based_on(Some(*locked)) });
+    }
+    touched
+}
+
+/// Operations of one mode commute.
+fn kind_of<'c>(mut calls: impl Iterator<Item = &'c BoundCall>) -> Touching {
+    let Some(mode) = calls.next().map(|call| call.operation.mode) else { return Touching::Writes };
+    match mode != key_mode::X && calls.all(|call| call.operation.mode == mode) {
+        true => Touching::Applies(mode.index() as u32),
+        false => Touching::Writes,
+    }
+}
+
+impl Database {
+    /// Has somebody order the commits of this database from now on.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] if it has a log of pages, runs procedures serially, has prepared transactions, or has somebody
+    /// already.
+    pub fn set_replicator(&self, replicator: Arc<dyn Replicator>) -> Result<()> {
+        let inner = &self.0.inner;
+        let refuse = |why: &str| Err(Error::BadOption(format!("a member of a cluster {why}")));
+        if inner.store.shadow().is_none() {
+            return refuse(
+                "recovers by shadow paging or a log of commits: make the database anew with --recovery value-log",
+            );
+        }
+        if inner.is_serial {
+            return refuse("runs procedures by locks: leave --execution serial out");
+        }
+        if !self.prepared()?.is_empty() {
+            return refuse("has no prepared transactions: commit or roll back those that there are first");
+        }
+        match inner.replicator.set(replicator) {
+            Ok(()) => Ok(()),
+            Err(_) => refuse("is one of one cluster"),
+        }
+    }
+
+    /// Applies the changes of a transaction in their place in the order of all members, and a mark with them. None if
+    /// that is not possible, because an operation's condition does not hold there: then nothing has changed. It is
+    /// called for one commit after another.
+    ///
+    /// # Errors
+    /// Of the disk, before anything has changed; [`Error::Corrupt`] if the changes do not fit this database.
+    pub fn apply_replicated(&self, changes: &[u8], mark: Mark<'_>) -> Result<Option<Ticket>> {
+        let inner = &self.0.inner;
+        inner.check_open()?;
+        let Store::Shadow(store) = &inner.store else { unreachable!("a member has such a store") };
+        let damaged = |what: &str| Error::Corrupt {
+            file: "the changes of another member".into(),
+            page: 0,
+            detail: what.into(),
+        };
+        let mut writes = decode_writes(changes, &inner.operations, damaged)?;
+        if !resolve(inner, &mut writes)? {
+            return Ok(None);
+        }
+        writes.put(mark.tree, mark.key, Some(mark.value));
+        for (tree, writes) in writes.trees().filter(|(_, writes)| writes.created) {
+            debug_assert!(!writes.dropped);
+            inner.next_tree.fetch_max(tree.0 + 1, Ordering::Relaxed);
+        }
+        let dropped = writes.trees().any(|(_, writes)| writes.dropped);
+        let changed = writes.keys();
+        let record = inner.record(&Logged::Writes(&writes))?;
+        let pages = begin(inner, store, &writes, None)?;
+        // Inside the gate, as in every commit.
+        inner.check_open()?;
+        let (csn, _) = patch_in_order(inner, pages, record, writes, |_, _| Ok(()))?;
+        inner.forget_after(changed);
+        if dropped {
+            self.0.background.reclaim();
+        }
+        Ok(Some(Ticket::new(self.0.clone(), csn)))
+    }
+}
+
+/// Asks the conditions of operations, which nobody else changes now, and does those at once that may change the length
+/// of a value. Whether all are met.
+fn resolve(inner: &Arc<Inner>, writes: &mut WriteSet) -> Result<bool> {
+    let mut puts: Vec<(TreeId, Key, Vec<u8>)> = Vec::new();
+    for (tree, of_tree) in writes.trees() {
+        if of_tree.created || of_tree.dropped {
+            continue;
+        }
+        for (key, write) in of_tree.entries() {
+            let Write::Apply(calls) = write else { continue };
+            let Some(mut value) = inner.tree(tree)?.tree.get(&inner.store, key)? else { return Ok(false) };
+            for BoundCall { operation, args } in calls.iter() {
+                let claims = operation.operation.claims(args, &value)?;
+                if first_refused(&claims).is_some() {
+                    return Ok(false);
+                }
+                value = operation.operation.apply(args, &value)?;
+            }
+            if !calls.keep_length() {
+                puts.push((tree, key.into(), value));
+            }
+        }
+    }
+    puts.into_iter().for_each(|(tree, key, value)| writes.put(tree, &key, Some(&value)));
+    Ok(true)
+}
+
+impl Inner {
+    /// Who orders commits, if somebody else does.
+    pub fn replicator(&self) -> Option<&Arc<dyn Replicator>> {
+        self.replicator.get()
+    }
+
+    /// Whether transactions still use a dropped tree: another member has dropped it, without a lock here.
+    pub fn is_in_use(&self, tree: TreeId) -> bool {
+        self.replicator().is_some()
+            && !self.locks.owner(self.new_txn_id()).try_lock(LockName::whole(TREES, tree.0), tree_mode::X)
+    }
+
+    /// Whether transactions still use some dropped tree.
+    pub fn has_dropped_in_use(&self) -> bool {
+        self.replicator().is_some()
+            && self.directory.dropped(&self.store, |_| false).is_ok_and(|tree| tree.is_some())
+    }
+}
+
+/// Whether a range that begins so goes on where one ends.
+fn is_behind(start: &Bound<Vec<u8>>, end: &Bound<Vec<u8>>) -> bool {
+    matches!((start, end), (Bound::Excluded(start), Bound::Included(end)) if start == end)
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
