@@ -3,7 +3,7 @@
 //! - [`OrderedLog`]: what a member asks of such a log;
 //! - [`Ledger`]: what it does, as plain data: the simulated log is one behind a network;
 //! - [`MemoryLog`]: one behind a mutex, for members in one process;
-//! - [`EtcdLog`]: the log in etcd, which does the same as a ledger; [`encode`], [`decode`]: batches as they stand there;
+//! - [`EtcdLog`]: the log in etcd, which does the same as a ledger; `encoding`: batches as they stand there;
 //! - [`Sender`]: a member's side of appending: batches, and asking again when an answer was lost.
 //!
 //! Promises: each entry that was given to a [`Sender`] stands in the order at most once, and those of a member in the
@@ -26,7 +26,6 @@ mod ledger;
 mod memory;
 mod sender;
 
-pub use encoding::{decode, encode};
 pub use etcd::{EtcdLog, EtcdOptions};
 pub use ledger::{Ledger, MemberInfo};
 pub use memory::MemoryLog;

@@ -4,14 +4,14 @@
 //! bear being done twice: transactions compare before they change anything. Answers are checked to be of one cluster of
 //! etcd nodes, since revisions of another one mean nothing here.
 
-use std::{error::Error, future::Future, time::Duration};
+use std::{collections::BTreeMap, error::Error, future::Future, time::Duration};
 
 use gnomon::sync::{
     OnceLock,
     atomic::{AtomicUsize, Ordering},
 };
-use prost::Message;
-use tokio::time::{Instant, sleep, timeout};
+use prost::{Message, bytes::Bytes};
+use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{
     Code, Request, Status, Streaming,
     client::Grpc,
@@ -23,8 +23,9 @@ use tonic_prost::ProstCodec;
 use super::{
     LogError,
     messages::{
-        CompactionRequest, Compare, Done, LeaseGrantRequest, LeaseRequest, LeaseResponse, RequestOp,
-        ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest, WatchResponse,
+        CompactionRequest, Compare, Done, KeyValue, LeaseGrantRequest, LeaseRequest, LeaseResponse,
+        RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest,
+        WatchRequest, WatchResponse,
     },
 };
 
@@ -131,27 +132,36 @@ impl Client {
         F: Future<Output = Result<T, Status>>,
     {
         let end = Instant::now() + self.timeout;
+        // What each endpoint has failed with.
+        let mut failed = BTreeMap::new();
         for tried in 1.. {
+            let attempt_end = end.min(Instant::now() + ATTEMPT);
             let asked = self.current.load(Ordering::Relaxed);
-            let node = &self.nodes[asked % self.nodes.len()];
+            let place = asked % self.nodes.len();
+            let node = &self.nodes[place];
             let grpc = Grpc::new(node.channel.clone()).max_decoding_message_size(usize::MAX);
-            let why = match timeout(ATTEMPT.min(self.timeout), attempt(grpc)).await {
+            match timeout_at(attempt_end, attempt(grpc)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => match judge(&node.address, &status) {
-                    Verdict::Again(why) => why,
+                    Verdict::Again(why) => _ = failed.insert(place, why),
                     Verdict::Final(failure) => return Err(failure),
                 },
-                Err(_) => format!("etcd at {} does not answer in time", node.address),
-            };
-            self.leave(asked);
-            if Instant::now() >= end {
-                return Err(Failure::Log(LogError::Unreachable(why)));
+                // What it failed with before tells more than that the last try had no time left.
+                Err(_) => {
+                    let late = || format!("etcd at {} does not answer in time", node.address);
+                    failed.entry(place).or_insert_with(late);
+                }
             }
+            self.leave(asked);
             if tried % self.nodes.len() == 0 {
                 sleep(PAUSE).await;
             }
+            if Instant::now() >= end {
+                break;
+            }
         }
-        unreachable!("the time is over before the numbers are")
+        let failed: Vec<String> = failed.into_values().collect();
+        Err(Failure::Log(LogError::Unreachable(failed.join("; "))))
     }
 
     async fn unary<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
@@ -201,6 +211,15 @@ impl Client {
     /// Reads.
     pub(super) async fn read(&self, ranges: Vec<RequestOp>) -> Result<TxnResponse, Failure> {
         self.txn(Vec::new(), ranges, Vec::new()).await
+    }
+
+    /// The version of a key as of a revision, which is a plain read: some etcds do not bear one of a transaction whose
+    /// revision is not kept any more.
+    pub(super) async fn version(&self, key: &Bytes, revision: i64) -> Result<Option<KeyValue>, Failure> {
+        let request = RangeRequest { key: key.clone(), revision, ..RangeRequest::default() };
+        let answer: RangeResponse = self.unary("/etcdserverpb.KV/Range", request).await?;
+        self.check(answer.header.as_ref()).map_err(Failure::Log)?;
+        Ok(answer.kvs.into_iter().next())
     }
 
     /// Forgets old versions of keys.
@@ -295,9 +314,9 @@ fn judge(address: &str, status: &Status) -> Verdict {
     match status.code() {
         Code::ResourceExhausted if message.contains("database space exceeded") => {
             Verdict::Final(Failure::Log(LogError::Full(format!(
-                "etcd at {address} has reached its quota. The log is trimmed when all members have applied it: see \
-                 that they run, or say of those that do not come back that they are gone; then run 'etcdctl compact', \
-                 'etcdctl defrag' and 'etcdctl alarm disarm', and consider a larger --quota-backend-bytes of etcd"
+                "etcd at {address} has reached its quota. What all members have applied is trimmed: see that they all \
+                 run, then make room by 'etcdctl defrag' and 'etcdctl alarm disarm'; if that does not help, start etcd \
+                 with a larger --quota-backend-bytes"
             ))))
         }
         Code::OutOfRange if message.contains("compacted") => Verdict::Final(Failure::Compacted),
@@ -315,10 +334,14 @@ fn judge(address: &str, status: &Status) -> Verdict {
             "etcd at {address} accepts less than 1.5 MiB a request: start it without --max-request-bytes"
         )),
         _ => {
-            let cause = status.source().map_or_else(|| message.to_owned(), whole_text);
-            let is_other_protocol = cause.contains("http2") || cause.contains("frame");
-            let who = if is_other_protocol { "what may not be an etcd" } else { "etcd" };
-            Verdict::Again(format!("{who} at {address}: {cause}"))
+            // etcd answers with a message alone; what has a cause happened on the way to it.
+            let Some(cause) = status.source().map(whole_text) else {
+                return Verdict::Again(format!("etcd at {address}: {message}"));
+            };
+            Verdict::Again(match cause.contains("connect error") {
+                true => format!("etcd at {address}: {cause}"),
+                false => format!("{address} does not answer as an etcd does: {cause}"),
+            })
         }
     }
 }

@@ -126,14 +126,12 @@ fn decode(bytes: Bytes) -> Result<Record, LogError> {
 async fn whole(space: &Space, last: Record, revision: i64) -> Result<Bytes, LogError> {
     let (mut previous, mut pieces) = (last.previous, vec![last.bytes]);
     while previous > 0 {
-        let read = vec![RequestOp::get_as_of(&space.keys.log, previous)];
-        let answer = match space.client.read(read).await {
+        let version = match space.client.version(&space.keys.log, previous).await {
             // Who follows from the last piece on does not need the others.
             Err(Failure::Compacted) => return Err(Refused::Trimmed { from: revision as u64 }.into()),
-            answer => answer?,
+            version => version?,
         };
-        let value = answer.found(0).first().map(|kv| kv.value.clone()).unwrap_or_default();
-        let record = decode(value)?;
+        let record = decode(version.map(|kv| kv.value).unwrap_or_default())?;
         // Pieces are behind each other, whatever stands there.
         previous = record.previous.min(previous - 1);
         pieces.push(record.bytes);

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use gnomon::sync::Arc;
+use prost::{Message, bytes::Bytes};
 use tokio::{task::AbortHandle, time::sleep};
 
 use super::{
-    Bytes, LogError, Member, MemberInfo, Refused, Shared, Space,
+    LogError, Member, MemberInfo, Refused, Shared, Space,
     client::Failure,
-    encoding,
+    cluster_value, encoding,
     keys::{Keys, Record},
-    messages::{Compare, RequestOp},
+    messages::{Compare, KeyValue, RequestOp},
 };
 use crate::protocol::Entry;
-use prost::Message;
 
 /// The member that this process is.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Drop for Joined {
 impl Shared {
     pub(super) async fn join(self: Arc<Self>, name: String) -> Result<Member, LogError> {
         let lease = self.space.client.grant(self.ttl).await?;
-        match self.space.join(&name, lease).await {
+        match self.space.join(self.cluster, &name, lease).await {
             Ok(member) => {
                 let keeper = tokio::spawn(keep_alive(self.clone(), lease)).abort_handle();
                 *self.joined.lock() = Some(Joined { member, name, lease, keeper });
@@ -76,18 +76,29 @@ async fn keep_alive(shared: Arc<Shared>, lease: i64) {
 }
 
 impl Space {
-    async fn join(&self, name: &str, lease: i64) -> Result<Member, LogError> {
+    async fn join(&self, cluster: u64, name: &str, lease: i64) -> Result<Member, LogError> {
         let (member_key, live_key) = (self.keys.member(name), self.keys.live(name));
         loop {
-            let compare = vec![Compare::absent(&member_key), Compare::absent(&live_key)];
+            let compare = vec![
+                Compare::value(&self.keys.cluster, cluster_value(cluster)),
+                Compare::absent(&member_key),
+                Compare::absent(&live_key),
+            ];
             let puts = vec![
                 RequestOp::put_with_lease(&member_key, Bytes::new(), lease),
                 RequestOp::put(&live_key, Bytes::new()),
             ];
-            let reads = vec![RequestOp::get(&member_key), RequestOp::get(&live_key)];
+            let reads = [&member_key, &live_key, &self.keys.cluster].map(RequestOp::get).to_vec();
             let answer = self.client.txn(compare, puts, reads).await?;
             if answer.succeeded {
                 return Ok(Member(answer.revision() as u64));
+            }
+            if answer.found(2).first().is_none_or(|kv| kv.value != cluster_value(cluster)) {
+                return Err(LogError::Foreign(
+                    "the log of the cluster in etcd was removed, or made anew, since this member has reached it: \
+                     start a new cluster from a member's data"
+                        .into(),
+                ));
             }
             match (answer.found(0).first(), answer.found(1).first()) {
                 // The answer to an earlier try was lost.
@@ -104,7 +115,7 @@ impl Space {
     pub(super) async fn members(&self) -> Result<Vec<MemberInfo>, LogError> {
         let reads = [&self.keys.all_live, &self.keys.all_members].map(RequestOp::get_all);
         let answer = self.client.read(reads.to_vec()).await?;
-        let info = |live: &super::messages::KeyValue| MemberInfo {
+        let info = |live: &KeyValue| MemberInfo {
             member: Member(live.create_revision as u64),
             name: Keys::rest(&live.key, &self.keys.all_live).into_owned(),
             is_alive: answer.found(1).iter().any(|key| key.create_revision == live.create_revision),

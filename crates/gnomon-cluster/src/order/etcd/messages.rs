@@ -34,12 +34,15 @@ pub(super) struct RangeRequest {
     pub key: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub range_end: Bytes,
+    /// As of which; 0 is the newest one.
     #[prost(int64, tag = "4")]
     pub revision: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RangeResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
     #[prost(message, repeated, tag = "2")]
     pub kvs: Vec<KeyValue>,
 }
@@ -231,12 +234,7 @@ impl Compare {
 
 impl RequestOp {
     pub(super) fn get(key: &Bytes) -> RequestOp {
-        RequestOp::get_as_of(key, 0)
-    }
-
-    /// As of a revision; 0 is the newest one.
-    pub(super) fn get_as_of(key: &Bytes, revision: i64) -> RequestOp {
-        let range = RangeRequest { key: key.clone(), range_end: Bytes::new(), revision };
+        let range = RangeRequest { key: key.clone(), ..RangeRequest::default() };
         RequestOp { request: Some(Request::Range(range)) }
     }
 

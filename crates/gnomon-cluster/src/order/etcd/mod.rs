@@ -48,8 +48,8 @@ pub struct EtcdOptions {
     pub endpoints: String,
     /// What the keys of the cluster begin with, so that several clusters can share an etcd.
     pub prefix: String,
-    /// For how long a member is not heard of until another one may say that it is gone; in seconds, and no shorter than
-    /// etcd allows, which is one and a half times its election timeout.
+    /// For how long a member is not heard of until another one may say that it is gone, in whole seconds. etcd makes it
+    /// at least one and a half times its election timeout.
     pub ttl: Duration,
     /// How long a call may take, while endpoints do not answer.
     pub timeout: Duration,
@@ -77,6 +77,7 @@ struct Space {
 #[derive(Debug)]
 struct Shared {
     space: Space,
+    cluster: u64,
     ttl: Duration,
     joined: Mutex<Option<Joined>>,
     follower: tokio::sync::Mutex<Follower>,
@@ -89,7 +90,6 @@ struct Shared {
 #[derive(Debug)]
 pub struct EtcdLog {
     shared: Arc<Shared>,
-    cluster: u64,
     /// There until it is dropped.
     runtime: Option<Runtime>,
 }
@@ -106,25 +106,19 @@ impl EtcdLog {
             .enable_all()
             .build()
             .map_err(|error| LogError::Unreachable(format!("a thread for it cannot be started: {error}")))?;
-        let client = {
-            let _inside = runtime.enter();
-            Client::new(&options.endpoints, options.timeout)?
-        };
-        let shared = Arc::new(Shared {
-            space: Space { client, keys: Keys::new(&options.prefix) },
-            ttl: options.ttl,
-            joined: Mutex::default(),
-            follower: tokio::sync::Mutex::default(),
-        });
-        let mut log = EtcdLog { shared, cluster: 0, runtime: Some(runtime) };
-        log.cluster = log.run(|shared| async move { shared.space.cluster().await })?;
-        Ok(log)
+        match wait(&runtime, Shared::open(options.clone())) {
+            Ok(shared) => Ok(EtcdLog { shared: Arc::new(shared), runtime: Some(runtime) }),
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
     }
 
     /// The number of the cluster, which it got at random when its log was made. A member whose data are of another
     /// cluster must not follow this one.
     pub fn cluster_id(&self) -> u64 {
-        self.cluster
+        self.shared.cluster
     }
 
     /// Does something on the thread of the log, and waits for it.
@@ -133,13 +127,8 @@ impl EtcdLog {
         T: Send + 'static,
         F: Future<Output = Result<T, LogError>> + Send + 'static,
     {
-        let stopped = || LogError::Unreachable("the thread of the log has stopped".into());
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
-        let work = work(self.shared.clone());
-        self.runtime.as_ref().ok_or_else(stopped)?.spawn(async move {
-            let _ = answer.send(work.await);
-        });
-        answered.recv().unwrap_or_else(|_| Err(stopped()))
+        let runtime = self.runtime.as_ref().ok_or_else(stopped)?;
+        wait(runtime, work(self.shared.clone()))
     }
 
     /// The member is not heard of any more, as if its process had been stopped.
@@ -147,6 +136,22 @@ impl EtcdLog {
     fn stop_keeping_alive(&self) {
         self.shared.joined.lock().as_ref().unwrap().stop_keeping_alive();
     }
+}
+
+/// Does something on the thread of a runtime, and waits for it: unlike the runtime itself, on whatever thread.
+fn wait<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = Result<T, LogError>> + Send + 'static,
+) -> Result<T, LogError> {
+    let (answer, answered) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        let _ = answer.send(work.await);
+    });
+    answered.recv().unwrap_or_else(|_| Err(stopped()))
+}
+
+fn stopped() -> LogError {
+    LogError::Unreachable("the thread of the log has stopped".into())
 }
 
 impl Drop for EtcdLog {
@@ -191,11 +196,31 @@ impl OrderedLog for EtcdLog {
     }
 }
 
+impl Shared {
+    async fn open(options: EtcdOptions) -> Result<Shared, LogError> {
+        let client = Client::new(&options.endpoints, options.timeout)?;
+        let space = Space { client, keys: Keys::new(&options.prefix) };
+        let cluster = space.cluster().await?;
+        Ok(Shared {
+            space,
+            cluster,
+            ttl: options.ttl,
+            joined: Mutex::default(),
+            follower: tokio::sync::Mutex::default(),
+        })
+    }
+}
+
+/// The value of the key of a cluster.
+fn cluster_value(cluster: u64) -> Bytes {
+    format!("{cluster:016x}").into()
+}
+
 impl Space {
     /// The number of the cluster, a new one if it is not there.
     async fn cluster(&self) -> Result<u64, LogError> {
         let (key, number) = (&self.keys.cluster, Rng::from_entropy().next_u64());
-        let put = RequestOp::put(key, format!("{number:016x}").into());
+        let put = RequestOp::put(key, cluster_value(number));
         let answer =
             self.client.txn(vec![Compare::absent(key)], vec![put], vec![RequestOp::get(key)]).await?;
         if answer.succeeded {
