@@ -166,6 +166,7 @@ fn trims<L: OrderedLog>(handle: &impl Fn() -> L) {
     let member = log.join("trimmer").unwrap();
     let revisions: Vec<u64> =
         (1..=5).map(|number| log.append(member, &batch(number, &[entry(1, number)])).unwrap()).collect();
+    log.trim(0).unwrap();
     log.trim(revisions[2]).unwrap();
     assert_eq!(all_after(&reader, revisions[2]).len(), 2);
     let Err(LogError::Refused(Refused::Trimmed { from })) = handle().after(0, LONG) else {

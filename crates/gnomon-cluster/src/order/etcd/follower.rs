@@ -96,9 +96,6 @@ impl Follower {
         for Event { kind, kv } in response.events {
             let Some(kv) = kv else { continue };
             let revision = kv.mod_revision as u64;
-            if revision <= self.seen {
-                continue;
-            }
             if kind == DELETE {
                 return Err(LogError::Foreign(format!(
                     "somebody has deleted the log of the cluster in etcd, at revision {revision}: \
