@@ -390,25 +390,3 @@ fn nothing_is_lost_or_repeated_when_nodes_die() {
         assert_eq!(entries, (1..=count).map(|number| entry(member.0, number)).collect::<Vec<_>>());
     }
 }
-
-/// Prints how long an append takes, until it is answered and until another member has it.
-#[test]
-#[ignore = "a measurement"]
-fn latency() {
-    let Some(etcd) = Etcd::start(1, &[]) else { return };
-    let (log, reader, clock) = (etcd.log(), etcd.log(), SystemClock::new());
-    let member = log.join("one").unwrap();
-    let mut times = Vec::new();
-    for sequence in 1..1001 {
-        let begun = clock.now();
-        let revision = log.append(member, &batch(sequence, &[entry(1, sequence)])).unwrap();
-        let answered = clock.now();
-        let mut seen = revision - 1;
-        while seen < revision {
-            seen = reader.after(seen, Duration::from_secs(1)).unwrap().last().unwrap().revision;
-        }
-        times.push((answered - begun, clock.now() - begun));
-    }
-    times.sort_unstable();
-    println!("median of an append {:?}, of its delivery {:?}", times[500].0, times[500].1);
-}
