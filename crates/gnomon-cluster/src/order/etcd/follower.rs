@@ -47,24 +47,25 @@ impl Follower {
                 Some(stream) => stream,
                 None => self.watch(space).await?,
             };
-            match timeout_at(end, stream.message()).await {
+            let why = match timeout_at(end, stream.message()).await {
                 Err(_) => {
                     self.stream = Some(stream);
                     break;
                 }
+                Ok(Ok(Some(response))) if response.canceled && response.compact_revision == 0 => {
+                    response.cancel_reason
+                }
                 Ok(Ok(Some(response))) => {
-                    let goes_on = !response.canceled;
                     self.take(space, response).await?;
-                    self.stream = goes_on.then_some(stream);
+                    self.stream = Some(stream);
+                    continue;
                 }
-                Ok(broken) => {
-                    space.client.leave_current();
-                    if Instant::now() >= end {
-                        let why = broken
-                            .map_or_else(|status| status.message().to_owned(), |_| "it has ended".into());
-                        return Err(LogError::Unreachable(format!("the watch of etcd broke: {why}")));
-                    }
-                }
+                Ok(Ok(None)) => "it has ended".into(),
+                Ok(Err(status)) => status.message().to_owned(),
+            };
+            space.client.leave_current();
+            if Instant::now() >= end {
+                return Err(LogError::Unreachable(format!("the watch of etcd broke: {why}")));
             }
         }
         if let Some(last) = self.ready.last() {

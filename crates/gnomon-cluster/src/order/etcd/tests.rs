@@ -6,12 +6,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use gnomon::{
-    env::{Clock, SystemClock},
-    sync::{
-        atomic::{AtomicBool, Ordering},
-        thread,
-    },
+use gnomon::sync::{
+    atomic::{AtomicBool, Ordering},
+    thread,
 };
 use prost::Message;
 use tempfile::TempDir;
