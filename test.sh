@@ -27,6 +27,7 @@ install psql postgresql-client
 install pgbench postgresql-contrib
 install python3 python3
 install chromium chromium
+install etcd etcd-server
 
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 export GNOMON_CLUSTER_SEEDS=${GNOMON_CLUSTER_SEEDS:-10000}

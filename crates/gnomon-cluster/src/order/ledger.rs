@@ -28,6 +28,8 @@ pub struct Ledger {
     /// The newest revision; joining and leaving take one too.
     revision: u64,
     appended: VecDeque<Appended>,
+    /// The newest revision at which something was appended.
+    newest: u64,
     /// The newest revision that is not kept.
     trimmed: u64,
     members: BTreeMap<Member, Joined>,
@@ -37,6 +39,11 @@ impl Ledger {
     /// The newest revision.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The newest revision at which something was appended: whoever has followed up to it has all. 0 if nothing was.
+    pub fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// The members.
@@ -75,26 +82,29 @@ impl Ledger {
         if sequence != joined.batches + 1 {
             return Err(Refused::OutOfSequence { expected: joined.batches + 1 });
         }
-        self.revision += 1;
         joined.batches = sequence;
-        joined.revision = self.revision;
-        self.appended.push_back(Appended { revision: self.revision, entries });
+        joined.revision = self.revision + 1;
+        self.push(entries);
         Ok(self.revision)
+    }
+
+    fn push(&mut self, entries: Vec<Entry>) {
+        self.revision += 1;
+        self.newest = self.revision;
+        self.appended.push_back(Appended { revision: self.revision, entries });
     }
 
     /// A planted bug: appends what may have been appended before.
     #[cfg(test)]
     pub(crate) fn append_anew(&mut self, entries: Vec<Entry>) {
-        self.revision += 1;
-        self.appended.push_back(Appended { revision: self.revision, entries });
+        self.push(entries);
     }
 
     /// A member is gone, by its own wish or because it was not heard of: it cannot append any more, which stands in the
     /// order. Nothing happens if it was gone before.
     pub fn gone(&mut self, member: Member) {
         if self.members.remove(&member).is_some() {
-            self.revision += 1;
-            self.appended.push_back(Appended { revision: self.revision, entries: vec![Entry::Gone(member)] });
+            self.push(vec![Entry::Gone(member)]);
         }
     }
 
@@ -110,9 +120,9 @@ impl Ledger {
         Ok(self.appended.range(first..).take(batches_max).cloned().collect())
     }
 
-    /// Forgets what was appended up to a revision.
+    /// Forgets what was appended up to a revision. Who has followed up to the newest one can go on.
     pub fn trim(&mut self, upto: u64) {
-        self.trimmed = self.trimmed.max(upto.min(self.revision));
+        self.trimmed = self.trimmed.max(upto.min(self.newest));
         while self.appended.front().is_some_and(|appended| appended.revision <= self.trimmed) {
             self.appended.pop_front();
         }

@@ -1,8 +1,9 @@
 //! The ordered log: entries of all members in one order, which each of them follows.
 //!
 //! - [`OrderedLog`]: what a member asks of such a log;
-//! - [`Ledger`]: what it does, as plain data: the in-process log is one behind a mutex, the simulated one is one behind a
-//!   network, and one in etcd is compared with it;
+//! - [`Ledger`]: what it does, as plain data: the simulated log is one behind a network;
+//! - [`MemoryLog`]: one behind a mutex, for members in one process;
+//! - [`EtcdLog`]: the log in etcd, which does the same as a ledger; `encoding`: batches as they stand there;
 //! - [`Sender`]: a member's side of appending: batches, and asking again when an answer was lost.
 //!
 //! Promises: each entry that was given to a [`Sender`] stands in the order at most once, and those of a member in the
@@ -17,10 +18,17 @@ use std::{
 
 use crate::protocol::{Entry, Member, Position};
 
+#[cfg(test)]
+mod conformance;
+mod encoding;
+mod etcd;
 mod ledger;
+mod memory;
 mod sender;
 
+pub use etcd::{EtcdLog, EtcdOptions};
 pub use ledger::{Ledger, MemberInfo};
+pub use memory::MemoryLog;
 pub use sender::{Batch, Sender};
 
 /// Why the log does not do what it was asked to.
@@ -100,25 +108,27 @@ impl From<Refused> for LogError {
 /// An ordered log, as one member uses it. Calls block, each for a bounded time.
 pub trait OrderedLog: Send + Sync {
     /// Joins by a name that no other member has, and stays a member until it leaves, or the log has not heard of this
-    /// process for a while.
+    /// process for a while. If it has not heard of a member of that name for a while, that one is said to be gone first.
     ///
     /// # Errors
     /// [`Refused::NameInUse`], and what keeps it from reaching the log.
     fn join(&self, name: &str) -> Result<Member, LogError>;
 
-    /// Appends a batch, unless it was appended before, and returns its revision. Batches of a member are numbered from 1.
+    /// Appends a batch of the member that has joined here, unless it was appended before, and returns its revision.
+    /// Batches of a member are numbered from 1.
     ///
     /// # Errors
     /// [`Refused::Fenced`], [`Refused::OutOfSequence`], and what keeps it from reaching the log.
     fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError>;
 
-    /// What was appended after a revision, in its order; waits so long for something. Nothing is left out.
+    /// What was appended after a revision, in its order; waits so long for something. Nothing is left out, and nothing
+    /// is given twice to who goes on from the last revision that it was given. One thread follows at a time.
     ///
     /// # Errors
     /// [`Refused::Trimmed`], and what keeps it from reaching the log.
     fn after(&self, revision: u64, wait: Duration) -> Result<Vec<Appended>, LogError>;
 
-    /// The newest revision, of all that was appended before the call.
+    /// The revision of the newest append before the call, 0 if there was none: whoever has followed up to it has all.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
@@ -137,7 +147,7 @@ pub trait OrderedLog: Send + Sync {
     /// What keeps it from reaching the log.
     fn gone(&self, member: Member) -> Result<(), LogError>;
 
-    /// Forgets what was appended up to a revision.
+    /// Forgets what was appended up to a revision, or less. Who has followed up to that one can go on.
     ///
     /// # Errors
     /// What keeps it from reaching the log.

@@ -1,0 +1,347 @@
+//! Calls of etcd over several endpoints.
+//!
+//! A call is tried at one endpoint after another until one of them answers or the time is over. So what is called must
+//! bear being done twice: transactions compare before they change anything. Answers are checked to be of one cluster of
+//! etcd nodes, since revisions of another one mean nothing here.
+
+use std::{collections::BTreeMap, error::Error, future::Future, time::Duration};
+
+use gnomon::sync::{
+    OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
+use prost::{Message, bytes::Bytes};
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::{
+    Code, Request, Status, Streaming,
+    client::Grpc,
+    codegen::{http::uri::PathAndQuery, tokio_stream},
+    transport::{Channel, Endpoint},
+};
+use tonic_prost::ProstCodec;
+
+use super::{
+    LogError,
+    messages::{
+        CompactionRequest, Compare, Done, KeyValue, LeaseGrantRequest, LeaseRequest, LeaseResponse,
+        RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest,
+        WatchRequest, WatchResponse,
+    },
+};
+
+/// How long one endpoint has for an answer before another one is asked.
+const ATTEMPT: Duration = Duration::from_secs(2);
+/// How long to wait after all endpoints have failed.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(1);
+/// How often a connection is tried that nothing comes over; etcd closes those that do so more often than every 5 s.
+const PING: Duration = Duration::from_secs(6);
+
+/// Why a call has failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// As the log says it.
+    Log(LogError),
+    /// The revision that was asked for is not kept any more.
+    Compacted,
+    /// The lease is over.
+    LeaseOver,
+}
+
+impl From<Failure> for LogError {
+    fn from(failure: Failure) -> LogError {
+        match failure {
+            Failure::Log(error) => error,
+            Failure::Compacted => {
+                LogError::Unreachable("etcd does not keep a revision that was asked for".into())
+            }
+            Failure::LeaseOver => {
+                LogError::Unreachable("etcd has ended the lease of this member: it was not heard of".into())
+            }
+        }
+    }
+}
+
+/// What an answer that is not the wanted one means.
+enum Verdict {
+    /// Another endpoint may do better.
+    Again(String),
+    /// It is final.
+    Final(Failure),
+}
+
+#[derive(Debug)]
+struct Node {
+    address: String,
+    channel: Channel,
+}
+
+/// The endpoints, and which one is asked.
+#[derive(Debug)]
+pub(super) struct Client {
+    nodes: Vec<Node>,
+    /// Counts on, and is taken modulo the number of nodes.
+    current: AtomicUsize,
+    timeout: Duration,
+    /// Of the cluster of etcd nodes that has answered first.
+    cluster: OnceLock<u64>,
+}
+
+impl Client {
+    /// Endpoints as `http://HOST:PORT`, separated by commas. Nothing is connected yet. Must be called in a runtime.
+    pub(super) fn new(endpoints: &str, timeout: Duration) -> Result<Client, LogError> {
+        let node = |address: &str| {
+            let wrong = |what: &str| {
+                LogError::Foreign(format!(
+                    "the etcd endpoint '{address}' {what}: write http://HOST:2379, several separated by commas"
+                ))
+            };
+            if address.starts_with("https://") {
+                return Err(wrong("asks for TLS, which is not supported"));
+            }
+            if !address.starts_with("http://") {
+                return Err(wrong("does not begin with http://"));
+            }
+            let endpoint =
+                Endpoint::from_shared(address.to_owned()).map_err(|_| wrong("is not an address"))?;
+            let endpoint = endpoint
+                .connect_timeout(CONNECT)
+                .http2_keep_alive_interval(PING)
+                .keep_alive_timeout(ATTEMPT)
+                .keep_alive_while_idle(true);
+            Ok(Node { address: address.to_owned(), channel: endpoint.connect_lazy() })
+        };
+        let nodes = endpoints.split(',').map(|address| node(address.trim())).collect::<Result<_, _>>()?;
+        Ok(Client { nodes, current: AtomicUsize::new(0), timeout, cluster: OnceLock::new() })
+    }
+
+    /// Asks another endpoint from now on, if this one is still the one that is asked.
+    fn leave(&self, asked: usize) {
+        let _ = self.current.compare_exchange(asked, asked + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Asks another endpoint from now on.
+    pub(super) fn leave_current(&self) {
+        self.leave(self.current.load(Ordering::Relaxed));
+    }
+
+    /// Tries at one endpoint after another.
+    async fn call<T, F>(&self, attempt: impl Fn(Grpc<Channel>) -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let end = Instant::now() + self.timeout;
+        // What each endpoint has failed with.
+        let mut failed = BTreeMap::new();
+        for tried in 1.. {
+            let attempt_end = end.min(Instant::now() + ATTEMPT);
+            let asked = self.current.load(Ordering::Relaxed);
+            let place = asked % self.nodes.len();
+            let node = &self.nodes[place];
+            let grpc = Grpc::new(node.channel.clone()).max_decoding_message_size(usize::MAX);
+            match timeout_at(attempt_end, attempt(grpc)).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(status)) => match judge(&node.address, &status) {
+                    Verdict::Again(why) => _ = failed.insert(place, why),
+                    Verdict::Final(failure) => return Err(failure),
+                },
+                // What it failed with before tells more than that the last try had no time left.
+                Err(_) => {
+                    let late = || format!("etcd at {} does not answer in time", node.address);
+                    failed.entry(place).or_insert_with(late);
+                }
+            }
+            self.leave(asked);
+            if tried % self.nodes.len() == 0 {
+                sleep(PAUSE).await;
+            }
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        let failed: Vec<String> = failed.into_values().collect();
+        Err(Failure::Log(LogError::Unreachable(failed.join("; "))))
+    }
+
+    async fn unary<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Failure>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        self.call(|mut grpc| {
+            let request = Request::new(request.clone());
+            async move {
+                ready(&mut grpc).await?;
+                let codec = ProstCodec::<Q, A>::default();
+                Ok(grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
+            }
+        })
+        .await
+    }
+
+    /// Checks that an answer is of the cluster that has answered before.
+    fn check(&self, header: Option<&ResponseHeader>) -> Result<(), LogError> {
+        let answered = header.map_or(0, |header| header.cluster_id);
+        let expected = *self.cluster.get_or_init(|| answered);
+        if answered == expected {
+            return Ok(());
+        }
+        let addresses: Vec<&str> = self.nodes.iter().map(|node| node.address.as_str()).collect();
+        Err(LogError::Foreign(format!(
+            "the etcd endpoints {} are not of one cluster, or it was made anew: \
+             name those of one, and start this member again",
+            addresses.join(", ")
+        )))
+    }
+
+    /// Makes changes if the comparisons hold; reads otherwise.
+    pub(super) async fn txn(
+        &self,
+        compare: Vec<Compare>,
+        success: Vec<RequestOp>,
+        failure: Vec<RequestOp>,
+    ) -> Result<TxnResponse, Failure> {
+        let request = TxnRequest { compare, success, failure };
+        let answer: TxnResponse = self.unary("/etcdserverpb.KV/Txn", request).await?;
+        self.check(answer.header.as_ref()).map_err(Failure::Log)?;
+        Ok(answer)
+    }
+
+    /// Reads.
+    pub(super) async fn read(&self, ranges: Vec<RequestOp>) -> Result<TxnResponse, Failure> {
+        self.txn(Vec::new(), ranges, Vec::new()).await
+    }
+
+    /// The version of a key as of a revision, which is a plain read: some etcds do not bear one of a transaction whose
+    /// revision is not kept any more.
+    pub(super) async fn version(&self, key: &Bytes, revision: i64) -> Result<Option<KeyValue>, Failure> {
+        let request = RangeRequest { key: key.clone(), revision, ..RangeRequest::default() };
+        let answer: RangeResponse = self.unary("/etcdserverpb.KV/Range", request).await?;
+        self.check(answer.header.as_ref()).map_err(Failure::Log)?;
+        Ok(answer.kvs.into_iter().next())
+    }
+
+    /// Forgets old versions of keys.
+    pub(super) async fn compact(&self, revision: i64) -> Result<(), Failure> {
+        self.unary("/etcdserverpb.KV/Compact", CompactionRequest { revision }).await.map(|_: Done| ())
+    }
+
+    /// A new lease.
+    pub(super) async fn grant(&self, ttl: Duration) -> Result<i64, Failure> {
+        let request = LeaseGrantRequest { ttl_s: ttl.as_secs().max(1) as i64 };
+        let answer: LeaseResponse = self.unary("/etcdserverpb.Lease/LeaseGrant", request).await?;
+        Ok(answer.id)
+    }
+
+    /// Ends a lease, with the keys that are bound to it.
+    pub(super) async fn revoke(&self, lease: i64) -> Result<(), Failure> {
+        self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRequest { id: lease }).await.map(|_: Done| ())
+    }
+
+    /// Keeps a lease for another while.
+    pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
+        let answer = self
+            .call(|mut grpc| async move {
+                ready(&mut grpc).await?;
+                let codec = ProstCodec::<LeaseRequest, LeaseResponse>::default();
+                let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
+                let request = needs_leader(LeaseRequest { id: lease });
+                let mut answers = grpc.server_streaming(request, path, codec).await?.into_inner();
+                answers.message().await?.ok_or_else(|| Status::unavailable("the stream has ended"))
+            })
+            .await?;
+        if answer.ttl_s == 0 { Err(Failure::LeaseOver) } else { Ok(()) }
+    }
+
+    /// Follows a key from a revision on.
+    pub(super) async fn watch(
+        &self,
+        create: WatchCreateRequest,
+    ) -> Result<Streaming<WatchResponse>, Failure> {
+        let (stream, first) = self
+            .call(|mut grpc| {
+                let request = WatchRequest { create: Some(create.clone()) };
+                async move {
+                    ready(&mut grpc).await?;
+                    let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+                    let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+                    // etcd ends the watch when its requests end.
+                    let requests = tokio_stream::StreamExt::chain(
+                        tokio_stream::once(request),
+                        tokio_stream::pending::<WatchRequest>(),
+                    );
+                    let mut stream = grpc.streaming(needs_leader(requests), path, codec).await?.into_inner();
+                    match stream.message().await? {
+                        Some(first) if first.created && !first.canceled => Ok((stream, first)),
+                        other => Err(Status::unavailable(other.map_or_else(
+                            || "the watch has ended".to_owned(),
+                            |first| format!("the watch was not created: {}", first.cancel_reason),
+                        ))),
+                    }
+                }
+            })
+            .await?;
+        self.check(first.header.as_ref()).map_err(Failure::Log)?;
+        Ok(stream)
+    }
+}
+
+/// A stream that a node is to end when it has lost the others.
+fn needs_leader<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
+    request
+}
+
+async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
+    grpc.ready().await.map_err(|error| Status::unavailable(whole_text(&error)))
+}
+
+/// An error with what it was caused by.
+fn whole_text(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
+    })
+}
+
+/// What an error of etcd, or on the way to it, means.
+fn judge(address: &str, status: &Status) -> Verdict {
+    let message = status.message();
+    let foreign = |what: String| Verdict::Final(Failure::Log(LogError::Foreign(what)));
+    match status.code() {
+        Code::ResourceExhausted if message.contains("database space exceeded") => {
+            Verdict::Final(Failure::Log(LogError::Full(format!(
+                "etcd at {address} has reached its quota. What all members have applied is trimmed: see that they all \
+                 run, then make room by 'etcdctl defrag' and 'etcdctl alarm disarm'; if that does not help, start etcd \
+                 with a larger --quota-backend-bytes"
+            ))))
+        }
+        Code::OutOfRange if message.contains("compacted") => Verdict::Final(Failure::Compacted),
+        Code::NotFound if message.contains("lease") => Verdict::Final(Failure::LeaseOver),
+        Code::Unimplemented => {
+            foreign(format!("what answers at {address} is not an etcd: name an etcd, version 3.4 or newer"))
+        }
+        Code::Unauthenticated | Code::PermissionDenied => {
+            foreign(format!("etcd at {address} asks for a user, which is not supported: {message}"))
+        }
+        Code::InvalidArgument if message.contains("user name is empty") => {
+            foreign(format!("etcd at {address} asks for a user, which is not supported: {message}"))
+        }
+        Code::InvalidArgument if message.contains("too large") => foreign(format!(
+            "etcd at {address} accepts less than 1.5 MiB a request: start it without --max-request-bytes"
+        )),
+        _ => {
+            // etcd answers with a message alone; what has a cause happened on the way to it.
+            let Some(cause) = status.source().map(whole_text) else {
+                return Verdict::Again(format!("etcd at {address}: {message}"));
+            };
+            Verdict::Again(match cause.contains("connect error") {
+                true => format!("etcd at {address}: {cause}"),
+                false => format!("{address} does not answer as an etcd does: {cause}"),
+            })
+        }
+    }
+}

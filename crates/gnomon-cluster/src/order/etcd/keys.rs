@@ -1,0 +1,99 @@
+//! The keys of a cluster's log in etcd, and the values that are not entries.
+//!
+//! | Key                         | Lease | Written                     | Meaning                                      |
+//! |-----------------------------|-------|-----------------------------|----------------------------------------------|
+//! | `PREFIX/cluster`            |       | by who comes first          | the number of the cluster                    |
+//! | `PREFIX/log`                |       | by each append              | [`Record`]; its versions are the log         |
+//! | `PREFIX/members/NAME`       | yes   | by joining                  | the member is heard of                       |
+//! | `PREFIX/live/NAME`          |       | by joining, with the former | the member was not said gone                 |
+//! | `PREFIX/ack/MEMBER`         |       | by each append              | [`Ack`]: how far the member's batches are    |
+//! | `PREFIX/pieces/MEMBER/BATCH`|       | by each piece of a batch    | from the first revision to the newest one    |
+//!
+//! A member's number is the revision at which `members/NAME` and `live/NAME` were created.
+
+use prost::{Message, bytes::Bytes};
+
+use crate::protocol::Member;
+
+/// A version of the log key: a batch, or a piece of one. Only the last piece of a batch has been appended; the others
+/// are read back from it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Record {
+    /// The revision of the piece before; 0 if there is none.
+    #[prost(int64, tag = "1")]
+    pub previous: i64,
+    /// Whether another piece follows.
+    #[prost(bool, tag = "2")]
+    pub is_unfinished: bool,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub bytes: Bytes,
+}
+
+/// What a member has appended.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(super) struct Ack {
+    /// The number of its last batch.
+    #[prost(uint64, tag = "1")]
+    pub batch: u64,
+    /// How many pieces of that are appended; 0 if all are.
+    #[prost(uint64, tag = "2")]
+    pub pieces: u64,
+}
+
+impl Ack {
+    pub(super) fn to_bytes(self) -> Bytes {
+        self.encode_to_vec().into()
+    }
+}
+
+/// The keys of a cluster.
+#[derive(Debug)]
+pub(super) struct Keys {
+    prefix: String,
+    pub log: Bytes,
+    pub cluster: Bytes,
+    pub all_members: Bytes,
+    pub all_live: Bytes,
+    pub all_pieces: Bytes,
+}
+
+impl Keys {
+    pub(super) fn new(prefix: &str) -> Keys {
+        let prefix = prefix.trim_end_matches('/').to_owned();
+        let key = |name: &str| Bytes::from(format!("{prefix}/{name}"));
+        let (log, cluster) = (key("log"), key("cluster"));
+        let (all_members, all_live, all_pieces) = (key("members/"), key("live/"), key("pieces/"));
+        Keys { prefix, log, cluster, all_members, all_live, all_pieces }
+    }
+
+    fn key(&self, rest: std::fmt::Arguments) -> Bytes {
+        format!("{}/{rest}", self.prefix).into()
+    }
+
+    pub(super) fn member(&self, name: &str) -> Bytes {
+        self.key(format_args!("members/{name}"))
+    }
+
+    pub(super) fn live(&self, name: &str) -> Bytes {
+        self.key(format_args!("live/{name}"))
+    }
+
+    pub(super) fn ack(&self, member: Member) -> Bytes {
+        self.key(format_args!("ack/{}", member.0))
+    }
+
+    pub(super) fn pieces(&self, member: Member, batch: u64) -> Bytes {
+        self.key(format_args!("pieces/{}/{batch}", member.0))
+    }
+
+    /// What a key has behind one of the beginnings.
+    pub(super) fn rest<'a>(key: &'a [u8], beginning: &[u8]) -> std::borrow::Cow<'a, str> {
+        String::from_utf8_lossy(key.strip_prefix(beginning).unwrap_or(key))
+    }
+
+    /// The member of a key of pieces.
+    pub(super) fn member_of_pieces(&self, key: &[u8]) -> Option<Member> {
+        let rest = Keys::rest(key, &self.all_pieces);
+        rest.split('/').next()?.parse().ok().map(Member)
+    }
+}

@@ -1,0 +1,145 @@
+//! Who is in the cluster: joining, being heard of, and being gone.
+
+use std::time::Duration;
+
+use gnomon::sync::Arc;
+use prost::{Message, bytes::Bytes};
+use tokio::{task::AbortHandle, time::sleep};
+
+use super::{
+    LogError, Member, MemberInfo, Refused, Shared, Space,
+    client::Failure,
+    cluster_value, encoding,
+    keys::{Keys, Record},
+    messages::{Compare, KeyValue, RequestOp},
+};
+use crate::protocol::Entry;
+
+/// The member that this process is.
+#[derive(Debug)]
+pub(super) struct Joined {
+    pub member: Member,
+    pub name: String,
+    lease: i64,
+    keeper: AbortHandle,
+}
+
+impl Joined {
+    pub(super) fn stop_keeping_alive(&self) {
+        self.keeper.abort();
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.stop_keeping_alive();
+    }
+}
+
+impl Shared {
+    pub(super) async fn join(self: Arc<Self>, name: String) -> Result<Member, LogError> {
+        let lease = self.space.client.grant(self.ttl).await?;
+        match self.space.join(self.cluster, &name, lease).await {
+            Ok(member) => {
+                let keeper = tokio::spawn(keep_alive(self.clone(), lease)).abort_handle();
+                *self.joined.lock() = Some(Joined { member, name, lease, keeper });
+                Ok(member)
+            }
+            Err(error) => {
+                // It would run out by itself.
+                let _ = self.space.client.revoke(lease).await;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn gone(&self, member: Member) -> Result<(), LogError> {
+        let own = self.joined.lock().as_ref().filter(|own| own.member == member).map(|own| own.lease);
+        let members = self.space.members().await?;
+        if let Some(info) = members.into_iter().find(|info| info.member == member) {
+            self.space.say_gone(member, &info.name, own.is_some()).await?;
+        }
+        if let Some(lease) = own {
+            *self.joined.lock() = None;
+            // Nothing is bound to it any more, and it would run out by itself.
+            let _ = self.space.client.revoke(lease).await;
+        }
+        Ok(())
+    }
+}
+
+/// Has the member heard of, until its lease is over all the same: the log then refuses what it appends.
+async fn keep_alive(shared: Arc<Shared>, lease: i64) {
+    while !matches!(shared.space.client.keep_alive(lease).await, Err(Failure::LeaseOver)) {
+        sleep((shared.ttl / 3).max(Duration::from_millis(100))).await;
+    }
+}
+
+impl Space {
+    async fn join(&self, cluster: u64, name: &str, lease: i64) -> Result<Member, LogError> {
+        let (member_key, live_key) = (self.keys.member(name), self.keys.live(name));
+        loop {
+            let compare = vec![
+                Compare::value(&self.keys.cluster, cluster_value(cluster)),
+                Compare::absent(&member_key),
+                Compare::absent(&live_key),
+            ];
+            let puts = vec![
+                RequestOp::put_with_lease(&member_key, Bytes::new(), lease),
+                RequestOp::put(&live_key, Bytes::new()),
+            ];
+            let reads = [&member_key, &live_key, &self.keys.cluster].map(RequestOp::get).to_vec();
+            let answer = self.client.txn(compare, puts, reads).await?;
+            if answer.succeeded {
+                return Ok(Member(answer.revision() as u64));
+            }
+            if answer.found(2).first().is_none_or(|kv| kv.value != cluster_value(cluster)) {
+                return Err(LogError::Foreign(
+                    "the log of the cluster in etcd was removed, or made anew, since this member has reached it: \
+                     start a new cluster from a member's data"
+                        .into(),
+                ));
+            }
+            match (answer.found(0).first(), answer.found(1).first()) {
+                // The answer to an earlier try was lost.
+                (Some(key), _) if key.lease == lease => return Ok(Member(key.create_revision as u64)),
+                (Some(_), _) => return Err(Refused::NameInUse(name.to_owned()).into()),
+                (None, Some(former)) => {
+                    self.say_gone(Member(former.create_revision as u64), name, false).await?;
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    pub(super) async fn members(&self) -> Result<Vec<MemberInfo>, LogError> {
+        let reads = [&self.keys.all_live, &self.keys.all_members].map(RequestOp::get_all);
+        let answer = self.client.read(reads.to_vec()).await?;
+        let info = |live: &KeyValue| MemberInfo {
+            member: Member(live.create_revision as u64),
+            name: Keys::rest(&live.key, &self.keys.all_live).into_owned(),
+            is_alive: answer.found(1).iter().any(|key| key.create_revision == live.create_revision),
+        };
+        Ok(answer.found(0).iter().map(info).collect())
+    }
+
+    /// Says that a member is gone, unless somebody has said so, or it is heard of and is another one than this.
+    async fn say_gone(&self, member: Member, name: &str, is_own: bool) -> Result<(), LogError> {
+        let (member_key, live_key) = (self.keys.member(name), self.keys.live(name));
+        let entry = encoding::encode(&[Entry::Gone(member)]);
+        let record = Record { bytes: entry.into(), ..Record::default() };
+        let mut compare = vec![Compare::created(&live_key, member.0 as i64)];
+        let mut changes = vec![
+            RequestOp::put(&self.keys.log, record.encode_to_vec().into()),
+            RequestOp::delete(&live_key),
+            RequestOp::delete(&self.keys.ack(member)),
+        ];
+        match is_own {
+            // While the marker is there nobody else has the name.
+            true => changes.push(RequestOp::delete(&member_key)),
+            false => compare.push(Compare::not_created(&member_key, member.0 as i64)),
+        }
+        self.client.txn(compare, changes, Vec::new()).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,242 @@
+//! The ordered log in etcd: one key whose versions are the log, and etcd's revisions their numbers.
+//!
+//! - [`EtcdLog`]: the log; [`EtcdOptions`]: where it is;
+//! - `client`: calls of etcd over several endpoints; `messages`: the messages of its API;
+//! - `keys`: the keys of a cluster, and what stands there;
+//! - `appending`, `membership`: what the log does, each step a transaction of etcd; `follower`: following it.
+//!
+//! Promises, beside those of [`order`](crate::order): each step compares what it needs to be so, in the transaction that
+//! changes it. So it can be asked for again when an answer was lost, at another endpoint too, and takes effect once. A
+//! member whose lease is over cannot append any more, from the moment on at which another one can say that it is gone.
+//!
+//! A batch that is larger than etcd takes is cut in pieces. It is appended with its last piece, which leads to the ones
+//! before; those of a batch that never gets its last piece mean nothing.
+//!
+//! etcd's own compaction (`--auto-compaction-retention`) must be off, which it is by default: it would trim what members
+//! have not applied. Not done here: TLS and users of etcd, and defragmentation.
+
+use std::{future::Future, time::Duration};
+
+use gnomon::{
+    env::Rng,
+    sync::{Arc, Mutex},
+};
+use prost::bytes::Bytes;
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Appended, Batch, LogError, Member, MemberInfo, OrderedLog, Refused, encoding};
+
+mod appending;
+mod client;
+mod follower;
+mod keys;
+mod membership;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+use client::Client;
+use follower::Follower;
+use keys::Keys;
+use membership::Joined;
+use messages::{Compare, RequestOp};
+
+/// Where the log of a cluster is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EtcdOptions {
+    /// The endpoints of etcd's nodes, as `http://HOST:2379`, separated by commas.
+    pub endpoints: String,
+    /// What the keys of the cluster begin with, so that several clusters can share an etcd.
+    pub prefix: String,
+    /// For how long a member is not heard of until another one may say that it is gone, in whole seconds. etcd makes it
+    /// at least one and a half times its election timeout.
+    pub ttl: Duration,
+    /// How long a call may take, while endpoints do not answer.
+    pub timeout: Duration,
+}
+
+impl EtcdOptions {
+    /// The log at these endpoints, with the usual prefix and times.
+    pub fn new(endpoints: impl Into<String>) -> EtcdOptions {
+        EtcdOptions {
+            endpoints: endpoints.into(),
+            prefix: "/gnomon".into(),
+            ttl: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The keys of a cluster, and how to reach them.
+#[derive(Debug)]
+struct Space {
+    client: Client,
+    keys: Keys,
+}
+
+#[derive(Debug)]
+struct Shared {
+    space: Space,
+    cluster: u64,
+    ttl: Duration,
+    joined: Mutex<Option<Joined>>,
+    follower: tokio::sync::Mutex<Follower>,
+}
+
+/// An ordered log in etcd, as one member uses it. Dropping it without having said that the member is gone is as if the
+/// process had died: its lease runs out.
+///
+/// It has a thread of its own, and can be called from any thread.
+#[derive(Debug)]
+pub struct EtcdLog {
+    shared: Arc<Shared>,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl EtcdLog {
+    /// Reaches the log of a cluster, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Endpoints that are none, that do not answer, or are not those of an etcd: which one, and what to do.
+    pub fn open(options: &EtcdOptions) -> Result<EtcdLog, LogError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("gnomon-etcd")
+            .enable_all()
+            .build()
+            .map_err(|error| LogError::Unreachable(format!("a thread for it cannot be started: {error}")))?;
+        match wait(&runtime, Shared::open(options.clone())) {
+            Ok(shared) => Ok(EtcdLog { shared: Arc::new(shared), runtime: Some(runtime) }),
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// The number of the cluster, which it got at random when its log was made. A member whose data are of another
+    /// cluster must not follow this one.
+    pub fn cluster_id(&self) -> u64 {
+        self.shared.cluster
+    }
+
+    /// Does something on the thread of the log, and waits for it.
+    fn run<T, F>(&self, work: impl FnOnce(Arc<Shared>) -> F) -> Result<T, LogError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, LogError>> + Send + 'static,
+    {
+        let runtime = self.runtime.as_ref().ok_or_else(stopped)?;
+        wait(runtime, work(self.shared.clone()))
+    }
+
+    /// The member is not heard of any more, as if its process had been stopped.
+    #[cfg(test)]
+    fn stop_keeping_alive(&self) {
+        self.shared.joined.lock().as_ref().unwrap().stop_keeping_alive();
+    }
+}
+
+/// Does something on the thread of a runtime, and waits for it: unlike the runtime itself, on whatever thread.
+fn wait<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = Result<T, LogError>> + Send + 'static,
+) -> Result<T, LogError> {
+    let (answer, answered) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        let _ = answer.send(work.await);
+    });
+    answered.recv().unwrap_or_else(|_| Err(stopped()))
+}
+
+fn stopped() -> LogError {
+    LogError::Unreachable("the thread of the log has stopped".into())
+}
+
+impl Drop for EtcdLog {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl OrderedLog for EtcdLog {
+    fn join(&self, name: &str) -> Result<Member, LogError> {
+        let name = name.to_owned();
+        self.run(|shared| async move { shared.join(name).await })
+    }
+
+    fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError> {
+        let (sequence, bytes) = (batch.sequence, Bytes::from(encoding::encode(&batch.entries)));
+        self.run(|shared| async move { shared.append(member, sequence, bytes).await })
+    }
+
+    fn after(&self, revision: u64, wait: Duration) -> Result<Vec<Appended>, LogError> {
+        self.run(
+            |shared| async move { shared.follower.lock().await.after(&shared.space, revision, wait).await },
+        )
+    }
+
+    fn newest(&self) -> Result<u64, LogError> {
+        self.run(|shared| async move { shared.space.newest().await })
+    }
+
+    fn members(&self) -> Result<Vec<MemberInfo>, LogError> {
+        self.run(|shared| async move { shared.space.members().await })
+    }
+
+    fn gone(&self, member: Member) -> Result<(), LogError> {
+        self.run(|shared| async move { shared.gone(member).await })
+    }
+
+    fn trim(&self, upto: u64) -> Result<(), LogError> {
+        self.run(|shared| async move { shared.space.trim(upto).await })
+    }
+}
+
+impl Shared {
+    async fn open(options: EtcdOptions) -> Result<Shared, LogError> {
+        let client = Client::new(&options.endpoints, options.timeout)?;
+        let space = Space { client, keys: Keys::new(&options.prefix) };
+        let cluster = space.cluster().await?;
+        Ok(Shared {
+            space,
+            cluster,
+            ttl: options.ttl,
+            joined: Mutex::default(),
+            follower: tokio::sync::Mutex::default(),
+        })
+    }
+}
+
+/// The value of the key of a cluster.
+fn cluster_value(cluster: u64) -> Bytes {
+    format!("{cluster:016x}").into()
+}
+
+impl Space {
+    /// The number of the cluster, a new one if it is not there.
+    async fn cluster(&self) -> Result<u64, LogError> {
+        let (key, number) = (&self.keys.cluster, Rng::from_entropy().next_u64());
+        let put = RequestOp::put(key, cluster_value(number));
+        let answer =
+            self.client.txn(vec![Compare::absent(key)], vec![put], vec![RequestOp::get(key)]).await?;
+        if answer.succeeded {
+            return Ok(number);
+        }
+        let value = answer.found(0).first().map(|kv| &kv.value[..]).unwrap_or_default();
+        std::str::from_utf8(value).ok().and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or_else(|| {
+            let key = String::from_utf8_lossy(key);
+            LogError::Foreign(format!(
+                "the key {key} in etcd is not that of a Gnomon cluster: use another prefix"
+            ))
+        })
+    }
+
+    async fn newest(&self) -> Result<u64, LogError> {
+        let answer = self.client.read(vec![RequestOp::get(&self.keys.log)]).await?;
+        Ok(answer.found(0).first().map_or(0, |kv| kv.mod_revision as u64))
+    }
+}
