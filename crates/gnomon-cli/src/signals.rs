@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first one asks, the second one ends the program at once (which a database survives).
+//! Ctrl-C, SIGTERM and the end of the terminal: the first one asks, the second one ends the program at once (which a
+//! database survives).
 //! SIGPIPE: nobody reads what is printed, which ends the program silently. SIGXFSZ: a file may not become longer, which
 //! whoever writes it is told.
 
@@ -6,14 +7,14 @@ use std::io;
 
 use gnomon::sync::{Arc, atomic::AtomicBool, thread};
 use signal_hook::{
-    consts::{SIGINT, SIGPIPE, SIGTERM, signal::SIGXFSZ},
+    consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, signal::SIGXFSZ},
     flag,
     iterator::Signals,
 };
 
-/// Calls `f` at the first of Ctrl-C and SIGTERM, on a thread of its own; a second signal ends the program.
+/// Calls `f` at the first of Ctrl-C, SIGTERM and SIGHUP, on a thread of its own; a second signal ends the program.
 pub fn on_stop(f: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::spawn_named("signals", move || {
         let mut arrived = signals.forever();
         if arrived.next().is_some() {

@@ -3,8 +3,10 @@
 //!
 //! - [`protocol`]: the state machine that says what commits;
 //! - [`order`]: the log that orders what members say;
+//! - [`node`]: a member at work, with its database;
 //! - [`simulation`]: clusters of such state machines in virtual time, with networks that fail.
 
+pub mod node;
 pub mod order;
 pub mod protocol;
 pub mod simulation;

@@ -120,6 +120,8 @@ pub fn run(arguments: &Compare) -> Result<(), Failure> {
     let cancel = cancel_on_stop()?;
     let report =
         comparison.run(Progress::on_stderr("compare"), &cancel).map_err(|error| failed(error.to_string()))?;
-    arguments.common.print(&report);
-    out.map_or(Ok(()), |out| out.write(&report, None))
+    if let Some(out) = out {
+        out.write(&report, None)?;
+    }
+    arguments.common.print(&report)
 }

@@ -6,6 +6,8 @@ mod report;
 mod run;
 
 use std::{
+    fmt,
+    io::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -74,7 +76,7 @@ Examples:
 
 pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
     match &lab.command {
-        Command::List => println!("{}", experiment::list()),
+        Command::List => print(experiment::list())?,
         Command::Run(arguments) => run::run(arguments)?,
         Command::Compare(arguments) => compare::run(arguments)?,
         Command::Report(arguments) => report::run(arguments)?,
@@ -124,12 +126,18 @@ impl Common {
         self.out.as_deref().map(Out::make).transpose()
     }
 
-    fn print(&self, report: &Report) {
+    fn print(&self, report: &Report) -> Result<(), Failure> {
         match self.json {
-            true => println!("{}", report.to_json()),
-            false => println!("{report}"),
+            true => print(report.to_json()),
+            false => print(report),
         }
     }
+}
+
+/// Prints a line, or more.
+fn print(what: impl fmt::Display) -> Result<(), Failure> {
+    writeln!(std::io::stdout().lock(), "{what}")
+        .map_err(|error| Failure::new("cannot write to standard output", error))
 }
 
 /// What Ctrl-C sets.
@@ -138,7 +146,7 @@ fn cancel_on_stop() -> Result<Arc<AtomicBool>, Failure> {
     let canceled = cancel.clone();
     signals::on_stop(move || {
         canceled.store(true, Ordering::Release);
-        eprintln!("stopping; a second Ctrl-C ends it at once, and leaves its databases behind");
+        eprintln!("stopping; a second Ctrl-C ends it at once, and leaves databases that it has made");
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;
     Ok(cancel)

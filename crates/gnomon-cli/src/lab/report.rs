@@ -8,6 +8,7 @@ use gnomon_lab::{
     page::{self, Gathered},
 };
 
+use super::print;
 use crate::Failure;
 
 #[derive(Args)]
@@ -33,6 +34,5 @@ pub fn run(Report { directory, out }: &Report) -> Result<(), Failure> {
     let place = out.clone().unwrap_or_else(|| directory.join("report.html"));
     let page = page::render(&reports, directory);
     file::replace(&place, &page).map_err(|error| Failure::new(place.display(), error))?;
-    println!("{}", place.display());
-    Ok(())
+    print(place.display())
 }

@@ -7,7 +7,7 @@ use gnomon_lab::{
     progress::Progress,
 };
 
-use super::{Common, cancel_on_stop, parse_setting};
+use super::{Common, cancel_on_stop, parse_setting, print};
 use crate::Failure;
 
 #[derive(Args)]
@@ -83,13 +83,13 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     for (number, experiment) in experiments.iter().enumerate() {
         let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
             .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
-        if number > 0 && !arguments.common.json {
-            println!();
-        }
-        arguments.common.print(&report);
         if let Some(out) = &out {
             out.write(&report, (experiments.len() > 1).then_some(experiment.name))?;
         }
+        if number > 0 && !arguments.common.json {
+            print("")?;
+        }
+        arguments.common.print(&report)?;
     }
     Ok(())
 }

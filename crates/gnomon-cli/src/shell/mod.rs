@@ -319,6 +319,9 @@ impl Shell {
                 };
                 Ok(self.statement(&text, command == "gx", at(line), lines))
             }
+            Item::Command { text, .. } if text.starts_with("g ") || text.starts_with("gx ") => {
+                Err(Failure("nothing stands behind \\g and \\gx here".into()))
+            }
             Item::Command { text, line } => self.command(&text, lines).map_err(|error| match script {
                 Some(path) => Failure::new(place(path, line), error.0),
                 None => error,

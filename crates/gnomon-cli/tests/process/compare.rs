@@ -18,6 +18,11 @@ fn report(file: &Path, more: &[&str]) -> serde_json::Value {
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
+/// What a comparison of a script is called.
+fn experiment(script: &Path) -> String {
+    format!("compare/{}", text(script).trim_start_matches('/'))
+}
+
 #[test]
 fn scripts_of_pgbench_run_unchanged_and_their_sums_agree_after_recovery() {
     let directory = tempfile::tempdir().unwrap();
@@ -35,7 +40,7 @@ fn scripts_of_pgbench_run_unchanged_and_their_sums_agree_after_recovery() {
         let script = directory.path().join(name);
         std::fs::write(&script, shown.stderr).unwrap();
         let report = report(&script, &methods);
-        assert_eq!((&report["experiment"], &report["seed"]), (&format!("compare/{name}").into(), &7.into()));
+        assert_eq!((&report["experiment"], &report["seed"]), (&experiment(&script).into(), &7.into()));
         let all = report["data"]["variants"].as_array().unwrap();
         assert_eq!(all.len(), variants, "{report}");
         for variant in all {
@@ -58,7 +63,7 @@ fn the_sale_of_the_examples_is_reported_as_text_and_in_files() {
     let ran = compare(&sale, &[&short[..], &["--init", text(&init), "--out", text(&out)]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for said in [
-        "compare/sale: transactions of one's own\n",
+        ": transactions of one's own\n",
         "| none (not durable) |",
         "rounds=2 ",
         "seed 7\n",

@@ -277,7 +277,7 @@ fn read_entry(message: EntryMessage, batch: u64) -> Result<Entry, Damaged> {
 }
 
 /// A batch of entries as bytes.
-pub(super) fn encode(entries: &[Entry]) -> Vec<u8> {
+pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     let member = entries.first().map_or(Member(0), Entry::member);
     let entries = entries.iter().map(|entry| write_entry(entry, member)).collect();
     BatchMessage { version: VERSION, member: member.0, entries }.encode_to_vec()
@@ -287,7 +287,7 @@ pub(super) fn encode(entries: &[Entry]) -> Vec<u8> {
 ///
 /// # Errors
 /// They are not those of a batch, or those of a version that is not known: what to do.
-pub(super) fn decode(bytes: &[u8]) -> Result<Vec<Entry>, String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let damaged = || {
         "an entry of the cluster's log cannot be read, it is damaged or not Gnomon's: \
          see that nothing else writes there, or start a new cluster from a member's data"

@@ -20,7 +20,7 @@ use crate::protocol::{Entry, Member, Position};
 
 #[cfg(test)]
 mod conformance;
-mod encoding;
+pub(crate) mod encoding;
 mod etcd;
 mod ledger;
 mod memory;

@@ -93,7 +93,7 @@ pub struct Comparison {
 
 /// How a database is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Variant {
+struct Variant {
     method: Method,
     semantic_locks: bool,
 }
@@ -123,6 +123,7 @@ impl Comparison {
     /// # Errors
     /// Those of the script with its line, failures of the database or the disk, and what a crash has taken.
     pub fn run(&self, progress: Progress, cancel: &Arc<AtomicBool>) -> Result<Report> {
+        self.check_settings()?;
         let mut lab = Lab::new(progress, cancel, self.seed, self.dir.as_deref())?;
         let (variants, mut notes) = self.variants();
         let mut runs = Runs {
@@ -159,6 +160,28 @@ impl Comparison {
         }
         notes.extend(self.notes(&runs));
         Ok(report::of(self, variants.into_iter().zip(figures).collect(), notes, &lab))
+    }
+
+    /// Refuses a script that sets what is compared, or what all variants must have alike.
+    fn check_settings(&self) -> Result<()> {
+        for statement in self.script.statements() {
+            let words = statement.words(4);
+            let names = ["synchronous_commit", "semantic_locks"];
+            let set = names.iter().find(|name| words.iter().any(|word| word == *name));
+            if let (Some("set" | "reset"), Some(name)) = (words.first().map(String::as_str), set) {
+                return Err(StoreError::unexpected(format!(
+                    "{}: {name} is not to be set there: all variants have the same durability, and --semantic-locks says \
+                     which locks they have",
+                    self.script.name
+                )));
+            }
+        }
+        if self.makes_pgbench() && self.script.defined().any(|(name, _)| name == "scale") {
+            return Err(StoreError::unexpected(
+                "-D scale is not to be set where pgbench's tables are made: --scale says how large they are",
+            ));
+        }
+        Ok(())
     }
 
     fn makes_pgbench(&self) -> bool {
@@ -224,7 +247,7 @@ impl Comparison {
         }) {
             notes.push("transactions that the script rolls back count as those that it commits".into());
         }
-        if self.rounds < 3 {
+        if self.rounds < report::ROUNDS_SOME as u64 {
             notes.push(
                 "with fewer than three rounds, what differs by a third may be chance: --rounds 3 tells more"
                     .into(),

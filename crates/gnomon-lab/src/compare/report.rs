@@ -2,20 +2,20 @@
 //!
 //! It becomes a [`Report`] as experiments have it, without stated figures, so that whatever reads those reads this.
 
-use std::{borrow::Cow, cmp::Ordering, path::Path};
+use std::{cmp::Ordering, path::Path};
 
 use serde::Serialize;
 
 use super::{Comparison, Variant};
 use crate::experiment::{
-    About, Lab, Outcome, Report, ResultTable, figure, percent,
+    About, Lab, Listing, Outcome, Report, ResultTable, figure, percent,
     plot::{Axis, Curve, Figure, Panel, Scale},
     quoted,
 };
 
 /// What was measured of a variant in one round, or the medians over rounds.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Figures {
+pub(super) struct Figures {
     /// Transactions that were committed while it was measured.
     pub committed: u64,
     /// The same a second.
@@ -121,12 +121,18 @@ pub(super) fn of(
         quick: comparison.quick,
         command: command(comparison, &settings),
     };
-    Report::new(about, settings.into_iter().collect(), lab, outcome).with_conclusions(conclusions(&rows))
+    let script = (&comparison.script.name, &comparison.script.text);
+    let files = [script].into_iter().chain(comparison.init.as_ref().map(|(name, text)| (name, text)));
+    let listing = |(title, text): (&String, &String)| Listing { title: title.clone(), text: text.clone() };
+    Report::new(about, settings.into_iter().collect(), lab, outcome)
+        .with_conclusions(conclusions(&rows))
+        .with_listings(files.map(listing).collect())
 }
 
-/// What tells a comparison from those of other scripts: the name of its file, without what is behind the last dot.
-fn stem(name: &str) -> Cow<'_, str> {
-    Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy())
+/// What tells a comparison from those of other scripts: the path of its file, without what is behind the last dot.
+fn stem(path: &str) -> String {
+    let stem = Path::new(path).with_extension("");
+    stem.to_string_lossy().trim_start_matches(['/', '.']).to_owned()
 }
 
 /// What stands for all recovery methods, and for semantic locks on and off.
@@ -278,8 +284,10 @@ fn plot(rows: &[Row]) -> Figure {
     }
 }
 
-/// Differences below this cannot be told from those between two runs of the same.
-const NOTABLE: f64 = 1.1;
+/// Differences below this cannot be told from those between two runs of the same, of one round or two and of more.
+const NOTABLE: [f64; 2] = [4.0 / 3.0, 1.1];
+/// So many rounds are more.
+pub(super) const ROUNDS_SOME: usize = 3;
 
 /// What the figures say to somebody who has to choose. Each method is taken with the locks that are faster with it.
 fn conclusions(rows: &[Row]) -> Vec<String> {
@@ -295,9 +303,9 @@ fn conclusions(rows: &[Row]) -> Vec<String> {
         .collect();
     methods.sort_by(|one, other| faster(other, one));
     let Some(&fastest) = methods.first() else { return Vec::new() };
+    let name = |row: &Row| format!("{} with semantic locks {}", row.recovery, switch(row.semantic_locks));
     let mut said = Vec::new();
     if let Some(next) = methods.get(1) {
-        let name = |row: &Row| format!("{} with semantic locks {}", row.recovery, switch(row.semantic_locks));
         said.push(format!(
             "Fastest is {}: {} transactions/s, {} times the next method ({}).",
             name(fastest),
@@ -308,15 +316,15 @@ fn conclusions(rows: &[Row]) -> Vec<String> {
     }
     said.extend(gain_of_locks(fastest.recovery, &durable().collect::<Vec<_>>()));
     let soonest =
-        methods.iter().min_by(|one, other| one.medians.recovery_ms.total_cmp(&other.medians.recovery_ms));
+        durable().min_by(|one, other| one.medians.recovery_ms.total_cmp(&other.medians.recovery_ms));
     if let Some(soonest) = soonest.filter(|_| methods.len() > 1) {
         let opens_ms = figure(soonest.medians.recovery_ms);
-        said.push(match std::ptr::eq(*soonest, fastest) {
-            true => format!("It also opens soonest after a crash, in {opens_ms} ms."),
+        said.push(match std::ptr::eq(soonest, fastest) {
+            true => format!("It is also open soonest after a crash, in {opens_ms} ms."),
             false => format!(
                 "Soonest open after a crash is {}, in {opens_ms} ms, where {} takes {} ms; its throughput is {} of that.",
-                soonest.recovery,
-                fastest.recovery,
+                name(soonest),
+                name(fastest),
                 figure(fastest.medians.recovery_ms),
                 percent(soonest.medians.tps / fastest.medians.tps, 0)
             ),
@@ -337,9 +345,11 @@ fn gain_of_locks(fastest: &str, rows: &[&Row]) -> Option<String> {
         rows.iter().filter(|row| row.semantic_locks).filter_map(|row| gain(row.recovery)).collect();
     gains.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (with_fastest, _) = *gains.iter().find(|(_, recovery)| *recovery == fastest)?;
+    let has_some = rows.iter().all(|row| row.rounds.len() >= ROUNDS_SOME);
+    let notable = NOTABLE[usize::from(has_some)];
     let verdict = match with_fastest {
-        gain if gain >= NOTABLE => "gain",
-        gain if gain <= 1.0 / NOTABLE => "cost",
+        gain if gain >= notable => "gain",
+        gain if gain <= 1.0 / notable => "cost",
         _ => "make no difference",
     };
     let over_all = match gains[..] {
@@ -351,7 +361,9 @@ fn gain_of_locks(fastest: &str, rows: &[&Row]) -> Option<String> {
         _ => String::new(),
     };
     let times = figure(with_fastest);
-    Some(format!("Semantic locks {verdict} with {fastest}: {times} times the throughput{over_all}."))
+    Some(format!(
+        "Semantic locks {verdict} with {fastest}: {times} times the throughput without them{over_all}."
+    ))
 }
 
 #[cfg(test)]
@@ -416,21 +428,21 @@ mod tests {
             [
                 "Fastest is value-log with semantic locks on: 300 transactions/s, 3.00 times the next method (shadow with \
                  semantic locks on).",
-                "Semantic locks gain with value-log: 3.00 times the throughput (over all methods 1.25 times, with shadow, to \
+                "Semantic locks gain with value-log: 3.00 times the throughput without them (over all methods 1.25 times, with shadow, to \
                  3.00 times, with value-log).",
-                "Soonest open after a crash is shadow, in 5.50 ms, where value-log takes 40.0 ms; its throughput is 33 % of \
-                 that.",
+                "Soonest open after a crash is value-log with semantic locks off, in 3.00 ms, where value-log with semantic \
+                 locks on takes 40.0 ms; its throughput is 33 % of that.",
             ]
         );
         let same = [row("shadow", true, 100.0, 5.0), row("shadow", false, 101.0, 5.0)];
         assert_eq!(
             conclusions(&same),
-            ["Semantic locks make no difference with shadow: 0.99 times the throughput."]
+            ["Semantic locks make no difference with shadow: 0.99 times the throughput without them."]
         );
         let costs = [row("shadow", true, 50.0, 5.0), row("shadow", false, 100.0, 5.0)];
         assert!(conclusions(&costs)[0].starts_with("Semantic locks cost with shadow: 0.50 times"));
         let best = [row("shadow", true, 50.0, 5.0), row("value-log", true, 40.0, 9.0)];
-        assert_eq!(conclusions(&best)[1], "It also opens soonest after a crash, in 5.00 ms.");
+        assert_eq!(conclusions(&best)[1], "It is also open soonest after a crash, in 5.00 ms.");
         assert!(conclusions(&[row("none", true, 1.0, 1.0)]).is_empty());
     }
 

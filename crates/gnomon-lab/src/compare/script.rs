@@ -26,6 +26,8 @@ const PRESET: [&str; 4] = ["client_id", "default_seed", "random_seed", "scale"];
 pub struct Script {
     /// What messages call it: its file.
     pub(super) name: String,
+    /// As it was read.
+    pub(super) text: String,
     /// Its commands, in their order.
     pub(super) commands: Vec<Command>,
     /// Its variables.
@@ -192,7 +194,7 @@ impl Script {
             return Err(format!("{name}: there is no statement in it, so there is nothing to measure"));
         }
         let Reader { commands, names, defined, .. } = reader;
-        Ok(Script { name: name.to_owned(), commands, names, defined })
+        Ok(Script { name: name.to_owned(), text: text.to_owned(), commands, names, defined })
     }
 
     /// Its statements.
@@ -307,7 +309,8 @@ impl Reader {
         let used: Vec<usize> = statement.variables().collect();
         const WITH_PARAMETERS: [&str; 8] =
             ["select", "insert", "update", "delete", "values", "with", "table", "call"];
-        let first = statement.words(1).pop().unwrap_or_default();
+        // A comment is none.
+        let Some(first) = statement.words(1).pop() else { return Ok(()) };
         statement.is_prepared = used.is_empty() || WITH_PARAMETERS.contains(&first.as_str());
         self.use_variables(used, line)?;
         self.sets_others |= statement.kept.is_some();

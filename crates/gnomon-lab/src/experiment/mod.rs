@@ -46,7 +46,7 @@ pub mod shadow;
 use machine::Machine;
 use plot::Figure;
 pub(crate) use result::{About, quoted};
-pub use result::{Claim, Report, ResultTable, Verdict};
+pub use result::{Claim, Listing, Report, ResultTable, Verdict};
 
 /// All experiments, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -165,6 +165,11 @@ impl Values {
         Ok(Values(values))
     }
 
+    /// Whether there is a setting of this name.
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     fn text(&self, name: &str) -> Result<&str> {
         self.0
             .get(name)
@@ -221,7 +226,10 @@ impl Lab {
             Some(dir) => std::fs::create_dir_all(dir).and_then(|()| TempDir::with_prefix_in("lab-", dir)),
             None => TempDir::with_prefix("gnomon-lab-"),
         };
-        let directory = directory.map_err(|error| StoreError::Failed(error.into()))?;
+        let directory = directory.map_err(|error| {
+            let place = dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
+            StoreError::unexpected(format!("cannot make databases in {}: {error}", place.display()))
+        })?;
         let machine = Machine::here(directory.path());
         Ok(Lab { progress, cancel: cancel.clone(), seed, machine, directory, databases: 0 })
     }
@@ -398,6 +406,8 @@ pub(crate) fn percent(share: f64, digits: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -407,10 +417,11 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_stated_figures_are_there() {
-        let mut names: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
-        names.dedup();
+        let names: BTreeSet<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         assert_eq!(names.len(), EXPERIMENTS.len());
         for experiment in EXPERIMENTS {
+            let names: BTreeSet<_> = experiment.settings().map(|setting| setting.name).collect();
+            assert_eq!(names.len(), experiment.settings().count(), "{}", experiment.name);
             assert!(find(experiment.name).is_some() && !experiment.stated.is_empty());
         }
         assert!(find("shadow/none").is_none());

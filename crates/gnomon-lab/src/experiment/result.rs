@@ -58,6 +58,9 @@ pub struct Report<T = &'static str> {
     pub differences: Vec<String>,
     /// What the figures say, if that can be computed.
     pub conclusions: Vec<String>,
+    /// Texts that say what was run: files of one's own.
+    #[serde(default)]
+    pub listings: Vec<Listing>,
     /// What the tables' headings are short for.
     pub terms: Vec<T>,
     /// What was measured, for people.
@@ -66,6 +69,15 @@ pub struct Report<T = &'static str> {
     pub figures: Vec<Figure<T>>,
     /// Everything that was measured.
     pub data: serde_json::Value,
+}
+
+/// A text that was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// Its file.
+    pub title: String,
+    /// The text.
+    pub text: String,
 }
 
 /// A stated figure beside the measured one.
@@ -163,6 +175,7 @@ impl Report {
             claims: outcome.claims,
             differences: outcome.differences,
             conclusions: Vec::new(),
+            listings: Vec::new(),
             terms: about.terms.to_vec(),
             tables: outcome.tables,
             figures: outcome.figures,
@@ -175,13 +188,18 @@ impl Report {
         Report { conclusions, ..self }
     }
 
+    /// With texts that were run.
+    pub(crate) fn with_listings(self, listings: Vec<Listing>) -> Report {
+        Report { listings, ..self }
+    }
+
     /// One JSON object on one line.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a report has string keys only")
     }
 
     /// Writes the JSON object as [`FILE`], the report as `report.txt` and each figure as an SVG file into a directory,
-    /// which is made if absent. Files of these names are replaced. Returns their names.
+    /// which is made if absent. Those of an earlier report there are replaced, or removed. Returns their names.
     ///
     /// # Errors
     /// What the file system says.
@@ -190,8 +208,16 @@ impl Report {
             vec![(FILE.to_owned(), self.to_json() + "\n"), ("report.txt".to_owned(), format!("{self}\n"))];
         files.extend(self.figures.iter().map(|figure| (format!("{}.svg", figure.name), figure.to_svg())));
         std::fs::create_dir_all(directory)?;
+        let before = read(&directory.join(FILE)).map(|report| report.figures).unwrap_or_default();
         for (name, text) in &files {
             file::replace(&directory.join(name), text)?;
+        }
+        for old in before.into_iter().map(|figure| format!("{}.svg", figure.name)) {
+            if !files.iter().any(|(name, _)| *name == old) && !old.contains(['/', '\\']) {
+                // It may be gone.
+                #[expect(clippy::disallowed_methods, reason = "a report is no part of a database")]
+                let _ = std::fs::remove_file(directory.join(old));
+            }
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }

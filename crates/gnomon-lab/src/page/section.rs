@@ -35,6 +35,12 @@ pub fn render(report: &Report<String>) -> Markup {
             }
             @for conclusion in &report.conclusions { p.conclusion { (conclusion) } }
             @for table in &report.tables { (measured(table)) }
+            @for listing in &report.listings {
+                details.listing {
+                    summary { (listing.title) }
+                    pre { code { (listing.text) } }
+                }
+            }
             div.notes {
                 (notes("What the headings are short for", &report.terms))
                 @let is_stated = !report.claims.is_empty();

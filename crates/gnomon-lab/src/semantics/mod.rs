@@ -11,8 +11,8 @@
 //! - [`buffer`]: pages in memory;
 //! - [`model`]: transactions at work.
 //!
-//! As in the study: an abort takes no time, and what it has written stays written; deadlocks end by a timeout; each commit
-//! writes a page of the log of its own. Unless a parameter says otherwise, nodes of indexes do not split, so that only
+//! As in the study, deadlocks end by a timeout. Read into it: an abort takes no time, and what it has written stays
+//! written; each commit writes a page of the log of its own. Unless a parameter says otherwise, nodes of indexes do not split, so that only
 //! leaves change.
 
 pub mod buffer;

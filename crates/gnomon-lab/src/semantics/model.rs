@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use gnomon::env::Rng;
+use gnomon::{
+    env::Rng,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use serde::Serialize;
 
 use super::{
@@ -64,8 +67,9 @@ struct Counts {
     disks: f64,
 }
 
-/// Runs a system for so many simulated seconds after a warm-up.
-pub fn run(parameters: &Parameters, seed: u64, warm_up: f64, seconds: f64) -> Found {
+/// Runs a system for so many simulated seconds after a warm-up. When it is canceled, it ends early, and what it found
+/// tells nothing.
+pub fn run(parameters: &Parameters, seed: u64, warm_up: f64, seconds: f64, cancel: &AtomicBool) -> Found {
     let simulation = Simulation::default();
     let system = Rc::new(System::new(parameters.clone(), &simulation));
     let mut seeds = Rng::from_seed(seed);
@@ -74,9 +78,10 @@ pub fn run(parameters: &Parameters, seed: u64, warm_up: f64, seconds: f64) -> Fo
         simulation.start(system.clone().terminal(terminal as u64, rng));
     }
     simulation.start(system.clone().checkpoints());
-    simulation.run_until(Duration::from_secs_f64(warm_up));
+    let goes_on = || !cancel.load(Ordering::Acquire);
+    simulation.run_while(Duration::from_secs_f64(warm_up), goes_on);
     let before = system.counts();
-    simulation.run_until(Duration::from_secs_f64(warm_up + seconds));
+    simulation.run_while(Duration::from_secs_f64(warm_up + seconds), goes_on);
     let after = system.counts();
     simulation.end();
     let commits = after.commits - before.commits;
@@ -274,18 +279,18 @@ impl System {
         ];
         let mut log_bytes = 0.0;
         for (depth, (page, place)) in path.into_iter().enumerate() {
-            self.compute(readings.cpu_index_page).await;
             let is_short = manager.has_short_index_locks();
             let changes = depth + changed >= path.len();
             let is_leaf = depth + 1 == path.len();
             let is_searched =
                 !changes || (manager != Manager::Dbms && (!is_leaf || readings.searches_changed_leaf));
             if is_searched {
-                self.visit(page, &self.searched(place), Mode::Shared, is_short, running).await?;
+                let cpu = if changes { 0.0 } else { readings.cpu_index_page };
+                self.visit(page, &self.searched(place), Mode::Shared, is_short, cpu, running).await?;
             }
             if changes {
                 let moved = self.moved(place);
-                self.visit(page, &moved, Mode::Exclusive, is_short, running).await?;
+                self.visit(page, &moved, Mode::Exclusive, is_short, readings.cpu_index_page, running).await?;
                 if manager.logs_indexes() {
                     log_bytes += moved.len() as f64 * self.images_bytes();
                 }
@@ -303,10 +308,10 @@ impl System {
         };
         let page = Page::Data(action.page());
         if self.parameters.manager != Manager::Dbms && self.parameters.readings.reads_directory {
-            self.visit(page, &[0], Mode::Shared, false, running).await?;
+            self.visit(page, &[0], Mode::Shared, false, 0.0, running).await?;
         }
         let mode = if action.kind == Kind::Read { Mode::Shared } else { Mode::Exclusive };
-        self.visit(page, &[granule], mode, false, running).await?;
+        self.visit(page, &[granule], mode, false, 0.0, running).await?;
         let images = match action.kind {
             Kind::Read => return Ok(0.0),
             Kind::Rewrite => 2.0,
@@ -360,13 +365,15 @@ impl System {
         searched
     }
 
-    /// Locks granules of a page, and has the page there. Short locks are given back at once: nobody waits on the page.
+    /// Locks granules of a page, has the page there, and works on it for so many instructions. Short locks are given back
+    /// after that.
     async fn visit(
         &self,
         page: Page,
         granules: &[u32],
         mode: Mode,
         is_short: bool,
+        instructions: f64,
         running: &mut Running,
     ) -> Result<(), NotGranted> {
         self.count(|counts| counts.locks += granules.len() as f64);
@@ -381,6 +388,7 @@ impl System {
             if is_short { granted.push(lock) } else { running.held.push(lock) }
         }
         self.fetch(page, mode == Mode::Exclusive).await;
+        self.compute(instructions).await;
         granted.iter().for_each(|lock| self.locks.release(running.owner, *lock));
         Ok(())
     }

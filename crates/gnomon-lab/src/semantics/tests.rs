@@ -1,4 +1,4 @@
-use gnomon::env::Rng;
+use gnomon::{env::Rng, sync::atomic::AtomicBool};
 
 use super::{
     model::run,
@@ -10,9 +10,9 @@ use super::{
 fn a_seed_repeats_a_run_and_what_the_manager_knows_counts() {
     let os = Parameters { manager: Manager::Os(Level::Physical), ..Parameters::default() };
     let [dbms, os] = [Parameters::default(), os].map(|parameters| {
-        let found = run(&parameters, 1, 100.0, 1000.0);
-        assert_eq!(found, run(&parameters, 1, 100.0, 1000.0));
-        assert_ne!(found, run(&parameters, 2, 100.0, 1000.0));
+        let found = run(&parameters, 1, 100.0, 1000.0, &AtomicBool::new(false));
+        assert_eq!(found, run(&parameters, 1, 100.0, 1000.0, &AtomicBool::new(false)));
+        assert_ne!(found, run(&parameters, 2, 100.0, 1000.0, &AtomicBool::new(false)));
         found
     });
     assert!(dbms.throughput > 1.1 * os.throughput, "{dbms:?} {os:?}");
@@ -27,7 +27,7 @@ fn os() -> Parameters {
 fn locks_on_records_wait_less_than_locks_on_pages_where_records_are_hot() {
     let with = |dbms_locks| {
         let past = Past { skew: 0.6, dbms_locks, ..Past::default() };
-        run(&Parameters { mpl: 20, past, ..Parameters::default() }, 1, 100.0, 2000.0)
+        run(&Parameters { mpl: 20, past, ..Parameters::default() }, 1, 100.0, 2000.0, &AtomicBool::new(false))
     };
     let [pages, records] = [DataLocks::Pages, DataLocks::Records].map(with);
     assert!(pages.lock_wait > 1.5 * records.lock_wait, "{pages:?} {records:?}");
@@ -45,7 +45,15 @@ fn splits_change_pages_above_the_leaves() {
     assert_eq!((changed(0.0), changed(1.0)), ([0.0, 0.0], [1.0, 1.0]));
     let [above, root] = changed(0.3);
     assert!((above - 0.3).abs() < 0.02 && (root - 0.09).abs() < 0.01, "{above} {root}");
-    let with = |split| run(&Parameters { past: Past { split, ..Past::default() }, ..os() }, 1, 100.0, 2000.0);
+    let with = |split| {
+        run(
+            &Parameters { past: Past { split, ..Past::default() }, ..os() },
+            1,
+            100.0,
+            2000.0,
+            &AtomicBool::new(false),
+        )
+    };
     let [none, some] = [0.0, 0.05].map(with);
     assert!(some.lock_wait > 1.5 * none.lock_wait && some.throughput < none.throughput, "{none:?} {some:?}");
 }
@@ -54,7 +62,7 @@ fn splits_change_pages_above_the_leaves() {
 fn compression_takes_of_the_processor_what_it_is_said_to() {
     let with = |comp_ratio, cpu_compress| {
         let past = Past { cpu_compress, ..Past::default() };
-        run(&Parameters { comp_ratio, past, ..os() }, 1, 100.0, 1000.0)
+        run(&Parameters { comp_ratio, past, ..os() }, 1, 100.0, 1000.0, &AtomicBool::new(false))
     };
     assert_eq!(with(0.0, 0.0), with(0.0, 20.0), "what is not compressed");
     let [free, dear] = [with(0.8, 0.0), with(0.8, 20.0)];
@@ -66,6 +74,6 @@ fn compression_takes_of_the_processor_what_it_is_said_to() {
 fn with_memory_for_all_pages_only_the_log_is_written() {
     let in_memory = Parameters { buf_size: 150_000, ..Parameters::default() };
     // No checkpoint comes.
-    let found = run(&in_memory, 1, 10.0, 200.0);
+    let found = run(&in_memory, 1, 10.0, 200.0, &AtomicBool::new(false));
     assert!((1.0..1.3).contains(&found.ios), "{found:?}");
 }

@@ -36,8 +36,8 @@ pub struct Action {
     pub index: usize,
     /// The record.
     pub record: u64,
-    /// Of each index, how far up a change goes.
-    seed: u64,
+    /// Of what decides, in each index, how far up a change goes.
+    split_seed: u64,
 }
 
 /// A transaction: a series of actions, or two with a pause between them.
@@ -93,7 +93,7 @@ impl Workload {
                 Some(skew) => skew.choose(rng),
                 None => rng.below(RECORDS),
             };
-            Action { kind, index: rng.below(self.indexes) as usize, record, seed: rng.next_u64() }
+            Action { kind, index: rng.below(self.indexes) as usize, record, split_seed: rng.next_u64() }
         };
         let series = (0..series).map(|_| (0..10 + rng.below(11)).map(|_| action(rng)).collect()).collect();
         Plan { series, think: self.think * (2.0 + 2.0 * rng.unit()) / 3.0 }
@@ -120,7 +120,7 @@ impl Action {
     /// How many pages of an index, from the leaf up, a change of the record's entry changes. Each page above the leaf
     /// changes with so much probability if that below it does.
     pub fn pages_changed(&self, index: usize, split: f64) -> usize {
-        let mut rng = Rng::from_seed(self.seed.wrapping_add(index as u64));
+        let mut rng = Rng::from_seed(self.split_seed.wrapping_add(index as u64));
         let mut pages = 1;
         while pages < 3 && rng.unit() < split {
             pages += 1;

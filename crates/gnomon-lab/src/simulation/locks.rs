@@ -34,7 +34,6 @@ pub struct LockTable {
     locks: RefCell<HashMap<u64, Lock>>,
     /// Which lock each owner who waits waits for, if deadlocks are looked for.
     waiting_for: Option<RefCell<HashMap<u64, u64>>>,
-    waits: Cell<u64>,
     waited: Cell<u64>,
 }
 
@@ -100,7 +99,6 @@ impl LockTable {
             simulation: simulation.clone(),
             locks: RefCell::default(),
             waiting_for: None,
-            waits: Cell::new(0),
             waited: Cell::new(0),
         }
     }
@@ -110,7 +108,7 @@ impl LockTable {
         LockTable { waiting_for: Some(RefCell::default()), ..LockTable::new(simulation) }
     }
 
-    /// Waits for a lock until a moment ([`Duration::MAX`] for none). An owner may have it already: who has it shared and
+    /// Waits for a lock until a moment ([`Duration::MAX`] for none), not at all if that is over. An owner may have it already: who has it shared and
     /// wants it alone waits before all others.
     pub async fn acquire(
         &self,
@@ -130,6 +128,9 @@ impl LockTable {
             if is_first && lock.is_free_for(owner, mode) {
                 lock.grant(owner, mode);
                 return Ok(());
+            }
+            if self.simulation.now() >= until {
+                return Err(NotGranted);
             }
             let is_granted = Rc::new(Cell::new(false));
             let process = self.simulation.running();
@@ -157,7 +158,6 @@ impl LockTable {
         if let Some(waiting_for) = &self.waiting_for {
             waiting_for.borrow_mut().remove(&owner);
         }
-        self.waits.set(self.waits.get() + 1);
         self.waited.set(self.waited.get() + nanos(self.simulation.now() - began));
         if ended.is_err() {
             self.change(lock, |lock| lock.waiting.retain(|waiting| waiting.owner != owner));
@@ -205,12 +205,7 @@ impl LockTable {
         }
     }
 
-    /// How many waits there were.
-    pub fn waits(&self) -> u64 {
-        self.waits.get()
-    }
-
-    /// What they took together.
+    /// What was waited for them, together.
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited.get())
     }

@@ -34,7 +34,8 @@
 //! Not here: processes that end others, priorities, stations that share their service out. One simulation runs on one
 //! thread; replications run beside each other.
 
-pub mod analytic;
+#[cfg(test)]
+mod analytic;
 pub mod estimate;
 pub mod locks;
 pub mod replicate;
@@ -88,7 +89,15 @@ impl Simulation {
 
     /// Lets everything happen up to a moment; the clock is there then.
     pub fn run_until(&self, end: Duration) {
+        self.run_while(end, || true);
+    }
+
+    /// The same, as long as `goes_on` says so, which is asked now and then.
+    pub fn run_while(&self, end: Duration, goes_on: impl Fn() -> bool) {
+        /// After so many events: it may read a clock or what others write.
+        const ASKED_EVERY: u64 = 1 << 12;
         let world = &*self.0;
+        let mut events_count = 0;
         let end = nanos(end);
         let mut context = Context::from_waker(Waker::noop());
         loop {
@@ -100,6 +109,11 @@ impl Simulation {
                 }
             };
             let Some(Reverse((at, _, id))) = next else { break };
+            events_count += 1;
+            if events_count % ASKED_EVERY == 0 && !goes_on() {
+                return;
+            }
+            debug_assert!(at >= world.now.get(), "time does not go back");
             world.now.set(at);
             let Some(mut process) = world.processes.borrow_mut()[id.0].take() else { continue };
             world.running.set(Some(id));

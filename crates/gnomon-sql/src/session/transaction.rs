@@ -180,6 +180,7 @@ impl Session {
             after,
             exclusive_operations: false,
             lock_timeout: self.settings.lock_timeout(),
+            missed_max: None,
             interrupt: Some(self.interrupt.clone()),
         };
         let engine = self.shared.engine.begin(options)?;

@@ -269,12 +269,15 @@ impl Escrow {
         }
     }
 
-    /// Has an owner's changes come to `net` in the end, within what it claimed: others were promised no more.
+    /// Has an owner's changes come to `net` in the end, within what it claimed: others were promised no more. It may be
+    /// less than that where nobody was promised that there is anything left.
     pub(super) fn settle(&mut self, txn: TxnId, quantity: u32, net: i128) {
         let account = self.accounts.iter_mut().find(|account| account.quantity == quantity);
         let Some(account) = account else { return };
+        let is_promised = account.holds.iter().any(|other| other.txn != txn && other.floor != i128::MIN);
         if let Some(hold) = account.holds.iter_mut().find(|hold| hold.txn == txn) {
-            hold.net = net.clamp(hold.low, hold.high);
+            hold.net = if is_promised { net.clamp(hold.low, hold.high) } else { net.min(hold.high) };
+            hold.low = hold.low.min(hold.net);
         }
         account.check();
     }

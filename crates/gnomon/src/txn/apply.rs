@@ -39,7 +39,7 @@ use crate::{
     Error, Result, TreeId,
     access::{self, Search},
     lock::{Claim, LockName, Mode, key_mode, tree_mode},
-    op::{self, Call, Registered},
+    op::{self, Call, Length, Registered},
     sync::Arc,
 };
 
@@ -201,8 +201,10 @@ impl Transaction {
             return Err(Error::Operation(format!("quantity {LENGTH} is the engine's own").into()));
         }
         let demanded = claims.len();
-        if growth > 0 {
-            let (value, delta, max) = (value.len() as i128, growth as i128, inline_max as i128);
+        // What makes it shorter claims nothing, and tells in the end by how much it did.
+        if operation.operation.length(args) != Length::Same {
+            let max = if growth > 0 { inline_max as i128 } else { i128::MAX };
+            let (value, delta) = (value.len() as i128, growth as i128);
             claims.push(Claim { quantity: LENGTH, value, delta, min: i128::MIN, max });
         }
         let refused = match is_asked {

@@ -267,15 +267,11 @@ pub(super) fn patch_in_order(
         Some(record) => record.append(&mut pages),
         None => pages.take_csn(),
     };
-    // Otherwise earlier commits may be patched beneath it, and what it does to a value's length is not final.
     let is_next = inner.timeline.watermark().0 + 1 == csn.0;
-    let Patched { changed, bytes, mut grown } = first(&pages, csn)
+    let Patched { changed, bytes, grown } = first(&pages, csn)
         .and_then(|()| patch(&At { inner, pages: &pages, csn, is_next }, writes))
         .map_err(|error| inner.store.poison(&error))?;
     inner.timeline.patched(csn, changed, bytes);
-    if !is_next {
-        grown.0.clear();
-    }
     pages.note_changed(changed_bytes);
     std::mem::forget(unpatched);
     drop(pages);
@@ -292,7 +288,8 @@ struct Patched {
     grown: Grown,
 }
 
-/// By how much operations that may change the length of their key's value did so, in bytes.
+/// By how much operations that may change the length of their key's value did so, in bytes: of each patch what it made of
+/// the length that was there, so the sum is right in whatever order commits are patched.
 #[derive(Default)]
 pub(super) struct Grown(pub Vec<(TreeId, Key, i128)>);
 

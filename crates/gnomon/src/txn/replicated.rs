@@ -119,6 +119,8 @@ pub struct Mark<'a> {
     pub key: &'a [u8],
     /// Its value.
     pub value: &'a [u8],
+    /// The key of one that is not needed any more, which goes.
+    pub forgets: Option<&'a [u8]>,
 }
 
 impl Transaction {
@@ -324,6 +326,9 @@ impl Database {
             return Ok(None);
         }
         writes.put(mark.tree, mark.key, Some(mark.value));
+        if let Some(forgotten) = mark.forgets {
+            writes.put(mark.tree, forgotten, None);
+        }
         for (tree, writes) in writes.trees().filter(|(_, writes)| writes.created) {
             debug_assert!(!writes.dropped);
             inner.next_tree.fetch_max(tree.0 + 1, Ordering::Relaxed);

@@ -1,19 +1,17 @@
 //! `semantics/compression`: throughput by how much the OS manager's log is compressed (the study's Figure 2).
 
 use super::study::{
-    PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
+    COMMON, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
+    SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
+    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values},
     semantics::parameters::Parameters,
     store::Result,
 };
 
-const STATED: [&str; 3] = [
-    "without compression the DBMS manager is ahead by 27 %",
-    "with a log compressed by 80 %, by 10 %",
-    "the DBMS manager's throughput does not change",
-];
+const STATED: [&str; 2] =
+    ["without compression the DBMS manager is ahead by 27 %", "with a log compressed by 80 %, by 10 %"];
 const RATIOS: Setting = Setting {
     name: "ratios",
     help: "by how much the OS manager's log is compressed, in %, ascending",
@@ -27,13 +25,17 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of both managers by the compression of the OS manager's log, MPL 20, simulated (Figure 2)",
     stated: &STATED,
-    settings: &[&[RATIOS], SETTINGS],
+    settings: &[
+        &[RATIOS, MPL.at("20"), NUMDISKS, CPU_LOCK, SUB_PAGE_SIZE, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
+        MACHINE,
+        COMMON,
+    ],
     terms: TERMS,
     run,
 };
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let base = Parameters { mpl: 20, ..parameters(settings)? };
+    let base = parameters(settings)?;
     let ratios: Vec<f64> = settings.list(RATIOS.name, 0.0, 100.0)?;
     let all =
         pairs(settings, lab, &ratios, |ratio| Parameters { comp_ratio: ratio / 100.0, ..base.clone() })?;
@@ -49,16 +51,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 
 fn claims(all: &[Pair]) -> Vec<Claim> {
     let gap = |ratio| pair_at(all, ratio).map(Pair::gap);
-    let dbms = || all.iter().map(|pair| pair.dbms.throughput.mean);
-    let spread = dbms().reduce(f64::max).zip(dbms().reduce(f64::min)).map(|(most, least)| most / least - 1.0);
     vec![
         gap_claim("gap at 0 %", STATED[0], 27.0, gap(0.0)),
         gap_claim("gap at 80 %", STATED[1], 10.0, gap(80.0)),
-        Claim {
-            figure: "DBMS manager",
-            stated: STATED[2],
-            measured: spread.map_or_else(String::new, |spread| format!("within {:.1} %", 100.0 * spread)),
-            verdict: verdict(true, spread.map(|spread| spread <= 0.02)),
-        },
     ]
 }

@@ -1,6 +1,9 @@
 //! `semantics/granularity`: the OS manager's throughput by the size of what it locks and logs (the study's Table 3).
 
-use super::study::{PAPER, Point, Runs, SETTINGS, TERMS, differences, is_throughput_met, parameters, table};
+use super::study::{
+    COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs, SKEW, SPLIT,
+    TERMS, differences, is_throughput_met, parameters, table,
+};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, Verdict, figure,
@@ -32,7 +35,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of the OS manager by the size of its granules, simulated (Table 3)",
     stated: &STATED,
-    settings: &[&[SIZES], SETTINGS],
+    settings: &[&[SIZES, MPL, NUMDISKS, CPU_LOCK, COMP_RATIO, SKEW, SPLIT, CPU_COMPRESS], MACHINE, COMMON],
     terms: TERMS,
     run,
 };
@@ -60,7 +63,7 @@ fn claims(points: &[Point]) -> Vec<Claim> {
         .zip(FIGURES)
         .map(|(((bytes, stated_tps), stated), name)| {
             let point = points.iter().find(|point| point.parameters.sub_page_size == *bytes);
-            let tps = point.map(|point| point.throughput.mean);
+            let tps = point.map(|point| point.throughput.mean).filter(|tps| tps.is_finite());
             Claim {
                 figure: name,
                 stated,

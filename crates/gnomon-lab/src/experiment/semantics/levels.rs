@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use super::study::{PAPER, Point, Runs, SETTINGS, TERMS, differences, gap_claim, parameters, table};
+use super::study::{
+    COMMON, COMP_RATIO, CPU_COMPRESS, DBMS_LOCKS, MACHINE, MPL, PAPER, Point, Runs, SKEW, SPLIT,
+    SUB_PAGE_SIZE, TERMS, differences, gap_claim, parameters, table,
+};
 use crate::{
     experiment::{
         Experiment, Lab, Outcome, Setting, Values, figure,
@@ -45,6 +48,16 @@ const COSTS: Setting = Setting {
 };
 const DISKS: Setting = Setting { name: "disks", help: "disks", full: "2,8", quick: "2" };
 
+const LEVELS_TERMS: &[&str] = &[
+    "lock: instructions of a pair of lock and unlock; on: disks",
+    TERMS[0],
+    TERMS[1],
+    TERMS[2],
+    TERMS[3],
+    TERMS[4],
+    TERMS[5],
+];
+
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "semantics/levels",
@@ -52,8 +65,12 @@ pub const EXPERIMENT: Experiment = Experiment {
     measures: "performance gap by the OS manager's semantic level, disks and cost of a lock, MPL 20, simulated (Figures \
                4 and 5)",
     stated: &STATED,
-    settings: &[&[COSTS, DISKS], SETTINGS],
-    terms: TERMS,
+    settings: &[
+        &[COSTS, DISKS, MPL.at("20"), COMP_RATIO, SUB_PAGE_SIZE, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
+        MACHINE,
+        COMMON,
+    ],
+    terms: LEVELS_TERMS,
     run,
 };
 
@@ -74,7 +91,7 @@ impl Series {
 }
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let base = Parameters { mpl: 20, ..parameters(settings)? };
+    let base = parameters(settings)?;
     let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e12)?;
     let disks: Vec<usize> = settings.list(DISKS.name, 1, 1024)?;
     let conditions: Vec<(f64, usize)> =

@@ -1,7 +1,8 @@
 //! `semantics/mpl`: throughput of both managers by the multiprogramming level (the study's Figure 1).
 
 use super::study::{
-    PAPER, Pair, SETTINGS, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
+    COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, MACHINE, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
+    SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, plot::Stated, verdict},
@@ -28,7 +29,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of the DBMS and the OS manager by multiprogramming level, simulated (Figure 1)",
     stated: &STATED,
-    settings: &[&[LEVELS], SETTINGS],
+    settings: &[
+        &[LEVELS, NUMDISKS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
+        MACHINE,
+        COMMON,
+    ],
     terms: TERMS,
     run,
 };
@@ -60,10 +65,11 @@ fn claims(all: &[Pair]) -> Vec<Claim> {
     let mean = (!high.is_empty()).then(|| high.iter().sum::<f64>() / high.len() as f64);
     let growth = |from: f64, to: f64| {
         let at = |level| pair_at(all, level).map(|pair| pair.os.throughput.mean);
-        Some(at(to)? / at(from)?)
+        Some(at(to)? / at(from)?).filter(|growth| growth.is_finite())
     };
     let (early, late) = (growth(5.0, 8.0), growth(15.0, 20.0));
     let logs = pair_at(all, 15.0).map(|pair| pair.os.found.log_bytes / pair.dbms.found.log_bytes);
+    let logs = logs.filter(|logs| logs.is_finite());
     vec![
         Claim {
             figure: "gap, least",

@@ -7,23 +7,36 @@
 
 use serde::Serialize;
 
-use super::study::{PAPER, Point, Runs, SETTINGS, TERMS, differences, parameters, table};
+use super::study::{
+    self, COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs, SPLIT,
+    SUB_PAGE_SIZE, TERMS, differences, parameters, table,
+};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure,
         plot::{Axis, Curve, Figure, Panel, Scale},
         verdict,
     },
-    semantics::parameters::{DataLocks, Level, Manager, Parameters, Past},
+    semantics::parameters::{DataLocks, Level, LogWrite, Manager, Parameters, Past, Readings},
     simulation::estimate::Estimate,
     store::Result,
 };
 
-const DBMS: (Manager, DataLocks) = (Manager::Dbms, DataLocks::Pages);
-const DBMS_RECORDS: (Manager, DataLocks) = (Manager::Dbms, DataLocks::Records);
-const OS: (Manager, DataLocks) = (Manager::Os(Level::Physical), DataLocks::Pages);
-const OS_SHORT: (Manager, DataLocks) = (Manager::Os(Level::ShortIndexLocks), DataLocks::Pages);
-const OS_NO_LOG: (Manager, DataLocks) = (Manager::Os(Level::NoIndexLog), DataLocks::Pages);
+/// A manager, and what of the rest is its own.
+#[derive(Clone, Copy)]
+struct Kind {
+    manager: Manager,
+    dbms_locks: DataLocks,
+    /// When its log is written, unless as the settings say.
+    os_log: Option<LogWrite>,
+}
+
+const DBMS: Kind = Kind { manager: Manager::Dbms, dbms_locks: DataLocks::Pages, os_log: None };
+const DBMS_RECORDS: Kind = Kind { dbms_locks: DataLocks::Records, ..DBMS };
+const OS: Kind = Kind { manager: Manager::Os(Level::Physical), ..DBMS };
+const OS_SHORT: Kind = Kind { manager: Manager::Os(Level::ShortIndexLocks), ..DBMS };
+const OS_NO_LOG: Kind = Kind { manager: Manager::Os(Level::NoIndexLog), ..DBMS };
+const OS_LATE_LOG: Kind = Kind { os_log: Some(LogWrite::AtCommit), ..OS_NO_LOG };
 
 /// Managers under the same conditions; the first one is that with which the others are compared.
 #[derive(Clone, Debug, Serialize)]
@@ -39,15 +52,19 @@ impl Compared {
     fn measure(
         runs: &Runs,
         lab: &mut Lab,
-        managers: &[(Manager, DataLocks)],
+        managers: &[Kind],
         conditions: Vec<(String, f64, Parameters)>,
     ) -> Result<Vec<Compared>> {
         let systems: Vec<Parameters> = conditions
             .iter()
             .flat_map(|(_, _, base)| {
-                managers.iter().map(|(manager, dbms_locks)| Parameters {
-                    manager: *manager,
-                    past: Past { dbms_locks: *dbms_locks, ..base.past },
+                managers.iter().map(|kind| Parameters {
+                    manager: kind.manager,
+                    past: Past { dbms_locks: kind.dbms_locks, ..base.past },
+                    readings: Readings {
+                        os_log: kind.os_log.unwrap_or(base.readings.os_log),
+                        ..base.readings
+                    },
                     ..base.clone()
                 })
             })
@@ -125,6 +142,7 @@ fn widens(stated: &'static str, all: &[Compared], manager: usize) -> Claim {
         [first, .., last] => Some([first, last].map(|compared| compared.gap_to(manager))),
         _ => None,
     };
+    let gaps = gaps.filter(|gaps| gaps.iter().all(|gap| gap.mean.is_finite()));
     Claim {
         figure: "gap",
         stated,
@@ -153,13 +171,17 @@ pub const SKEW: Experiment = Experiment {
     measures: "throughput of the DBMS manager with locks on pages and on records, and of the OS manager, by skew, MPL 20, \
                simulated",
     stated: &SKEW_STATED,
-    settings: &[&[SKEWS], SETTINGS],
+    settings: &[
+        &[SKEWS, MPL.at("20"), NUMDISKS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, SPLIT, CPU_COMPRESS],
+        MACHINE,
+        COMMON,
+    ],
     terms: TERMS,
     run: run_skew,
 };
 
 fn run_skew(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let base = Parameters { mpl: 20, ..parameters(settings)? };
+    let base = parameters(settings)?;
     let skews: Vec<f64> = settings.list(SKEWS.name, 0.0, 5.0)?;
     let conditions = skews.iter().map(|skew| {
         (figure(*skew), *skew, Parameters { past: Past { skew: *skew, ..base.past }, ..base.clone() })
@@ -171,6 +193,7 @@ fn run_skew(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         conditions.collect(),
     )?;
     let gained = all.last().map(|last| last.points[1].gap(&last.points[0]));
+    let gained = gained.filter(|gained| gained.mean.is_finite());
     let claims = vec![
         widens(SKEW_STATED[0], &all, 2),
         Claim {
@@ -206,13 +229,17 @@ pub const UPPER_LEVELS: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of both managers by how often nodes of indexes split, MPL 20, simulated",
     stated: &UPPER_LEVELS_STATED,
-    settings: &[&[SPLITS], SETTINGS],
+    settings: &[
+        &[SPLITS, MPL.at("20"), NUMDISKS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, study::SKEW, CPU_COMPRESS],
+        MACHINE,
+        COMMON,
+    ],
     terms: TERMS,
     run: run_upper_levels,
 };
 
 fn run_upper_levels(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let base = Parameters { mpl: 20, ..parameters(settings)? };
+    let base = parameters(settings)?;
     let splits: Vec<f64> = settings.list(SPLITS.name, 0.0, 100.0)?;
     let conditions = splits.iter().map(|split| {
         (
@@ -251,13 +278,17 @@ pub const COMPRESSION_COST: Experiment = Experiment {
     source: PAPER,
     measures: "throughput with a log compressed by 80 % by what that takes of the processor, MPL 20, simulated",
     stated: &COMPRESSION_COST_STATED,
-    settings: &[&[COSTS], SETTINGS],
+    settings: &[
+        &[COSTS, MPL.at("20"), NUMDISKS, CPU_LOCK, COMP_RATIO.at("80"), SUB_PAGE_SIZE, study::SKEW, SPLIT],
+        MACHINE,
+        COMMON,
+    ],
     terms: TERMS,
     run: run_compression_cost,
 };
 
 fn run_compression_cost(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let base = Parameters { mpl: 20, comp_ratio: 0.8, ..parameters(settings)? };
+    let base = parameters(settings)?;
     let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e6)?;
     let conditions = costs.iter().map(|cost| {
         (figure(*cost), *cost, Parameters { past: Past { cpu_compress: *cost, ..base.past }, ..base.clone() })
@@ -275,7 +306,8 @@ fn run_compression_cost(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 const TODAY_STATED: [&str; 3] = [
     "(this project) in 1987, locks on records gain the DBMS manager nothing (here: less than 5 %)",
     "(this project) with all in memory, 64 processors and 1000 clients they gain most of its throughput (over half)",
-    "(this project) there, the gaps to levels 0 and 3 are over 10 times those of 1987",
+    "(this project) there, the gap to level 0 is over 10 times that of 1987, and level 3 is within 15 % if it writes its \
+     log at the commit",
 ];
 
 /// As of the others, but for how long they are simulated.
@@ -284,9 +316,18 @@ const TODAY_TERMS: &[&str] = &[
     "gap: by how much the throughput of the DBMS manager with locks on records is above the other's, in % of the latter",
     TERMS[2],
     TERMS[3],
-    "faster machines are simulated for a part of the seconds; there is one time for an action here, a part of the third \
-     that is set, and each point has the least number of replications",
+    TERMS[4],
+    "faster machines are simulated for a part of the seconds; the times that are tried for an action are parts of the \
+     middle one that is set, and each point has the least number of replications",
+    "no checkpoint comes in the time that faster machines are simulated, so no data is written there",
 ];
+
+const PARTS: Setting = Setting {
+    name: "parts",
+    help: "parts of the time for an action that are tried: who waits for long in a deadlock keeps many others waiting",
+    full: "1,0.125,0.015625",
+    quick: "0.125",
+};
 
 /// The study's system becomes one of today.
 pub const TODAY: Experiment = Experiment {
@@ -294,7 +335,7 @@ pub const TODAY: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of the managers on the study's machine and, step by step, on one of today, simulated",
     stated: &TODAY_STATED,
-    settings: &[SETTINGS],
+    settings: &[&[PARTS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, SPLIT, CPU_COMPRESS], COMMON],
     terms: TODAY_TERMS,
     run: run_today,
 };
@@ -321,22 +362,23 @@ const STEPS: [Step; 7] = [
     Step { name: "10,000 MIPS", parts: (5e-4, 5e-4), change: |system| system.cpu_mips = 10_000.0 },
     Step {
         name: "64 processors, MPL 1000",
-        parts: (5e-3, 1e-2),
+        parts: (1e-3, 1e-2),
         change: |system| (system.processors, system.mpl) = (64, 1000),
     },
-    Step { name: "all in memory", parts: (1e-4, 1e-3), change: |system| system.buf_size = 150_000 },
-    Step { name: "skew 0.6", parts: (1e-4, 1e-3), change: |system| system.past.skew = 0.6 },
+    Step { name: "all in memory", parts: (2e-5, 2.5e-4), change: |system| system.buf_size = 150_000 },
+    Step { name: "skew 0.6", parts: (2e-5, 2.5e-4), change: |system| system.past.skew = 0.6 },
 ];
 
 fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let mut system = parameters(settings)?;
-    let runs = Runs::new(settings)?.rough();
+    let parts: Vec<f64> = settings.list(PARTS.name, 1e-6, 1e3)?;
+    let runs = Runs::new(settings)?.rough().with_parts_of_actions(&parts);
     let mut all = Vec::new();
     for (Step { name, parts, change }, at) in STEPS.into_iter().zip(0..) {
         change(&mut system);
         let condition = vec![(name.to_owned(), f64::from(at), system.clone())];
         // The DBMS managers of today lock records.
-        let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG];
+        let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG, OS_LATE_LOG];
         all.extend(Compared::measure(&runs.shortened(parts.0, parts.1), lab, &managers, condition)?);
     }
     let claims = today_claims(&all[0], &all[IN_MEMORY]);
@@ -350,23 +392,28 @@ fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 }
 
 fn today_claims(then: &Compared, today: &Compared) -> Vec<Claim> {
-    let [pages, level_0, level_3] = [1, 2, 4];
+    let [pages, level_0, late_log] = [1, 2, 5];
+    let all_known =
+        [then, today].iter().all(|of| (1..of.points.len()).all(|other| of.gap(other).is_finite()));
     let claim = |stated: usize, name, measured, holds| Claim {
         figure: name,
         stated: TODAY_STATED[stated],
         measured,
-        verdict: verdict(true, Some(holds)),
+        verdict: verdict(true, Some(holds).filter(|_| all_known)),
     };
-    let grows = |manager| today.gap(manager) > 10.0 * then.gap(manager);
-    let gaps = |of: &Compared| format!("{} and {} %", figure(of.gap(level_0)), figure(of.gap(level_3)));
     vec![
         claim(0, "locks on records", format!("{} %", figure(then.gap(pages))), then.gap(pages) < 5.0),
         claim(1, "the same today", format!("{} %", figure(today.gap(pages))), today.gap(pages) > 100.0),
         claim(
             2,
             "levels 0 and 3",
-            format!("{}, today {}", gaps(then), gaps(today)),
-            grows(level_0) && grows(level_3),
+            format!(
+                "{} %, today {} %; {} %",
+                figure(then.gap(level_0)),
+                figure(today.gap(level_0)),
+                figure(today.gap(late_log))
+            ),
+            today.gap(level_0) > 10.0 * then.gap(level_0) && today.gap(late_log) < 15.0,
         ),
     ]
 }

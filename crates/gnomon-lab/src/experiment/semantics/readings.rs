@@ -4,7 +4,10 @@ use serde::Serialize;
 
 use super::{
     granularity::TABLE_3,
-    study::{PAPER, Point, Runs, SETTINGS, differences, fixed, is_gap_met, is_throughput_met, parameters},
+    study::{
+        COMMON, CPU_COMPRESS, DBMS_LOCKS, MACHINE, PAPER, Point, Runs, SKEW, SPLIT, differences, fixed,
+        is_gap_met, is_throughput_met, parameters,
+    },
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, verdict},
@@ -50,7 +53,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: PAPER,
     measures: "all stated figures by the reading of what the text leaves open, simulated",
     stated: &STATED,
-    settings: &[&[COUNT], SETTINGS],
+    settings: &[&[COUNT, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS], MACHINE, COMMON],
     terms: &[
         "a row is a reading by what it has other than the default, in the names of the settings; the first row is what \
          the study states",
@@ -58,8 +61,8 @@ pub const EXPERIMENT: Experiment = Experiment {
         "MPL 15, MPL 20: the gap on 2 disks, in %; 0.8: with the log compressed by 80 %",
         "8 disks: the gap with 2000 and 200 instructions a lock",
         "L3: the gap at level 3, with 2000 and 200 instructions on 2 and on 8 disks",
-        "there is one time for an action here, the third that is set, and each point has the least number of replications: \
-         figures are rougher than in the other experiments",
+        "there is one time for an action here, the middle one that is set, and each point has the least number of \
+         replications of half the length: figures are rougher than in the other experiments",
         "met: figures that are as close as is asked for: gaps within 5 percentage points, throughputs within 10 %",
     ],
     run,
@@ -169,7 +172,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             systems.push(system);
         }
     }
-    let points = Runs::new(settings)?.rough().measure(lab, &systems)?;
+    let points = Runs::new(settings)?.rough().shortened(0.5, 1.0).measure(lab, &systems)?;
     let point_of = |system: &Parameters| {
         let at = systems.iter().position(|known| known == system).expect("it was among those measured");
         points[at].clone()
@@ -186,6 +189,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         })
         .collect();
     let others = rows[1..].iter().map(|row| row.met).max();
+    let others =
+        others.filter(|_| rows.iter().all(|row| row.figures.iter().all(|figure| figure.is_finite())));
     Ok(Outcome {
         claims: vec![Claim {
             figure: "figures met",

@@ -20,7 +20,7 @@ use crate::{
         estimate::Estimate,
         replicate::{Effort, replicate},
     },
-    store::Result,
+    store::{Result, StoreError},
 };
 
 /// The paper.
@@ -33,6 +33,9 @@ pub const TERMS: &[&str] = &[
     "gap: by how much the DBMS manager's throughput is above the OS manager's, in % of the latter",
     "aborts, locks, log, I/Os, lock wait: of each transaction that committed (log in bytes, waits in seconds)",
     "cpu, disks: how busy they were, in %; action: seconds an action may take, the best found",
+    "OS levels: 0 knows nothing of what it locks and logs; 1 what pages of indexes are, and locks them while they are \
+     used; 2 how to compress the log by 40 % beside; 3 instead of that, that changes of indexes need no log",
+    "a gap is as stated within 5 percentage points, to which the stated ones were read, and a throughput within a tenth",
 ];
 
 /// One that a quick run has too.
@@ -44,25 +47,49 @@ const fn effort(name: &'static str, help: &'static str, full: &'static str, quic
     Setting { name, help, full, quick }
 }
 
-/// All parameters of Tables 1 and 2, the readings, and how long to simulate.
-pub const SETTINGS: &[Setting] = &[
+/// What some experiment varies: each lists those that it does not.
+pub const MPL: Setting = setting("mpl", "transactions under way", "15");
+pub const NUMDISKS: Setting = setting("numdisks", "disks", "2");
+pub const CPU_LOCK: Setting = setting("cpu_lock", "instructions of a pair of lock and unlock", "2000");
+pub const COMP_RATIO: Setting =
+    setting("comp_ratio", "by how much the OS manager's log is compressed, in %", "0");
+pub const SUB_PAGE_SIZE: Setting =
+    setting("sub_page_size", "bytes that the OS manager locks and logs", "100");
+pub const DBMS_LOCKS: Setting =
+    setting("dbms-locks", "past the study: what the DBMS manager locks of data: pages, records", "pages");
+pub const SKEW: Setting =
+    setting("skew", "past the study: Zipf's exponent of how records are chosen; 0: all alike", "0");
+pub const SPLIT: Setting =
+    setting("split", "past the study: how often a change of an index goes on to the page above, in %", "0");
+pub const CPU_COMPRESS: Setting =
+    setting("cpu-compress", "past the study: instructions of compressing a byte of the log", "0");
+
+impl Setting {
+    /// The same with another value of its own.
+    pub const fn at(self, value: &'static str) -> Setting {
+        Setting { full: value, quick: value, ..self }
+    }
+}
+
+/// The study's machine, and how long people think.
+pub const MACHINE: &[Setting] = &[
     setting("buf_size", "pages in the buffer", "500"),
-    setting("cpu_ins_del", "instructions of an insert or delete", "18000"),
-    setting("cpu_read", "instructions of a read", "7000"),
-    setting("cpu_write", "instructions of a rewrite", "12000"),
-    setting("cpu_lock", "instructions of a pair of lock and unlock", "2000"),
-    setting("cpu_io", "instructions of an I/O", "3000"),
-    setting("cpu_present", "instructions of presenting what an action found", "10000"),
     setting("cpu_mips", "millions of instructions a second, of each processor", "2"),
     setting("processors", "processors", "1"),
     setting("disk_io", "milliseconds of an I/O", "30"),
-    setting("numdisks", "disks", "2"),
+    setting("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
+];
+
+/// What no experiment varies of Tables 1 and 2, the readings, and how long to simulate.
+pub const COMMON: &[Setting] = &[
+    setting("cpu_ins_del", "instructions of an insert or delete", "18000"),
+    setting("cpu_read", "instructions of a read", "7000"),
+    setting("cpu_write", "instructions of a rewrite", "12000"),
+    setting("cpu_io", "instructions of an I/O", "3000"),
+    setting("cpu_present", "instructions of presenting what an action found", "10000"),
     setting("modify1", "mean part of updates among actions, in %, up to 50", "25"),
     setting("modify2", "mean part of inserts and deletes among updates, in %, up to 50", "50"),
-    setting("mpl", "transactions under way", "15"),
     setting("numindex", "indexes", "5"),
-    setting("sub_page_size", "bytes that the OS manager locks and logs", "100"),
-    setting("comp_ratio", "by how much the OS manager's log is compressed, in %", "0"),
     setting("os-log", "reading: when the OS manager's log is written: action, commit", "action"),
     setting("dbms-log", "reading: when the DBMS manager's log is written: action, commit", "commit"),
     setting("os-header", "reading: bytes before the images of a granule in the OS manager's log", "20"),
@@ -85,11 +112,6 @@ pub const SETTINGS: &[Setting] = &[
         "yes",
     ),
     setting("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
-    setting("dbms-locks", "past the study: what the DBMS manager locks of data: pages, records", "pages"),
-    setting("skew", "past the study: Zipf's exponent of how records are chosen; 0: all alike", "0"),
-    setting("split", "past the study: how often a change of an index goes on to the page above, in %", "0"),
-    setting("cpu-compress", "past the study: instructions of compressing a byte of the log", "0"),
-    setting("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
     effort("action-lens", "seconds an action may take, of which the best is found", "2,3,4,6", "4"),
     effort("seconds", "simulated in each replication", "4000", "500"),
     effort("warm-up", "simulated seconds before that", "500", "100"),
@@ -98,31 +120,48 @@ pub const SETTINGS: &[Setting] = &[
     effort("replications-max", "of each point at most", "40", "2"),
 ];
 
-/// The parameters that are set, for the DBMS manager.
+/// The parameters that are set, for the DBMS manager. Those that the experiment varies are the study's.
+///
+/// # Errors
+/// Those that make no sense, and that a transaction would take no time.
 pub fn parameters(settings: &Values) -> Result<Parameters> {
+    let base = Parameters::default();
     let number = |name, max| settings.number(name, 0.0, max);
+    let varied = |setting: Setting, own: f64, max: f64| match settings.has(setting.name) {
+        true => settings.number(setting.name, 0.0, max),
+        false => Ok(own),
+    };
+    let count = |setting: Setting, own: usize, max: usize| match settings.has(setting.name) {
+        true => settings.number(setting.name, 1, max),
+        false => Ok(own),
+    };
+    let machine = |name, own: f64, min: f64, max: f64| match settings.has(name) {
+        true => settings.number(name, min, max),
+        false => Ok(own),
+    };
     let log = [("action", LogWrite::AtAction), ("commit", LogWrite::AtCommit)];
     let no_yes = [("no", false), ("yes", true)];
     let one = |name: &'static str| -> Result<LogWrite> { Ok(settings.words(name, &log)?[0]) };
-    Ok(Parameters {
+    let dbms_locks = [("pages", DataLocks::Pages), ("records", DataLocks::Records)];
+    let parameters = Parameters {
         manager: Manager::Dbms,
-        buf_size: settings.number("buf_size", 1, 1_000_000)?,
+        buf_size: machine("buf_size", base.buf_size as f64, 1.0, 1e6)? as usize,
         cpu_ins_del: number("cpu_ins_del", 1e12)?,
         cpu_read: number("cpu_read", 1e12)?,
         cpu_write: number("cpu_write", 1e12)?,
-        cpu_lock: number("cpu_lock", 1e12)?,
+        cpu_lock: varied(CPU_LOCK, base.cpu_lock, 1e12)?,
         cpu_io: number("cpu_io", 1e12)?,
         cpu_present: number("cpu_present", 1e12)?,
-        cpu_mips: settings.number("cpu_mips", 0.001, 1e6)?,
-        processors: settings.number("processors", 1, 1024)?,
-        disk_io: number("disk_io", 1e6)?,
-        numdisks: settings.number("numdisks", 1, 1024)?,
+        cpu_mips: machine("cpu_mips", base.cpu_mips, 0.001, 1e6)?,
+        processors: machine("processors", base.processors as f64, 1.0, 1024.0)? as usize,
+        disk_io: machine("disk_io", base.disk_io, 0.0, 1e6)?,
+        numdisks: count(NUMDISKS, base.numdisks, 1024)?,
         modify1: number("modify1", 50.0)? / 100.0,
         modify2: number("modify2", 50.0)? / 100.0,
-        mpl: settings.number("mpl", 1, 10_000)?,
+        mpl: count(MPL, base.mpl, 10_000)?,
         numindex: settings.number("numindex", 1, 64)?,
-        sub_page_size: settings.number("sub_page_size", 1, 2048)?,
-        comp_ratio: number("comp_ratio", 100.0)? / 100.0,
+        sub_page_size: count(SUB_PAGE_SIZE, base.sub_page_size as usize, 2048)? as u32,
+        comp_ratio: varied(COMP_RATIO, 100.0 * base.comp_ratio, 100.0)? / 100.0,
         readings: Readings {
             os_log: one("os-log")?,
             dbms_log: one("dbms-log")?,
@@ -136,15 +175,25 @@ pub fn parameters(settings: &Values) -> Result<Parameters> {
             cpu_index_page: number("cpu-index-page", 1e12)?,
         },
         past: Past {
-            dbms_locks: settings
-                .words("dbms-locks", &[("pages", DataLocks::Pages), ("records", DataLocks::Records)])?[0],
-            skew: number("skew", 5.0)?,
-            split: number("split", 100.0)? / 100.0,
-            cpu_compress: number("cpu-compress", 1e6)?,
-            think: number("think", 1e6)?,
+            dbms_locks: match settings.has(DBMS_LOCKS.name) {
+                true => settings.words(DBMS_LOCKS.name, &dbms_locks)?[0],
+                false => base.past.dbms_locks,
+            },
+            skew: varied(SKEW, base.past.skew, 5.0)?,
+            split: varied(SPLIT, 100.0 * base.past.split, 100.0)? / 100.0,
+            cpu_compress: varied(CPU_COMPRESS, base.past.cpu_compress, 1e6)?,
+            think: machine("think", base.past.think, 0.0, 1e6)?,
         },
-        ..Parameters::default()
-    })
+        ..base
+    };
+    let least =
+        parameters.cpu_present + parameters.cpu_read.min(parameters.cpu_write).min(parameters.cpu_ins_del);
+    if least == 0.0 && parameters.disk_io == 0.0 {
+        return Err(StoreError::unexpected(
+            "a transaction would take no time, so there would be no end of them: set disk_io or cpu_present",
+        ));
+    }
+    Ok(parameters)
 }
 
 /// A system, as it was found to be.
@@ -161,15 +210,13 @@ pub struct Point {
 }
 
 impl Point {
-    /// By how much this one's throughput is above another's, in % of that.
+    /// By how much this one's throughput is above another's, in % of that: of the means, as the study has it. How well
+    /// that is known is told by the replications that both have, which had the same transactions.
     pub fn gap(&self, other: &Point) -> Estimate {
-        let gaps: Vec<f64> = self
-            .throughputs
-            .iter()
-            .zip(&other.throughputs)
-            .map(|(this, other)| (this / other - 1.0) * 100.0)
-            .collect();
-        Estimate::of(&gaps)
+        let gap = |this: f64, other: f64| (this / other - 1.0) * 100.0;
+        let pairs = self.throughputs.iter().zip(&other.throughputs);
+        let gaps: Vec<f64> = pairs.map(|(this, other)| gap(*this, *other)).collect();
+        Estimate { mean: gap(self.throughput.mean, other.throughput.mean), ..Estimate::of(&gaps) }
     }
 }
 
@@ -178,10 +225,18 @@ impl Point {
 pub struct Runs {
     /// Seconds that an action may take, of which the best is found.
     lens: Vec<f64>,
+    /// Seconds; more if transactions may take long.
     warm_up: f64,
     seconds: f64,
+    /// How often each time for an action is tried.
+    trials: usize,
     effort: Effort,
 }
+
+/// So many of the longest transactions end before anything is measured.
+const WARM_UP_TRANSACTIONS: f64 = 5.0;
+/// Of a transaction, on average.
+const ACTIONS: f64 = 22.5;
 
 impl Runs {
     /// As the settings say.
@@ -191,10 +246,12 @@ impl Runs {
             lens: settings.list("action-lens", 1e-6, 1e6)?,
             warm_up: settings.number("warm-up", 0.0, 1e9)?,
             seconds: settings.number("seconds", 1e-3, 1e9)?,
+            // By a single one, bad luck with deadlocks could make a good time look bad.
+            trials: 2,
             effort: Effort {
                 precision: settings.number("precision", 0.01, 100.0)? / 100.0,
                 replications_min,
-                replications_max: settings.number("replications-max", replications_min, 10_000)?,
+                replications_max: settings.number("replications-max", 1, 10_000)?.max(replications_min),
             },
         })
     }
@@ -205,23 +262,31 @@ impl Runs {
             lens: self.lens.iter().map(|len| len * part_of_action).collect(),
             warm_up: self.warm_up * part,
             seconds: self.seconds * part,
-            effort: self.effort,
+            ..*self
         }
     }
 
-    /// Roughly the same, of many systems: with one time for an action, and no more replications than the least.
+    /// Roughly the same, of many systems: with the middle one of the times for an action, and no more replications than
+    /// the least.
     pub fn rough(&self) -> Runs {
         let replications_max = self.effort.replications_min;
         Runs {
             lens: self.lens[self.lens.len() / 2..][..1].to_vec(),
+            trials: 1,
             effort: Effort { replications_max, ..self.effort },
             ..*self
         }
     }
 
+    /// The same with these parts of each time for an action.
+    pub fn with_parts_of_actions(&self, parts: &[f64]) -> Runs {
+        let lens = self.lens.iter().flat_map(|len| parts.iter().map(move |part| len * part)).collect();
+        Runs { lens, ..*self }
+    }
+
     /// Simulates systems; of each, with the time for an action that lets most through.
     pub fn measure(&self, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
-        let Runs { lens, warm_up, seconds, effort } = self;
+        let Runs { lens, warm_up, seconds, trials, effort } = self;
         let (seed, cancel) = (lab.seed, lab.cancel.clone());
         let progress = &mut lab.progress;
         let tried: Vec<Parameters> = systems
@@ -231,9 +296,10 @@ impl Runs {
         let best = match lens.len() {
             1 => tried,
             _ => {
-                // In a single run, bad luck with deadlocks could make a good time look bad.
-                let twice = Effort { precision: 1.0, replications_min: 2, replications_max: 2 };
-                let found = simulate(&tried, twice, seed, (*warm_up, *seconds), progress, &cancel)?;
+                let trials = Effort { precision: 1.0, replications_min: *trials, replications_max: *trials };
+                // Of another seed: what was chosen for its luck is not what is reported.
+                let other = seed.wrapping_add(1);
+                let found = simulate(&tried, trials, other, (*warm_up, *seconds), progress, &cancel)?;
                 let throughput = |at: usize| found[at].iter().map(|found| found.throughput).sum::<f64>();
                 (0..systems.len())
                     .map(|system| system * lens.len()..(system + 1) * lens.len())
@@ -263,7 +329,10 @@ fn simulate(
         seed,
         cancel,
         &mut |done, total| progress.set(done, total),
-        |system, seed| run(system, seed, warm_up, seconds),
+        |system, seed| {
+            let longest = ACTIONS * system.max_action_len + system.past.think;
+            run(system, seed, warm_up.max(WARM_UP_TRANSACTIONS * longest), seconds, cancel)
+        },
         |found| found.throughput,
     )
 }
@@ -293,6 +362,9 @@ impl Point {
             Manager::Os(Level::Physical) => "OS level 0",
             Manager::Os(Level::ShortIndexLocks) => "OS level 1",
             Manager::Os(Level::Compressed) => "OS level 2",
+            Manager::Os(Level::NoIndexLog) if self.parameters.readings.os_log == LogWrite::AtCommit => {
+                "OS level 3, log at commit"
+            }
             Manager::Os(Level::NoIndexLog) => "OS level 3",
         }
     }
@@ -495,6 +567,7 @@ pub fn differences() -> Vec<String> {
         "an abort takes no time of its own; a transaction that is given up is begun again at once",
         "pages are written at checkpoints, and when their frame is needed, by whoever needs it",
         "a transaction is given up only while it waits for a lock",
+        "a page whose read has begun counts as in the buffer",
     ]
     .map(str::to_owned)
     .to_vec()

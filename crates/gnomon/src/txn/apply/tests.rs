@@ -611,6 +611,38 @@ fn what_a_value_might_have_grown_and_has_not_is_there_for_others() {
 }
 
 #[test]
+fn a_value_that_becomes_longer_and_shorter_again_has_the_length_that_it_has() {
+    let db = database();
+    let mut txn = begin(&db, Isolation::ReadCommitted);
+    let tree = txn.create_tree().unwrap();
+    txn.put(tree, b"set", &[]).unwrap();
+    txn.commit().unwrap();
+    let element = [b'x'; 100];
+    // Of two that overlap, the later one commits first now and then.
+    let mut before: Option<Transaction> = None;
+    for round in 0..400 {
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        let call = if round % 4 < 2 { set::insert(&element) } else { set::remove(&element) };
+        assert_eq!(txn.apply(tree, b"set", &call).unwrap(), Applied::Done, "{round}");
+        match round % 3 {
+            0 => txn.commit().map(|_| ()).unwrap(),
+            _ => before.replace(txn).map_or(Ok(()), |before| before.commit().map(|_| ())).unwrap(),
+        }
+    }
+    // The lock was never free.
+    let held = before.unwrap();
+    let mut others: Vec<Transaction> = Vec::new();
+    let refused = (0_u8..100).find(|number| {
+        let mut txn = begin(&db, Isolation::ReadCommitted);
+        let applied = txn.apply(tree, b"set", &set::insert(&[*number; 100]));
+        others.push(txn);
+        matches!(applied, Err(Error::LockTimeout))
+    });
+    assert!(matches!(refused, Some(5..20)), "{refused:?}");
+    held.commit().unwrap();
+}
+
+#[test]
 fn under_read_committed_what_was_applied_is_read_as_if_it_had_been_locked_exclusively() {
     let db = database();
     let tree = tree_with(&db, &[("a", 10), ("b", 0)]);

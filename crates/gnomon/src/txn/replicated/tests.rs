@@ -43,7 +43,8 @@ impl Replicator for Alone {
             return Err(Error::Serialization);
         }
         let database = self.database.get().expect("it is set");
-        let mark = Mark { tree: *self.marks.get().expect("it is set"), key: MARKS, value: b"x" };
+        let mark =
+            Mark { tree: *self.marks.get().expect("it is set"), key: MARKS, value: b"x", forgets: None };
         let csn = match database.apply_replicated(&request.changes, mark)? {
             Some(ticket) => ticket.csn(),
             None => return Err(Error::Serialization),
@@ -134,7 +135,7 @@ fn who_rests_on_what_has_changed_is_refused_and_operations_are_not() {
         let operation = database.0.inner.operations.get("number", "add").unwrap().clone();
         let args = number::add(1).args.into();
         changes.apply(tree, b"c", BoundCall { operation, args }, 8);
-        let mark = Mark { tree, key: b"m", value: b"" };
+        let mark = Mark { tree, key: b"m", value: b"", forgets: None };
         database.apply_replicated(&encode_writes(&changes), mark).unwrap().unwrap();
         first.commit().unwrap();
 
@@ -219,7 +220,7 @@ fn trees_are_made_and_dropped_beside_those_who_use_them() {
     let mut changes = WriteSet::default();
     changes.drop_tree(tree);
     let marks = *alone.marks.get().unwrap();
-    let mark = Mark { tree: marks, key: MARKS, value: b"y" };
+    let mark = Mark { tree: marks, key: MARKS, value: b"y", forgets: None };
     database.apply_replicated(&encode_writes(&changes), mark).unwrap().unwrap();
     assert!(!super::super::background::reclaim_some(&database.0.inner).unwrap(), "it is in use");
     assert_eq!(reader.get(tree, b"b").unwrap(), Some(number_of(10)));

@@ -1,0 +1,69 @@
+//! What each commit leaves beside its changes: a row with its place in the order and what it touched, of the newest
+//! commits. So a member that comes back knows where to go on and what to certify against.
+//!
+//! The key of a row is the number of the commit (8 bytes, big-endian). Its value is the revision (8) and the index (4) of
+//! its entry, and an entry of the log that has touched the same and changes nothing.
+
+use gnomon::{Database, Direction, Error, KeyRange, Result, TreeId, TxnOptions};
+
+use crate::{
+    order::encoding,
+    protocol::{Commit, Entry, Level, Member, Position, ReadSet, Touched, TxnName, Version, Window},
+};
+
+/// Makes the tree of marks, in a database that is the first member of a new cluster. All that it has is what all members
+/// begin with.
+///
+/// # Errors
+/// Those of the database.
+pub fn create(database: &Database) -> Result<TreeId> {
+    let mut txn = database.begin(TxnOptions::default())?;
+    let marks = txn.create_tree()?;
+    txn.commit()?;
+    Ok(marks)
+}
+
+/// The mark of a commit: key and value.
+pub(super) fn of(version: Version, position: Position, touched: &[Touched]) -> ([u8; 8], Vec<u8>) {
+    let mut value = position.revision.to_be_bytes().to_vec();
+    value.extend(position.index.to_be_bytes());
+    value.extend(encoding::encode(&[Entry::Commit(Commit {
+        txn: TxnName { member: Member(0), number: 0 },
+        level: Level::Snapshot,
+        start: Version(0),
+        touched: touched.iter().filter(|touched| touched.is_change()).cloned().collect(),
+        reads: ReadSet::default(),
+        changes: Vec::new(),
+    })]));
+    (version.0.to_be_bytes(), value)
+}
+
+/// The key of the mark that leaves the window when a commit comes to it.
+pub(super) fn forgotten(version: Version, window_commits: usize) -> Option<[u8; 8]> {
+    version.0.checked_sub(window_commits as u64).filter(|old| *old > 0).map(u64::to_be_bytes)
+}
+
+/// The window of a database, and where its last commit stands.
+pub(super) fn read(database: &Database, marks: TreeId, window_commits: usize) -> Result<(Window, Position)> {
+    let mut txn = database.begin(TxnOptions::default())?;
+    let mut scan = txn.scan(marks, KeyRange::all(), Direction::Forward)?;
+    let mut found: Option<(Window, Position)> = None;
+    while let Some((key, value)) = scan.next(&mut txn)? {
+        let damaged = || Error::Operation("the marks of the cluster in this database cannot be read".into());
+        let version = u64::from_be_bytes(key.as_slice().try_into().map_err(|_| damaged())?);
+        let (revision, rest) = value.split_first_chunk().ok_or_else(damaged)?;
+        let (index, rest) = rest.split_first_chunk().ok_or_else(damaged)?;
+        let position =
+            Position { revision: u64::from_be_bytes(*revision), index: u32::from_be_bytes(*index) };
+        let entries = encoding::decode(rest).map_err(|error| Error::Operation(error.into()))?;
+        let [Entry::Commit(commit)] = &entries[..] else { return Err(damaged()) };
+        let (window, last) = found.get_or_insert_with(|| {
+            (Window::new(window_commits, Version(version.saturating_sub(1))), Position::default())
+        });
+        if window.push(&commit.touched) != Version(version) {
+            return Err(damaged());
+        }
+        *last = position;
+    }
+    Ok(found.unwrap_or_else(|| (Window::new(window_commits, Version(0)), Position::default())))
+}
