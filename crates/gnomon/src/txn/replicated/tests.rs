@@ -63,7 +63,8 @@ fn number_of(number: i64) -> Vec<u8> {
 }
 
 fn member() -> (Database, Arc<Alone>, TreeId) {
-    let database = Database::in_memory(crate::Options::default()).unwrap();
+    // A log of pages is none for members.
+    let database = Database::in_memory(crate::Options::shadow()).unwrap();
     let mut txn = database.begin(TxnOptions::default()).unwrap();
     let (marks, tree) = (txn.create_tree().unwrap(), txn.create_tree().unwrap());
     for key in [b"a", b"b", b"c"] {
