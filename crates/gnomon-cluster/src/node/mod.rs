@@ -2,7 +2,7 @@
 //!
 //! Promises: a transaction that is told to have committed stands in the order, and each member has applied it or will. A
 //! member that comes back goes on behind the last commit that its database has; what it applied is neither lost nor
-//! applied twice, since each commit leaves its place in the order with its changes ([`marks`]). Whatever cannot be applied
+//! applied twice, since each commit leaves its place in the order with its changes (`marks`). Whatever cannot be applied
 //! stops the member: it does not guess, and the others go on.
 //!
 //! How: sessions hand their commits over ([`Replicator`]) and wait. Two threads do the rest: one appends what the state

@@ -29,7 +29,7 @@
 //!
 //! - [`estimate`]: from the figures of independent replications to a mean with its confidence interval; [`replicate`]
 //!   runs them until that is narrow;
-//! - [`analytic`]: what queueing theory says of networks that it can solve, to check simulations by.
+//! - `analytic`: what queueing theory says of networks that it can solve, to check simulations by.
 //!
 //! Not here: processes that end others, priorities, stations that share their service out. One simulation runs on one
 //! thread; replications run beside each other.

@@ -66,7 +66,7 @@ pub struct TxnOptions {
     pub lock_timeout: Option<Duration>,
     /// Whether its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
     pub exclusive_operations: bool,
-    /// In a member of a cluster ([`Replicator`](crate::Replicator)), under SNAPSHOT: of what it reads, its snapshot may
+    /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its snapshot may
     /// have missed so many of the commits that were ordered before it began; with none, any number.
     pub missed_max: Option<u32>,
     /// Ends its waits and scans from elsewhere.
