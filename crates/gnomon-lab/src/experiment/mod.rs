@@ -119,6 +119,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// The same with another value of its own.
+    const fn at(self, value: &'static str) -> Setting {
+        Setting { full: value, quick: value, ..self }
+    }
+
     fn own(&self, quick: bool) -> &'static str {
         if quick { self.quick } else { self.full }
     }

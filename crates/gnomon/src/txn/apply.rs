@@ -162,7 +162,7 @@ impl Transaction {
         let mode = if is_exclusive { key_mode::X } else { operation.mode };
         let held_count = self.locks.held_count();
         self.lock(name, mode)?;
-        self.rest_on_key(used.id, key);
+        self.rest_on_key(used.id, key)?;
         let is_first = self.locks.held_count() > held_count;
         if !is_first && self.locks.held_mode(name) != Some(mode) {
             return self.apply_alone(used, key, &operation, args);

@@ -114,10 +114,10 @@ impl Ticket {
 impl Transaction {
     /// Orders and patches the transaction and releases its locks.
     pub(super) fn finish(mut self) -> Result<Ticket> {
-        if let Some(observed) = self.observed.take() {
-            return self.finish_replicated(*observed);
-        }
         let handle = self.handle.clone();
+        if let Some(csn) = self.hand_over()? {
+            return Ok(Ticket { handle, csn });
+        }
         self.release_snapshot();
         self.check_committable()?;
         let mut large = self.finish_large()?;

@@ -29,7 +29,7 @@ use super::{
     writes::{BoundCall, Write, WriteSet},
 };
 use crate::{
-    Csn, Error, Interrupt, Result, TreeId, TxnId,
+    Csn, Error, Result, TreeId, TxnId,
     lock::{LockName, key_mode, tree_mode},
     store::Store,
     sync::{Arc, atomic::Ordering},
@@ -69,8 +69,6 @@ pub struct CommitRequest {
     pub reads: Vec<(TreeId, KeyRange)>,
     /// What it changes, for [`Database::apply_replicated`]; empty if nothing.
     pub changes: Vec<u8>,
-    /// What ends its wait; what becomes of it is not known then.
-    pub interrupt: Option<Arc<Interrupt>>,
 }
 
 /// A key, or a whole tree, on which a commit rests.
@@ -125,19 +123,39 @@ pub struct Mark<'a> {
 
 impl Transaction {
     /// Notes that a key is about to be looked at behind a lock.
-    pub(super) fn rest_on_key(&mut self, tree: TreeId, key: &[u8]) {
-        let Some(observed) = &mut self.observed else { return };
+    ///
+    /// # Errors
+    /// Those of taking the snapshot, which must not have what the look does not see.
+    pub(super) fn rest_on_key(&mut self, tree: TreeId, key: &[u8]) -> Result<()> {
+        self.fix_base()?;
+        let Some(observed) = &mut self.observed else { return Ok(()) };
         let newest = self.handle.inner.timeline.watermark();
         observed.keys.entry(tree).or_default().entry(key.into()).or_insert(newest);
+        Ok(())
+    }
+
+    /// Has the one snapshot of a transaction be there before it looks at what is newest: others do not wait for its locks
+    /// to change that, and what they change behind the snapshot contradicts it.
+    fn fix_base(&mut self) -> Result<()> {
+        match (&self.observed, self.options.isolation) {
+            (Some(_), Isolation::Snapshot) => self.fix_snapshot(),
+            _ => Ok(()),
+        }
     }
 
     /// Notes that a tree is locked as a whole, if it is.
-    pub(super) fn rest_on_tree(&mut self, used: &Used) {
-        let Some(observed) = &mut self.observed else { return };
-        if used.covered() >= Covered::Reads {
-            let newest = self.handle.inner.timeline.watermark();
-            observed.trees.entry(used.id).or_insert(newest);
+    ///
+    /// # Errors
+    /// Those of [`Transaction::rest_on_key`].
+    pub(super) fn rest_on_tree(&mut self, used: &Used) -> Result<()> {
+        if used.covered() < Covered::Reads {
+            return Ok(());
         }
+        self.fix_base()?;
+        let Some(observed) = &mut self.observed else { return Ok(()) };
+        let newest = self.handle.inner.timeline.watermark();
+        observed.trees.entry(used.id).or_insert(newest);
+        Ok(())
     }
 
     /// Has a new transaction note what it rests on, if others order commits.
@@ -190,45 +208,47 @@ impl Transaction {
         }
     }
 
-    /// Hands the transaction over, and returns when its changes are applied in their place.
-    pub(super) fn finish_replicated(mut self, mut observed: Observed) -> Result<Ticket> {
+    /// Hands the transaction over, if it has changed something or was told of, and returns when its changes are applied
+    /// in their place. None if it is to end as any other that has changed nothing.
+    pub(super) fn hand_over(&mut self) -> Result<Option<Csn>> {
+        if self.observed.is_none() {
+            return Ok(None);
+        }
+        self.check_committable()?;
         let handle = self.handle.clone();
-        let Some(replicator) = handle.inner.replicator() else { unreachable!("it has observed for one") };
+        let is_begun = self.observed.as_ref().is_some_and(|observed| observed.is_begun);
+        let Some(replicator) = handle.inner.replicator().filter(|_| is_begun || !self.writes.is_empty())
+        else {
+            return Ok(None);
+        };
+        if self.has_pages() {
+            return Err(Error::TransactionTooLarge);
+        }
         let snapshot = match self.options.isolation {
             Isolation::ReadCommitted => None,
             _ => Some(self.statement_snapshot()?),
         };
-        let committable = self.check_committable();
         self.release_snapshot();
-        if committable.is_err() || (self.writes.is_empty() && !observed.is_begun) {
-            let seen = self.seen;
-            self.observed = Some(Box::new(observed));
-            return committable.map(|()| Ticket::new(handle, seen));
-        }
-        if self.has_pages() {
-            return Err(Error::TransactionTooLarge);
-        }
+        // From here on it is at its end, whatever becomes of it, and nobody is to be told that it is abandoned. Its locks
+        // go when it is dropped.
+        let Some(observed) = self.observed.take() else { return Ok(None) };
         let mut writes = std::mem::take(&mut self.writes);
         writes.forget_marks();
-        let touched = touched(&observed, &self.used, &writes, snapshot);
+        let isolation = match observed.is_serializable {
+            true => Isolation::Serializable,
+            false => self.options.isolation,
+        };
         let request = CommitRequest {
             txn: self.id(),
-            isolation: if observed.is_serializable {
-                Isolation::Serializable
-            } else {
-                self.options.isolation
-            },
+            isolation,
             missed_max: self.options.missed_max,
             snapshot,
-            touched,
-            reads: std::mem::take(&mut observed.reads),
+            touched: touched(&observed, &self.used, &writes, snapshot),
+            reads: observed.reads,
             changes: if writes.is_empty() { Vec::new() } else { encode_writes(&writes) },
-            interrupt: self.options.interrupt.clone(),
         };
         drop(writes);
-        // It is at its end, whatever becomes of it. Its locks go when it is dropped.
-        let csn = replicator.commit(request)?;
-        Ok(Ticket::new(handle, csn))
+        replicator.commit(request).map(Some)
     }
 }
 

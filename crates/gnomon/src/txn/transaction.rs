@@ -66,8 +66,8 @@ pub struct TxnOptions {
     pub lock_timeout: Option<Duration>,
     /// Whether its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
     pub exclusive_operations: bool,
-    /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its snapshot may
-    /// have missed so many of the commits that were ordered before it began; with none, any number.
+    /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its
+    /// snapshot may have missed so many of the commits that were ordered before it began; with none, any number.
     pub missed_max: Option<u32>,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
@@ -439,7 +439,7 @@ impl Transaction {
             }
             let used = self.used[at].clone();
             if wanted != held {
-                self.rest_on_tree(&used);
+                self.rest_on_tree(&used)?;
             }
             return Ok(used);
         }
@@ -451,7 +451,7 @@ impl Transaction {
         let state = self.inner().tree(id)?;
         let used = Used { id, state: Some(state), mode };
         self.used.push(used.clone());
-        self.rest_on_tree(&used);
+        self.rest_on_tree(&used)?;
         Ok(used)
     }
 
@@ -557,7 +557,7 @@ impl Transaction {
         };
         self.check_first_committer(&used, key)?;
         self.note_read(tree, key);
-        self.rest_on_key(tree, key);
+        self.rest_on_key(tree, key)?;
         let at = self.newest();
         let mut search = self.ahead.search(tree, key);
         let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut search)?;
@@ -616,7 +616,7 @@ impl Transaction {
         if used.covered() < Covered::Writes {
             self.lock_alone(&used, key)?;
         }
-        self.rest_on_key(tree, key);
+        self.rest_on_key(tree, key)?;
         let is_found = self.is_found(tree, key);
         let own = match self.writes.get(tree, key) {
             // It was looked for when the key was found.

@@ -1,6 +1,8 @@
 //! What the study's experiments share: the parameters of a simulated system as settings, replications of many systems,
 //! and the performance gap between two.
 
+use std::{fmt::Display, str::FromStr};
+
 use gnomon::sync::{Arc, atomic::AtomicBool};
 use serde::Serialize;
 
@@ -64,13 +66,6 @@ pub const SPLIT: Setting =
 pub const CPU_COMPRESS: Setting =
     setting("cpu-compress", "past the study: instructions of compressing a byte of the log", "0");
 
-impl Setting {
-    /// The same with another value of its own.
-    pub const fn at(self, value: &'static str) -> Setting {
-        Setting { full: value, quick: value, ..self }
-    }
-}
-
 /// The study's machine, and how long people think.
 pub const MACHINE: &[Setting] = &[
     setting("buf_size", "pages in the buffer", "500"),
@@ -120,6 +115,17 @@ pub const COMMON: &[Setting] = &[
     effort("replications-max", "of each point at most", "40", "2"),
 ];
 
+/// A number that is set, or the study's own if the experiment varies it.
+fn varied<T: FromStr + PartialOrd + Display>(
+    settings: &Values,
+    name: &str,
+    own: T,
+    min: T,
+    max: T,
+) -> Result<T> {
+    if settings.has(name) { settings.number(name, min, max) } else { Ok(own) }
+}
+
 /// The parameters that are set, for the DBMS manager. Those that the experiment varies are the study's.
 ///
 /// # Errors
@@ -127,41 +133,29 @@ pub const COMMON: &[Setting] = &[
 pub fn parameters(settings: &Values) -> Result<Parameters> {
     let base = Parameters::default();
     let number = |name, max| settings.number(name, 0.0, max);
-    let varied = |setting: Setting, own: f64, max: f64| match settings.has(setting.name) {
-        true => settings.number(setting.name, 0.0, max),
-        false => Ok(own),
-    };
-    let count = |setting: Setting, own: usize, max: usize| match settings.has(setting.name) {
-        true => settings.number(setting.name, 1, max),
-        false => Ok(own),
-    };
-    let machine = |name, own: f64, min: f64, max: f64| match settings.has(name) {
-        true => settings.number(name, min, max),
-        false => Ok(own),
-    };
     let log = [("action", LogWrite::AtAction), ("commit", LogWrite::AtCommit)];
     let no_yes = [("no", false), ("yes", true)];
     let one = |name: &'static str| -> Result<LogWrite> { Ok(settings.words(name, &log)?[0]) };
     let dbms_locks = [("pages", DataLocks::Pages), ("records", DataLocks::Records)];
     let parameters = Parameters {
         manager: Manager::Dbms,
-        buf_size: machine("buf_size", base.buf_size as f64, 1.0, 1e6)? as usize,
+        buf_size: varied(settings, "buf_size", base.buf_size, 1, 1_000_000)?,
         cpu_ins_del: number("cpu_ins_del", 1e12)?,
         cpu_read: number("cpu_read", 1e12)?,
         cpu_write: number("cpu_write", 1e12)?,
-        cpu_lock: varied(CPU_LOCK, base.cpu_lock, 1e12)?,
+        cpu_lock: varied(settings, CPU_LOCK.name, base.cpu_lock, 0.0, 1e12)?,
         cpu_io: number("cpu_io", 1e12)?,
         cpu_present: number("cpu_present", 1e12)?,
-        cpu_mips: machine("cpu_mips", base.cpu_mips, 0.001, 1e6)?,
-        processors: machine("processors", base.processors as f64, 1.0, 1024.0)? as usize,
-        disk_io: machine("disk_io", base.disk_io, 0.0, 1e6)?,
-        numdisks: count(NUMDISKS, base.numdisks, 1024)?,
+        cpu_mips: varied(settings, "cpu_mips", base.cpu_mips, 0.001, 1e6)?,
+        processors: varied(settings, "processors", base.processors, 1, 1024)?,
+        disk_io: varied(settings, "disk_io", base.disk_io, 0.0, 1e6)?,
+        numdisks: varied(settings, NUMDISKS.name, base.numdisks, 1, 1024)?,
         modify1: number("modify1", 50.0)? / 100.0,
         modify2: number("modify2", 50.0)? / 100.0,
-        mpl: count(MPL, base.mpl, 10_000)?,
+        mpl: varied(settings, MPL.name, base.mpl, 1, 10_000)?,
         numindex: settings.number("numindex", 1, 64)?,
-        sub_page_size: count(SUB_PAGE_SIZE, base.sub_page_size as usize, 2048)? as u32,
-        comp_ratio: varied(COMP_RATIO, 100.0 * base.comp_ratio, 100.0)? / 100.0,
+        sub_page_size: varied(settings, SUB_PAGE_SIZE.name, base.sub_page_size, 1, 2048)?,
+        comp_ratio: varied(settings, COMP_RATIO.name, 100.0 * base.comp_ratio, 0.0, 100.0)? / 100.0,
         readings: Readings {
             os_log: one("os-log")?,
             dbms_log: one("dbms-log")?,
@@ -179,10 +173,10 @@ pub fn parameters(settings: &Values) -> Result<Parameters> {
                 true => settings.words(DBMS_LOCKS.name, &dbms_locks)?[0],
                 false => base.past.dbms_locks,
             },
-            skew: varied(SKEW, base.past.skew, 5.0)?,
-            split: varied(SPLIT, 100.0 * base.past.split, 100.0)? / 100.0,
-            cpu_compress: varied(CPU_COMPRESS, base.past.cpu_compress, 1e6)?,
-            think: machine("think", base.past.think, 0.0, 1e6)?,
+            skew: varied(settings, SKEW.name, base.past.skew, 0.0, 5.0)?,
+            split: varied(settings, SPLIT.name, 100.0 * base.past.split, 0.0, 100.0)? / 100.0,
+            cpu_compress: varied(settings, CPU_COMPRESS.name, base.past.cpu_compress, 0.0, 1e6)?,
+            think: varied(settings, "think", base.past.think, 0.0, 1e6)?,
         },
         ..base
     };

@@ -583,6 +583,17 @@ fn a_transaction_that_wrote_over_its_operations_can_be_prepared_and_found_again(
     assert!(db.locks().is_empty());
 }
 
+/// Which of some that each make a set longer, and do not end, finds no room beside those before it.
+fn refused_beside(db: &Database, tree: TreeId) -> Option<u8> {
+    let mut others: Vec<Transaction> = Vec::new();
+    (0_u8..100).find(|number| {
+        let mut txn = begin(db, Isolation::ReadCommitted);
+        let applied = txn.apply(tree, b"set", &set::insert(&[*number; 100]));
+        others.push(txn);
+        matches!(applied, Err(Error::LockTimeout))
+    })
+}
+
 #[test]
 fn what_a_value_might_have_grown_and_has_not_is_there_for_others() {
     let db = database();
@@ -600,13 +611,7 @@ fn what_a_value_might_have_grown_and_has_not_is_there_for_others() {
     }
     before.unwrap().commit().unwrap();
     // What it has grown counts still: of these only some fit beside each other.
-    let mut others: Vec<Transaction> = Vec::new();
-    let refused = (0_u8..100).find(|number| {
-        let mut txn = begin(&db, Isolation::ReadCommitted);
-        let applied = txn.apply(tree, b"set", &set::insert(&[*number; 100]));
-        others.push(txn);
-        matches!(applied, Err(Error::LockTimeout))
-    });
+    let refused = refused_beside(&db, tree);
     assert!(matches!(refused, Some(5..20)), "{refused:?}");
 }
 
@@ -631,13 +636,7 @@ fn a_value_that_becomes_longer_and_shorter_again_has_the_length_that_it_has() {
     }
     // The lock was never free.
     let held = before.unwrap();
-    let mut others: Vec<Transaction> = Vec::new();
-    let refused = (0_u8..100).find(|number| {
-        let mut txn = begin(&db, Isolation::ReadCommitted);
-        let applied = txn.apply(tree, b"set", &set::insert(&[*number; 100]));
-        others.push(txn);
-        matches!(applied, Err(Error::LockTimeout))
-    });
+    let refused = refused_beside(&db, tree);
     assert!(matches!(refused, Some(5..20)), "{refused:?}");
     held.commit().unwrap();
 }

@@ -63,8 +63,12 @@ fn number_of(number: i64) -> Vec<u8> {
 }
 
 fn member() -> (Database, Arc<Alone>, TreeId) {
+    member_with(crate::Options::shadow())
+}
+
+fn member_with(options: crate::Options) -> (Database, Arc<Alone>, TreeId) {
     // A log of pages is none for members.
-    let database = Database::in_memory(crate::Options::shadow()).unwrap();
+    let database = Database::in_memory(options).unwrap();
     let mut txn = database.begin(TxnOptions::default()).unwrap();
     let (marks, tree) = (txn.create_tree().unwrap(), txn.create_tree().unwrap());
     for key in [b"a", b"b", b"c"] {
@@ -188,6 +192,21 @@ fn reads_are_noted_where_they_matter() {
     txn.get(tree, b"a").unwrap();
     drop(txn);
     assert_eq!(*alone.abandoned.lock(), [id]);
+}
+
+#[test]
+fn what_is_too_large_is_abandoned() {
+    let (database, alone, tree) =
+        member_with(crate::Options { escalate_bytes: 16 << 10, ..crate::Options::shadow() });
+    let options = TxnOptions { isolation: Isolation::Snapshot, missed_max: Some(0), ..TxnOptions::default() };
+    let mut txn = database.begin(options).unwrap();
+    let id = txn.id();
+    for key in 0..200_u16 {
+        txn.put(tree, &key.to_be_bytes(), &[0; 500]).unwrap();
+    }
+    assert!(matches!(txn.commit(), Err(Error::TransactionTooLarge)));
+    assert_eq!(*alone.abandoned.lock(), [id]);
+    assert!(alone.committed.lock().is_empty() && database.locks().is_empty());
 }
 
 #[test]
