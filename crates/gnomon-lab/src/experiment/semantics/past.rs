@@ -305,7 +305,8 @@ fn run_compression_cost(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 
 const TODAY_STATED: [&str; 3] = [
     "(this project) in 1987, locks on records gain the DBMS manager nothing (here: less than 5 %)",
-    "(this project) with all in memory, 64 processors and 1000 clients they gain most of its throughput (over half)",
+    "(this project) with all in memory, 64 processors and 1000 clients they gain nothing either, but over 30 % if some \
+     records are hot",
     "(this project) there, the gap to level 0 is over 10 times that of 1987, and level 3 is within 15 % if it writes its \
      log at the commit",
 ];
@@ -350,6 +351,8 @@ struct Step {
 
 /// Where in [`STEPS`] the machine is one of today.
 const IN_MEMORY: usize = 5;
+/// And where, beside that, some records are hot.
+const HOT: usize = 6;
 /// Each keeps what those before it have changed.
 const STEPS: [Step; 7] = [
     Step { name: "1987, MPL 20", parts: (1.0, 1.0), change: |system| system.mpl = 20 },
@@ -381,7 +384,7 @@ fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG, OS_LATE_LOG];
         all.extend(Compared::measure(&runs.shortened(parts.0, parts.1), lab, &managers, condition)?);
     }
-    let claims = today_claims(&all[0], &all[IN_MEMORY]);
+    let claims = today_claims(&all[0], &all[IN_MEMORY], &all[HOT]);
     Ok(outcome(
         ("semantics-today", "From 1987 to today"),
         &["machine"],
@@ -391,10 +394,10 @@ fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     ))
 }
 
-fn today_claims(then: &Compared, today: &Compared) -> Vec<Claim> {
+fn today_claims(then: &Compared, today: &Compared, hot: &Compared) -> Vec<Claim> {
     let [pages, level_0, late_log] = [1, 2, 5];
     let all_known =
-        [then, today].iter().all(|of| (1..of.points.len()).all(|other| of.gap(other).is_finite()));
+        [then, today, hot].iter().all(|of| (1..of.points.len()).all(|other| of.gap(other).is_finite()));
     let claim = |stated: usize, name, measured, holds| Claim {
         figure: name,
         stated: TODAY_STATED[stated],
@@ -403,7 +406,12 @@ fn today_claims(then: &Compared, today: &Compared) -> Vec<Claim> {
     };
     vec![
         claim(0, "locks on records", format!("{} %", figure(then.gap(pages))), then.gap(pages) < 5.0),
-        claim(1, "the same today", format!("{} %", figure(today.gap(pages))), today.gap(pages) > 100.0),
+        claim(
+            1,
+            "the same today",
+            format!("{} %, {} % with hot records", figure(today.gap(pages)), figure(hot.gap(pages))),
+            today.gap(pages) < 5.0 && hot.gap(pages) > 30.0,
+        ),
         claim(
             2,
             "levels 0 and 3",
