@@ -6,10 +6,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    ops::RangeInclusive,
+    ops::{Bound, RangeInclusive},
 };
 
-use super::footprint::{Access, Key, ReadSet, Table, Touched, Version};
+use super::footprint::{Access, Key, Range, ReadSet, Table, Touched, Version};
 
 /// What was changed of a row last, by the way in which it was.
 #[derive(Clone, Debug, Default)]
@@ -176,16 +176,14 @@ impl Window {
     }
 }
 
-fn range_bounds(range: &super::footprint::Range) -> (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>) {
-    use std::ops::Bound;
-    // A range that is not empty: the standard library's trees panic otherwise.
+/// The standard library's trees panic at a range that is empty, and none in a [`ReadSet`] is.
+fn range_bounds(range: &Range) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (Bound::Included(&*range.low), range.high.as_deref().map_or(Bound::Unbounded, Bound::Excluded))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::footprint::Range;
     use proptest::prelude::*;
 
     fn write(key: &[u8]) -> Touched {

@@ -30,7 +30,8 @@ use std::collections::{BTreeSet, HashMap};
 use super::{
     database::KEYS,
     read::ReadAt,
-    transaction::{Covered, Isolation, RowLock, Transaction, Used},
+    strength::RowLock,
+    transaction::{Covered, Isolation, Transaction, Used},
     tree::TreeState,
     versions::Since,
     writes::{BoundCall, Write, absent},

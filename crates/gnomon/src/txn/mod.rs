@@ -83,6 +83,7 @@ mod savepoint;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod serial;
+mod strength;
 #[cfg(all(test, not(shuttle)))]
 mod stress;
 #[cfg(all(test, not(shuttle)))]
@@ -107,6 +108,7 @@ pub use recovery::{Records, Recovery};
 pub use replicated::{CommitRequest, Mark, Replicator, Touch, Touching};
 pub use savepoint::Savepoint;
 pub use serial::Execution;
-pub use transaction::{Isolation, RowLock, Transaction, TreeLock, TreeOptions, TxnOptions};
+pub use strength::{RowLock, TreeLock};
+pub use transaction::{Isolation, Transaction, TreeOptions, TxnOptions};
 pub use tree::Placement;
 pub use verify::{VerifiedTree, VerifyReport, verify, verify_with};

@@ -31,7 +31,8 @@ use super::{
     recovery::Records,
     savepoint::Savepoint,
     serial,
-    transaction::{Isolation, RowLock, Transaction, TxnOptions},
+    strength::RowLock,
+    transaction::{Isolation, Transaction, TxnOptions},
     tree::{StoredProcedure, directory_damage},
     writes::WriteSet,
 };

@@ -45,7 +45,8 @@ pub trait Replicator: Send + Sync {
     /// something, and for those that were told of by [`Replicator::begin`].
     ///
     /// # Errors
-    /// [`Error::Serialization`] if it cannot commit in its place, and then nothing of it is there.
+    /// [`Error::Serialization`] if it cannot commit in its place, and then nothing of it is there. [`Error::Closed`] if this
+    /// is no member any more, and nobody here can tell what became of it.
     fn commit(&self, request: CommitRequest) -> Result<Csn>;
 
     /// A transaction that was told of by [`Replicator::begin`] ends without a commit.

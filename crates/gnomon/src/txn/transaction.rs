@@ -16,6 +16,7 @@ use super::{
     replicated::Observed,
     savepoint::SavepointState,
     serial::Confined,
+    strength::{RowLock, TreeLock},
     tree::{Placement, Scanning, TreeRef},
     writes::{Write, WriteSet, Written},
 };
@@ -71,58 +72,6 @@ pub struct TxnOptions {
     pub missed_max: Option<u32>,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
-}
-
-/// The strength of a lock on one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowLock {
-    /// Nobody changes it until this transaction ends (FOR SHARE).
-    Share,
-    /// As share, and at most one holder: who means to change it (no conversion deadlock).
-    Update,
-    /// Nobody else reads it under a lock (FOR UPDATE).
-    Exclusive,
-}
-
-impl RowLock {
-    fn mode(self) -> Mode {
-        match self {
-            RowLock::Share => key_mode::S,
-            RowLock::Update => key_mode::U,
-            RowLock::Exclusive => key_mode::X,
-        }
-    }
-}
-
-/// The strength of a lock on a whole tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TreeLock {
-    /// Reading at a snapshot, without locks. Taken by every read, until EOT; under SERIALIZABLE, where reading locks
-    /// keys, it is the next one.
-    Access,
-    /// Intention to read or lock single keys shared.
-    IntentionShared,
-    /// Intention to write single keys. Taken by every write, until EOT.
-    IntentionExclusive,
-    /// Nobody writes.
-    Shared,
-    /// Nobody else does more than to read at a snapshot.
-    Escalated,
-    /// Nobody else does anything (DROP, TRUNCATE, index build).
-    Exclusive,
-}
-
-impl TreeLock {
-    fn mode(self) -> Mode {
-        match self {
-            TreeLock::Access => tree_mode::A,
-            TreeLock::IntentionShared => tree_mode::IS,
-            TreeLock::IntentionExclusive => tree_mode::IX,
-            TreeLock::Shared => tree_mode::S,
-            TreeLock::Escalated => tree_mode::E,
-            TreeLock::Exclusive => tree_mode::X,
-        }
-    }
 }
 
 /// What a lock on the whole tree makes of locks on its keys.
