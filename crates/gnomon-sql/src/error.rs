@@ -30,6 +30,7 @@ states! {
     SUCCESSFUL_COMPLETION = "00000",
     WARNING = "01000",
     CONNECTION_FAILURE = "08006",
+    TRANSACTION_RESOLUTION_UNKNOWN = "08007",
     PROTOCOL_VIOLATION = "08P01",
     FEATURE_NOT_SUPPORTED = "0A000",
     CARDINALITY_VIOLATION = "21000",
@@ -357,6 +358,8 @@ impl From<gnomon::Error> for SqlError {
             E::DiskFull => (SqlState::DISK_FULL, error.to_string()),
             E::Poisoned(_) => (SqlState::CRASH_SHUTDOWN, error.to_string()),
             E::Closed => (SqlState::ADMIN_SHUTDOWN, error.to_string()),
+            E::Apart(_) => (SqlState::CANNOT_CONNECT_NOW, error.to_string()),
+            E::Unresolved(_) => (SqlState::TRANSACTION_RESOLUTION_UNKNOWN, error.to_string()),
             E::Corrupt { .. } => (SqlState::DATA_CORRUPTED, error.to_string()),
             E::NotADatabase { .. } | E::TooNew { .. } | E::TooOld { .. } => {
                 (SqlState::INVALID_CATALOG_NAME, error.to_string())

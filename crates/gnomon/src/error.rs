@@ -181,6 +181,12 @@ pub enum Error {
     BackupChain(String),
     /// A write or a sync failed after a commit depended on it; the database stopped itself. The text is the cause.
     Poisoned(Arc<str>),
+    /// A member of a cluster is apart from the others, so the transaction cannot go on here: the text says why. It has not
+    /// committed, and can be run again, at another member too.
+    Apart(Arc<str>),
+    /// A member of a cluster does not hear what has become of a transaction that asked to commit: the text says why.
+    /// Whether it has committed must be looked up.
+    Unresolved(Arc<str>),
     /// The database was closed.
     Closed,
 }
@@ -201,6 +207,7 @@ impl Error {
             | Error::Busy
             | Error::GidBusy(_)
             | Error::TooManyPrepared { .. }
+            | Error::Apart(_)
             | Error::Interrupted(_) => Reaction::Retry,
             Error::KeyExists
             | Error::KeyTooLong { .. }
@@ -230,7 +237,7 @@ impl Error {
             | Error::BackupStream(_)
             | Error::BackupChain(_) => Reaction::FixInput,
             Error::DiskFull | Error::TransactionTooLarge => Reaction::FreeSpace,
-            Error::Io(_) | Error::Poisoned(_) | Error::Closed => Reaction::Reopen,
+            Error::Io(_) | Error::Poisoned(_) | Error::Unresolved(_) | Error::Closed => Reaction::Reopen,
             Error::Corrupt { .. } | Error::BackupDamaged { .. } | Error::ProcedureDiverged { .. } => {
                 Reaction::Restore
             }
@@ -350,6 +357,10 @@ impl fmt::Display for Error {
             Error::BackupChain(detail) => f.write_str(detail),
             Error::Poisoned(cause) => {
                 write!(f, "the database stopped after a failure ({cause}): open it again to recover")
+            }
+            Error::Apart(why) => write!(f, "this member of the cluster is apart from the others: {why}"),
+            Error::Unresolved(why) => {
+                write!(f, "whether the transaction has committed is not known here, look it up: {why}")
             }
             Error::Closed => f.write_str("the database is closed"),
         }

@@ -5,6 +5,7 @@ mod restore;
 mod set;
 mod take;
 
+pub use remote::{connect, stream};
 pub use restore::{Restore, run as run_restore};
 pub use take::{Backup, run};
 
@@ -50,7 +51,7 @@ fn header_json(header: &BackupHeader) -> Value {
 }
 
 /// What the engine says of a backup; `name` tells which one it is by its number.
-fn explain(error: &Error, name: impl Fn(usize) -> String) -> String {
+pub fn explain(error: &Error, name: impl Fn(usize) -> String) -> String {
     match error {
         Error::BackupDamaged { backup, offset, detail } => format!(
             "{} is damaged at byte {offset}: {detail}: restore an earlier backup, or another copy of this one",

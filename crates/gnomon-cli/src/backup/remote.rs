@@ -25,8 +25,8 @@ fn text_of(error: &postgres::Error) -> String {
     }
 }
 
-/// A connection to the server that a URL names; a password that is not in it comes from PGPASSWORD.
-pub fn connect(url: &str) -> Result<Client, Failure> {
+/// A connection to the server that a URL names; a password that is not in it is this one, or comes from PGPASSWORD.
+pub fn connect(url: &str, password: Option<&str>) -> Result<Client, Failure> {
     let mut config: Config = url.parse().map_err(|error: postgres::Error| {
         Failure(format!(
             "the URL is not understood ({}): write postgres://USER@HOST:PORT/gnomon",
@@ -34,7 +34,7 @@ pub fn connect(url: &str) -> Result<Client, Failure> {
         ))
     })?;
     if config.get_password().is_none()
-        && let Ok(password) = std::env::var("PGPASSWORD")
+        && let Some(password) = password.map(str::to_owned).or_else(|| std::env::var("PGPASSWORD").ok())
     {
         config.password(password);
     }
@@ -65,6 +65,11 @@ pub fn backup(
         }
         error => Failure::new("what the server sends", super::explain(error, |_| "it".into())),
     })
+}
+
+/// Has the server write a full backup, to be read.
+pub fn stream(client: &mut Client) -> Result<impl Read, Failure> {
+    client.copy_out("BACKUP TO STDOUT").map_err(|error| Failure(text_of(&error)))
 }
 
 /// Passes on what is read.

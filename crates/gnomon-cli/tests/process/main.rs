@@ -4,6 +4,7 @@
 
 mod backup;
 mod bench;
+mod cluster;
 mod compare;
 mod disks;
 mod failures;

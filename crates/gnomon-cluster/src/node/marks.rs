@@ -3,22 +3,69 @@
 //!
 //! The key of a row is the number of the commit (8 bytes, big-endian). Its value is the revision (8) and the index (4) of
 //! its entry, and an entry of the log that has touched the same and changes nothing.
+//!
+//! Number 0, which is no commit, has what all members have in common: version (1 byte, now 1), the number of their data
+//! (8), whether serializable transactions vote and whether bounds count rows (1 each), of how many commits rows are kept
+//! (8). Numbers are big-endian.
 
 use gnomon::{Database, Direction, Error, KeyRange, Result, TreeId, TxnOptions};
 
 use crate::{
     order::encoding,
-    protocol::{Commit, Entry, Level, Member, Position, ReadSet, Touched, TxnName, Version, Window},
+    protocol::{
+        Commit, Entry, Level, Member, Position, ReadSet, Settings, Touched, TxnName, Version, Window,
+    },
 };
+
+/// What the members of a cluster have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// The number of the data, which others do not have: the log is for these alone.
+    pub data: u64,
+    /// How they run the protocol.
+    pub settings: Settings,
+}
+
+impl Common {
+    fn encode(&self) -> Vec<u8> {
+        let Settings { voting, bounds_by_rows, window_commits } = self.settings;
+        let mut value = vec![1];
+        value.extend(self.data.to_be_bytes());
+        value.extend([u8::from(voting), u8::from(bounds_by_rows)]);
+        value.extend((window_commits as u64).to_be_bytes());
+        value
+    }
+
+    fn decode(value: &[u8]) -> Option<Common> {
+        let (data, rest) = value.strip_prefix(&[1])?.split_first_chunk()?;
+        let ([voting, bounds_by_rows], window) = rest.split_first_chunk::<2>()?;
+        let settings = Settings {
+            voting: *voting == 1,
+            bounds_by_rows: *bounds_by_rows == 1,
+            window_commits: usize::try_from(u64::from_be_bytes(window.try_into().ok()?)).ok()?,
+        };
+        Some(Common { data: u64::from_be_bytes(*data), settings })
+    }
+}
+
+/// Where a database stands.
+pub(super) struct Marks {
+    pub common: Common,
+    /// What was committed last.
+    pub window: Window,
+    /// Where the last commit stands.
+    pub delivered: Position,
+}
 
 /// Makes the tree of marks, in a database that is the first member of a new cluster. All that it has is what all members
 /// begin with.
 ///
 /// # Errors
 /// Those of the database.
-pub fn create(database: &Database) -> Result<TreeId> {
+pub fn create(database: &Database, common: &Common) -> Result<TreeId> {
     let mut txn = database.begin(TxnOptions::default())?;
     let marks = txn.create_tree()?;
+    txn.put(marks, &Version(0).0.to_be_bytes(), &common.encode())?;
     txn.commit()?;
     Ok(marks)
 }
@@ -43,13 +90,16 @@ pub(super) fn forgotten(version: Version, window_commits: usize) -> Option<[u8; 
     version.0.checked_sub(window_commits as u64).filter(|old| *old > 0).map(u64::to_be_bytes)
 }
 
-/// The window of a database, and where its last commit stands.
-pub(super) fn read(database: &Database, marks: TreeId, window_commits: usize) -> Result<(Window, Position)> {
+/// Reads the marks of a database.
+pub(super) fn read(database: &Database, marks: TreeId) -> Result<Marks> {
+    let damaged = || Error::Operation("the marks of the cluster in this database cannot be read".into());
     let mut txn = database.begin(TxnOptions::default())?;
     let mut scan = txn.scan(marks, KeyRange::all(), Direction::Forward)?;
+    let (_, common) = scan.next(&mut txn)?.filter(|(key, _)| *key == [0; 8]).ok_or_else(damaged)?;
+    let common = Common::decode(&common).ok_or_else(damaged)?;
+    let window_commits = common.settings.window_commits;
     let mut found: Option<(Window, Position)> = None;
     while let Some((key, value)) = scan.next(&mut txn)? {
-        let damaged = || Error::Operation("the marks of the cluster in this database cannot be read".into());
         let version = u64::from_be_bytes(key.as_slice().try_into().map_err(|_| damaged())?);
         let (revision, rest) = value.split_first_chunk().ok_or_else(damaged)?;
         let (index, rest) = rest.split_first_chunk().ok_or_else(damaged)?;
@@ -65,5 +115,18 @@ pub(super) fn read(database: &Database, marks: TreeId, window_commits: usize) ->
         }
         *last = position;
     }
-    Ok(found.unwrap_or_else(|| (Window::new(window_commits, Version(0)), Position::default())))
+    let (window, delivered) =
+        found.unwrap_or_else(|| (Window::new(window_commits, Version(0)), Position::default()));
+    Ok(Marks { common, window, delivered })
+}
+
+/// Takes a database out of its cluster: the marks go.
+///
+/// # Errors
+/// Those of the database.
+pub fn remove(database: &Database, marks: TreeId) -> Result<()> {
+    let mut txn = database.begin(TxnOptions::default())?;
+    txn.drop_tree(marks)?;
+    txn.commit()?;
+    Ok(())
 }

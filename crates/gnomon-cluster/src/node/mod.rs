@@ -1,16 +1,24 @@
 //! A member at work: a database whose transactions commit in the order of the cluster.
 //!
+//! - [`Node`]: the member; [`create`] makes the marks of a first one; [`Status`]: how it is;
+//! - `working`: what its threads do; `session`: what sessions ask of it; `marks`: what it keeps in its database.
+//!
 //! Promises: a transaction that is told to have committed stands in the order, and each member has applied it or will. A
 //! member that comes back goes on behind the last commit that its database has; what it applied is neither lost nor
-//! applied twice, since each commit leaves its place in the order with its changes (`marks`). Whatever cannot be applied
-//! stops the member: it does not guess, and the others go on.
+//! applied twice, since each commit leaves its place in the order with its changes. One that the others held for gone
+//! comes back by itself, as another one, when it has heard that. Whatever cannot be applied stops the member: it does not
+//! guess, and the others go on.
 //!
-//! How: sessions hand their commits over ([`Replicator`]) and wait. Two threads do the rest: one appends what the state
-//! machine wants ordered, in batches, and asks again until it is answered; one follows the order, gives each entry to the
-//! state machine, and applies what that says. The machine is behind a mutex, which nobody holds while he waits for the
-//! log or the database.
+//! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Three threads do the
+//! rest: one appends what the state machine wants ordered, in batches, and asks again until it is answered; one follows
+//! the order, gives each entry to the state machine, and applies what that says; one looks after what is slow: it says
+//! how far the data are durable, who is gone, and trims the log. The machine is behind a mutex, which nobody holds while
+//! he waits for the log or the database.
 //!
-//! Not done here: who is a member at all, copies of the data for new members, procedures.
+//! What was ordered is in the log, so a commit is as durable as that is when it is told; whoever wants it durable here,
+//! too, waits for its ticket.
+//!
+//! Not done here: copies of the data for new members, procedures.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,8 +26,9 @@ use std::{
 };
 
 use gnomon::{
-    Csn, Database, Error, Isolation, TreeId, TxnId,
-    replication::{CommitRequest, Mark, Replicator, Touching},
+    Csn, Error, TreeId, TxnId,
+    env::SystemClock,
+    replication::Applier,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -28,34 +37,27 @@ use gnomon::{
 };
 
 use crate::{
-    order::{LogError, OrderedLog, Sender},
-    protocol::{
-        Access, Action, Apply, Level, Member, Outcome, Position, Protocol, Range, ReadSet, Reason, Replica,
-        Settings, Touched, Version, Work,
-    },
+    order::{LogError, MemberInfo, OrderedLog, Sender},
+    protocol::{Action, Apply, Level, Member, Position, Protocol, Reason, Replica, Version},
 };
 
 mod marks;
+mod session;
+mod working;
 
-pub use marks::create;
+pub use marks::{Common, create, remove};
 
 /// So many entries go into a batch at most.
 const ENTRIES_MAX: usize = 1000;
-/// How long the log is waited for at a time.
-const WAIT: Duration = Duration::from_millis(100);
-/// How long after the log was not reached it is tried again.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a member has stopped.
 #[derive(Clone, Debug)]
 pub enum Stopped {
     /// It was asked to.
     Left,
-    /// The others hold it for gone: it can start again.
-    Fenced,
     /// Its database could not apply what all have applied.
     Database(Error),
-    /// What it read of the order makes no sense, or is not there any more.
+    /// What it read of the order makes no sense, or is not there any more; or the log is not that of its data.
     Log(LogError),
 }
 
@@ -63,7 +65,6 @@ impl std::fmt::Display for Stopped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Stopped::Left => f.write_str("it has left the cluster"),
-            Stopped::Fenced => f.write_str("the others hold it for gone: start it again"),
             Stopped::Database(error) => write!(f, "its database cannot follow the others: {error}"),
             Stopped::Log(error) => error.fmt(f),
         }
@@ -75,10 +76,44 @@ impl std::fmt::Display for Stopped {
 pub struct Options {
     /// The name that no other member has.
     pub name: String,
+    /// Where others reach it.
+    pub address: String,
     /// The tree that [`create`] has made.
     pub marks: TreeId,
-    /// As all members have them.
-    pub settings: Settings,
+    /// Of members that were not heard of for so long it says that they are gone.
+    pub silent_max: Duration,
+    /// The log keeps what a member needs that is not there for so long, unless the log is full.
+    pub absent_max: Duration,
+}
+
+impl Options {
+    /// A member with a name, and with marks in a tree.
+    pub fn new(name: impl Into<String>, marks: TreeId) -> Options {
+        Options {
+            name: name.into(),
+            address: String::new(),
+            marks,
+            silent_max: Duration::from_secs(30),
+            absent_max: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// How a member is.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Its number in the order.
+    pub member: Member,
+    /// The last commit that it has applied.
+    pub version: Version,
+    /// The newest revision of the log that it has received.
+    pub received: u64,
+    /// How many entries it has received that have not had their turn.
+    pub waiting: usize,
+    /// Why it does not reach the log, if it does not.
+    pub away: Option<String>,
+    /// How many transactions of its clients have ended how, by level: with a commit, or for a reason.
+    pub ended: BTreeMap<(Level, Option<Reason>), u64>,
 }
 
 /// A member of a cluster. Dropped, it leaves.
@@ -89,47 +124,76 @@ pub struct Node {
 
 struct Shared {
     log: Arc<dyn OrderedLog>,
+    applier: Arc<dyn Applier>,
     options: Options,
-    member: Member,
+    window_commits: usize,
+    clock: SystemClock,
     state: Mutex<State>,
     /// There is something to append, or no more will be.
     to_append: Condvar,
-    /// A transaction has come to its end, or the member.
+    /// A transaction has come to its end, or the member, or more was received.
     ended: Condvar,
+    /// The member has stopped.
+    over: Condvar,
     is_stopping: AtomicBool,
+}
+
+/// A transaction that has begun or asks to commit.
+struct Asking {
+    level: Level,
+    end: Option<Result<Csn, Reason>>,
+}
+
+/// A life of this member, as it comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// It goes on.
+    Present,
+    /// The log holds it for gone, or soon will: it must join anew.
+    Over,
+    /// It has joined anew, and goes on as this member when the order has said that the former one is gone.
+    Next(Member),
 }
 
 struct State {
     machine: Replica,
+    life: Life,
     sender: Sender,
     next_number: u64,
     /// The newest revision that has come as a whole.
     received: u64,
     /// Transactions that began before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
-    /// What became of transactions whose sessions wait, by number.
-    ends: BTreeMap<u64, Option<Result<Csn, Reason>>>,
-    /// The newest commits: where each is here.
-    versions: VecDeque<(Csn, Version)>,
+    /// What became of transactions, by number, until their sessions have heard.
+    asking: BTreeMap<u64, Asking>,
+    /// The newest commits: where each is here, and in the order.
+    versions: VecDeque<(Csn, Version, Position)>,
+    /// All that was ordered before this time is applied.
+    complete_at: Option<Duration>,
+    /// Since when, and why, the log is not reached.
+    away: Option<(Duration, String)>,
+    /// The log has no space left.
+    is_full: bool,
+    ended: BTreeMap<(Level, Option<Reason>), u64>,
     stopped: Option<Stopped>,
 }
 
 impl State {
     /// The newest commit that a snapshot has.
     fn version_at(&self, snapshot: Csn) -> Version {
-        let newer = self.versions.partition_point(|(csn, _)| *csn <= snapshot);
-        self.versions.get(newer.wrapping_sub(1)).map_or(Version(0), |(_, version)| *version)
+        let newer = self.versions.partition_point(|(csn, ..)| *csn <= snapshot);
+        self.versions.get(newer.wrapping_sub(1)).map_or(Version(0), |(_, version, _)| *version)
     }
 
     /// Where a commit is here.
     fn csn_of(&self, version: Version) -> Csn {
-        let at = self.versions.partition_point(|(_, known)| *known < version);
-        self.versions.get(at).map_or(Csn(0), |(csn, _)| *csn)
+        let at = self.versions.partition_point(|(_, known, _)| *known < version);
+        self.versions.get(at).map_or(Csn(0), |(csn, ..)| *csn)
     }
 
     fn end(&mut self, number: u64, end: Result<Csn, Reason>) {
-        if let Some(waits) = self.ends.get_mut(&number) {
-            *waits = Some(end);
+        if let Some(asking) = self.asking.get_mut(&number) {
+            asking.end = Some(end);
         }
     }
 
@@ -145,7 +209,8 @@ impl State {
                     let csn = self.csn_of(version);
                     self.end(number, Ok(csn));
                 }
-                Action::Fenced => self.stop(Stopped::Fenced),
+                Action::Fenced if self.life == Life::Present => self.life = Life::Over,
+                Action::Fenced => {}
                 Action::Broadcast(..) | Action::Restart(_) => {
                     unreachable!("only the paper's protocol does that")
                 }
@@ -164,52 +229,81 @@ impl Node {
     ///
     /// # Errors
     /// What keeps it from joining: [`Stopped`].
-    pub fn start(database: Database, log: Arc<dyn OrderedLog>, options: Options) -> Result<Node, Stopped> {
-        let (window, delivered) = marks::read(&database, options.marks, options.settings.window_commits)
-            .map_err(Stopped::Database)?;
-        let member = log.join(&options.name).map_err(Stopped::Log)?;
-        let version = window.version();
-        let newest = database.durable_csn();
+    pub fn start(
+        applier: Arc<dyn Applier>,
+        log: Arc<dyn OrderedLog>,
+        options: Options,
+    ) -> Result<Node, Stopped> {
+        let database = applier.database().clone();
+        let marks = marks::read(&database, options.marks).map_err(Stopped::Database)?;
+        let (window, delivered) = (marks.window, marks.delivered);
+        check_data(&*log, marks.common.data, window.version())?;
+        let member = log.join(&options.name, &options.address).map_err(Stopped::Log)?;
+        let settings = marks.common.settings;
+        let known = (database.durable_csn(), window.version(), delivered);
         let state = State {
-            machine: Replica::new(member, options.settings, window, delivered),
+            machine: Replica::new(member, settings, window, delivered),
+            life: Life::Present,
             sender: Sender::new(ENTRIES_MAX),
             next_number: 0,
-            received: 0,
+            received: delivered.revision.saturating_sub(1),
             begun: BTreeMap::new(),
-            ends: BTreeMap::new(),
-            versions: VecDeque::from([(newest, version)]),
+            asking: BTreeMap::new(),
+            versions: VecDeque::from([known]),
+            complete_at: None,
+            away: None,
+            is_full: false,
+            ended: BTreeMap::new(),
             stopped: None,
         };
         let shared = Arc::new(Shared {
             log,
+            applier,
             options,
-            member,
+            window_commits: settings.window_commits,
+            clock: SystemClock::new(),
             state: Mutex::new(state),
             to_append: Condvar::new(),
             ended: Condvar::new(),
+            over: Condvar::new(),
             is_stopping: AtomicBool::new(false),
         });
-        if let Err(error) = database.set_replicator(shared.clone()) {
+        if let Err(error) = database.set_replicator(Arc::new(session::Door(Arc::downgrade(&shared)))) {
             let _ = shared.log.gone(member);
             return Err(Stopped::Database(error));
         }
-        let (appends, follows) = (shared.clone(), shared.clone());
-        let threads = vec![
-            thread::spawn(move || appends.append_all()),
-            // The database knows the member, so the member does not keep the database.
-            thread::spawn(move || follows.follow(&database, delivered)),
-        ];
-        Ok(Node { shared, threads })
+        let works = [Shared::append_all, Shared::follow, Shared::look_after];
+        let threads = works.map(|work| {
+            let shared = shared.clone();
+            thread::spawn(move || work(&shared))
+        });
+        Ok(Node { shared, threads: threads.into() })
     }
 
-    /// Its number in the order.
-    pub fn member(&self) -> Member {
-        self.shared.member
+    /// How it is.
+    pub fn status(&self) -> Status {
+        let state = self.shared.state.lock();
+        Status {
+            member: state.machine.member(),
+            version: state.machine.version(),
+            received: state.received,
+            waiting: state.machine.waiting(),
+            away: state.away.as_ref().map(|(_, why)| why.clone()),
+            ended: state.ended.clone(),
+        }
     }
 
-    /// The last commit that it has applied.
-    pub fn version(&self) -> Version {
-        self.shared.state.lock().machine.version()
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.options.name
+    }
+
+    /// The members, this one among them, and how far each of them, and of those that may come back, is durable.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    pub fn members(&self) -> Result<(Vec<MemberInfo>, BTreeMap<String, u64>), LogError> {
+        Ok((self.shared.log.members()?, self.shared.log.kept_after()?))
     }
 
     /// Waits until it has applied all that was ordered before the call.
@@ -223,10 +317,10 @@ impl Node {
             if let Some(stopped) = &state.stopped {
                 return Err(stopped.clone());
             }
-            if state.received >= newest && state.machine.waiting() == 0 {
+            if state.has_applied(newest) {
                 return Ok(());
             }
-            self.shared.ended.wait_for(&mut state, WAIT);
+            self.shared.ended.wait_for(&mut state, working::WAIT);
         }
     }
 
@@ -236,18 +330,41 @@ impl Node {
     }
 }
 
+impl State {
+    /// Whether all up to a revision is applied.
+    fn has_applied(&self, revision: u64) -> bool {
+        self.received >= revision && self.machine.waiting() == 0
+    }
+}
+
+/// Fails unless a log is for data of this number, or for none yet, and the data were in no order.
+fn check_data(log: &dyn OrderedLog, data: u64, version: Version) -> Result<(), Stopped> {
+    let claimed = (version == Version(0)).then_some(data);
+    let foreign = |why: &str| Err(Stopped::Log(LogError::Foreign(why.into())));
+    match log.data(claimed).map_err(Stopped::Log)? {
+        Some(known) if known == data => Ok(()),
+        Some(_) => foreign(
+            "this database is of another cluster than the one whose log that is: give the log of its own, or start with \
+             an empty directory to have a copy of what that cluster has",
+        ),
+        None => foreign(
+            "the log of the cluster is empty, and this database has followed one: if its log is lost, take the database \
+             out of the cluster and start a new one from it",
+        ),
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         self.shared.is_stopping.store(true, Ordering::Release);
-        self.shared.state.lock().stop(Stopped::Left);
-        self.shared.to_append.notify_all();
-        self.shared.ended.notify_all();
+        self.shared.stop(Stopped::Left);
         for thread in self.threads.drain(..) {
             // A panic there has been told.
             let _ = thread.join();
         }
+        let member = self.shared.state.lock().machine.member();
         // If it is not reached, the others will say so.
-        let _ = self.shared.log.gone(self.shared.member);
+        let _ = self.shared.log.gone(member);
     }
 }
 
@@ -258,210 +375,9 @@ impl Shared {
 
     fn stop(&self, why: Stopped) {
         self.state.lock().stop(why);
-        self.ended.notify_all();
-        self.to_append.notify_all();
-    }
-
-    /// Appends batches, one after another.
-    fn append_all(&self) {
-        loop {
-            let batch = {
-                let mut state = self.state.lock();
-                loop {
-                    if state.stopped.is_some() {
-                        return;
-                    }
-                    match state.sender.batch() {
-                        Some(batch) => break batch.clone(),
-                        None => self.to_append.wait(&mut state),
-                    }
-                }
-            };
-            match self.log.append(self.member, &batch) {
-                Ok(_) => self.state.lock().sender.appended(batch.sequence),
-                Err(LogError::Refused(refused)) => {
-                    if self.state.lock().sender.refused(batch.sequence, &refused) {
-                        return self.stop(Stopped::Fenced);
-                    }
-                }
-                Err(error @ LogError::Foreign(_)) => return self.stop(Stopped::Log(error)),
-                Err(LogError::Unreachable(_) | LogError::Full(_)) => thread::sleep(PAUSE),
-            }
+        for waiting in [&self.ended, &self.to_append, &self.over] {
+            waiting.notify_all();
         }
-    }
-
-    /// Follows the order.
-    fn follow(&self, database: &Database, from: Position) {
-        // Of the revision of the last commit, later entries may be missing.
-        let mut received = from.revision.saturating_sub(1);
-        while !self.is_over() {
-            let appended = match self.log.after(received, WAIT) {
-                Ok(appended) => appended,
-                Err(LogError::Unreachable(_) | LogError::Full(_)) => {
-                    thread::sleep(PAUSE);
-                    continue;
-                }
-                Err(error) => return self.stop(Stopped::Log(error)),
-            };
-            for batch in appended {
-                let revision = batch.revision;
-                for (position, entry) in batch.positioned() {
-                    let mut state = self.state.lock();
-                    if position <= state.machine.delivered() {
-                        continue;
-                    }
-                    let mut out = Vec::new();
-                    state.machine.deliver(position, entry, &mut out);
-                    let mut next = state.perform(out);
-                    drop(state);
-                    while let Some(apply) = next {
-                        match self.apply(database, apply) {
-                            Ok(more) => next = more,
-                            Err(error) => return self.stop(Stopped::Database(error)),
-                        }
-                    }
-                }
-                received = revision;
-                self.state.lock().received = revision;
-            }
-            self.ended.notify_all();
-            self.to_append.notify_all();
-        }
-    }
-
-    /// Applies a commit, and returns the next one.
-    fn apply(&self, database: &Database, apply: Apply) -> Result<Option<Apply>, Error> {
-        let Apply { version, position, work, .. } = apply;
-        let Work::Changes(touched, changes) = work else {
-            return Err(Error::Operation("a member with a newer program runs procedures everywhere".into()));
-        };
-        let (key, value) = marks::of(version, position, &touched);
-        let forgotten = marks::forgotten(version, self.options.settings.window_commits);
-        let mark = Mark {
-            tree: self.options.marks,
-            key: &key,
-            value: &value,
-            forgets: forgotten.as_ref().map(|key| &key[..]),
-        };
-        let ticket = database.apply_replicated(&changes, mark)?;
-        let mut state = self.state.lock();
-        let outcome = match &ticket {
-            None => Outcome::Refused,
-            Some(ticket) => {
-                state.versions.push_back((ticket.csn(), version));
-                while state.versions.len() > self.options.settings.window_commits {
-                    state.versions.pop_front();
-                }
-                Outcome::Committed(Vec::new())
-            }
-        };
-        let mut out = Vec::new();
-        state.machine.applied(outcome, &mut out);
-        let next = state.perform(out);
-        drop(state);
-        self.ended.notify_all();
-        Ok(next)
-    }
-}
-
-impl Replicator for Shared {
-    fn begin(&self, txn: TxnId, missed_max: u32, snapshot: Csn) {
-        let mut state = self.state.lock();
-        let number = state.next_number;
-        state.next_number += 1;
-        let start = state.version_at(snapshot);
-        state.begun.insert(txn, number);
-        state.ends.insert(number, None);
-        let mut out = Vec::new();
-        state.machine.begin(number, Level::KBound(missed_max), start, ReadSet::default(), &mut out);
-        state.perform(out);
-        drop(state);
-        self.to_append.notify_one();
-    }
-
-    fn commit(&self, request: CommitRequest) -> Result<Csn, Error> {
-        let mut state = self.state.lock();
-        let mut out = Vec::new();
-        let mut touched = Vec::with_capacity(request.touched.len());
-        for touch in &request.touched {
-            let access = match touch.how {
-                Touching::Locks => Access::Read,
-                Touching::Applies(kind) => Access::Commute(kind),
-                Touching::Writes => Access::Write,
-            };
-            let since = request.snapshot.is_none().then(|| state.version_at(touch.based_on));
-            touched.push(Touched { table: touch.tree.0, key: touch.key.clone(), access, since });
-        }
-        let start = match request.snapshot {
-            Some(snapshot) => state.version_at(snapshot),
-            None => touched.iter().filter_map(|touched| touched.since).min().unwrap_or_default(),
-        };
-        let number = match state.begun.remove(&request.txn) {
-            Some(number) => number,
-            None => {
-                let number = state.next_number;
-                state.next_number += 1;
-                let level = match request.isolation {
-                    Isolation::ReadCommitted => Level::ReadCommitted,
-                    Isolation::Snapshot => Level::Snapshot,
-                    Isolation::Serializable => Level::Serializable,
-                };
-                state.ends.insert(number, None);
-                state.machine.begin(number, level, start, ReadSet::default(), &mut out);
-                number
-            }
-        };
-        let mut reads = ReadSet::default();
-        for (tree, range) in &request.reads {
-            reads.add(tree.0, range_of(range));
-        }
-        reads.coarsen(READS_MAX);
-        state.machine.note(number, touched, reads, &mut out);
-        state.machine.request(number, request.changes, &mut out);
-        state.perform(out);
-        self.to_append.notify_one();
-        // Whatever interrupts the session: what is ordered commits or not, and only its end tells.
-        loop {
-            if let Some(Some(end)) = state.ends.get(&number) {
-                let end = *end;
-                state.ends.remove(&number);
-                return end.map_err(|_| Error::Serialization);
-            }
-            if state.stopped.is_some() {
-                state.ends.remove(&number);
-                return Err(Error::Closed);
-            }
-            self.ended.wait(&mut state);
-        }
-    }
-
-    fn abandon(&self, txn: TxnId) {
-        let mut state = self.state.lock();
-        if let Some(number) = state.begun.remove(&txn) {
-            state.ends.remove(&number);
-            state.machine.abandon(number);
-        }
-    }
-}
-
-/// Of more ranges that were read, neighbours become one.
-const READS_MAX: usize = 10_000;
-
-/// A range of keys as the protocol has it.
-fn range_of(range: &gnomon::KeyRange) -> Range {
-    use std::ops::Bound::{Excluded, Included, Unbounded};
-    let behind = |key: &[u8]| [key, &[0]].concat();
-    Range {
-        low: match &range.start {
-            Included(key) => key.as_slice().into(),
-            Excluded(key) => behind(key).into(),
-            Unbounded => Box::default(),
-        },
-        high: match &range.end {
-            Included(key) => Some(behind(key).into()),
-            Excluded(key) => Some(key.as_slice().into()),
-            Unbounded => None,
-        },
     }
 }
 

@@ -1,8 +1,10 @@
 //! Members in one process, whose databases are the same in the end.
 
 use super::*;
-use crate::order::MemoryLog;
-use gnomon::{Direction, KeyRange, Transaction, TxnOptions, env::Rng, op::number};
+use crate::{order::MemoryLog, protocol::Settings};
+use gnomon::{
+    Database, Direction, Isolation, KeyRange, Transaction, TxnOptions, env::Rng, op::number,
+};
 
 const KEYS: u8 = 16;
 
@@ -18,7 +20,8 @@ fn world(members: usize) -> World {
     let made: Vec<_> = (0..members)
         .map(|_| {
             let database = Database::in_memory(gnomon::Options::default()).unwrap();
-            let marks = create(&database).unwrap();
+            let common = Common { data: 7, settings: Settings::default() };
+            let marks = create(&database, &common).unwrap();
             let mut txn = database.begin(TxnOptions::default()).unwrap();
             let rows = txn.create_tree().unwrap();
             for key in 0..KEYS {
@@ -35,9 +38,9 @@ fn world(members: usize) -> World {
 
 impl World {
     fn start(&self, member: usize) -> Node {
-        let options =
-            Options { name: format!("node {member}"), marks: self.marks, settings: Settings::default() };
-        Node::start(self.databases[member].clone(), Arc::new(self.log.clone()), options).unwrap()
+        let options = Options::new(format!("node {member}"), self.marks);
+        let database = Arc::new(self.databases[member].clone());
+        Node::start(database, Arc::new(self.log.clone()), options).unwrap()
     }
 
     fn contents(&self, member: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -113,7 +116,7 @@ fn members_have_the_same_data_and_no_change_is_lost() {
     let added: u64 = counts.iter().map(|(added, _)| added).sum();
     assert_eq!(sum, 100 * i64::from(KEYS) + added as i64);
     let refused: u64 = counts.iter().map(|(_, refused)| refused).sum();
-    println!("{added} added, {refused} refused, {:?}", nodes[0].version());
+    println!("{added} added, {refused} refused, {:?}", nodes[0].status().version);
     assert!(refused > 0 && nodes.iter().all(|node| node.stopped().is_none()));
 }
 
@@ -152,7 +155,7 @@ fn who_comes_back_goes_on_where_it_was() {
     let second = world.start(1);
     second.catch_up().unwrap();
     assert_eq!(world.contents(1), world.contents(0));
-    let member = second.member();
+    let member = second.status().member;
     drop(second);
     run(0, 20);
     // Another life, of the same database opened again.
@@ -162,10 +165,10 @@ fn who_comes_back_goes_on_where_it_was() {
     let reopened = copy_of(&world, 1);
     world.databases[1] = reopened;
     let second = world.start(1);
-    assert_ne!(second.member(), member);
+    assert_ne!(second.status().member, member);
     second.catch_up().unwrap();
     assert_eq!(world.contents(1), world.contents(0));
-    assert_eq!(first.version(), second.version());
+    assert_eq!(first.status().version, second.status().version);
     transfer(&world.databases[1], world.rows, Isolation::Snapshot, &mut Rng::from_seed(9)).unwrap();
     first.catch_up().unwrap();
     assert_eq!(world.contents(1), world.contents(0));
@@ -212,4 +215,90 @@ fn who_accepts_to_have_missed_nothing_waits_for_his_beginning() {
     }
     nodes.iter().for_each(|node| node.catch_up().unwrap());
     assert_eq!(strict(1).unwrap(), 29);
+}
+
+#[test]
+fn who_was_held_for_gone_comes_back_by_itself() {
+    let world = world(2);
+    let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
+    let former = nodes[1].status().member;
+    let mut rng = Rng::from_seed(2);
+    let mut refused = 0;
+    for round in 0..40 {
+        if round % 10 == 5 {
+            world.log.fence(nodes[1].status().member);
+        }
+        match transfer(&world.databases[1], world.rows, Isolation::Snapshot, &mut rng) {
+            Ok(()) => {}
+            Err(Error::Serialization) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    nodes.iter().for_each(|node| node.catch_up().unwrap());
+    assert!(nodes.iter().all(|node| node.stopped().is_none()));
+    assert_ne!(nodes[1].status().member, former);
+    assert_eq!(world.contents(1), world.contents(0));
+    let status = nodes[1].status();
+    let gone = status.ended.get(&(Level::Snapshot, Some(Reason::Gone))).copied().unwrap_or(0);
+    assert!(refused > 0 && gone > 0, "{:?}", status.ended);
+}
+
+#[test]
+fn what_must_not_be_old_is_not() {
+    let world = world(2);
+    let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
+    for round in 0..30_i64 {
+        let mut txn = begin(&world.databases[0], Isolation::Snapshot);
+        txn.put(world.rows, &[3], &round.to_le_bytes()).unwrap();
+        txn.commit().unwrap();
+        for (isolation, read_only) in [(Isolation::ReadCommitted, true), (Isolation::Snapshot, false)] {
+            let age_max = Some(Duration::ZERO);
+            let options = TxnOptions { isolation, read_only, age_max, ..TxnOptions::default() };
+            let mut txn = world.databases[1].begin(options).unwrap();
+            assert_eq!(number_of(&txn.get(world.rows, &[3]).unwrap().unwrap()), round);
+        }
+    }
+    drop(nodes);
+    let options = TxnOptions { age_max: Some(Duration::from_secs(1)), ..TxnOptions::default() };
+    let mut txn = world.databases[1].begin(options).unwrap();
+    assert!(matches!(txn.get(world.rows, &[3]), Err(Error::Apart(_))), "it has left");
+    assert!(begin(&world.databases[1], Isolation::Snapshot).get(world.rows, &[3]).unwrap().is_some());
+    let refused = transfer(&world.databases[1], world.rows, Isolation::Snapshot, &mut Rng::from_seed(1));
+    assert!(matches!(refused, Err(Error::Apart(_))));
+}
+
+#[test]
+fn a_log_is_for_one_database_and_is_trimmed() {
+    let world = world(2);
+    let mut options = Options::new("node 0", world.marks);
+    options.absent_max = Duration::ZERO;
+    let start = |options: &Options| {
+        let database = Arc::new(world.databases[0].clone());
+        Node::start(database, Arc::new(world.log.clone()), options.clone())
+    };
+    let first = start(&options).unwrap();
+    let second = world.start(1);
+    let mut rng = Rng::from_seed(3);
+    for _ in 0..50 {
+        let _ = transfer(&world.databases[0], world.rows, Isolation::Snapshot, &mut rng);
+    }
+    second.catch_up().unwrap();
+    let trimmed = || {
+        let refused = crate::order::OrderedLog::after(&world.log.clone(), 0, Duration::ZERO);
+        matches!(refused, Err(LogError::Refused(crate::order::Refused::Trimmed { .. })))
+    };
+    crate::order::conformance::eventually("it is trimmed", trimmed);
+    drop((first, second));
+
+    let other = Database::in_memory(gnomon::Options::default()).unwrap();
+    let common = Common { data: 8, settings: Settings::default() };
+    let marks = create(&other, &common).unwrap();
+    let foreign = Node::start(Arc::new(other), Arc::new(world.log.clone()), Options::new("other", marks));
+    let why = foreign.err().unwrap().to_string();
+    assert!(why.contains("of another cluster"), "{why}");
+    let elsewhere = MemoryLog::default();
+    let copy = copy_of(&world, 0);
+    let lost = Node::start(Arc::new(copy), Arc::new(elsewhere), Options::new("other", world.marks));
+    let why = lost.err().unwrap().to_string();
+    assert!(why.contains("is empty"), "{why}");
 }

@@ -22,7 +22,7 @@ pub(super) fn batch(sequence: u64, entries: &[Entry]) -> Batch {
 }
 
 /// Waits until something is so.
-pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     let begun = clock.now();
     while !is_so() {
@@ -47,6 +47,7 @@ pub(super) fn conforms<L: OrderedLog + 'static>(handle: impl Fn() -> L) {
     wakes_who_waits(&handle);
     says_who_is_gone(&handle);
     trims(&handle);
+    knows_its_data_and_what_is_needed(&handle);
 }
 
 /// A member here and in the ledger.
@@ -66,7 +67,7 @@ fn does_what_a_ledger_does<L: OrderedLog>(handle: &impl Fn() -> L) {
     let mut names = BTreeMap::new();
     for number in 0..3 {
         let (log, name) = (handle(), format!("twin {number}"));
-        let (here, there) = (log.join(&name).unwrap(), ledger.join(&name).unwrap());
+        let (here, there) = (log.join(&name, "here").unwrap(), ledger.join(&name, "here").unwrap());
         names.insert(there, here);
         twins.push(Twin { log, name, here, there, appended: 0 });
     }
@@ -74,7 +75,7 @@ fn does_what_a_ledger_does<L: OrderedLog>(handle: &impl Fn() -> L) {
         let twin = &mut twins[rng.below(3) as usize];
         match rng.below(20) {
             0 => {
-                assert_eq!(reader.join(&twin.name), Err(Refused::NameInUse(twin.name.clone()).into()));
+                assert_eq!(reader.join(&twin.name, "here"), Err(Refused::NameInUse(twin.name.clone()).into()));
             }
             1 => {
                 // Of a member that is there, another one says nothing; itself, it leaves and comes back.
@@ -83,8 +84,8 @@ fn does_what_a_ledger_does<L: OrderedLog>(handle: &impl Fn() -> L) {
                 ledger.gone(twin.there);
                 let late = batch(twin.appended + 1, &[entry(9, 9)]);
                 assert_eq!(twin.log.append(twin.here, &late), Err(Refused::Fenced.into()));
-                twin.here = twin.log.join(&twin.name).unwrap();
-                twin.there = ledger.join(&twin.name).unwrap();
+                twin.here = twin.log.join(&twin.name, "here").unwrap();
+                twin.there = ledger.join(&twin.name, "here").unwrap();
                 assert!(!names.values().any(|known| *known == twin.here));
                 names.insert(twin.there, twin.here);
                 twin.appended = 0;
@@ -130,7 +131,7 @@ fn does_what_a_ledger_does<L: OrderedLog>(handle: &impl Fn() -> L) {
 
 fn wakes_who_waits<L: OrderedLog + 'static>(handle: &impl Fn() -> L) {
     let (log, reader) = (handle(), Arc::new(handle()));
-    let member = log.join("waker").unwrap();
+    let member = log.join("waker", "here").unwrap();
     let newest = log.newest().unwrap();
     let waiting = {
         let reader = reader.clone();
@@ -146,7 +147,7 @@ fn wakes_who_waits<L: OrderedLog + 'static>(handle: &impl Fn() -> L) {
 
 fn says_who_is_gone<L: OrderedLog>(handle: &impl Fn() -> L) {
     let (one, two, other) = (handle(), handle(), handle());
-    let members = [one.join("one").unwrap(), two.join("two").unwrap()];
+    let members = [one.join("one", "here").unwrap(), two.join("two", "here").unwrap()];
     let before = other.newest().unwrap();
     other.gone(members[0]).unwrap();
     assert_eq!(other.members().unwrap().iter().filter(|info| info.is_alive).count(), 2);
@@ -154,7 +155,7 @@ fn says_who_is_gone<L: OrderedLog>(handle: &impl Fn() -> L) {
     eventually("they are not heard of", || other.members().unwrap().iter().all(|info| !info.is_alive));
     assert_eq!(other.members().unwrap().len(), 2);
     (0..2).for_each(|_| other.gone(members[0]).unwrap());
-    let two_again = other.join("two").unwrap();
+    let two_again = other.join("two", "here").unwrap();
     assert_eq!(other.members().unwrap().iter().map(|info| info.member).collect::<Vec<_>>(), [two_again]);
     let said: Vec<Entry> = all_after(&other, before).into_iter().flat_map(|all| all.entries).collect();
     assert_eq!(said, members.map(Entry::Gone));
@@ -163,7 +164,7 @@ fn says_who_is_gone<L: OrderedLog>(handle: &impl Fn() -> L) {
 
 fn trims<L: OrderedLog>(handle: &impl Fn() -> L) {
     let (log, reader) = (handle(), handle());
-    let member = log.join("trimmer").unwrap();
+    let member = log.join("trimmer", "here").unwrap();
     let revisions: Vec<u64> =
         (1..=5).map(|number| log.append(member, &batch(number, &[entry(1, number)])).unwrap()).collect();
     log.trim(0).unwrap();
@@ -181,4 +182,25 @@ fn trims<L: OrderedLog>(handle: &impl Fn() -> L) {
     let next = log.append(member, &batch(6, &[entry(1, 6)])).unwrap();
     assert_eq!(handle().after(revisions[4], LONG).unwrap()[0].revision, next);
     log.gone(member).unwrap();
+}
+
+fn knows_its_data_and_what_is_needed<L: OrderedLog>(handle: &impl Fn() -> L) {
+    let (log, other) = (handle(), handle());
+    assert_eq!(log.data(None), Ok(None));
+    assert_eq!(log.data(Some(7)), Ok(Some(7)));
+    assert_eq!(other.data(Some(8)), Ok(Some(7)));
+    assert_eq!(other.data(None), Ok(Some(7)));
+    let member = log.join("keeper", "there:1").unwrap();
+    let found = other.members().unwrap().into_iter().find(|info| info.member == member).unwrap();
+    assert_eq!((&*found.name, &*found.address, found.is_alive), ("keeper", "there:1", true));
+    log.keep_after(member, 5).unwrap();
+    log.keep_after(member, 6).unwrap();
+    other.keep_nothing("keeper").unwrap();
+    assert_eq!(other.kept_after(), Ok(BTreeMap::from([("keeper".to_owned(), 6)])), "he is there");
+    assert_eq!(other.keep_after(member, 9), Err(Refused::Fenced.into()));
+    log.gone(member).unwrap();
+    assert_eq!(log.keep_after(member, 9), Err(Refused::Fenced.into()));
+    assert_eq!(other.kept_after(), Ok(BTreeMap::from([("keeper".to_owned(), 6)])), "he may come back");
+    other.keep_nothing("keeper").unwrap();
+    assert_eq!(other.kept_after(), Ok(BTreeMap::new()));
 }

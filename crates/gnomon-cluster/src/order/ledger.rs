@@ -9,6 +9,8 @@ pub struct MemberInfo {
     pub member: Member,
     /// The name that it has given itself.
     pub name: String,
+    /// Where it is reached.
+    pub address: String,
     /// Whether it was heard of lately.
     pub is_alive: bool,
 }
@@ -16,6 +18,7 @@ pub struct MemberInfo {
 #[derive(Debug)]
 struct Joined {
     name: String,
+    address: String,
     /// How many of its batches were appended.
     batches: u64,
     /// The revision of the last one.
@@ -33,6 +36,10 @@ pub struct Ledger {
     /// The newest revision that is not kept.
     trimmed: u64,
     members: BTreeMap<Member, Joined>,
+    /// The number of the data that it is for.
+    data: Option<u64>,
+    /// By name, the revision up to which a member needs nothing any more.
+    kept_after: BTreeMap<String, u64>,
 }
 
 impl Ledger {
@@ -51,21 +58,51 @@ impl Ledger {
         self.members.iter().map(|(member, joined)| MemberInfo {
             member: *member,
             name: joined.name.clone(),
+            address: joined.address.clone(),
             is_alive: true,
         })
+    }
+
+    /// The number of the data that it is for: those that are claimed, if it is for none yet.
+    pub fn data(&mut self, claimed: Option<u64>) -> Option<u64> {
+        self.data = self.data.or(claimed);
+        self.data
+    }
+
+    /// A member needs nothing any more up to a revision.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`].
+    pub fn keep_after(&mut self, member: Member, revision: u64) -> Result<(), Refused> {
+        let joined = self.members.get(&member).ok_or(Refused::Fenced)?;
+        self.kept_after.insert(joined.name.clone(), revision);
+        Ok(())
+    }
+
+    /// Up to where each name needs nothing any more.
+    pub fn kept_after(&self) -> &BTreeMap<String, u64> {
+        &self.kept_after
+    }
+
+    /// Nothing is kept any more for who had this name, unless he is there.
+    pub fn keep_nothing(&mut self, name: &str) {
+        if !self.members.values().any(|joined| joined.name == name) {
+            self.kept_after.remove(name);
+        }
     }
 
     /// A member joins by a name that nobody else has, and gets a number that nobody else had.
     ///
     /// # Errors
     /// [`Refused::NameInUse`].
-    pub fn join(&mut self, name: &str) -> Result<Member, Refused> {
+    pub fn join(&mut self, name: &str, address: &str) -> Result<Member, Refused> {
         if self.members.values().any(|joined| joined.name == name) {
             return Err(Refused::NameInUse(name.to_owned()));
         }
         self.revision += 1;
         let member = Member(self.revision);
-        self.members.insert(member, Joined { name: name.to_owned(), batches: 0, revision: 0 });
+        let (name, address) = (name.to_owned(), address.to_owned());
+        self.members.insert(member, Joined { name, address, batches: 0, revision: 0 });
         Ok(member)
     }
 
@@ -141,9 +178,9 @@ mod tests {
     #[test]
     fn batches_are_appended_once_and_in_their_order() {
         let mut ledger = Ledger::default();
-        let (a, b) = (ledger.join("a").unwrap(), ledger.join("b").unwrap());
+        let (a, b) = (ledger.join("a", "").unwrap(), ledger.join("b", "").unwrap());
         assert_ne!(a, b);
-        assert_eq!(ledger.join("a"), Err(Refused::NameInUse("a".into())));
+        assert_eq!(ledger.join("a", ""), Err(Refused::NameInUse("a".into())));
         let first = ledger.append(a, 1, vec![begin(a, 1), begin(a, 2)]).unwrap();
         assert_eq!(ledger.append(a, 1, vec![begin(a, 1), begin(a, 2)]), Ok(first), "an answer was lost");
         assert_eq!(ledger.append(a, 3, vec![begin(a, 4)]), Err(Refused::OutOfSequence { expected: 2 }));
@@ -165,11 +202,11 @@ mod tests {
     #[test]
     fn who_is_gone_appends_nothing_and_comes_back_as_somebody_else() {
         let mut ledger = Ledger::default();
-        let a = ledger.join("a").unwrap();
+        let a = ledger.join("a", "").unwrap();
         ledger.gone(a);
         ledger.gone(a);
         assert_eq!(ledger.append(a, 1, vec![begin(a, 1)]), Err(Refused::Fenced));
-        let again = ledger.join("a").unwrap();
+        let again = ledger.join("a", "").unwrap();
         assert_ne!(a, again);
         assert_eq!(ledger.members().map(|info| info.member).collect::<Vec<_>>(), [again]);
         let all: Vec<Entry> =
@@ -180,7 +217,7 @@ mod tests {
     #[test]
     fn what_is_trimmed_cannot_be_followed() {
         let mut ledger = Ledger::default();
-        let a = ledger.join("a").unwrap();
+        let a = ledger.join("a", "").unwrap();
         let revisions: Vec<u64> =
             (1..=3).map(|batch| ledger.append(a, batch, vec![begin(a, batch)]).unwrap()).collect();
         ledger.trim(revisions[1]);

@@ -55,14 +55,18 @@ impl Clone for MemoryLog {
 }
 
 impl OrderedLog for MemoryLog {
-    fn join(&self, name: &str) -> Result<Member, LogError> {
+    fn data(&self, claimed: Option<u64>) -> Result<Option<u64>, LogError> {
+        Ok(self.shared.state.lock().ledger.data(claimed))
+    }
+
+    fn join(&self, name: &str, address: &str) -> Result<Member, LogError> {
         let mut state = self.shared.state.lock();
         let former = state.ledger.members().find(|info| info.name == name).map(|info| info.member);
         if let Some(former) = former.filter(|former| !state.is_alive(*former)) {
             state.gone(former);
             self.shared.appended.notify_all();
         }
-        let member = state.ledger.join(name)?;
+        let member = state.ledger.join(name, address)?;
         state.handles.insert(member, Arc::downgrade(&self.handle));
         Ok(member)
     }
@@ -109,9 +113,35 @@ impl OrderedLog for MemoryLog {
         Ok(())
     }
 
+    fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
+        let mut state = self.shared.state.lock();
+        match state.is_of(member, &self.handle) {
+            true => Ok(state.ledger.keep_after(member, revision)?),
+            false => Err(Refused::Fenced.into()),
+        }
+    }
+
+    fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError> {
+        Ok(self.shared.state.lock().ledger.kept_after().clone())
+    }
+
+    fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
+        self.shared.state.lock().ledger.keep_nothing(name);
+        Ok(())
+    }
+
     fn trim(&self, upto: u64) -> Result<(), LogError> {
         self.shared.state.lock().ledger.trim(upto);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl MemoryLog {
+    /// Says that a member is gone, as if it had not been heard of.
+    pub(crate) fn fence(&self, member: Member) {
+        self.shared.state.lock().gone(member);
+        self.shared.appended.notify_all();
     }
 }
 

@@ -19,14 +19,14 @@ use std::{
 use crate::protocol::{Entry, Member, Position};
 
 #[cfg(test)]
-mod conformance;
+pub(crate) mod conformance;
 pub(crate) mod encoding;
 mod etcd;
 mod ledger;
 mod memory;
 mod sender;
 
-pub use etcd::{EtcdLog, EtcdOptions};
+pub use etcd::{EtcdLog, EtcdOptions, LocalEtcd};
 pub use ledger::{Ledger, MemberInfo};
 pub use memory::MemoryLog;
 pub use sender::{Batch, Sender};
@@ -107,12 +107,20 @@ impl From<Refused> for LogError {
 
 /// An ordered log, as one member uses it. Calls block, each for a bounded time.
 pub trait OrderedLog: Send + Sync {
+    /// The number of the data that the log is for. If it is for none yet, it is for those that are claimed here, from now
+    /// on.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn data(&self, claimed: Option<u64>) -> Result<Option<u64>, LogError>;
+
     /// Joins by a name that no other member has, and stays a member until it leaves, or the log has not heard of this
     /// process for a while. If it has not heard of a member of that name for a while, that one is said to be gone first.
+    /// The address is where others reach it.
     ///
     /// # Errors
     /// [`Refused::NameInUse`], and what keeps it from reaching the log.
-    fn join(&self, name: &str) -> Result<Member, LogError>;
+    fn join(&self, name: &str, address: &str) -> Result<Member, LogError>;
 
     /// Appends a batch of the member that has joined here, unless it was appended before, and returns its revision.
     /// Batches of a member are numbered from 1.
@@ -146,6 +154,25 @@ pub trait OrderedLog: Send + Sync {
     /// # Errors
     /// What keeps it from reaching the log.
     fn gone(&self, member: Member) -> Result<(), LogError>;
+
+    /// Says that the member that has joined here needs nothing any more of what was appended up to a revision, when it
+    /// comes back by its name.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`], and what keeps it from reaching the log.
+    fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError>;
+
+    /// What was said by [`OrderedLog::keep_after`] last: the revision by the name, of those that are gone, too.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError>;
+
+    /// Nothing is kept any more for who had this name, unless he is there.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn keep_nothing(&self, name: &str) -> Result<(), LogError>;
 
     /// Forgets what was appended up to a revision, or less. Who has followed up to that one can go on.
     ///

@@ -140,6 +140,19 @@ impl Replica {
         self.queue.len() + usize::from(self.busy.is_some())
     }
 
+    /// Whether the order has said that it is gone. Nothing behind that has its turn.
+    pub fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
+    /// Comes back as another member, with the data that it has; what of its former life was not ordered is refused. For
+    /// one that the order has said to be gone.
+    pub fn rejoin(&mut self, me: Member, out: &mut Vec<Action>) {
+        assert!(self.is_fenced && self.locals.is_empty(), "its former life is over");
+        (self.me, self.is_fenced) = (me, false);
+        self.go_on(out);
+    }
+
     fn name(&self, number: u64) -> TxnName {
         TxnName { member: self.me, number }
     }

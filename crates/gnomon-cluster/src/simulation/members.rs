@@ -142,7 +142,7 @@ impl Cluster<'_> {
         // The name is its own: it need not wait until the log misses it.
         self.ledger.gone(self.nodes[node].member);
         self.deliver_newest();
-        let member = self.ledger.join(&format!("node {node}")).expect("it is gone");
+        let member = self.ledger.join(&format!("node {node}"), "").expect("it is gone");
         let machine = self.machine(member, &self.nodes[node].data);
         let received = self.nodes[node].data.commits().last().map_or(0, |commit| commit.position.revision);
         let state = &mut self.nodes[node];

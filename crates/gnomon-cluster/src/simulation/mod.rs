@@ -303,7 +303,7 @@ impl<'j> Cluster<'j> {
             options,
         };
         for node in 0..cluster.options.members {
-            let member = cluster.ledger.join(&format!("node {node}")).expect("names differ");
+            let member = cluster.ledger.join(&format!("node {node}"), "").expect("names differ");
             let machine = cluster.machine(member, &Data::default());
             cluster.nodes.push(Node {
                 life: 0,

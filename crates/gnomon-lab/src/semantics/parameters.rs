@@ -172,7 +172,7 @@ impl Default for Readings {
         Readings {
             os_log: LogWrite::AtAction,
             dbms_log: LogWrite::AtCommit,
-            os_header_bytes: 20,
+            os_header_bytes: 50,
             log_disk: LogDisk::Shared,
             search: Search::Binary,
             searches_changed_leaf: false,

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnomon::{Database, Direction, Error, KeyRange, Transaction, TreeId, TxnOptions};
+use gnomon::{Database, Direction, Error, KeyRange, RowLock, Transaction, TreeId, TxnOptions};
 
 use super::{
     Catalog, FIRST_USER_OID,
@@ -28,6 +28,7 @@ const SEQUENCE: u8 = 3;
 const VIEW: u8 = 4;
 const COMMENT: u8 = 5;
 const PROCEDURE: u8 = 6;
+const CLUSTER: u8 = 7;
 
 fn key(kind: u8, oid: Oid, column: u32) -> Vec<u8> {
     let mut key = vec![kind];
@@ -85,6 +86,41 @@ impl Catalog {
     }
 }
 
+/// Locks the catalog for a transaction that changes it: there is one at a time.
+pub(crate) fn lock(txn: &mut Transaction) -> Result<()> {
+    txn.get_locked(CATALOG_TREE, &key(HEADER, 0, 0), RowLock::Exclusive)?;
+    Ok(())
+}
+
+/// Has a transaction count on tables being what they are in the catalog.
+pub(crate) fn rest_on_table(txn: &mut Transaction, table: Oid) -> Result<()> {
+    Ok(txn.rest_on(CATALOG_TREE, &key(TABLE, table, 0))?)
+}
+
+/// The tree in which a member of a cluster keeps its marks; none if the database is no member.
+pub(crate) fn marks(txn: &mut Transaction) -> Result<Option<TreeId>> {
+    let value = txn.get(CATALOG_TREE, &key(CLUSTER, 0, 0))?;
+    let tree = |value: Vec<u8>| match value.split_first() {
+        Some((1, tree)) => tree.try_into().map(|tree| TreeId(u64::from_le_bytes(tree))).ok(),
+        _ => None,
+    };
+    value.map(|value| tree(value).ok_or_else(|| damaged("its entry of the cluster is malformed"))).transpose()
+}
+
+/// Notes in which tree a member of a cluster keeps its marks.
+pub(crate) fn put_marks(txn: &mut Transaction, marks: Option<TreeId>) -> Result<()> {
+    let key = key(CLUSTER, 0, 0);
+    match marks {
+        Some(marks) => {
+            let mut value = vec![1];
+            value.extend_from_slice(&marks.0.to_le_bytes());
+            txn.put(CATALOG_TREE, &key, &value)?;
+        }
+        None => drop(txn.delete(CATALOG_TREE, &key)?),
+    }
+    Ok(())
+}
+
 /// The next free identifier, as the transaction finds it. Every change of the catalog has another one.
 pub(crate) fn next_oid(txn: &mut Transaction) -> Result<Oid> {
     Ok(header(txn)?.ok_or_else(|| damaged("it has no header"))?.next_oid)
@@ -101,7 +137,8 @@ pub(crate) fn load(txn: &mut Transaction) -> Result<Catalog> {
             None => return Err(damaged("a key is too short")),
         };
         let same = match *kind {
-            HEADER => true,
+            // It says where the marks of a cluster are, which no statement looks up.
+            HEADER | CLUSTER => true,
             SCHEMA => {
                 let schema = Schema::decode(&value)?;
                 let same = schema.oid == oid;

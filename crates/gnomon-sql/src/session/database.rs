@@ -6,7 +6,7 @@ use gnomon::{
     Database, Records,
     env::{Clock, SystemClock},
     sync::{
-        Arc, RwLock,
+        Arc, OnceLock, RwLock,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use gnomon::{
 use super::{
     Session,
     environment::clock_micros,
+    member,
     registry::Registry,
     rows::AllRowNumbers,
     sequences::{self, Positions},
@@ -21,12 +22,12 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::{Catalog, model::Oid, store},
+    catalog::{Catalog, model::Oid, store, system::Cluster},
 };
 
 /// A database that speaks SQL. Clones are handles of the same one.
 #[derive(Clone)]
-pub struct SqlDatabase(Arc<Shared>);
+pub struct SqlDatabase(pub(super) Arc<Shared>);
 
 /// What the sessions of a database share.
 pub(super) struct Shared {
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timer: Timer,
     pub(super) registry: Arc<Registry>,
+    /// What tells of the cluster that the database is a member of.
+    pub(super) cluster: OnceLock<Arc<dyn Cluster>>,
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
     pub(super) started: i64,
 }
@@ -105,8 +108,20 @@ impl SqlDatabase {
     /// As [`SqlDatabase::open`], with another clock: what `now()` and timeouts go by.
     pub fn open_with_clock(engine: Database, clock: Arc<dyn Clock>) -> Result<SqlDatabase> {
         let (catalog, next_oid) = store::open(&engine)?;
+        if member::marks(&engine)?.is_some() {
+            return Err(member::not_alone());
+        }
         sequences::remove_orphans(&engine, &catalog)?;
         Ok(SqlDatabase(Arc::new(Shared::new(engine, catalog, next_oid, clock))))
+    }
+
+    /// As [`SqlDatabase::open`], for a database that is about to be a member of a cluster: nothing is changed in it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_member(engine: Database) -> Result<SqlDatabase> {
+        let (catalog, next_oid) = store::open(&engine)?;
+        Ok(SqlDatabase(Arc::new(Shared::new(engine, catalog, next_oid, Arc::new(SystemClock::new())))))
     }
 
     /// Begins a session. Fails if one of the settings does not exist or does not take its value.
@@ -148,6 +163,7 @@ impl Shared {
             row_numbers: AllRowNumbers::default(),
             timer: Timer::new(clock.clone()),
             registry: Arc::default(),
+            cluster: OnceLock::new(),
             started: clock_micros(&*clock),
             clock,
         }
@@ -169,6 +185,18 @@ impl Shared {
 
     pub(super) fn next_oid(&self) -> Oid {
         self.next_oid.load(Ordering::Relaxed)
+    }
+
+    /// Identifiers below this one were given out by other members of the cluster.
+    pub(super) fn see_next_oid(&self, next: Oid) {
+        self.next_oid.fetch_max(next, Ordering::Relaxed);
+    }
+
+    /// A new catalog was published: forgets what is kept in memory of things that are not in it. Called before others can
+    /// add what that catalog does not know of.
+    pub(super) fn forget_others(&self, catalog: &Catalog) {
+        self.sequences.retain(catalog);
+        self.row_numbers.retain(|tree| catalog.tables().any(|table| table.tree == tree));
     }
 }
 

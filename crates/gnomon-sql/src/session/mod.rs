@@ -19,6 +19,7 @@ mod ddl;
 mod dml;
 mod embedded;
 mod environment;
+mod member;
 mod parse;
 mod plan;
 mod portal;

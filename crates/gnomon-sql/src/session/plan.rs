@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Table,
+    catalog::{model::Table, store},
     query::{Binder, ExecContext, Execution, ParameterNames, Planned},
     types::{Context, Datum, Row, Type},
 };
@@ -274,6 +274,9 @@ impl Session {
             match self.lock_plan(&plan) {
                 Ok(()) if self.is_current(&plan) => {
                     self.engine()?.start_statement()?;
+                    if self.shared.engine.is_member() && !self.rest_on_tables(&plan)? {
+                        continue;
+                    }
                     if is_first
                         && matches!(plan.kind, Kind::Call(_))
                         && self.current.isolation == "serializable"
@@ -288,6 +291,26 @@ impl Session {
                 Ok(()) => {}
             }
         }
+    }
+
+    /// In a member of a cluster, locks keep nobody elsewhere from changing tables. So what a statement sees is fixed before
+    /// the catalog is looked at, and what it writes counts on tables that stay as they are. False if the plan is not
+    /// current any more.
+    fn rest_on_tables(&mut self, plan: &Plan) -> Result<bool> {
+        self.engine()?.fix_snapshot()?;
+        let shared = self.shared.clone();
+        // While a commit that changes the catalog is applied, nobody looks at it.
+        let catalog = shared.catalog.read();
+        if self.current.ddl.is_none() && catalog.version != plan.version {
+            return Ok(false);
+        }
+        if !plan.reads_only() {
+            let engine = self.engine()?;
+            for (_, table) in &plan.tables {
+                store::rest_on_table(engine, table.oid)?;
+            }
+        }
+        Ok(true)
     }
 
     fn lock_plan(&mut self, plan: &Plan) -> gnomon::Result<()> {

@@ -2,28 +2,100 @@
 //!
 //! Each table has a counter in memory, shared by all sessions, which begins after the last row that is stored. A
 //! number is given out once, whether the row is committed or not, so that sessions that insert never meet.
+//!
+//! Members of a cluster reserve numbers, since the others insert too: many at a time, and more the more they insert. How
+//! far they are reserved is stored in [`SEQUENCE_TREE`](crate::catalog::SEQUENCE_TREE); key: the tree's number (8 bytes,
+//! big-endian) and a tag; value: the last number reserved (8 bytes, little-endian).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use gnomon::{
-    Transaction, TreeId,
+    Database, Transaction, TreeId,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use super::sequences;
 use crate::{Result, SqlError, SqlState, catalog::model::Table};
 
+/// How many numbers a member of a cluster reserves at a time, at first and at most.
+const RESERVED_MIN: u64 = 64;
+const RESERVED_MAX: u64 = 65_536;
+/// What tells a tree's key from those of sequences, which are shorter.
+const KEY_TAG: u8 = b'r';
+
 /// The counter of one table.
-#[derive(Clone, Debug)]
-pub(super) struct RowNumbers(Arc<AtomicU64>);
+#[derive(Clone)]
+pub(super) struct RowNumbers(Arc<Counter>);
+
+enum Counter {
+    /// The next number.
+    Alone(AtomicU64),
+    /// What this member of a cluster has reserved for a tree.
+    Member(Database, TreeId, Mutex<Reserved>),
+}
+
+struct Reserved {
+    /// The numbers that it may give out.
+    numbers: Range<u64>,
+    /// How many were reserved at once.
+    count: u64,
+}
 
 impl RowNumbers {
-    /// The next number.
-    pub(super) fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
+    fn from(next: u64, tree: TreeId, engine: &Database) -> RowNumbers {
+        let reserved = Reserved { numbers: next..next, count: RESERVED_MIN / 2 };
+        RowNumbers(Arc::new(match engine.is_member() {
+            false => Counter::Alone(AtomicU64::new(next)),
+            true => Counter::Member(engine.clone(), tree, Mutex::new(reserved)),
+        }))
     }
+
+    /// The next number.
+    ///
+    /// # Errors
+    /// Those of reserving some, in a member of a cluster.
+    pub(super) fn next(&self) -> Result<u64> {
+        match &*self.0 {
+            Counter::Alone(next) => Ok(next.fetch_add(1, Ordering::Relaxed)),
+            Counter::Member(engine, tree, reserved) => {
+                let mut reserved = reserved.lock();
+                if let Some(number) = reserved.numbers.next() {
+                    return Ok(number);
+                }
+                let count = (reserved.count * 2).min(RESERVED_MAX);
+                let mut numbers = reserve(engine, *tree, reserved.numbers.end, count)?;
+                let number = numbers.next().unwrap_or(numbers.end);
+                *reserved = Reserved { numbers, count };
+                Ok(number)
+            }
+        }
+    }
+}
+
+/// Reserves numbers that no other member gives out, from `first` on or later.
+fn reserve(engine: &Database, tree: TreeId, first: u64, count: u64) -> Result<Range<u64>> {
+    let mut numbers = first..first;
+    let mut key = tree.0.to_be_bytes().to_vec();
+    key.push(KEY_TAG);
+    sequences::change(engine, &key, |now| {
+        let reserved = match now.as_deref().map(|now| now.try_into().map(u64::from_le_bytes)) {
+            None => 0,
+            Some(Ok(reserved)) => reserved,
+            Some(Err(_)) => {
+                return Err(SqlError::new(
+                    SqlState::DATA_CORRUPTED,
+                    format!("the row numbers that are reserved of tree {tree} are damaged"),
+                ));
+            }
+        };
+        let first = first.max(reserved.saturating_add(1));
+        numbers = first..first.saturating_add(count);
+        Ok((numbers.end - 1).to_le_bytes().to_vec())
+    })?;
+    Ok(numbers)
 }
 
 /// The counters of all tables in use, by their trees.
@@ -32,13 +104,13 @@ pub(super) struct AllRowNumbers(Mutex<HashMap<TreeId, RowNumbers>>);
 
 impl AllRowNumbers {
     /// A counter for a tree that was just made and is empty.
-    pub(super) fn register(&self, tree: TreeId) {
-        self.0.lock().insert(tree, RowNumbers(Arc::new(AtomicU64::new(1))));
+    pub(super) fn register(&self, tree: TreeId, engine: &Database) {
+        self.0.lock().insert(tree, RowNumbers::from(1, tree, engine));
     }
 
     /// The counter of a table. It is made with the help of a transaction that has the table locked: whatever rows are
     /// there and were not numbered through it were committed or prepared before the database was opened.
-    pub(super) fn of(&self, txn: &mut Transaction, table: &Table) -> Result<RowNumbers> {
+    pub(super) fn of(&self, txn: &mut Transaction, table: &Table, engine: &Database) -> Result<RowNumbers> {
         let tree = table.tree;
         if let Some(counter) = self.0.lock().get(&tree) {
             return Ok(counter.clone());
@@ -61,7 +133,7 @@ impl AllRowNumbers {
                 }
             },
         };
-        let fresh = RowNumbers(Arc::new(AtomicU64::new(next)));
+        let fresh = RowNumbers::from(next, tree, engine);
         Ok(self.0.lock().entry(tree).or_insert(fresh).clone())
     }
 

@@ -2,19 +2,19 @@
 //!
 //! Values are drawn outside of transactions: two sessions never wait for each other's commits, and a rollback gives
 //! nothing back. Values are reserved [`RESERVED`] at a time by small transactions of their own, so that a crash
-//! skips some but never lets one be drawn twice. What commits a drawn value has a larger CSN than its reservation,
+//! skips some but never lets one be drawn twice, and members of a cluster draw different ones. What commits a drawn value has a larger CSN than its reservation,
 //! so it cannot be durable without it; a statement that writes nothing waits for the reservation itself
 //! ([`Drawn::csn`]).
 //!
 //! Stored in [`SEQUENCE_TREE`]; key: identifier and generation of the sequence (4 bytes each, big-endian); value:
 //! version (1 byte, now 1), the last value reserved (8 bytes, little-endian), whether it counts as drawn (1 byte).
 //! A sequence that nothing was drawn from has no entry. Entries of sequences that were dropped are removed when the
-//! database is next opened.
+//! database is next opened, unless it is a member of a cluster: others have them too.
 
 use std::collections::HashMap;
 
 use gnomon::{
-    Csn, Database, Direction, KeyRange, TxnOptions,
+    Csn, Database, Direction, Error, KeyRange, RowLock, TxnOptions,
     sync::{Arc, Mutex},
 };
 
@@ -123,21 +123,25 @@ impl Positions {
         let slot = self.at(sequence);
         let mut slot = slot.lock();
         let mut position = read(engine, sequence, &slot)?;
-        let value = following(sequence, &position)?;
-        let within = position.reserved.is_some_and(|reserved| {
-            position.drawn
-                && (if sequence.increment > 0 {
-                    value <= reserved && value > position.last
-                } else {
-                    value >= reserved && value < position.last
-                })
-        });
-        if !within {
-            let ahead = sequence.increment.saturating_mul(RESERVED - 1);
-            let reserved = value.saturating_add(ahead).clamp(sequence.min, sequence.max);
-            position.csn = write(engine, sequence, reserved, true)?;
-            position.reserved = Some(reserved);
-        }
+        let within = match position.reserved.filter(|_| position.drawn) {
+            None => None,
+            Some(reserved) => {
+                let value = following(sequence, position.last, true)?;
+                let is_within = match sequence.increment > 0 {
+                    true => value <= reserved && value > position.last,
+                    false => value >= reserved && value < position.last,
+                };
+                is_within.then_some(value)
+            }
+        };
+        let value = match within {
+            Some(value) => value,
+            None => {
+                let (value, reserved, csn) = reserve(engine, sequence)?;
+                (position.reserved, position.csn) = (Some(reserved), csn);
+                value
+            }
+        };
         position.last = value;
         position.drawn = true;
         *slot = Some(position);
@@ -168,7 +172,7 @@ impl Positions {
         }
         let slot = self.at(sequence);
         let mut slot = slot.lock();
-        let csn = write(engine, sequence, value, is_drawn)?;
+        let csn = change(engine, &key(sequence), |_| Ok(encode(value, is_drawn).to_vec()))?;
         *slot = Some(Position { last: value, drawn: is_drawn, reserved: None, csn });
         if is_drawn {
             drawn.values.insert(sequence.oid, value);
@@ -191,8 +195,12 @@ impl Positions {
         });
     }
 
-    /// Gives back what is reserved and not drawn, when the database is closed in order.
+    /// Gives back what is reserved and not drawn, when the database is closed in order. A member of a cluster does not:
+    /// others may have reserved what follows.
     pub(super) fn give_back(&self, engine: &Database) -> Result<()> {
+        if engine.is_member() {
+            return Ok(());
+        }
         let mut txn = engine.begin(TxnOptions::default())?;
         let mut any = false;
         for ((oid, generation), slot) in &*self.0.lock() {
@@ -239,26 +247,53 @@ fn read(engine: &Database, sequence: &Sequence, slot: &Option<Position>) -> Resu
         return Ok(*position);
     }
     let mut txn = engine.begin(TxnOptions::default())?;
-    let (last, drawn) = match txn.get(SEQUENCE_TREE, &key(sequence))? {
-        Some(value) => decode(&value)?,
-        None => (sequence.first, false),
-    };
+    let (last, drawn) = stored(sequence, txn.get(SEQUENCE_TREE, &key(sequence))?)?;
     Ok(Position { last, drawn, reserved: None, csn: Csn::default() })
 }
 
-fn write(engine: &Database, sequence: &Sequence, last: i64, drawn: bool) -> Result<Csn> {
-    let mut txn = engine.begin(TxnOptions::default())?;
-    txn.put(SEQUENCE_TREE, &key(sequence), &encode(last, drawn))?;
-    Ok(txn.commit_ticket()?.csn())
+/// What is stored: the last value, and whether it counts as drawn.
+fn stored(sequence: &Sequence, value: Option<Vec<u8>>) -> Result<(i64, bool)> {
+    value.map_or(Ok((sequence.first, false)), |value| decode(&value))
 }
 
-/// The value to draw next.
-fn following(sequence: &Sequence, position: &Position) -> Result<i64> {
-    if !position.drawn {
-        return Ok(position.last);
+/// Reserves the values that follow what is stored. Returns the first and the last of them, and the commit.
+fn reserve(engine: &Database, sequence: &Sequence) -> Result<(i64, i64, Csn)> {
+    let (mut first, mut reserved) = (0, 0);
+    let csn = change(engine, &key(sequence), |now| {
+        let (last, drawn) = stored(sequence, now)?;
+        first = following(sequence, last, drawn)?;
+        let ahead = sequence.increment.saturating_mul(RESERVED - 1);
+        reserved = first.saturating_add(ahead).clamp(sequence.min, sequence.max);
+        Ok(encode(reserved, true).to_vec())
+    })?;
+    Ok((first, reserved, csn))
+}
+
+/// Changes an entry by a transaction of its own, which is run again if others were there before it.
+pub(super) fn change(
+    engine: &Database,
+    key: &[u8],
+    mut change: impl FnMut(Option<Vec<u8>>) -> Result<Vec<u8>>,
+) -> Result<Csn> {
+    loop {
+        let mut txn = engine.begin(TxnOptions::default())?;
+        let now = txn.get_locked(SEQUENCE_TREE, key, RowLock::Update)?;
+        txn.put(SEQUENCE_TREE, key, &change(now)?)?;
+        match txn.commit_ticket() {
+            Ok(ticket) => return Ok(ticket.csn()),
+            Err(Error::Serialization) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The value to draw after `last`, which was drawn or is the first one to be.
+fn following(sequence: &Sequence, last: i64, drawn: bool) -> Result<i64> {
+    if !drawn {
+        return Ok(last);
     }
     let up = sequence.increment > 0;
-    match position.last.checked_add(sequence.increment) {
+    match last.checked_add(sequence.increment) {
         Some(next) if next >= sequence.min && next <= sequence.max => Ok(next),
         _ if sequence.cycle => Ok(if up { sequence.min } else { sequence.max }),
         _ => {

@@ -14,7 +14,8 @@ use crate::{
         Catalog,
         model::Sequence,
         system::{
-            Activity, Cursor, PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState,
+            Activity, Cluster, Cursor, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
+            SystemState,
         },
     },
 };
@@ -52,6 +53,9 @@ impl SystemState for Surroundings {
             started,
         })
         .collect()
+    }
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        self.shared.cluster.get().map(|cluster| &**cluster)
     }
     fn prepared_statements(&self) -> Vec<PreparedStatement> {
         let mut all: Vec<PreparedStatement> = self.statements.values().map(|one| one.describe()).collect();

@@ -66,11 +66,13 @@ fn isolation_name(name: &str) -> &'static str {
     }
 }
 
-/// READ UNCOMMITTED is READ COMMITTED, and REPEATABLE READ is snapshot isolation, as in PostgreSQL.
-fn engine_isolation(name: &str) -> Isolation {
+/// READ UNCOMMITTED is READ COMMITTED, and REPEATABLE READ is snapshot isolation, as in PostgreSQL. What a snapshot may
+/// have missed at most says something of one for the whole transaction, so READ COMMITTED has such a one then, too.
+fn engine_isolation(name: &str, missed_max: Option<u32>) -> Isolation {
     match name {
         "serializable" => Isolation::Serializable,
         "repeatable read" => Isolation::Snapshot,
+        _ if missed_max.is_some() => Isolation::Snapshot,
         _ => Isolation::ReadCommitted,
     }
 }
@@ -160,7 +162,11 @@ impl Session {
         if self.calls == 0 {
             self.current.call = CallState::No;
         }
-        let isolation = engine_isolation(self.current.isolation);
+        let missed_max = self.settings.missed_max();
+        let isolation = match &self.current.engine {
+            Some(engine) => engine.options().isolation,
+            None => engine_isolation(self.current.isolation, missed_max),
+        };
         let read_only = self.current.read_only
             || (reads_only && self.current.state == State::Implicit && isolation == Isolation::ReadCommitted);
         let early = Csn(self.shared.acknowledged_early.load(Ordering::Acquire));
@@ -180,7 +186,8 @@ impl Session {
             after,
             exclusive_operations: false,
             lock_timeout: self.settings.lock_timeout(),
-            missed_max: None,
+            missed_max,
+            age_max: self.settings.age_max(),
             interrupt: Some(self.interrupt.clone()),
         };
         let engine = self.shared.engine.begin(options)?;
@@ -213,7 +220,9 @@ impl Session {
         if let Some(mut engine) = current.engine {
             committed = match current.ddl {
                 None => {
-                    let ticket = match current.call.done() {
+                    // Members of a cluster have the changes that a call makes ordered.
+                    let call = current.call.done().filter(|_| !self.shared.engine.is_member());
+                    let ticket = match call {
                         Some(call) => {
                             // Nobody changes the catalog before the call has its place.
                             let catalog = self.shared.catalog.read();
@@ -237,17 +246,20 @@ impl Session {
                     store::write_changes(&mut engine, &ddl.base, &ddl.now, self.shared.next_oid())?;
                     // Nobody can look the catalog up while it is held.
                     engine.settle()?;
-                    let mut published = self.shared.catalog.write();
-                    let ticket = engine.commit_ticket()?;
-                    let mut catalog = (*ddl.now).clone();
-                    catalog.csn = ticket.csn();
-                    let catalog = Arc::new(catalog);
-                    *published = catalog.clone();
-                    // Before others can add what this catalog does not know of.
-                    self.shared.sequences.retain(&catalog);
-                    self.shared.row_numbers.retain(|tree| catalog.tables().any(|table| table.tree == tree));
-                    drop(published);
-                    ticket.wait()?
+                    if self.shared.engine.is_member() {
+                        // Whoever applies it in its place publishes the catalog.
+                        engine.commit_ticket()?.wait()?
+                    } else {
+                        let mut published = self.shared.catalog.write();
+                        let ticket = engine.commit_ticket()?;
+                        let mut catalog = (*ddl.now).clone();
+                        catalog.csn = ticket.csn();
+                        let catalog = Arc::new(catalog);
+                        *published = catalog.clone();
+                        self.shared.forget_others(&catalog);
+                        drop(published);
+                        ticket.wait()?
+                    }
                 }
             };
             self.last_csn = self.last_csn.max(committed);

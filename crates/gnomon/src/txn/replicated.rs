@@ -16,7 +16,7 @@
 //! Not here: the order, and who is refused. Transactions on pages of their own, serial execution, two-phase commit,
 //! logs of pages.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
     apply::first_refused,
@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
-    lock::{LockName, key_mode, tree_mode},
+    lock::{Interrupt, LockName, WaitOptions, key_mode, tree_mode},
     store::Store,
     sync::{Arc, atomic::Ordering},
 };
@@ -45,12 +45,52 @@ pub trait Replicator: Send + Sync {
     /// something, and for those that were told of by [`Replicator::begin`].
     ///
     /// # Errors
-    /// [`Error::Serialization`] if it cannot commit in its place, and then nothing of it is there. [`Error::Closed`] if this
-    /// is no member any more, and nobody here can tell what became of it.
-    fn commit(&self, request: CommitRequest) -> Result<Csn>;
+    /// [`Error::Serialization`] if it cannot commit in its place, and [`Error::Apart`] if it has not come to one: then
+    /// nothing of it is there. [`Error::Unresolved`] if nobody here can tell what became of it, because this member has
+    /// stopped, or whoever interrupts it does not wait for that.
+    fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn>;
 
     /// A transaction that was told of by [`Replicator::begin`] ends without a commit.
     fn abandon(&self, txn: TxnId);
+
+    /// Waits until this member has all that was ordered up to so long ago, and returns the newest commit of that.
+    ///
+    /// # Errors
+    /// [`Error::Apart`] if it does not get it, [`Error::Interrupted`] and [`Error::LockTimeout`] as other waits do.
+    fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn>;
+}
+
+/// What changes are applied to in their order: a database, or whoever keeps something of its data in memory beside it.
+pub trait Applier: Send + Sync {
+    /// The database.
+    fn database(&self) -> &Database;
+
+    /// As [`Database::apply_replicated`].
+    ///
+    /// # Errors
+    /// As there.
+    fn apply(&self, ordered: &Ordered<'_>) -> Result<Option<Ticket>>;
+}
+
+impl Applier for Database {
+    fn database(&self) -> &Database {
+        self
+    }
+
+    fn apply(&self, ordered: &Ordered<'_>) -> Result<Option<Ticket>> {
+        self.apply_replicated(ordered)
+    }
+}
+
+/// The changes of a transaction in their place in the order of all members.
+#[derive(Clone, Copy, Debug)]
+pub struct Ordered<'a> {
+    /// The trees that they change.
+    pub trees: &'a [TreeId],
+    /// Themselves: [`CommitRequest::changes`].
+    pub changes: &'a [u8],
+    /// What is left beside them.
+    pub mark: Mark<'a>,
 }
 
 /// A transaction that asks to commit.
@@ -135,6 +175,15 @@ impl Transaction {
         Ok(())
     }
 
+    /// Notes, in a member of a cluster, that the transaction counts on a key that it has read elsewhere and that is what
+    /// it is now. Where others order commits, whoever changes the key contradicts it from here on.
+    ///
+    /// # Errors
+    /// Those of taking the snapshot, which must not be newer.
+    pub fn rest_on(&mut self, tree: TreeId, key: &[u8]) -> Result<()> {
+        self.rest_on_key(tree, key)
+    }
+
     /// Has the one snapshot of a transaction be there before it looks at what is newest: others do not wait for its locks
     /// to change that, and what they change behind the snapshot contradicts it.
     fn fix_base(&mut self) -> Result<()> {
@@ -186,6 +235,18 @@ impl Transaction {
             // The next step of a scan.
             Some((of, last)) if *of == tree && is_behind(&range.start, &last.end) => last.end = range.end,
             _ => observed.reads.push((tree, range)),
+        }
+    }
+
+    /// Before a snapshot is taken that may not be old: the newest commit that it must have.
+    pub(super) fn freshen(&self) -> Result<Csn> {
+        let replicator = self.handle.inner.replicator().filter(|_| self.observed.is_some());
+        match (self.options.age_max, replicator) {
+            (Some(age_max), Some(replicator)) => {
+                let interrupt = self.options.interrupt.clone();
+                replicator.freshen(age_max, &self.wait_options(interrupt.as_deref()))
+            }
+            _ => Ok(Csn(0)),
         }
     }
 
@@ -249,7 +310,8 @@ impl Transaction {
             changes: if writes.is_empty() { Vec::new() } else { encode_writes(&writes) },
         };
         drop(writes);
-        replicator.commit(request).map(Some)
+        let interrupt = self.options.interrupt.clone();
+        replicator.commit(request, interrupt.as_deref()).map(Some)
     }
 }
 
@@ -302,6 +364,11 @@ fn kind_of<'c>(mut calls: impl Iterator<Item = &'c BoundCall>) -> Touching {
 }
 
 impl Database {
+    /// Whether it is a member of a cluster: others order its commits.
+    pub fn is_member(&self) -> bool {
+        self.0.inner.replicator().is_some()
+    }
+
     /// Has somebody order the commits of this database from now on.
     ///
     /// # Errors
@@ -327,13 +394,13 @@ impl Database {
         }
     }
 
-    /// Applies the changes of a transaction in their place in the order of all members, and a mark with them. None if
-    /// that is not possible, because an operation's condition does not hold there: then nothing has changed. It is
-    /// called for one commit after another.
+    /// Applies changes in their place in the order of all members, and their mark with them. None if that is not possible,
+    /// because an operation's condition does not hold there: then nothing has changed. It is called for one commit after
+    /// another.
     ///
     /// # Errors
     /// Of the disk, before anything has changed; [`Error::Corrupt`] if the changes do not fit this database.
-    pub fn apply_replicated(&self, changes: &[u8], mark: Mark<'_>) -> Result<Option<Ticket>> {
+    pub fn apply_replicated(&self, &Ordered { changes, mark, .. }: &Ordered<'_>) -> Result<Option<Ticket>> {
         let inner = &self.0.inner;
         inner.check_open()?;
         let Store::Shadow(store) = &inner.store else { unreachable!("a member has such a store") };

@@ -70,6 +70,9 @@ pub struct TxnOptions {
     /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its
     /// snapshot may have missed so many of the commits that were ordered before it began; with none, any number.
     pub missed_max: Option<u32>,
+    /// In a member of a cluster: its snapshots have all that was ordered up to so long before they are taken; with none,
+    /// they may be older.
+    pub age_max: Option<Duration>,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
 }
@@ -303,6 +306,7 @@ impl Transaction {
 
     fn take_snapshot(&mut self) -> Result<Csn> {
         let inner = self.handle.inner.clone();
+        self.see_at_least(self.freshen()?);
         // A session that holds a ticket, or has read or written behind a lock, may be ahead of somebody else's patch:
         // what it knows already is to be seen as a whole.
         let seen = self.seen;

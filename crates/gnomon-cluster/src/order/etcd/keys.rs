@@ -4,9 +4,11 @@
 //! |-----------------------------|-------|-----------------------------|----------------------------------------------|
 //! | `PREFIX/cluster`            |       | by who comes first          | the number of the cluster                    |
 //! | `PREFIX/log`                |       | by each append              | [`Record`]; its versions are the log         |
-//! | `PREFIX/members/NAME`       | yes   | by joining                  | the member is heard of                       |
+//! | `PREFIX/data`               |       | by who has data first       | the number of the data                       |
+//! | `PREFIX/members/NAME`       | yes   | by joining                  | the member is heard of, and where            |
 //! | `PREFIX/live/NAME`          |       | by joining, with the former | the member was not said gone                 |
 //! | `PREFIX/ack/MEMBER`         |       | by each append              | [`Ack`]: how far the member's batches are    |
+//! | `PREFIX/kept/NAME`          |       | by the member               | the revision up to which it needs nothing    |
 //! | `PREFIX/pieces/MEMBER/BATCH`|       | by each piece of a batch    | from the first revision to the newest one    |
 //!
 //! A member's number is the revision at which `members/NAME` and `live/NAME` were created.
@@ -52,6 +54,8 @@ pub(super) struct Keys {
     prefix: String,
     pub log: Bytes,
     pub cluster: Bytes,
+    pub data: Bytes,
+    pub all_kept: Bytes,
     pub all_members: Bytes,
     pub all_live: Bytes,
     pub all_pieces: Bytes,
@@ -61,9 +65,9 @@ impl Keys {
     pub(super) fn new(prefix: &str) -> Keys {
         let prefix = prefix.trim_end_matches('/').to_owned();
         let key = |name: &str| Bytes::from(format!("{prefix}/{name}"));
-        let (log, cluster) = (key("log"), key("cluster"));
+        let (log, cluster, data, all_kept) = (key("log"), key("cluster"), key("data"), key("kept/"));
         let (all_members, all_live, all_pieces) = (key("members/"), key("live/"), key("pieces/"));
-        Keys { prefix, log, cluster, all_members, all_live, all_pieces }
+        Keys { prefix, log, cluster, data, all_kept, all_members, all_live, all_pieces }
     }
 
     fn key(&self, rest: std::fmt::Arguments) -> Bytes {
@@ -76,6 +80,10 @@ impl Keys {
 
     pub(super) fn live(&self, name: &str) -> Bytes {
         self.key(format_args!("live/{name}"))
+    }
+
+    pub(super) fn kept(&self, name: &str) -> Bytes {
+        self.key(format_args!("kept/{name}"))
     }
 
     pub(super) fn ack(&self, member: Member) -> Bytes {

@@ -1,6 +1,6 @@
 //! Who is in the cluster: joining, being heard of, and being gone.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::sync::Arc;
 use prost::{Message, bytes::Bytes};
@@ -9,9 +9,10 @@ use tokio::{task::AbortHandle, time::sleep};
 use super::{
     LogError, Member, MemberInfo, Refused, Shared, Space,
     client::Failure,
-    cluster_value, encoding,
+    encoding,
     keys::{Keys, Record},
     messages::{Compare, KeyValue, RequestOp},
+    value_of,
 };
 use crate::protocol::Entry;
 
@@ -37,9 +38,9 @@ impl Drop for Joined {
 }
 
 impl Shared {
-    pub(super) async fn join(self: Arc<Self>, name: String) -> Result<Member, LogError> {
+    pub(super) async fn join(self: Arc<Self>, name: String, address: String) -> Result<Member, LogError> {
         let lease = self.space.client.grant(self.ttl).await?;
-        match self.space.join(self.cluster, &name, lease).await {
+        match self.space.join(self.cluster, (&name, &address), lease).await {
             Ok(member) => {
                 let keeper = tokio::spawn(keep_alive(self.clone(), lease)).abort_handle();
                 *self.joined.lock() = Some(Joined { member, name, lease, keeper });
@@ -50,6 +51,17 @@ impl Shared {
                 let _ = self.space.client.revoke(lease).await;
                 Err(error)
             }
+        }
+    }
+
+    pub(super) async fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
+        let name = self.joined.lock().as_ref().filter(|own| own.member == member).map(|own| own.name.clone());
+        let name = name.ok_or(Refused::Fenced)?;
+        let compare = vec![Compare::created(&self.space.keys.member(&name), member.0 as i64)];
+        let put = RequestOp::put(&self.space.keys.kept(&name), revision.to_string().into());
+        match self.space.client.txn(compare, vec![put], Vec::new()).await?.succeeded {
+            true => Ok(()),
+            false => Err(Refused::Fenced.into()),
         }
     }
 
@@ -76,16 +88,21 @@ async fn keep_alive(shared: Arc<Shared>, lease: i64) {
 }
 
 impl Space {
-    async fn join(&self, cluster: u64, name: &str, lease: i64) -> Result<Member, LogError> {
+    async fn join(
+        &self,
+        cluster: u64,
+        (name, address): (&str, &str),
+        lease: i64,
+    ) -> Result<Member, LogError> {
         let (member_key, live_key) = (self.keys.member(name), self.keys.live(name));
         loop {
             let compare = vec![
-                Compare::value(&self.keys.cluster, cluster_value(cluster)),
+                Compare::value(&self.keys.cluster, value_of(cluster)),
                 Compare::absent(&member_key),
                 Compare::absent(&live_key),
             ];
             let puts = vec![
-                RequestOp::put_with_lease(&member_key, Bytes::new(), lease),
+                RequestOp::put_with_lease(&member_key, Bytes::from(address.to_owned()), lease),
                 RequestOp::put(&live_key, Bytes::new()),
             ];
             let reads = [&member_key, &live_key, &self.keys.cluster].map(RequestOp::get).to_vec();
@@ -93,7 +110,7 @@ impl Space {
             if answer.succeeded {
                 return Ok(Member(answer.revision() as u64));
             }
-            if answer.found(2).first().is_none_or(|kv| kv.value != cluster_value(cluster)) {
+            if answer.found(2).first().is_none_or(|kv| kv.value != value_of(cluster)) {
                 return Err(LogError::Foreign(
                     "the log of the cluster in etcd was removed, or made anew, since this member has reached it: \
                      start a new cluster from a member's data"
@@ -115,12 +132,33 @@ impl Space {
     pub(super) async fn members(&self) -> Result<Vec<MemberInfo>, LogError> {
         let reads = [&self.keys.all_live, &self.keys.all_members].map(RequestOp::get_all);
         let answer = self.client.read(reads.to_vec()).await?;
-        let info = |live: &KeyValue| MemberInfo {
-            member: Member(live.create_revision as u64),
-            name: Keys::rest(&live.key, &self.keys.all_live).into_owned(),
-            is_alive: answer.found(1).iter().any(|key| key.create_revision == live.create_revision),
+        let info = |live: &KeyValue| {
+            let heard = answer.found(1).iter().find(|key| key.create_revision == live.create_revision);
+            let address = heard.map_or(&[][..], |key| &key.value);
+            MemberInfo {
+                member: Member(live.create_revision as u64),
+                name: Keys::rest(&live.key, &self.keys.all_live).into_owned(),
+                address: String::from_utf8_lossy(address).into_owned(),
+                is_alive: heard.is_some(),
+            }
         };
         Ok(answer.found(0).iter().map(info).collect())
+    }
+
+    pub(super) async fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError> {
+        let answer = self.client.read(vec![RequestOp::get_all(&self.keys.all_kept)]).await?;
+        let kept = |kv: &KeyValue| {
+            let name = Keys::rest(&kv.key, &self.keys.all_kept).into_owned();
+            // Whoever has written something else there is served as one that needs everything.
+            (name, std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+        };
+        Ok(answer.found(0).iter().map(kept).collect())
+    }
+
+    pub(super) async fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
+        let compare = vec![Compare::absent(&self.keys.member(name)), Compare::absent(&self.keys.live(name))];
+        self.client.txn(compare, vec![RequestOp::delete(&self.keys.kept(name))], Vec::new()).await?;
+        Ok(())
     }
 
     /// Says that a member is gone, unless somebody has said so, or it is heard of and is another one than this.

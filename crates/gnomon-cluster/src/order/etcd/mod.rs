@@ -3,6 +3,7 @@
 //! - [`EtcdLog`]: the log; [`EtcdOptions`]: where it is;
 //! - `client`: calls of etcd over several endpoints; `messages`: the messages of its API;
 //! - `keys`: the keys of a cluster, and what stands there;
+//! - [`LocalEtcd`]: nodes of etcd on this machine, for experiments and tests;
 //! - `appending`, `membership`: what the log does, each step a transaction of etcd; `follower`: following it.
 //!
 //! Promises, beside those of [`order`](crate::order): each step compares what it needs to be so, in the transaction that
@@ -15,7 +16,7 @@
 //! etcd's own compaction (`--auto-compaction-retention`) must be off, which it is by default: it would trim what members
 //! have not applied. Not done here: TLS and users of etcd, and defragmentation.
 
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, time::Duration};
 
 use gnomon::{
     env::Rng,
@@ -30,6 +31,7 @@ mod appending;
 mod client;
 mod follower;
 mod keys;
+mod local;
 mod membership;
 mod messages;
 #[cfg(test)]
@@ -38,6 +40,7 @@ mod tests;
 use client::Client;
 use follower::Follower;
 use keys::Keys;
+pub use local::LocalEtcd;
 use membership::Joined;
 use messages::{Compare, RequestOp};
 
@@ -115,12 +118,6 @@ impl EtcdLog {
         }
     }
 
-    /// The number of the cluster, which it got at random when its log was made. A member whose data are of another
-    /// cluster must not follow this one.
-    pub fn cluster_id(&self) -> u64 {
-        self.shared.cluster
-    }
-
     /// Does something on the thread of the log, and waits for it.
     fn run<T, F>(&self, work: impl FnOnce(Arc<Shared>) -> F) -> Result<T, LogError>
     where
@@ -163,9 +160,22 @@ impl Drop for EtcdLog {
 }
 
 impl OrderedLog for EtcdLog {
-    fn join(&self, name: &str) -> Result<Member, LogError> {
-        let name = name.to_owned();
-        self.run(|shared| async move { shared.join(name).await })
+    fn data(&self, claimed: Option<u64>) -> Result<Option<u64>, LogError> {
+        self.run(move |shared| async move {
+            let (space, key) = (&shared.space, &shared.space.keys.data);
+            match claimed {
+                Some(claimed) => space.number(key, claimed).await.map(Some),
+                None => {
+                    let answer = space.client.read(vec![RequestOp::get(key)]).await?;
+                    answer.found(0).first().map(|kv| space.number_of(key, &kv.value)).transpose()
+                }
+            }
+        })
+    }
+
+    fn join(&self, name: &str, address: &str) -> Result<Member, LogError> {
+        let (name, address) = (name.to_owned(), address.to_owned());
+        self.run(|shared| async move { shared.join(name, address).await })
     }
 
     fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError> {
@@ -191,6 +201,19 @@ impl OrderedLog for EtcdLog {
         self.run(|shared| async move { shared.gone(member).await })
     }
 
+    fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
+        self.run(move |shared| async move { shared.keep_after(member, revision).await })
+    }
+
+    fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError> {
+        self.run(|shared| async move { shared.space.kept_after().await })
+    }
+
+    fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
+        let name = name.to_owned();
+        self.run(|shared| async move { shared.space.keep_nothing(&name).await })
+    }
+
     fn trim(&self, upto: u64) -> Result<(), LogError> {
         self.run(|shared| async move { shared.space.trim(upto).await })
     }
@@ -200,7 +223,7 @@ impl Shared {
     async fn open(options: EtcdOptions) -> Result<Shared, LogError> {
         let client = Client::new(&options.endpoints, options.timeout)?;
         let space = Space { client, keys: Keys::new(&options.prefix) };
-        let cluster = space.cluster().await?;
+        let cluster = space.number(&space.keys.cluster, Rng::from_entropy().next_u64()).await?;
         Ok(Shared {
             space,
             cluster,
@@ -211,23 +234,26 @@ impl Shared {
     }
 }
 
-/// The value of the key of a cluster.
-fn cluster_value(cluster: u64) -> Bytes {
-    format!("{cluster:016x}").into()
+/// The value of the key of a cluster, or of its data.
+fn value_of(number: u64) -> Bytes {
+    format!("{number:016x}").into()
 }
 
 impl Space {
-    /// The number of the cluster, a new one if it is not there.
-    async fn cluster(&self) -> Result<u64, LogError> {
-        let (key, number) = (&self.keys.cluster, Rng::from_entropy().next_u64());
-        let put = RequestOp::put(key, cluster_value(number));
+    /// The number that stands under a key, this one if it is not there.
+    async fn number(&self, key: &Bytes, number: u64) -> Result<u64, LogError> {
+        let put = RequestOp::put(key, value_of(number));
         let answer =
             self.client.txn(vec![Compare::absent(key)], vec![put], vec![RequestOp::get(key)]).await?;
-        if answer.succeeded {
-            return Ok(number);
+        match answer.succeeded {
+            true => Ok(number),
+            false => self.number_of(key, answer.found(0).first().map_or(&[], |kv| &kv.value)),
         }
-        let value = answer.found(0).first().map(|kv| &kv.value[..]).unwrap_or_default();
-        std::str::from_utf8(value).ok().and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or_else(|| {
+    }
+
+    fn number_of(&self, key: &Bytes, value: &[u8]) -> Result<u64, LogError> {
+        let number = std::str::from_utf8(value).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+        number.ok_or_else(|| {
             let key = String::from_utf8_lossy(key);
             LogError::Foreign(format!(
                 "the key {key} in etcd is not that of a Gnomon cluster: use another prefix"

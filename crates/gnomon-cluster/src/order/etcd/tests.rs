@@ -1,9 +1,8 @@
 //! Tests against etcd processes, which they start and stop. Without etcd they say so, and test nothing.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
 };
 
 use gnomon::sync::{
@@ -24,73 +23,41 @@ use crate::{
 use appending::PIECE_BYTES_MAX;
 use keys::{Ack, Record};
 
-/// An etcd cluster on this machine.
-struct Etcd {
-    nodes: Vec<Option<Child>>,
-    /// Of clients and of the nodes among each other.
-    ports: Vec<(u16, u16)>,
-    directory: TempDir,
-    options: Vec<String>,
-}
-
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Nodes with their data.
+struct Etcd {
+    local: LocalEtcd,
+    _directory: TempDir,
 }
 
 impl Etcd {
     /// Nothing if there is no etcd here.
     fn start(nodes: usize, options: &[&str]) -> Option<Etcd> {
-        if Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_err() {
-            println!("skipped: etcd is not installed (Debian package etcd-server)");
-            return None;
+        let directory = tempfile::tempdir().unwrap();
+        match LocalEtcd::start(directory.path(), nodes, options) {
+            Ok(local) => Some(Etcd { local, _directory: directory }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                println!("skipped: etcd is not installed (Debian package etcd-server)");
+                None
+            }
+            Err(error) => panic!("{error}"),
         }
-        let mut etcd = Etcd {
-            nodes: (0..nodes).map(|_| None).collect(),
-            ports: (0..nodes).map(|_| (free_port(), free_port())).collect(),
-            directory: tempfile::tempdir().unwrap(),
-            options: options.iter().map(|option| option.to_string()).collect(),
-        };
-        (0..nodes).for_each(|node| etcd.start_node(node));
-        Some(etcd)
     }
 
     fn start_node(&mut self, node: usize) {
-        let url = |port: u16| format!("http://127.0.0.1:{port}");
-        let (client, peer) = self.ports[node];
-        let cluster: Vec<String> =
-            self.ports.iter().enumerate().map(|(node, (_, peer))| format!("{node}={}", url(*peer))).collect();
-        let child = Command::new("etcd")
-            .args(["--name", &node.to_string()])
-            .args(["--data-dir".as_ref(), self.directory.path().join(node.to_string()).as_os_str()])
-            .args(["--listen-client-urls", &url(client), "--advertise-client-urls", &url(client)])
-            .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
-            .args([
-                "--initial-cluster",
-                &cluster.join(","),
-                "--heartbeat-interval=50",
-                "--election-timeout=500",
-            ])
-            .args(&self.options)
-            // Debian's etcd asks for this where it runs on ARM, and takes no notice elsewhere.
-            .env("ETCD_UNSUPPORTED_ARCH", "arm64")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        self.nodes[node] = Some(child);
+        self.local.start_node(node).unwrap();
     }
 
-    /// As by `kill -9`.
     fn kill(&mut self, node: usize) {
-        if let Some(mut child) = self.nodes[node].take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        self.local.kill(node).unwrap();
     }
 
     /// Whether a node leads, by its metrics.
     fn leads(&self, node: usize) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.ports[node].0)) else { return false };
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.local.port(node))) else { return false };
         let mut answer = String::new();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").is_ok()
             && stream.read_to_string(&mut answer).is_ok()
@@ -100,7 +67,7 @@ impl Etcd {
     fn leader(&self) -> usize {
         let mut leader = None;
         eventually("a node leads", || {
-            leader = (0..self.nodes.len()).find(|node| self.leads(*node));
+            leader = (0..self.local.count()).find(|node| self.leads(*node));
             leader.is_some()
         });
         leader.unwrap()
@@ -108,20 +75,11 @@ impl Etcd {
 
     /// With the endpoints beginning at this node.
     fn options(&self, first: usize) -> EtcdOptions {
-        let count = self.ports.len();
-        let address = |place: usize| format!("http://127.0.0.1:{}", self.ports[(first + place) % count].0);
-        let endpoints: Vec<String> = (0..count).map(address).collect();
-        EtcdOptions { ttl: Duration::from_secs(1), ..EtcdOptions::new(endpoints.join(",")) }
+        EtcdOptions { ttl: Duration::from_secs(1), ..EtcdOptions::new(self.local.endpoints(first)) }
     }
 
     fn log(&self) -> EtcdLog {
         EtcdLog::open(&self.options(0)).unwrap()
-    }
-}
-
-impl Drop for Etcd {
-    fn drop(&mut self) {
-        (0..self.nodes.len()).for_each(|node| self.kill(node));
     }
 }
 
@@ -131,15 +89,15 @@ fn it_is_an_ordered_log() {
     conforms(|| etcd.log());
     let other = EtcdLog::open(&EtcdOptions { prefix: "/other/".into(), ..etcd.options(0) }).unwrap();
     assert_eq!(other.newest(), Ok(0));
-    assert_eq!(etcd.log().cluster_id(), etcd.log().cluster_id());
-    assert_ne!(etcd.log().cluster_id(), other.cluster_id());
+    assert_eq!(etcd.log().shared.cluster, etcd.log().shared.cluster);
+    assert_ne!(etcd.log().shared.cluster, other.shared.cluster);
 }
 
 #[test]
 fn whose_lease_is_over_appends_nothing() {
     let Some(etcd) = Etcd::start(1, &[]) else { return };
     let (one, two) = (etcd.log(), etcd.log());
-    let member = one.join("one").unwrap();
+    let member = one.join("one", "").unwrap();
     let first = one.append(member, &batch(1, &[entry(1, 1)])).unwrap();
     thread::sleep(Duration::from_secs(2));
     two.gone(member).unwrap();
@@ -154,7 +112,7 @@ fn whose_lease_is_over_appends_nothing() {
         all_after(&two, first).into_iter().map(|all| all.entries).collect::<Vec<_>>(),
         [[Entry::Gone(member)]]
     );
-    let again = one.join("one").unwrap();
+    let again = one.join("one", "").unwrap();
     assert!(again > member);
     one.append(again, &batch(1, &[entry(1, 3)])).unwrap();
 }
@@ -185,7 +143,7 @@ fn append_first_piece(log: &EtcdLog, member: Member, sequence: u64, entry: &Entr
 fn large_batches_come_whole_or_not_at_all() {
     let Some(etcd) = Etcd::start(1, &[]) else { return };
     let (one, two, reader) = (etcd.log(), etcd.log(), etcd.log());
-    let (member, other) = (one.join("one").unwrap(), two.join("two").unwrap());
+    let (member, other) = (one.join("one", "").unwrap(), two.join("two", "").unwrap());
     let entry = large(3);
     let revision = one.append(member, &batch(1, std::slice::from_ref(&entry))).unwrap();
     assert_eq!(one.append(member, &batch(1, std::slice::from_ref(&entry))), Ok(revision));
@@ -234,11 +192,11 @@ fn a_log_that_was_made_anew_is_not_joined() {
         Ok(shared.space.client.txn(Vec::new(), vec![RequestOp::delete(key)], Vec::new()).await?)
     })
     .unwrap();
-    assert!(matches!(log.join("one"), Err(LogError::Foreign(_))));
+    assert!(matches!(log.join("one", ""), Err(LogError::Foreign(_))));
     let anew = etcd.log();
-    assert_ne!(anew.cluster_id(), log.cluster_id());
-    assert!(matches!(log.join("one"), Err(LogError::Foreign(_))));
-    anew.join("one").unwrap();
+    assert_ne!(anew.shared.cluster, log.shared.cluster);
+    assert!(matches!(log.join("one", ""), Err(LogError::Foreign(_))));
+    anew.join("one", "").unwrap();
     let newest = anew.newest().unwrap();
     assert!(
         matches!(anew.after(newest + 100, Duration::ZERO), Err(LogError::Foreign(_))),
@@ -250,7 +208,7 @@ fn a_log_that_was_made_anew_is_not_joined() {
 fn a_full_etcd_says_what_to_do() {
     let Some(etcd) = Etcd::start(1, &["--quota-backend-bytes=4000000"]) else { return };
     let log = etcd.log();
-    let member = log.join("one").unwrap();
+    let member = log.join("one", "").unwrap();
     let mut appended = (1..20).map(|sequence| log.append(member, &batch(sequence, &[large(0), large(1)])));
     let error = appended.find_map(Result::err).unwrap();
     assert!(matches!(&error, LogError::Full(text) if text.contains("--quota-backend-bytes")), "{error}");
@@ -310,7 +268,7 @@ fn an_etcd_of_another_cluster_is_refused() {
 
 /// Appends until it is stopped, and returns the member and how many entries it has appended.
 fn append_until(stop: &AtomicBool, log: &EtcdLog, name: &str) -> (Member, u64) {
-    let member = log.join(name).unwrap();
+    let member = log.join(name, "").unwrap();
     let (mut sender, mut entries) = (Sender::new(3), 0);
     loop {
         if !sender.is_sending() {
@@ -366,7 +324,7 @@ fn nothing_is_lost_or_repeated_when_nodes_die() {
             thread::sleep(Duration::from_millis(700));
             etcd.start_node(node);
             let options = EtcdOptions {
-                endpoints: format!("http://127.0.0.1:{}", etcd.ports[node].0),
+                endpoints: format!("http://127.0.0.1:{}", etcd.local.port(node)),
                 ..etcd.options(0)
             };
             EtcdLog::open(&options).unwrap();

@@ -318,15 +318,15 @@ const TODAY_TERMS: &[&str] = &[
     TERMS[2],
     TERMS[3],
     TERMS[4],
-    "faster machines are simulated for a part of the seconds; the times that are tried for an action are parts of the \
-     middle one that is set, and each point has the least number of replications",
+    "500 seconds at most are simulated, of faster machines a part of that; the times that are tried for an action are \
+     parts of the middle one that is set, and each point has the least number of replications",
     "no checkpoint comes in the time that faster machines are simulated, so no data is written there",
 ];
 
 const PARTS: Setting = Setting {
     name: "parts",
     help: "parts of the time for an action that are tried: who waits for long in a deadlock keeps many others waiting",
-    full: "1,0.125,0.015625",
+    full: "1,0.25,0.0625,0.015625",
     quick: "0.125",
 };
 
@@ -375,7 +375,8 @@ const STEPS: [Step; 7] = [
 fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let mut system = parameters(settings)?;
     let parts: Vec<f64> = settings.list(PARTS.name, 1e-6, 1e3)?;
-    let runs = Runs::new(settings)?.rough().with_parts_of_actions(&parts);
+    // So long a time has thousands of transactions on each of the machines.
+    let runs = Runs::new(settings)?.rough().at_most(500.0).with_parts_of_actions(&parts);
     let mut all = Vec::new();
     for (Step { name, parts, change }, at) in STEPS.into_iter().zip(0..) {
         change(&mut system);

@@ -21,7 +21,7 @@ const STATED: [&str; 1] =
 /// What a reading has of its own.
 type Change = fn(&mut Readings);
 /// The readings that are tried.
-const READINGS: [(&str, Change); 14] = [
+const READINGS: [(&str, Change); 15] = [
     ("default", |_| ()),
     ("rewrite-index=no", |readings| readings.rewrite_changes_index = false),
     ("leaf-search=yes", |readings| readings.searches_changed_leaf = true),
@@ -36,6 +36,7 @@ const READINGS: [(&str, Change); 14] = [
     ("dbms-log=action", |readings| readings.dbms_log = LogWrite::AtAction),
     ("log-disk=own", |readings| readings.log_disk = LogDisk::Own),
     ("os-header=0", |readings| readings.os_header_bytes = 0),
+    ("os-header=20", |readings| readings.os_header_bytes = 20),
     ("os-header=100", |readings| readings.os_header_bytes = 100),
     ("cpu-index-page=1000", |readings| readings.cpu_index_page = 1000.0),
     ("cpu-index-page=5000", |readings| readings.cpu_index_page = 5000.0),
@@ -43,7 +44,7 @@ const READINGS: [(&str, Change); 14] = [
 const COUNT: Setting = Setting {
     name: "readings",
     help: "how many of the list, from its beginning, which is the default",
-    full: "14",
+    full: "15",
     quick: "2",
 };
 

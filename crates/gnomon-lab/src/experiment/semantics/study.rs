@@ -87,7 +87,7 @@ pub const COMMON: &[Setting] = &[
     setting("numindex", "indexes", "5"),
     setting("os-log", "reading: when the OS manager's log is written: action, commit", "action"),
     setting("dbms-log", "reading: when the DBMS manager's log is written: action, commit", "commit"),
-    setting("os-header", "reading: bytes before the images of a granule in the OS manager's log", "20"),
+    setting("os-header", "reading: bytes before the images of a granule in the OS manager's log", "50"),
     setting("log-disk", "reading: where logs are: shared (with the data), own", "shared"),
     setting("search", "reading: what a search in an index page touches: binary, direct", "binary"),
     setting(
@@ -205,12 +205,19 @@ pub struct Point {
 
 impl Point {
     /// By how much this one's throughput is above another's, in % of that: of the means, as the study has it. How well
-    /// that is known is told by the replications that both have, which had the same transactions.
+    /// that is known is told by the replications, which had the same transactions if they have the same number; if one
+    /// has needed more of them than the other, by how well each throughput is known.
     pub fn gap(&self, other: &Point) -> Estimate {
         let gap = |this: f64, other: f64| (this / other - 1.0) * 100.0;
+        let mean = gap(self.throughput.mean, other.throughput.mean);
+        if self.throughputs.len() != other.throughputs.len() {
+            let known = f64::hypot(self.throughput.relative(), other.throughput.relative());
+            let replications = self.throughputs.len().min(other.throughputs.len());
+            return Estimate { mean, half_width: known * (mean + 100.0), replications };
+        }
         let pairs = self.throughputs.iter().zip(&other.throughputs);
         let gaps: Vec<f64> = pairs.map(|(this, other)| gap(*this, *other)).collect();
-        Estimate { mean: gap(self.throughput.mean, other.throughput.mean), ..Estimate::of(&gaps) }
+        Estimate { mean, ..Estimate::of(&gaps) }
     }
 }
 
@@ -270,6 +277,11 @@ impl Runs {
             effort: Effort { replications_max, ..self.effort },
             ..*self
         }
+    }
+
+    /// The same for so many seconds at most, with a warm-up in the same proportion.
+    pub fn at_most(&self, seconds: f64) -> Runs {
+        self.shortened((seconds / self.seconds).min(1.0), 1.0)
     }
 
     /// The same with these parts of each time for an action.

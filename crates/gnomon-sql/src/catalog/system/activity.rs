@@ -73,6 +73,35 @@ impl System<'_> {
         }
     }
 
+    pub(super) fn cluster_list(&self, rows: &mut Rows) {
+        let number = |number: Option<u64>| {
+            option(number.map(|number| Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))))
+        };
+        for member in self.state.cluster().map_or_else(Vec::new, |cluster| cluster.members()) {
+            rows.add([
+                ("name", string(member.name)),
+                ("member", number(member.member)),
+                ("address", string(member.address)),
+                ("state", string(member.state)),
+                ("is_self", yes(member.is_self)),
+                ("applied", number(member.applied)),
+                ("received", number(member.received)),
+                ("durable", number(member.durable)),
+                ("lag", number(member.lag)),
+            ]);
+        }
+    }
+
+    pub(super) fn cluster_transactions(&self, rows: &mut Rows) {
+        for ended in self.state.cluster().map_or_else(Vec::new, |cluster| cluster.transactions()) {
+            rows.add([
+                ("level", string(ended.level)),
+                ("outcome", string(ended.outcome)),
+                ("transactions", Datum::Int8(i64::try_from(ended.count).unwrap_or(i64::MAX))),
+            ]);
+        }
+    }
+
     /// Which relation has which tree.
     fn trees(&self) -> BTreeMap<u64, Object<'_>> {
         let own = self.objects().filter_map(|object| match &object {

@@ -81,6 +81,8 @@ pub trait SystemState {
     fn activities(&self) -> Vec<Activity>;
     /// How far the statements of all sessions are that write rows, with their sessions' numbers.
     fn progress(&self) -> Vec<StatementProgress>;
+    /// The cluster that the database is a member of.
+    fn cluster(&self) -> Option<&dyn Cluster>;
     /// The session's prepared statements.
     fn prepared_statements(&self) -> Vec<PreparedStatement>;
     /// The session's cursors.
@@ -171,6 +173,48 @@ pub struct StatementProgress {
     pub rows: u64,
     /// When it began, in microseconds since 2000-01-01 00:00 UTC.
     pub started: i64,
+}
+
+/// A member of the cluster, as `gnomon_cluster` shows it. Positions are revisions of the log.
+#[derive(Clone, Debug)]
+pub struct ClusterMember {
+    /// Its name.
+    pub name: String,
+    /// Its number in the order, if it is there.
+    pub member: Option<u64>,
+    /// Where it is reached.
+    pub address: String,
+    /// `present`; `silent`, not heard of; `gone`, and the log is kept for it; `apart`: this one does not reach the log.
+    pub state: &'static str,
+    /// Whether it is the one that is asked.
+    pub is_self: bool,
+    /// The commits that it has applied, if it is the one that is asked.
+    pub applied: Option<u64>,
+    /// The newest position that it has received, likewise.
+    pub received: Option<u64>,
+    /// Up to where it needs nothing any more, as it has said last.
+    pub durable: Option<u64>,
+    /// How many positions it is behind the newest append: in what it has received, or in what is durable.
+    pub lag: Option<u64>,
+}
+
+/// How many transactions of a level have ended in one way at this member.
+#[derive(Clone, Debug)]
+pub struct ClusterTransactions {
+    /// `GRC` (read committed), `GSI` (snapshot), `SSI` or `2-bound` (with a bound), `SER` (serializable).
+    pub level: String,
+    /// `committed`, or why not.
+    pub outcome: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// What a member of a cluster tells of it.
+pub trait Cluster: Send + Sync {
+    /// The members, and those for whom the log is kept.
+    fn members(&self) -> Vec<ClusterMember>;
+    /// How transactions of this member's clients have ended, of those that were ordered.
+    fn transactions(&self) -> Vec<ClusterTransactions>;
 }
 
 /// A prepared statement, as `pg_prepared_statements` shows it.
@@ -324,6 +368,8 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_stat_activity" => cx.activity_list(&mut rows),
             "pg_locks" => cx.lock_list(&mut rows),
             "gnomon_progress" => cx.progress_list(&mut rows),
+            "gnomon_cluster" => cx.cluster_list(&mut rows),
+            "gnomon_cluster_transactions" => cx.cluster_transactions(&mut rows),
             "gnomon_locks" => cx.claim_list(&mut rows),
             "pg_prepared_statements" => cx.prepared_list(&mut rows),
             "pg_prepared_xacts" => cx.prepared_transaction_list(&mut rows)?,

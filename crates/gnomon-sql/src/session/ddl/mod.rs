@@ -1,6 +1,6 @@
 //! DDL: statements that change the catalog.
 //!
-//! DDL is transactional. The first such statement of a transaction locks the catalog's tree, so that transactions
+//! DDL is transactional. The first such statement of a transaction locks the catalog's header, so that transactions
 //! with DDL run one after another; it works on a copy of the catalog, which only this transaction sees. The
 //! transaction's commit writes what changed and puts the copy in place of the committed one in the same moment
 //! (`Session::commit`). A table is locked before it is changed: [`TreeLock::Exclusive`] on its tree keeps everybody
@@ -36,7 +36,7 @@ use crate::{
         Catalog,
         model::{Index, Oid, Table},
         partition::Place,
-        store::CATALOG_TREE,
+        store,
     },
     query::ExecContext,
     types::{Datum, Row},
@@ -86,7 +86,7 @@ impl Session {
         }
         self.engine_transaction(false, self.shared.catalog().csn)?;
         if self.current.ddl.is_none() {
-            self.engine()?.lock_tree(CATALOG_TREE, TreeLock::Exclusive)?;
+            store::lock(self.engine()?)?;
             let base = self.shared.catalog();
             self.current.ddl = Some(Ddl { now: base.clone(), base });
         }
@@ -164,7 +164,7 @@ impl Session {
         let page_size = table.page_size.unwrap_or_default();
         let options = TreeOptions { page_size, placement: table.placement(place) };
         let tree = self.engine()?.create_tree_with(options)?;
-        self.shared.row_numbers.register(tree);
+        self.shared.row_numbers.register(tree, &self.shared.engine);
         Ok(tree)
     }
 

@@ -51,7 +51,7 @@ impl TableWriter {
         let types = table.columns.iter().map(|column| column.ty).collect();
         let numbers = match table.primary_key {
             Some(_) => None,
-            None => Some(shared.row_numbers.of(txn, table.numbered())?),
+            None => Some(shared.row_numbers.of(txn, table.numbered(), &shared.engine)?),
         };
         Ok(TableWriter { table, types, checks, numbers })
     }
@@ -125,7 +125,7 @@ impl TableWriter {
         let place = self.place_of(row)?;
         Ok(place.locate(match (&self.table.primary_key, &self.numbers) {
             (Some(index), _) => columns_key(index, row),
-            (None, Some(numbers)) => numbers.next().to_be_bytes().to_vec(),
+            (None, Some(numbers)) => numbers.next()?.to_be_bytes().to_vec(),
             (None, None) => Vec::new(),
         }))
     }

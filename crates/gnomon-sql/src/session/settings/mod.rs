@@ -258,7 +258,7 @@ impl Settings {
         let number = || text.parse::<i64>().unwrap_or(0);
         match DEFINITIONS[id].kind {
             Kind::Int { unit: Unit::Milliseconds, .. } => match number() {
-                0 => "0".into(),
+                ms @ ..=0 => ms.to_string(),
                 ms if ms % 86_400_000 == 0 => format!("{}d", ms / 86_400_000),
                 ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
                 ms if ms % 60_000 == 0 => format!("{}min", ms / 60_000),
@@ -456,6 +456,16 @@ impl Settings {
     /// Whether updates that commute share locks.
     pub(crate) fn semantic_locks(&self) -> bool {
         &*self.current.texts[Id::gnomon_semantic_locks as usize] == "on"
+    }
+
+    /// How many commits the snapshots of new transactions may have missed of what they read.
+    pub(crate) fn missed_max(&self) -> Option<u32> {
+        self.current.texts[Id::gnomon_k as usize].parse().ok()
+    }
+
+    /// How old snapshots may be.
+    pub(crate) fn age_max(&self) -> Option<Duration> {
+        self.current.texts[Id::gnomon_max_staleness as usize].parse().ok().map(Duration::from_millis)
     }
 
     /// How long a statement may take.

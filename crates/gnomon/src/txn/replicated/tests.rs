@@ -24,7 +24,7 @@ impl Replicator for Alone {
         self.begun.lock().push((txn, missed_max));
     }
 
-    fn commit(&self, request: CommitRequest) -> Result<Csn> {
+    fn commit(&self, request: CommitRequest, _: Option<&Interrupt>) -> Result<Csn> {
         let mut committed = self.committed.lock();
         let conflict = committed.iter().any(|(csn, before)| {
             let conflicts = |touch: &Touch, other: &Touch| {
@@ -45,7 +45,8 @@ impl Replicator for Alone {
         let database = self.database.get().expect("it is set");
         let mark =
             Mark { tree: *self.marks.get().expect("it is set"), key: MARKS, value: b"x", forgets: None };
-        let csn = match database.apply_replicated(&request.changes, mark)? {
+        let ordered = Ordered { trees: &[], changes: &request.changes, mark };
+        let csn = match database.apply_replicated(&ordered)? {
             Some(ticket) => ticket.csn(),
             None => return Err(Error::Serialization),
         };
@@ -56,6 +57,15 @@ impl Replicator for Alone {
     fn abandon(&self, txn: TxnId) {
         self.abandoned.lock().push(txn);
     }
+
+    fn freshen(&self, _: Duration, _: &WaitOptions<'_>) -> Result<Csn> {
+        Ok(Csn(0))
+    }
+}
+
+fn apply(database: &Database, changes: &WriteSet, mark: Mark<'_>) {
+    let ordered = Ordered { trees: &[], changes: &encode_writes(changes), mark };
+    database.apply_replicated(&ordered).unwrap().unwrap();
 }
 
 fn number_of(number: i64) -> Vec<u8> {
@@ -141,7 +151,7 @@ fn who_rests_on_what_has_changed_is_refused_and_operations_are_not() {
         let args = number::add(1).args.into();
         changes.apply(tree, b"c", BoundCall { operation, args }, 8);
         let mark = Mark { tree, key: b"m", value: b"", forgets: None };
-        database.apply_replicated(&encode_writes(&changes), mark).unwrap().unwrap();
+        apply(&database, &changes, mark);
         first.commit().unwrap();
 
         let mut late = begin(&database, isolation);
@@ -241,7 +251,7 @@ fn trees_are_made_and_dropped_beside_those_who_use_them() {
     changes.drop_tree(tree);
     let marks = *alone.marks.get().unwrap();
     let mark = Mark { tree: marks, key: MARKS, value: b"y", forgets: None };
-    database.apply_replicated(&encode_writes(&changes), mark).unwrap().unwrap();
+    apply(&database, &changes, mark);
     assert!(!super::super::background::reclaim_some(&database.0.inner).unwrap(), "it is in use");
     assert_eq!(reader.get(tree, b"b").unwrap(), Some(number_of(10)));
     drop(reader);

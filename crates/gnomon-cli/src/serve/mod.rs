@@ -21,6 +21,9 @@ use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::SqlDatabase;
 
 use crate::{Failure, signals, storage::Storage};
+use cluster::{ClusterArguments, Credentials};
+
+mod cluster;
 
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
 /// statements end and close the database. A second Ctrl-C ends at once; nothing acknowledged is lost.
@@ -33,6 +36,7 @@ Examples:
   gnomon serve bank.gnomon --port 5445  on 127.0.0.1:5445
   gnomon serve bank.gnomon --port 0     on a free port, which is printed
   gnomon serve --listen 0.0.0.0:5433 --user alice --password-file secret
+  gnomon serve one.gnomon --cluster http://127.0.0.1:2379 --node one
   psql -h 127.0.0.1 -p 5433             a client")]
 pub struct Serve {
     /// The database's directory.
@@ -112,6 +116,8 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
     #[command(flatten)]
+    cluster: ClusterArguments,
+    #[command(flatten)]
     storage: Storage,
 }
 
@@ -156,11 +162,21 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
-    let is_new = !["pages", "logged-pages"].iter().any(|file| arguments.directory.join(file).exists());
-    let engine = arguments.storage.open(&arguments.directory, arguments.pool_mib)?;
+    let directory = &arguments.directory;
+    let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
+    let joining = arguments.cluster.reach()?;
+    if let Some(joining) = &joining {
+        joining.copy_if_new(directory, is_new, &credentials(arguments)?)?;
+    }
+    let engine = arguments.storage.open(directory, arguments.pool_mib)?;
     let reports = Reports::begin(engine.clone());
-    let database =
-        SqlDatabase::open(engine).map_err(|error| Failure::new(arguments.directory.display(), error))?;
+    if arguments.cluster.leave_cluster {
+        cluster::leave(&engine, directory)?;
+    }
+    let database = match &joining {
+        Some(joining) => joining.open(engine, directory)?,
+        None => SqlDatabase::open(engine).map_err(|error| Failure::new(directory.display(), error))?,
+    };
     let options = ServerOptions {
         listen,
         unix_socket_dir: arguments.socket_dir.clone(),
@@ -176,22 +192,29 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         shutdown_timeout: Duration::from_secs(arguments.shutdown_timeout),
         ..ServerOptions::default()
     };
-    let server = Server::bind(database, options).map_err(|error| not_bound(&error))?;
+    let server = Server::bind(database.clone(), options).map_err(|error| not_bound(&error))?;
+    let address = server.local_addr();
+    let node = joining.map(|joining| joining.join(&database, address.to_string())).transpose()?;
+    drop(database);
     let handle = server.handle();
     signals::on_stop(move || {
         tell(&mut stderr(), "stopping: running statements are interrupted; once more ends at once");
         handle.shut_down();
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;
-    let address = server.local_addr();
     if is_new {
-        tell(&mut stderr(), &format!("{} is a new database", arguments.directory.display()));
+        tell(&mut stderr(), &format!("{} is a new database", directory.display()));
     }
-    tell(&mut stdout(), &format!("serving {} on {address}", arguments.directory.display()));
+    tell(&mut stdout(), &format!("serving {} on {address}", directory.display()));
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
+    let watch = node.map(|node| cluster::Watch::begin(node, server.handle()));
     let ran = server.run();
+    let stopped = watch.and_then(cluster::Watch::end);
     drop(reports);
     ran.map_err(|error| Failure(error.to_string()))?;
+    if let Some(stopped) = stopped {
+        return Err(Failure(stopped.to_string()));
+    }
     tell(&mut stderr(), "closed");
     Ok(ExitCode::SUCCESS)
 }
@@ -243,18 +266,30 @@ fn auth(arguments: &Serve) -> Result<Auth, Failure> {
     if let Some(path) = &arguments.users_file {
         return Users::from_file(path).map(Auth::Scram).map_err(Failure);
     }
-    let (Some(user), Some(path)) = (&arguments.user, &arguments.password_file) else {
-        return Ok(Auth::Trust);
-    };
+    let Some((user, password)) = user(arguments)? else { return Ok(Auth::Trust) };
+    let users =
+        Users::single(user, &password).map_err(|_| Failure("the system has no randomness to give".into()))?;
+    Ok(Auth::Scram(users))
+}
+
+/// As whom a member asks another one for a copy.
+fn credentials(arguments: &Serve) -> Result<Credentials, Failure> {
+    Ok(match user(arguments)? {
+        Some((user, password)) => Credentials { user: user.to_owned(), password: Some(password) },
+        None => Credentials { user: "gnomon".into(), password: None },
+    })
+}
+
+/// The one user that is let in, and the password.
+fn user(arguments: &Serve) -> Result<Option<(&str, String)>, Failure> {
+    let (Some(user), Some(path)) = (&arguments.user, &arguments.password_file) else { return Ok(None) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(format!("cannot read the password file {}", path.display()), error))?;
     let password = text.lines().next().unwrap_or_default();
     if password.is_empty() {
         return Err(Failure(format!("the password file {} is empty: write a password", path.display())));
     }
-    let users =
-        Users::single(user, password).map_err(|_| Failure("the system has no randomness to give".into()))?;
-    Ok(Auth::Scram(users))
+    Ok(Some((user, password.to_owned())))
 }
 
 #[cfg(test)]

@@ -1,0 +1,339 @@
+//! `gnomon serve --cluster`: a member of a cluster, from its log to its copy of the data.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::Args;
+use gnomon::{
+    Error,
+    disk::FileDisk,
+    env::{Clock, Rng, SystemClock},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
+};
+use gnomon_cluster::{
+    node::{self, Common, Node, Options, Stopped},
+    order::{EtcdLog, EtcdOptions, LogError, MemberInfo, OrderedLog, Refused},
+    protocol::{Level, Reason, Settings},
+};
+use gnomon_lab::progress::Progress;
+use gnomon_server::ServerHandle;
+use gnomon_sql::{
+    catalog::system::{Cluster, ClusterMember, ClusterTransactions},
+    session::SqlDatabase,
+};
+
+use super::tell;
+use crate::{Failure, backup};
+
+/// How long a member waits for one of its own name that may have died.
+const NAME_WAIT: Duration = Duration::from_secs(20);
+/// How often it looks whether it has stopped.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What makes a server a member of a cluster.
+#[derive(Args)]
+pub struct ClusterArguments {
+    /// The etcd that orders the commits of a cluster, which this server joins: a URL, or several of its nodes, with commas.
+    ///
+    /// The first member gives the cluster its data. Others begin with an empty directory, for a copy of what a member has,
+    /// or go on where they were. Commits are told when they came back in order; reads are of what has come so far.
+    #[arg(long, value_name = "URL", requires = "node")]
+    cluster: Option<String>,
+    /// The name of this member, which no other one has.
+    #[arg(long, value_name = "NAME", requires = "cluster", value_parser = parse_name)]
+    node: Option<String>,
+    /// What the keys of the cluster in etcd begin with.
+    ///
+    /// One etcd can have several clusters.
+    #[arg(long, value_name = "PREFIX", requires = "cluster", default_value = "/gnomon")]
+    cluster_prefix: String,
+    /// Where other members reach this one, for a copy of its data: HOST:PORT.
+    ///
+    /// Without it, where it listens.
+    #[arg(long, value_name = "ADDRESS", requires = "cluster")]
+    advertise: Option<String>,
+    /// The member that a new one takes its copy from: postgres://USER@HOST:PORT.
+    ///
+    /// Without it, one that the log knows of, as the user of --user with its password, or with that in PGPASSWORD.
+    #[arg(long, value_name = "URL", requires = "cluster")]
+    copy_from: Option<String>,
+    /// Take the database out of its cluster for good, and serve it by itself.
+    ///
+    /// It keeps what it has, and never follows that cluster again.
+    #[arg(long, conflicts_with = "cluster")]
+    pub leave_cluster: bool,
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match (1..=63).contains(&text.len()) && text.chars().all(fits) {
+        true => Ok(text.to_owned()),
+        false => Err("give up to 63 letters, digits, - _ and .".into()),
+    }
+}
+
+/// With whom a copy is taken.
+pub struct Credentials {
+    pub user: String,
+    pub password: Option<String>,
+}
+
+/// A server that is about to join a cluster.
+pub struct Joining<'a> {
+    arguments: &'a ClusterArguments,
+    name: String,
+    log: Arc<EtcdLog>,
+    /// Of the data that the cluster has.
+    data: Option<u64>,
+}
+
+fn of_log(error: impl std::fmt::Display) -> Failure {
+    Failure(error.to_string())
+}
+
+impl ClusterArguments {
+    /// Reaches the log of the cluster, if there is to be one.
+    pub fn reach(&self) -> Result<Option<Joining<'_>>, Failure> {
+        let (Some(endpoints), Some(name)) = (&self.cluster, &self.node) else { return Ok(None) };
+        let options = EtcdOptions { prefix: self.cluster_prefix.clone(), ..EtcdOptions::new(endpoints) };
+        let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
+        let data = log.data(None).map_err(of_log)?;
+        Ok(Some(Joining { arguments: self, name: name.clone(), log, data }))
+    }
+}
+
+impl Joining<'_> {
+    /// Copies what the cluster has into a directory without a database.
+    pub fn copy_if_new(&self, directory: &Path, is_new: bool, who: &Credentials) -> Result<(), Failure> {
+        if !is_new || self.data.is_none() {
+            return Ok(());
+        }
+        let sources = match &self.arguments.copy_from {
+            Some(url) => vec![url.clone()],
+            None => {
+                let present =
+                    |info: &MemberInfo| info.is_alive && !info.address.is_empty() && info.name != self.name;
+                let members = self.log.members().map_err(of_log)?;
+                let url = |info: MemberInfo| format!("postgres://{}@{}", escaped(&who.user), info.address);
+                members.into_iter().filter(present).map(url).collect()
+            }
+        };
+        let mut failed = Vec::new();
+        for source in &sources {
+            tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {source}"));
+            match copy(source, who, directory) {
+                Ok(()) => return Ok(()),
+                Err(Failure(why)) => failed.push(format!("from {source}: {why}")),
+            }
+        }
+        Err(Failure(match failed.is_empty() {
+            true => "the cluster has data, and no member is there to copy them from: start one that has them, or name \
+                     one by --copy-from"
+                .into(),
+            false => format!("the data of the cluster cannot be copied: {}", failed.join("; ")),
+        }))
+    }
+
+    /// Opens a database as a member: of the cluster that it is of, or the first one of a new cluster.
+    pub fn open(&self, engine: gnomon::Database, directory: &Path) -> Result<SqlDatabase, Failure> {
+        let of_database = |error| Failure::new(directory.display(), error);
+        let database = SqlDatabase::open_member(engine).map_err(of_database)?;
+        if database.marks().map_err(of_database)?.is_some() {
+            return Ok(database);
+        }
+        if self.data.is_some() {
+            return Err(Failure(format!(
+                "{} is a database of its own, and the cluster has data already: start with an empty directory, for a \
+                 copy of those",
+                directory.display()
+            )));
+        }
+        let common = Common { data: Rng::from_entropy().next_u64(), settings: Settings::default() };
+        let marks = node::create(database.engine(), &common)
+            .map_err(|error| Failure::of_engine(directory, &error))?;
+        database.set_marks(Some(marks)).map_err(of_database)?;
+        tell(&mut std::io::stderr(), "this is the first member of a new cluster, which has its data");
+        Ok(database)
+    }
+
+    /// Joins, and comes up to where the others are.
+    pub fn join(self, database: &SqlDatabase, address: String) -> Result<Arc<Node>, Failure> {
+        let marks = database.marks().map_err(of_log)?;
+        let marks = marks.ok_or_else(|| Failure("the database has no marks of a cluster".into()))?;
+        let mut options = Options::new(&*self.name, marks);
+        options.address = self.arguments.advertise.clone().unwrap_or(address);
+        let (clock, mut has_told) = (SystemClock::new(), false);
+        let node = loop {
+            let started = Node::start(Arc::new(database.clone()), self.log.clone(), options.clone());
+            match started {
+                Ok(node) => break node,
+                Err(Stopped::Log(LogError::Refused(Refused::NameInUse(name)))) if clock.now() < NAME_WAIT => {
+                    if !std::mem::replace(&mut has_told, true) {
+                        let what = format!("a member '{name}' was there until now: waiting whether it is gone");
+                        tell(&mut std::io::stderr(), &what);
+                    }
+                    thread::sleep(LOOK);
+                }
+                Err(stopped) => return Err(of_log(stopped)),
+            }
+        };
+        node.catch_up().map_err(of_log)?;
+        let node = Arc::new(node);
+        database.show_cluster(Arc::new(View { node: Arc::downgrade(&node), log: self.log.clone() }));
+        Ok(node)
+    }
+}
+
+/// Takes a database out of its cluster.
+pub fn leave(engine: &gnomon::Database, directory: &Path) -> Result<(), Failure> {
+    let database =
+        SqlDatabase::open_member(engine.clone()).map_err(|error| Failure::new(directory.display(), error))?;
+    let marks = database.marks().map_err(|error| Failure::new(directory.display(), error))?;
+    let Some(marks) = marks else {
+        return Err(Failure(format!("{} is in no cluster: leave --leave-cluster out", directory.display())));
+    };
+    database.set_marks(None).map_err(|error| Failure::new(directory.display(), error))?;
+    node::remove(engine, marks).map_err(|error| Failure::of_engine(directory, &error))
+}
+
+/// A part of a URL.
+fn escaped(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}
+
+/// Has a member write a backup, and restores it on its way.
+fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure> {
+    let mut client = backup::connect(source, who.password.as_deref())?;
+    let input = backup::stream(&mut client)?;
+    let existed = directory.exists();
+    let disk =
+        FileDisk::open(&PathBuf::from(directory), true).map_err(|error| Failure::of_engine(directory, &error))?;
+    let mut progress = Progress::on_stderr("copying pages");
+    let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| progress.set(done, total));
+    drop(progress);
+    match restored {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            if !existed {
+                // An empty one that stays does no harm.
+                let _ = std::fs::remove_dir(directory);
+            }
+            Err(Failure(backup::explain(&error, |_| "what it sends".into())))
+        }
+    }
+}
+
+/// Stops a server whose member of the cluster has stopped.
+pub struct Watch {
+    node: Arc<Node>,
+    ended: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Option<Stopped>>,
+}
+
+impl Watch {
+    pub fn begin(node: Arc<Node>, server: ServerHandle) -> Watch {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (watched, flag) = (node.clone(), ended.clone());
+        let thread = thread::spawn(move || {
+            while !flag.load(Ordering::Acquire) {
+                match watched.stopped() {
+                    // The server has.
+                    Some(Stopped::Database(Error::Closed)) => return None,
+                    Some(stopped) => {
+                        server.shut_down();
+                        return Some(stopped);
+                    }
+                    None => {}
+                }
+                thread::park_timeout(LOOK);
+            }
+            None
+        });
+        Watch { node, ended, thread }
+    }
+
+    /// The server has ended: the member leaves. Returns why it had stopped before.
+    pub fn end(self) -> Option<Stopped> {
+        self.ended.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        let stopped = self.thread.join().expect("watching does not panic");
+        drop(self.node);
+        stopped
+    }
+}
+
+/// What SQL shows of the cluster.
+struct View {
+    node: Weak<Node>,
+    log: Arc<EtcdLog>,
+}
+
+impl Cluster for View {
+    fn members(&self) -> Vec<ClusterMember> {
+        let Some(node) = self.node.upgrade() else { return Vec::new() };
+        let status = node.status();
+        let own = ClusterMember {
+            name: node.name().to_owned(),
+            member: Some(status.member.0),
+            address: String::new(),
+            state: "apart",
+            is_self: true,
+            applied: Some(status.version.0),
+            received: Some(status.received),
+            durable: None,
+            lag: None,
+        };
+        let (Ok((present, kept)), Ok(newest)) = (node.members(), self.log.newest()) else { return vec![own] };
+        let member = |info: &MemberInfo| {
+            let durable = kept.get(&info.name).copied();
+            let state = if info.is_alive { "present" } else { "silent" };
+            let shown = ClusterMember { address: info.address.clone(), state, durable, ..own.clone() };
+            match info.member == status.member {
+                true => ClusterMember { lag: Some(newest.saturating_sub(status.received)), ..shown },
+                false => ClusterMember {
+                    name: info.name.clone(),
+                    member: Some(info.member.0),
+                    is_self: false,
+                    applied: None,
+                    received: None,
+                    lag: durable.map(|durable| newest.saturating_sub(durable)),
+                    ..shown
+                },
+            }
+        };
+        let mut all: Vec<ClusterMember> = present.iter().map(member).collect();
+        let absent = kept.iter().filter(|(name, _)| present.iter().all(|info| info.name != **name));
+        all.extend(absent.map(|(name, durable)| ClusterMember {
+            name: name.clone(),
+            member: None,
+            state: "gone",
+            is_self: false,
+            applied: None,
+            received: None,
+            durable: Some(*durable),
+            lag: Some(newest.saturating_sub(*durable)),
+            ..own.clone()
+        }));
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    fn transactions(&self) -> Vec<ClusterTransactions> {
+        let Some(node) = self.node.upgrade() else { return Vec::new() };
+        let shown = |((level, reason), count): ((Level, Option<Reason>), u64)| {
+            let outcome = reason.map_or("committed", Reason::name);
+            ClusterTransactions { level: level.to_string(), outcome, count }
+        };
+        node.status().ended.into_iter().map(shown).collect()
+    }
+}

@@ -1,0 +1,341 @@
+//! Members of a cluster as processes, on etcd. Without etcd these tests say so, and test nothing.
+
+use std::{
+    io::{BufRead, BufReader, ErrorKind, Read},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use gnomon_cluster::order::LocalEtcd;
+use postgres::{Client, NoTls, error::SqlState};
+use tempfile::TempDir;
+
+use crate::harness::{gnomon, run, text};
+
+/// How long what takes place at some time may take.
+const LONG: Duration = Duration::from_secs(60);
+
+/// An etcd, and the data of members.
+struct World {
+    etcd: LocalEtcd,
+    directory: TempDir,
+}
+
+fn world(etcd_nodes: usize) -> Option<World> {
+    let directory = tempfile::tempdir().unwrap();
+    match LocalEtcd::start(&directory.path().join("etcd"), etcd_nodes, &[]) {
+        Ok(etcd) => Some(World { etcd, directory }),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("skipped: etcd is not installed (Debian package etcd-server)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A member as a process; killed when dropped.
+struct Member {
+    child: Child,
+    port: u16,
+}
+
+impl World {
+    fn data(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn arguments(&self, name: &str) -> Vec<String> {
+        let data = self.data(name);
+        let endpoints = self.etcd.endpoints(0);
+        let arguments = ["serve", text(&data), "--listen", "127.0.0.1:0", "--cluster", &endpoints];
+        arguments.map(str::to_owned).to_vec()
+    }
+
+    fn start(&self, name: &str) -> Member {
+        self.try_start(name, &[]).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// What it says if it does not serve.
+    fn try_start(&self, name: &str, more: &[&str]) -> Result<Member, String> {
+        let arguments = self.arguments(name);
+        let named = ["--node", name];
+        let more = if more.contains(&"--node") { more } else { &[&named, more].concat()[..] };
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let mut child = gnomon(&arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut errors = child.stderr.take().unwrap();
+        match line.trim().rsplit(':').next().and_then(|port| port.parse().ok()) {
+            Some(port) => {
+                // So that it never waits for somebody to read.
+                thread::spawn(move || {
+                    for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                        println!("{line}");
+                    }
+                });
+                Ok(Member { child, port })
+            }
+            None => {
+                let mut said = String::new();
+                errors.read_to_string(&mut said).unwrap();
+                assert_ne!(child.wait().unwrap().code(), Some(0), "{said}");
+                Err(said)
+            }
+        }
+    }
+}
+
+impl Member {
+    fn connect(&self) -> Client {
+        self.connect_with("").unwrap()
+    }
+
+    fn connect_with(&self, more: &str) -> Result<Client, postgres::Error> {
+        let config = format!("host=127.0.0.1 port={} user=gnomon dbname=gnomon {more}", self.port);
+        Client::connect(&config, NoTls)
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ctrl-C.
+    fn stop(mut self) {
+        self.signal("-INT");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until a query has this answer.
+fn eventually(client: &mut Client, query: &str, expected: &str) {
+    let begun = Instant::now();
+    loop {
+        let answer = one(client, query);
+        if answer == expected {
+            return;
+        }
+        assert!(begun.elapsed() < LONG, "{query}: {answer} instead of {expected}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The rows of a query as one text.
+fn one(client: &mut Client, query: &str) -> String {
+    let rows = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    let row = |message| match message {
+        postgres::SimpleQueryMessage::Row(row) => {
+            let values: Vec<&str> = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL")).collect();
+            Some(values.join(","))
+        }
+        _ => None,
+    };
+    rows.into_iter().filter_map(row).collect::<Vec<_>>().join(";")
+}
+
+/// Runs a statement again until it is not refused for what others do at the same time.
+fn retried(client: &mut Client, statement: &str) {
+    let begun = Instant::now();
+    while let Err(error) = client.simple_query(statement) {
+        let state = error.code().cloned();
+        assert_eq!(state, Some(SqlState::T_R_SERIALIZATION_FAILURE), "{statement}: {error:?}");
+        assert!(begun.elapsed() < LONG, "{statement}");
+    }
+}
+
+/// The texts that make an identical dump of all data.
+fn dump(client: &mut Client) -> String {
+    let tables = one(
+        client,
+        "SELECT string_agg(tablename, ',' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'public'",
+    );
+    let tables = tables.split(',').filter(|table| *table != "NULL");
+    tables.map(|table| format!("{table}: {}\n", one(client, &format!("SELECT * FROM {table} ORDER BY 1, 2")))).collect()
+}
+
+/// Checks that members have the same data when all of them have all.
+fn same(clients: &mut [Client]) -> String {
+    let dumps: Vec<String> = clients
+        .iter_mut()
+        .map(|client| {
+            client.simple_query("SET gnomon.max_staleness = 0").unwrap();
+            dump(client)
+        })
+        .collect();
+    for other in &dumps[1..] {
+        assert_eq!(other, &dumps[0]);
+    }
+    dumps.into_iter().next().unwrap()
+}
+
+#[test]
+fn members_have_the_same_data_whoever_changes_them_and_their_tables() {
+    let Some(world) = world(1) else { return };
+    let members = ["one", "two", "three"].map(|name| world.start(name));
+    let mut clients: Vec<Client> = members.iter().map(Member::connect).collect();
+    retried(&mut clients[0], "CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0))");
+    retried(&mut clients[0], "INSERT INTO accounts SELECT n, 100 FROM generate_series(1, 10) AS n");
+    eventually(&mut clients[2], "SELECT count(*) FROM pg_tables WHERE tablename = 'accounts'", "1");
+    eventually(&mut clients[2], "SELECT sum(balance) FROM accounts", "1000");
+    retried(&mut clients[2], "CREATE TABLE notes (n serial, text text)");
+    retried(&mut clients[2], "CREATE INDEX ON notes (text)");
+    retried(&mut clients[1], "SET gnomon.max_staleness = 0");
+    // All insert into a table without a primary key, with values of a sequence.
+    thread::scope(|scope| {
+        for (number, client) in clients.iter_mut().enumerate() {
+            scope.spawn(move || {
+                eventually(client, "SELECT count(*) FROM pg_indexes WHERE tablename = 'notes'", "1");
+                for note in 0..100 {
+                    retried(client, &format!("INSERT INTO notes (text) VALUES ('{number} {note}')"));
+                    retried(client, "UPDATE accounts SET balance = balance + 1 WHERE id = 1");
+                }
+            });
+        }
+    });
+    // Tables change while rows are written.
+    thread::scope(|scope| {
+        let [one, two, three] = &mut clients[..] else { unreachable!() };
+        scope.spawn(|| retried(one, "CREATE INDEX ON accounts (balance)"));
+        scope.spawn(|| retried(two, "ALTER TABLE notes ADD COLUMN more int"));
+        scope.spawn(|| (11..40).for_each(|id| retried(three, &format!("INSERT INTO accounts VALUES ({id}, {id})"))));
+    });
+    let data = same(&mut clients);
+    assert!(data.contains("1,400;"), "{data}");
+    for client in &mut clients {
+        assert_eq!(one(client, "SELECT count(*), count(DISTINCT n) FROM notes"), "300,300");
+        assert_eq!(one(client, "SELECT count(*) FROM accounts WHERE balance = 39 AND id = 39"), "1");
+        assert_eq!(one(client, "EXPLAIN SELECT id FROM accounts WHERE balance = 39").contains("accounts_balance"), true);
+        assert_eq!(one(client, "SELECT name, state FROM gnomon_cluster"), "one,present;three,present;two,present");
+    }
+    let committed = "SELECT transactions >= 200 FROM gnomon_cluster_transactions \
+                     WHERE level = 'GRC' AND outcome = 'committed'";
+    assert_eq!(one(&mut clients[0], committed), "t");
+    retried(&mut clients[1], "DROP TABLE notes");
+    assert!(!same(&mut clients).contains("notes"));
+    drop(clients);
+    let [one_member, two, three] = members;
+    two.stop();
+    three.kill();
+    let mut client = one_member.connect();
+    retried(&mut client, "UPDATE accounts SET balance = 7 WHERE id = 7");
+    // Who was stopped and who was killed come back with what they have, a new one with a copy.
+    let members = [one_member, world.start("two"), world.start("three"), world.start("four")];
+    let mut clients: Vec<Client> = members.iter().map(Member::connect).collect();
+    assert!(same(&mut clients).contains("7,7;"));
+    drop(clients);
+    members.into_iter().for_each(Member::stop);
+    let alone = run(&["sql", text(&world.data("one")), "-c", "SELECT 1"]);
+    assert!(alone.code != Some(0) && alone.stderr.contains("member of a cluster"), "{alone:?}");
+}
+
+#[test]
+fn each_transaction_picks_what_it_may_miss() {
+    let Some(world) = world(1) else { return };
+    let members = ["one", "two"].map(|name| world.start(name));
+    let mut writer = members[0].connect();
+    retried(&mut writer, "CREATE TABLE t (id int PRIMARY KEY, v int)");
+    retried(&mut writer, "INSERT INTO t VALUES (1, 0), (2, 0)");
+    // In the connection string, as everything that can be set.
+    let mut fresh = members[1].connect_with("options='-c gnomon.max_staleness=0'").unwrap();
+    let mut strict = members[1].connect_with("options='-c gnomon.k=0'").unwrap();
+    assert_eq!(one(&mut fresh, "SHOW gnomon.max_staleness"), "0");
+    assert_eq!(one(&mut strict, "SHOW gnomon.k"), "0");
+    assert!(members[1].connect_with("options='-c gnomon.k=-2'").is_err());
+    for value in 1..50 {
+        retried(&mut writer, &format!("UPDATE t SET v = {value} WHERE id = 1"));
+        assert_eq!(one(&mut fresh, "SELECT v FROM t WHERE id = 1"), value.to_string());
+        // What it has missed when it begins it is refused for.
+        loop {
+            match strict.query_one("SELECT v FROM t WHERE id = 1", &[]) {
+                Ok(row) => break assert_eq!(row.get::<_, i32>(0), value),
+                Err(error) => assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error:?}"),
+            }
+        }
+    }
+    // One that has begun misses what is committed meanwhile, as often as it accepts.
+    for (k, is_refused) in [(0, false), (1, false)] {
+        strict.batch_execute(&format!("SET gnomon.k = {k}; BEGIN ISOLATION LEVEL REPEATABLE READ")).unwrap();
+        one(&mut strict, "SELECT sum(v) FROM t");
+        retried(&mut writer, "UPDATE t SET v = v + 1 WHERE id = 2");
+        assert_eq!(strict.batch_execute("COMMIT").is_err(), is_refused, "it was ordered later than the beginning");
+    }
+    // Write skew, which serializable transactions of different members do not have.
+    let mut sessions = [members[0].connect(), members[1].connect()];
+    for session in &mut sessions {
+        session.batch_execute("SET default_transaction_isolation = serializable; SET gnomon.max_staleness = 0").unwrap();
+        session.batch_execute("BEGIN").unwrap();
+        one(session, "SELECT sum(v) FROM t");
+    }
+    let ends: Vec<bool> = sessions
+        .iter_mut()
+        .zip([1, 2])
+        .map(|(session, id)| {
+            session.batch_execute(&format!("UPDATE t SET v = v + 1 WHERE id = {id}; COMMIT")).is_ok()
+        })
+        .collect();
+    assert_eq!(ends, [true, false]);
+    let levels = "SELECT DISTINCT level FROM gnomon_cluster_transactions ORDER BY 1";
+    let shown = one(&mut sessions[1], &format!("ROLLBACK; {levels}"));
+    assert!(shown.contains("SER") && shown.contains("SSI"), "{shown}");
+}
+
+#[test]
+fn what_is_no_member_of_the_cluster_is_told_so() {
+    let Some(world) = world(1) else { return };
+    let one_member = world.start("one");
+    retried(&mut one_member.connect(), "CREATE TABLE t (id int PRIMARY KEY)");
+    let told = |name: &str, more: &[&str], why: &str| {
+        let said = world.try_start(name, more).err().unwrap_or_else(|| panic!("{name} serves"));
+        assert!(said.contains(why), "{said}");
+    };
+    told("one", &[], "in use by another process");
+    // Two with one name: the second waits for the first to be gone, and gives up.
+    told("one again", &["--node", "one"], "a member 'one' is in the cluster");
+    let own = world.data("own");
+    assert_eq!(run(&["sql", text(&own), "-c", "CREATE TABLE mine (id int)"]).code, Some(0));
+    told("own", &[], "a database of its own");
+    let other = World { etcd: start_etcd(&world.data("other")), directory: tempfile::tempdir().unwrap() };
+    let two = other.start("two");
+    two.stop();
+    copy_directory(&other.data("two"), &world.data("two"));
+    told("two", &[], "of another cluster");
+    let unreached = run(&[
+        "serve", text(&world.data("three")), "--cluster", "http://127.0.0.1:1", "--node", "three", "--port", "0",
+    ]);
+    assert!(unreached.code == Some(1) && unreached.stderr.contains("127.0.0.1:1"), "{unreached:?}");
+    assert!(!world.data("three").exists(), "nothing is made");
+    let unnamed = run(&["serve", text(&world.data("three")), "--cluster", "http://127.0.0.1:1"]);
+    assert_eq!(unnamed.code, Some(2), "{unnamed:?}");
+}
+
+fn start_etcd(directory: &Path) -> LocalEtcd {
+    LocalEtcd::start(directory, 1, &[]).unwrap()
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}

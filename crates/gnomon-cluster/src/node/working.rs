@@ -1,0 +1,299 @@
+//! What the threads of a member do.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use gnomon::{
+    Error,
+    env::Clock,
+    replication::{Mark, Ordered},
+    sync::{MutexGuard, thread},
+};
+
+use super::{Life, Shared, State, Stopped, marks};
+use crate::{
+    order::{Batch, LogError, Sender},
+    protocol::{Apply, Member, Outcome, Protocol, Touched, Work},
+};
+
+/// How long the log is waited for at a time.
+pub(super) const WAIT: Duration = Duration::from_millis(100);
+/// How long after the log was not reached it is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often a member looks after what is slow.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Shared {
+    /// Notes whether the log was reached.
+    fn note_reached(&self, state: &mut State, reached: Result<(), &LogError>) {
+        match reached {
+            Ok(()) => state.away = None,
+            Err(error) => {
+                state.is_full |= matches!(error, LogError::Full(_));
+                let since = state.away.take().map_or_else(|| self.clock.now(), |(since, _)| since);
+                state.away = Some((since, error.to_string()));
+            }
+        }
+    }
+
+    /// Appends batches, one after another, and joins anew when the log holds this member for gone.
+    pub(super) fn append_all(&self) {
+        while let Some(work) = self.next_to_append() {
+            match work {
+                Some(batch) => self.append(&batch),
+                None => self.join_anew(),
+            }
+        }
+    }
+
+    /// The next batch, or that it must join anew; none when it has stopped.
+    fn next_to_append(&self) -> Option<Option<Batch>> {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped.is_some() {
+                return None;
+            }
+            match state.life {
+                Life::Over => return Some(None),
+                Life::Present => {
+                    if let Some(batch) = state.sender.batch() {
+                        return Some(Some(batch.clone()));
+                    }
+                }
+                Life::Next(_) => {}
+            }
+            self.to_append.wait(&mut state);
+        }
+    }
+
+    fn append(&self, batch: &Batch) {
+        let member = self.state.lock().machine.member();
+        let answer = self.log.append(member, batch);
+        let mut state = self.state.lock();
+        match answer {
+            Ok(_) => {
+                self.note_reached(&mut state, Ok(()));
+                state.is_full = false;
+                state.sender.appended(batch.sequence);
+            }
+            Err(LogError::Refused(refused)) => {
+                if state.sender.refused(batch.sequence, &refused) && state.life == Life::Present {
+                    state.life = Life::Over;
+                }
+            }
+            Err(error @ LogError::Foreign(_)) => {
+                drop(state);
+                self.stop(Stopped::Log(error));
+            }
+            Err(error) => {
+                self.note_reached(&mut state, Err(&error));
+                drop(state);
+                thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    fn join_anew(&self) {
+        match self.log.join(&self.options.name, &self.options.address) {
+            Ok(member) => self.state.lock().life = Life::Next(member),
+            Err(error @ (LogError::Unreachable(_) | LogError::Full(_))) => {
+                self.note_reached(&mut self.state.lock(), Err(&error));
+                thread::sleep(PAUSE);
+            }
+            Err(error) => self.stop(Stopped::Log(error)),
+        }
+    }
+
+    /// Follows the order.
+    pub(super) fn follow(&self) {
+        // Of the revision of the last commit, later entries may be missing.
+        let mut received = self.state.lock().received;
+        while !self.is_over() {
+            let appended = self.log.after(received, WAIT);
+            match &appended {
+                Ok(_) => self.note_reached(&mut self.state.lock(), Ok(())),
+                Err(error @ (LogError::Unreachable(_) | LogError::Full(_))) => {
+                    self.note_reached(&mut self.state.lock(), Err(error));
+                    thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(error) => return self.stop(Stopped::Log(error.clone())),
+            }
+            for batch in appended.into_iter().flatten() {
+                let revision = batch.revision;
+                for (position, entry) in batch.positioned() {
+                    let mut state = self.state.lock();
+                    if position <= state.machine.delivered() {
+                        continue;
+                    }
+                    let mut out = Vec::new();
+                    state.machine.deliver(position, entry, &mut out);
+                    let next = state.perform(out);
+                    if !self.apply_all(state, next) {
+                        return;
+                    }
+                }
+                received = revision;
+                self.state.lock().received = revision;
+            }
+            if !self.live_on() {
+                return;
+            }
+            self.ended.notify_all();
+            self.to_append.notify_all();
+        }
+    }
+
+    /// Goes on as the member that it has joined anew as, if the order has said that the former one is gone. False if it has
+    /// stopped.
+    fn live_on(&self) -> bool {
+        let mut state = self.state.lock();
+        let Life::Next(member) = state.life else { return true };
+        if !state.machine.is_fenced() {
+            return true;
+        }
+        let mut out = Vec::new();
+        (state.life, state.sender) = (Life::Present, Sender::new(super::ENTRIES_MAX));
+        state.machine.rejoin(member, &mut out);
+        let next = state.perform(out);
+        self.apply_all(state, next)
+    }
+
+    /// Applies commits until the machine waits for the order again. False if it has stopped.
+    fn apply_all(&self, state: MutexGuard<'_, State>, mut next: Option<Apply>) -> bool {
+        drop(state);
+        while let Some(apply) = next {
+            match self.apply(apply) {
+                Ok(more) => next = more,
+                Err(error) => {
+                    self.stop(Stopped::Database(error));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Applies a commit, and returns the next one.
+    fn apply(&self, apply: Apply) -> Result<Option<Apply>, Error> {
+        let Apply { version, position, work, .. } = apply;
+        let Work::Changes(touched, changes) = work else {
+            return Err(Error::Operation("a member with a newer program runs procedures everywhere".into()));
+        };
+        let (key, value) = marks::of(version, position, &touched);
+        let forgotten = marks::forgotten(version, self.window_commits);
+        let mark = Mark {
+            tree: self.options.marks,
+            key: &key,
+            value: &value,
+            forgets: forgotten.as_ref().map(|key| &key[..]),
+        };
+        let changed = touched.iter().filter(|touched| touched.is_change());
+        let mut trees: Vec<_> = changed.map(|Touched { table, .. }| gnomon::TreeId(*table)).collect();
+        trees.dedup();
+        let ticket = self.applier.apply(&Ordered { trees: &trees, changes: &changes, mark })?;
+        let mut state = self.state.lock();
+        let outcome = match &ticket {
+            None => Outcome::Refused,
+            Some(ticket) => {
+                state.versions.push_back((ticket.csn(), version, position));
+                while state.versions.len() > self.window_commits {
+                    state.versions.pop_front();
+                }
+                Outcome::Committed(Vec::new())
+            }
+        };
+        let mut out = Vec::new();
+        state.machine.applied(outcome, &mut out);
+        let next = state.perform(out);
+        drop(state);
+        self.ended.notify_all();
+        Ok(next)
+    }
+
+    /// Looks after what is slow, until it has stopped.
+    pub(super) fn look_after(&self) {
+        let mut known = Known::default();
+        loop {
+            {
+                let mut state = self.state.lock();
+                let end = self.clock.now() + LOOK;
+                while state.stopped.is_none() && self.clock.now() < end {
+                    self.over.wait_for(&mut state, LOOK);
+                }
+                if state.stopped.is_some() {
+                    return;
+                }
+            }
+            match self.look(&mut known) {
+                Ok(()) | Err(LogError::Unreachable(_) | LogError::Full(_) | LogError::Refused(_)) => {}
+                Err(error) => self.stop(Stopped::Log(error)),
+            }
+        }
+    }
+
+    fn look(&self, known: &mut Known) -> Result<(), LogError> {
+        let (last, member, is_full) = {
+            let state = self.state.lock();
+            let last = state.versions.back().map(|(csn, _, position)| (*csn, *position));
+            (last, state.machine.member(), state.is_full)
+        };
+        // Nobody here may wait for what others have committed.
+        if let Some((csn, position)) = last
+            && self.applier.database().wait_durable(csn).is_ok()
+        {
+            // Of its own revision, later entries may be missing.
+            let kept_after = position.revision.saturating_sub(1);
+            if known.said != Some((member, kept_after)) {
+                self.log.keep_after(member, kept_after)?;
+                known.said = Some((member, kept_after));
+            }
+        }
+        let (members, now) = (self.log.members()?, self.clock.now());
+        let silent = members.iter().filter(|info| !info.is_alive);
+        let silent: BTreeMap<_, _> = silent
+            .map(|info| (info.member, known.silent.get(&info.member).copied().unwrap_or(now)))
+            .collect();
+        for (member, since) in &silent {
+            if now.saturating_sub(*since) >= self.options.silent_max {
+                self.log.gone(*member)?;
+            }
+        }
+        known.silent = silent;
+        // One of them trims.
+        if members.iter().filter(|info| info.is_alive).map(|info| info.member).min() == Some(member) {
+            let mut kept = self.log.kept_after()?;
+            let absent = kept.keys().filter(|name| members.iter().all(|info| info.name != **name));
+            let absent: BTreeMap<_, _> = absent
+                .map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now)))
+                .collect();
+            for (name, since) in &absent {
+                if is_full || now.saturating_sub(*since) >= self.options.absent_max {
+                    self.log.keep_nothing(name)?;
+                    kept.remove(name);
+                }
+            }
+            known.absent = absent;
+            // Who has not said yet what it needs may need all.
+            let all_said = members.iter().all(|info| kept.contains_key(&info.name));
+            let upto = kept.values().min().copied().filter(|_| all_said).unwrap_or(0);
+            if upto > known.trimmed {
+                self.log.trim(upto)?;
+                known.trimmed = upto;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a member knows when it looks again.
+#[derive(Default)]
+struct Known {
+    /// What it has said last that it does not need.
+    said: Option<(Member, u64)>,
+    /// Since when members were not heard of.
+    silent: BTreeMap<Member, Duration>,
+    /// Since when members are not there for whom the log is kept.
+    absent: BTreeMap<String, Duration>,
+    /// Up to where the log was trimmed.
+    trimmed: u64,
+}
