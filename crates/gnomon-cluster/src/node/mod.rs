@@ -131,8 +131,8 @@ struct Shared {
     state: Mutex<State>,
     /// There is something to append, or no more will be.
     to_append: Condvar,
-    /// A transaction has come to its end, or the member, or more was received.
-    ended: Condvar,
+    /// More was received and applied, or the member has come to its end.
+    received: Condvar,
     /// The member has stopped.
     over: Condvar,
     is_stopping: AtomicBool,
@@ -142,6 +142,8 @@ struct Shared {
 struct Asking {
     level: Level,
     end: Option<Result<Csn, Reason>>,
+    /// Tells its session, and no other one.
+    ended: Arc<Condvar>,
 }
 
 /// A life of this member, as it comes to its end.
@@ -194,6 +196,7 @@ impl State {
     fn end(&mut self, number: u64, end: Result<Csn, Reason>) {
         if let Some(asking) = self.asking.get_mut(&number) {
             asking.end = Some(end);
+            asking.ended.notify_one();
         }
     }
 
@@ -264,7 +267,7 @@ impl Node {
             clock: SystemClock::new(),
             state: Mutex::new(state),
             to_append: Condvar::new(),
-            ended: Condvar::new(),
+            received: Condvar::new(),
             over: Condvar::new(),
             is_stopping: AtomicBool::new(false),
         });
@@ -320,7 +323,7 @@ impl Node {
             if state.has_applied(newest) {
                 return Ok(());
             }
-            self.shared.ended.wait_for(&mut state, working::WAIT);
+            self.shared.received.wait_for(&mut state, working::WAIT);
         }
     }
 
@@ -374,9 +377,13 @@ impl Shared {
     }
 
     fn stop(&self, why: Stopped) {
-        self.state.lock().stop(why);
-        for waiting in [&self.ended, &self.to_append, &self.over] {
+        let mut state = self.state.lock();
+        state.stop(why);
+        for waiting in [&self.received, &self.to_append, &self.over] {
             waiting.notify_all();
+        }
+        for asking in state.asking.values() {
+            asking.ended.notify_all();
         }
     }
 }

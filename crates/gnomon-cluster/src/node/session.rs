@@ -57,7 +57,7 @@ impl State {
     fn new_number(&mut self, level: Level) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.asking.insert(number, Asking { level, end: None });
+        self.asking.insert(number, Asking { level, end: None, ended: Arc::default() });
         number
     }
 
@@ -165,8 +165,10 @@ impl Shared {
     ) -> Result<Csn, Error> {
         let unresolved = |why: String| Error::Unresolved(why.into());
         let why = loop {
-            if let Some(Asking { level, end: Some(end) }) = state.asking.get(&number) {
-                let (level, end) = (*level, *end);
+            let Some(asking) = state.asking.get(&number) else { unreachable!("its session takes it away") };
+            let ended = asking.ended.clone();
+            if let Some(end) = asking.end {
+                let level = asking.level;
                 state.asking.remove(&number);
                 *state.ended.entry((level, end.err())).or_default() += 1;
                 return end.map_err(|_: Reason| Error::Serialization);
@@ -181,7 +183,7 @@ impl Shared {
                 }
                 Err(_) => break unresolved("it was not waited for, on request".into()),
             }
-            self.ended.wait_for(&mut state, WAIT);
+            ended.wait_for(&mut state, WAIT);
         };
         state.asking.remove(&number);
         Err(why)
@@ -205,7 +207,7 @@ impl Shared {
             if wait.timeout.is_some_and(|timeout| self.clock.now().saturating_sub(begun) >= timeout) {
                 return Err(Error::LockTimeout);
             }
-            self.ended.wait_for(&mut state, WAIT.min(wait.timeout.unwrap_or(WAIT)));
+            self.received.wait_for(&mut state, WAIT.min(wait.timeout.unwrap_or(WAIT)));
         }
         state.complete_at = state.complete_at.max(Some(begun));
         Ok(newest(&state))

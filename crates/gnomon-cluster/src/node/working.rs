@@ -138,7 +138,7 @@ impl Shared {
             if !self.live_on() {
                 return;
             }
-            self.ended.notify_all();
+            self.received.notify_all();
             self.to_append.notify_all();
         }
     }
@@ -204,10 +204,7 @@ impl Shared {
         };
         let mut out = Vec::new();
         state.machine.applied(outcome, &mut out);
-        let next = state.perform(out);
-        drop(state);
-        self.ended.notify_all();
-        Ok(next)
+        Ok(state.perform(out))
     }
 
     /// Looks after what is slow, until it has stopped.
