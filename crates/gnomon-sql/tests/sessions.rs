@@ -801,3 +801,49 @@ fn backups_are_streams() {
     assert_eq!(state(&mut s, "BEGIN; BACKUP TO STDOUT"), SqlState::ACTIVE_SQL_TRANSACTION);
     ok(&mut s, "ROLLBACK");
 }
+
+#[test]
+fn settings_have_values_of_a_role_in_new_sessions() {
+    let disk = MemDisk::new();
+    let open = || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    let db = open();
+    let as_user = |db: &SqlDatabase, user: &str, own: &[(&str, &str)]| {
+        let settings = own.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        db.session(SessionOptions { user: user.into(), settings, ..SessionOptions::default() }).unwrap()
+    };
+    let mut s = session(&db);
+    ok(&mut s, "ALTER ROLE ann SET gnomon.k TO 3; ALTER ROLE ALL SET gnomon.max_staleness = '200 ms'");
+    ok(&mut s, "ALTER USER ann SET search_path = a, \"B\"; ALTER DATABASE gnomon SET lock_timeout = '2s'");
+    ok(&mut s, "ALTER ROLE bob SET default_transaction_isolation = serializable");
+    for (wrong, why) in [
+        ("ALTER ROLE ann SET nosuch = 1", SqlState::UNDEFINED_OBJECT),
+        ("ALTER ROLE ann SET gnomon.k = -2", SqlState::INVALID_PARAMETER_VALUE),
+        ("ALTER ROLE ann SET server_version = 1", SqlState("55P02")),
+        ("ALTER ROLE ann RESET nosuch", SqlState::UNDEFINED_OBJECT),
+        ("ALTER ROLE ann LOGIN", SqlState::FEATURE_NOT_SUPPORTED),
+    ] {
+        assert_eq!(state(&mut s, wrong), why, "{wrong}");
+    }
+    assert_eq!(value(&mut s, "SHOW gnomon.max_staleness"), "-1", "this session began before");
+    drop((s, db));
+    let db = open();
+    let mut ann = as_user(&db, "ann", &[]);
+    assert_eq!(value(&mut ann, "SHOW gnomon.k"), "3");
+    assert_eq!(value(&mut ann, "SHOW gnomon.max_staleness"), "200ms");
+    assert_eq!(value(&mut ann, "SHOW search_path"), "a, \"B\"");
+    assert_eq!(value(&mut ann, "SHOW lock_timeout"), "2s");
+    ok(&mut ann, "SET gnomon.k = 7; RESET gnomon.k");
+    assert_eq!(value(&mut ann, "SHOW gnomon.k"), "3");
+    assert_eq!(
+        value(&mut ann, "SELECT setconfig FROM pg_db_role_setting WHERE setrole <> 0"),
+        "{gnomon.k=3,\"search_path=a, \\\"B\\\"\"}"
+    );
+    let mut bob = as_user(&db, "bob", &[("gnomon.max_staleness", "5")]);
+    assert_eq!(value(&mut bob, "SHOW gnomon.max_staleness"), "5ms", "what a client says counts more");
+    assert_eq!(value(&mut bob, "SHOW transaction_isolation"), "serializable");
+    ok(&mut bob, "ALTER ROLE ann RESET gnomon.k; ALTER ROLE ALL RESET ALL; ALTER ROLE ann SET search_path TO DEFAULT");
+    let mut ann = as_user(&db, "ann", &[]);
+    assert_eq!(value(&mut ann, "SHOW gnomon.k"), "-1");
+    assert_eq!(value(&mut ann, "SHOW lock_timeout"), "0");
+    assert_eq!(value(&mut ann, "SELECT count(*) FROM pg_db_role_setting"), "0");
+}

@@ -465,6 +465,22 @@ impl Entry for Comment {
     }
 }
 
+/// What a setting is in new sessions.
+pub(super) struct SettingValue(pub String);
+
+impl Entry for SettingValue {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.text(&self.0);
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<SettingValue> {
+        let mut r = Reader::new(bytes, "setting")?;
+        let text = r.text()?;
+        r.end(SettingValue(text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,6 +56,9 @@ enum Name {
 /// What COMMENT is about: the object, and the column's number from 1 (0 for the object itself).
 pub type CommentKey = (Oid, u32);
 
+/// What the value of a setting in new sessions is for: the role, empty for all, and the setting's name.
+pub type SettingKey = (String, String);
+
 /// All objects of a database at one moment.
 #[derive(Clone, Debug)]
 pub struct Catalog {
@@ -71,6 +74,8 @@ pub struct Catalog {
     pub(super) views: BTreeMap<Oid, Arc<View>>,
     pub(super) procedures: BTreeMap<Oid, Arc<Procedure>>,
     pub(super) comments: BTreeMap<CommentKey, Arc<str>>,
+    /// What settings are in new sessions.
+    pub(super) settings: BTreeMap<SettingKey, Arc<str>>,
     names: HashMap<String, HashMap<String, Name>>,
 }
 
@@ -95,6 +100,7 @@ impl Catalog {
             views: BTreeMap::new(),
             procedures: BTreeMap::new(),
             comments: BTreeMap::new(),
+            settings: BTreeMap::new(),
             names: HashMap::new(),
         }
     }
@@ -296,6 +302,23 @@ impl Catalog {
     pub fn remove_procedure(&mut self, oid: Oid) {
         self.procedures.remove(&oid);
         self.comments.retain(|key, _| key.0 != oid);
+    }
+
+    /// Sets or removes what a setting is in new sessions of a role; an empty name stands for all roles.
+    pub fn put_setting(&mut self, role: String, name: String, value: Option<&str>) {
+        match value {
+            Some(value) => drop(self.settings.insert((role, name), value.into())),
+            None => drop(self.settings.remove(&(role, name))),
+        }
+    }
+    /// Removes what all settings are in new sessions of a role.
+    pub fn remove_settings(&mut self, role: &str) {
+        self.settings.retain(|(of, _), _| of != role);
+    }
+    /// What settings are in new sessions of a role, beside those of all: names and values.
+    pub fn settings_of<'c>(&'c self, role: &'c str) -> impl Iterator<Item = (&'c str, &'c str)> {
+        let own = self.settings.iter().filter(move |((of, _), _)| of == role);
+        own.map(|((_, name), value)| (&**name, &**value))
     }
 
     /// Sets or removes a comment.

@@ -3,7 +3,7 @@
 //! A database of SQL keeps its catalog in the first tree that was ever made in it ([`CATALOG_TREE`]; the engine
 //! numbers trees from 1) and where its sequences stand in the second ([`SEQUENCE_TREE`]). The catalog has an entry
 //! for each object; its key is the kind (1 byte), the identifier and, of comments, the column (4 bytes each,
-//! big-endian). DDL works on a copy in memory; the differences are written when the transaction commits.
+//! big-endian); of settings in new sessions names follow. DDL works on a copy in memory; the differences are written when the transaction commits.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,8 @@ use gnomon::{Database, Direction, Error, KeyRange, RowLock, Transaction, TreeId,
 
 use super::{
     Catalog, FIRST_USER_OID,
-    encode::{Comment, Entry, Header},
+    encode::{Comment, Entry, Header, SettingValue},
+    snapshot::SettingKey,
     model::{Oid, Procedure, Schema, Sequence, Table, View},
 };
 use crate::{Result, SqlError, SqlState};
@@ -29,6 +30,7 @@ const VIEW: u8 = 4;
 const COMMENT: u8 = 5;
 const PROCEDURE: u8 = 6;
 const CLUSTER: u8 = 7;
+const SETTING: u8 = 8;
 
 fn key(kind: u8, oid: Oid, column: u32) -> Vec<u8> {
     let mut key = vec![kind];
@@ -36,6 +38,15 @@ fn key(kind: u8, oid: Oid, column: u32) -> Vec<u8> {
     if kind == COMMENT {
         key.extend_from_slice(&column.to_be_bytes());
     }
+    key
+}
+
+/// The key of what a setting is in new sessions: the role's name, a zero, the setting's name.
+fn setting_key((role, name): &SettingKey) -> Vec<u8> {
+    let mut key = key(SETTING, 0, 0);
+    key.extend_from_slice(role.as_bytes());
+    key.push(0);
+    key.extend_from_slice(name.as_bytes());
     key
 }
 
@@ -175,6 +186,13 @@ pub(crate) fn load(txn: &mut Transaction) -> Result<Catalog> {
                 catalog.put_comment((oid, u32::from_be_bytes(column)), Some(&comment.0));
                 true
             }
+            SETTING => {
+                let words = std::str::from_utf8(rest).ok().and_then(|words| words.split_once('\0'));
+                let (role, name) = words.ok_or_else(|| damaged("a key of a setting is malformed"))?;
+                let value = SettingValue::decode(&value)?;
+                catalog.put_setting(role.to_owned(), name.to_owned(), Some(&value.0));
+                true
+            }
             kind => return Err(damaged(&format!("it has an entry of the unknown kind {kind}"))),
         };
         if !same {
@@ -204,6 +222,14 @@ pub(crate) fn write_changes(
     }
     for at in before.comments.keys().filter(|at| !after.comments.contains_key(at)) {
         txn.delete(CATALOG_TREE, &key(COMMENT, at.0, at.1))?;
+    }
+    for (of, value) in &after.settings {
+        if before.settings.get(of) != Some(value) {
+            txn.put(CATALOG_TREE, &setting_key(of), &SettingValue(value.to_string()).encode())?;
+        }
+    }
+    for of in before.settings.keys().filter(|of| !after.settings.contains_key(of)) {
+        txn.delete(CATALOG_TREE, &setting_key(of))?;
     }
     txn.put(CATALOG_TREE, &key(HEADER, 0, 0), &Header { next_oid }.encode())?;
     Ok(())

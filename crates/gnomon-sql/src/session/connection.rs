@@ -20,7 +20,7 @@ use super::{
     timer::Alarm,
     transaction::{Current, State},
 };
-use crate::{Notice, Result, Severity, SqlError, SqlState};
+use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::Catalog};
 
 /// A session: what a connection talks to. Dropped, it rolls back what it has not committed.
 pub struct Session {
@@ -59,7 +59,8 @@ pub(super) fn tag(tag: impl Into<Tag>) -> Result<Tag> {
 }
 
 impl Session {
-    pub(super) fn new(shared: Arc<Shared>, options: SessionOptions) -> Result<Session> {
+    /// `defaults` says what settings are in new sessions.
+    pub(super) fn new(shared: Arc<Shared>, options: SessionOptions, defaults: &Catalog) -> Result<Session> {
         let mut settings = Settings::new(&options.user);
         let prepared_max = shared.engine.prepared_max().to_string();
         settings.set_fixed("max_prepared_transactions", &prepared_max)?;
@@ -68,6 +69,10 @@ impl Session {
         }
         for (name, value) in &options.facts {
             settings.set_fixed(name, value)?;
+        }
+        for (name, value) in defaults.settings_of("").chain(defaults.settings_of(&options.user)) {
+            // One that a newer program does not take any more keeps nobody out.
+            let _ = settings.set_initial(name, value);
         }
         for (name, value) in &options.settings {
             settings.set_initial(name, value)?;

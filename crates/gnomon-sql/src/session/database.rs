@@ -126,7 +126,7 @@ impl SqlDatabase {
 
     /// Begins a session. Fails if one of the settings does not exist or does not take its value.
     pub fn session(&self, options: SessionOptions) -> Result<Session> {
-        Session::new(self.0.clone(), options)
+        Session::new(self.0.clone(), options, &self.0.catalog())
     }
 
     /// Gives back what sequences have in reserve, makes all commits durable and closes the engine. Sessions that are

@@ -192,6 +192,8 @@ impl Session {
     }
 
     fn show(&mut self, name: Option<&str>, sink: &mut dyn Sink) -> Result<()> {
+        // Whose characteristics it may show.
+        self.ensure_transaction();
         let columns = self.show_columns(name)?;
         sink.columns(&columns)?;
         plain_context(|context| match name {

@@ -36,6 +36,17 @@ impl System<'_> {
         }
     }
 
+    /// Of all roles and of the session's, which has the only one's number.
+    pub(super) fn setting_defaults(&self, rows: &mut Rows) {
+        for (role, number) in [("", 0), (self.state.user(), OWNER)] {
+            let all: Vec<String> =
+                self.catalog().settings_of(role).map(|(name, value)| format!("{name}={value}")).collect();
+            if !all.is_empty() {
+                rows.add([("setdatabase", oid(0)), ("setrole", oid(number)), ("setconfig", strings(all))]);
+            }
+        }
+    }
+
     pub(super) fn activity_list(&self, rows: &mut Rows) {
         for activity in self.state.activities() {
             let time = |micros: Option<i64>| option(micros.map(Datum::Timestamptz));

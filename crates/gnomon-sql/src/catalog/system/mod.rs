@@ -362,6 +362,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             }
             "pg_database" => cx.databases(&mut rows),
             "pg_authid" | "pg_roles" | "pg_user" | "pg_group" => cx.roles(relation.name, &mut rows),
+            "pg_db_role_setting" => cx.setting_defaults(&mut rows),
             "pg_tablespace" => objects::tablespaces(&mut rows),
             "pg_timezone_names" => cx.time_zones(&mut rows),
             "pg_settings" => cx.setting_list(&mut rows),

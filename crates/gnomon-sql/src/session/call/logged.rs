@@ -16,6 +16,7 @@ use super::types_of;
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
+        Catalog,
         model::{Oid, Procedure},
         store,
     },
@@ -190,7 +191,9 @@ impl Replay {
                 next_oid,
                 Arc::new(gnomon::env::SystemClock::new()),
             );
-            self.session = Some((next_oid, Session::new(Arc::new(shared), SessionOptions::default())?));
+            // What settings are in new sessions is not what they were in the one that called.
+            let session = Session::new(Arc::new(shared), SessionOptions::default(), &Catalog::default())?;
+            self.session = Some((next_oid, session));
         }
         self.session.as_mut().map(|(_, session)| session).ok_or_else(malformed)
     }

@@ -15,6 +15,7 @@ mod index;
 mod partition;
 mod procedure;
 mod sequence;
+mod setting;
 mod storage;
 mod view;
 
@@ -290,6 +291,9 @@ impl Session {
             Command::CreateProcedure(create) => with_stack(|| self.create_procedure(create)),
             Command::DropProcedures { procedures, if_exists } => {
                 with_stack(|| self.drop_procedures(procedures, *if_exists, notices))
+            }
+            Command::SettingDefault { what, role, name, values } => {
+                self.setting_default(what, role.as_deref(), name.as_deref(), values.as_deref()).map(Some)
             }
             Command::Comment { kind, name, text } => with_stack(|| self.comment(kind, name, text.as_deref())),
             _ => Ok(None),

@@ -31,6 +31,15 @@ pub(crate) enum Command {
     Set { local: bool, name: String, values: Option<Vec<String>> },
     /// RESET; without a name, all.
     Reset(Option<String>),
+    /// ALTER ROLE or ALTER DATABASE with SET or RESET: what a setting is in new sessions of a role, or of all; without
+    /// values as if nobody had said, and without a name that of all settings.
+    SettingDefault {
+        /// Which of the two.
+        what: &'static str,
+        role: Option<String>,
+        name: Option<String>,
+        values: Option<Vec<String>>,
+    },
     /// SHOW; without a name, all.
     Show(Option<String>),
     /// PREPARE name (types) AS statement.

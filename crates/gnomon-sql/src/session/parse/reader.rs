@@ -136,6 +136,7 @@ impl<'d> Reader<'_, 'd, '_> {
                     None => Ok(self.unsupported(&format!("this form of ALTER {}", kind.to_uppercase()))),
                 }
             }
+            ("alter", "role" | "user" | "database") => self.setting_default(),
             ("create", "procedure" | "or") if self.creates_procedure() => self.create_procedure(),
             ("drop", "procedure") => self.drop_procedures(),
             ("drop", kind @ ("table" | "index" | "sequence" | "view" | "schema")) => {
@@ -201,6 +202,12 @@ impl<'d> Reader<'_, 'd, '_> {
         if self.word("transaction") {
             return Ok(Command::SetTransaction { session: false, modes: self.modes()? });
         }
+        let (name, values) = self.assignment()?;
+        Ok(Command::Set { local, name, values })
+    }
+
+    /// What follows SET: a setting, and its values; none if it is DEFAULT.
+    fn assignment(&mut self) -> Result<(String, Option<Vec<String>>)> {
         let (name, assigned) = if self.words(&["time", "zone"]) {
             ("timezone".to_owned(), true)
         } else if self.word("names") {
@@ -214,13 +221,38 @@ impl<'d> Reader<'_, 'd, '_> {
             return Err(self.unexpected());
         }
         if self.word("default") || (assigned && name == "timezone" && self.word("local")) {
-            return Ok(Command::Set { local, name, values: None });
+            return Ok((name, None));
         }
         let mut values = vec![self.setting_value()?];
         while self.take(&Token::Comma) {
             values.push(self.setting_value()?);
         }
-        Ok(Command::Set { local, name, values: Some(values) })
+        Ok((name, Some(values)))
+    }
+
+    /// ALTER ROLE, USER or DATABASE ... SET and RESET.
+    fn setting_default(&mut self) -> Result<Command> {
+        self.skip();
+        let is_database = self.word("database");
+        if !is_database {
+            self.skip();
+        }
+        let what = if is_database { "ALTER DATABASE" } else { "ALTER ROLE" };
+        let role = self.name()?;
+        let role = (!is_database && role != "all").then_some(role);
+        if !is_database && self.words(&["in", "database"]) {
+            // There is one.
+            self.name()?;
+        }
+        if self.word("set") {
+            let (name, values) = self.assignment()?;
+            return Ok(Command::SettingDefault { what, role, name: Some(name), values });
+        }
+        if self.word("reset") {
+            let name = self.setting_name()?;
+            return Ok(Command::SettingDefault { what, role, name: (name != "all").then_some(name), values: None });
+        }
+        Ok(self.unsupported(&format!("this form of {what}")))
     }
 
     fn setting_name(&mut self) -> Result<String> {

@@ -1,0 +1,40 @@
+//! ALTER ROLE ... SET and ALTER DATABASE ... SET: what settings are in new sessions.
+
+use super::{
+    super::settings::{Progress, Scope},
+    NAME_BYTES_MAX, Session, Tag, shorten, tag,
+};
+use crate::Result;
+
+impl Session {
+    /// Changes what a setting is when a session of a role begins, or of any role. Without values, as if nobody had said;
+    /// without a name, that of all settings.
+    pub(super) fn setting_default(
+        &mut self,
+        what: &'static str,
+        role: Option<&str>,
+        name: Option<&str>,
+        values: Option<&[String]>,
+    ) -> Result<Tag> {
+        self.begin_ddl(what)?;
+        let value = match (name, values) {
+            (Some(name), Some(values)) => {
+                let mut tried = self.settings.clone();
+                tried.set(name, Some(values), Scope::Session, Progress::None)?;
+                Some(tried.show(name)?.1)
+            }
+            (Some(name), None) => {
+                self.settings.show(name)?;
+                None
+            }
+            (None, _) => None,
+        };
+        let role = shorten(role.unwrap_or_default(), NAME_BYTES_MAX).to_owned();
+        let name = name.map(str::to_lowercase);
+        self.change(|catalog| match name {
+            Some(name) => catalog.put_setting(role, name, value.as_deref()),
+            None => catalog.remove_settings(&role),
+        })?;
+        tag(what)
+    }
+}
