@@ -805,7 +805,8 @@ fn backups_are_streams() {
 #[test]
 fn settings_have_values_of_a_role_in_new_sessions() {
     let disk = MemDisk::new();
-    let open = || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    let open =
+        || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
     let db = open();
     let as_user = |db: &SqlDatabase, user: &str, own: &[(&str, &str)]| {
         let settings = own.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
@@ -841,7 +842,10 @@ fn settings_have_values_of_a_role_in_new_sessions() {
     let mut bob = as_user(&db, "bob", &[("gnomon.max_staleness", "5")]);
     assert_eq!(value(&mut bob, "SHOW gnomon.max_staleness"), "5ms", "what a client says counts more");
     assert_eq!(value(&mut bob, "SHOW transaction_isolation"), "serializable");
-    ok(&mut bob, "ALTER ROLE ann RESET gnomon.k; ALTER ROLE ALL RESET ALL; ALTER ROLE ann SET search_path TO DEFAULT");
+    ok(
+        &mut bob,
+        "ALTER ROLE ann RESET gnomon.k; ALTER ROLE ALL RESET ALL; ALTER ROLE ann SET search_path TO DEFAULT",
+    );
     let mut ann = as_user(&db, "ann", &[]);
     assert_eq!(value(&mut ann, "SHOW gnomon.k"), "-1");
     assert_eq!(value(&mut ann, "SHOW lock_timeout"), "0");

@@ -175,7 +175,8 @@ impl Joining<'_> {
                 Ok(node) => break node,
                 Err(Stopped::Log(LogError::Refused(Refused::NameInUse(name)))) if clock.now() < NAME_WAIT => {
                     if !std::mem::replace(&mut has_told, true) {
-                        let what = format!("a member '{name}' was there until now: waiting whether it is gone");
+                        let what =
+                            format!("a member '{name}' was there until now: waiting whether it is gone");
                         tell(&mut std::io::stderr(), &what);
                     }
                     thread::sleep(LOOK);
@@ -216,8 +217,8 @@ fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure
     let mut client = backup::connect(source, who.password.as_deref())?;
     let input = backup::stream(&mut client)?;
     let existed = directory.exists();
-    let disk =
-        FileDisk::open(&PathBuf::from(directory), true).map_err(|error| Failure::of_engine(directory, &error))?;
+    let disk = FileDisk::open(&PathBuf::from(directory), true)
+        .map_err(|error| Failure::of_engine(directory, &error))?;
     let mut progress = Progress::on_stderr("copying pages");
     let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| progress.set(done, total));
     drop(progress);

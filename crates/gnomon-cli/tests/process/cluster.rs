@@ -15,15 +15,15 @@ use tempfile::TempDir;
 use crate::harness::{gnomon, run, text};
 
 /// How long what takes place at some time may take.
-const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// An etcd, and the data of members.
-struct World {
-    etcd: LocalEtcd,
+pub struct World {
+    pub etcd: LocalEtcd,
     directory: TempDir,
 }
 
-fn world(etcd_nodes: usize) -> Option<World> {
+pub fn world(etcd_nodes: usize) -> Option<World> {
     let directory = tempfile::tempdir().unwrap();
     match LocalEtcd::start(&directory.path().join("etcd"), etcd_nodes, &[]) {
         Ok(etcd) => Some(World { etcd, directory }),
@@ -36,7 +36,7 @@ fn world(etcd_nodes: usize) -> Option<World> {
 }
 
 /// A member as a process; killed when dropped.
-struct Member {
+pub struct Member {
     child: Child,
     port: u16,
 }
@@ -53,7 +53,7 @@ impl World {
         arguments.map(str::to_owned).to_vec()
     }
 
-    fn start(&self, name: &str) -> Member {
+    pub fn start(&self, name: &str) -> Member {
         self.try_start(name, &[]).unwrap_or_else(|why| panic!("{why}"))
     }
 
@@ -93,16 +93,20 @@ impl World {
 }
 
 impl Member {
-    fn connect(&self) -> Client {
+    pub fn connect(&self) -> Client {
         self.connect_with("").unwrap()
     }
 
-    fn connect_with(&self, more: &str) -> Result<Client, postgres::Error> {
+    pub fn connect_with(&self, more: &str) -> Result<Client, postgres::Error> {
         let config = format!("host=127.0.0.1 port={} user=gnomon dbname=gnomon {more}", self.port);
         Client::connect(&config, NoTls)
     }
 
-    fn kill(mut self) {
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -113,7 +117,7 @@ impl Member {
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
 
-    fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
@@ -141,7 +145,7 @@ fn eventually(client: &mut Client, query: &str, expected: &str) {
 }
 
 /// The rows of a query as one text.
-fn one(client: &mut Client, query: &str) -> String {
+pub fn one(client: &mut Client, query: &str) -> String {
     let rows = client.simple_query(query).unwrap_or_else(|error| panic!("{query}: {error:?}"));
     let row = |message| match message {
         postgres::SimpleQueryMessage::Row(row) => {
@@ -154,7 +158,7 @@ fn one(client: &mut Client, query: &str) -> String {
 }
 
 /// Runs a statement again until it is not refused for what others do at the same time.
-fn retried(client: &mut Client, statement: &str) {
+pub fn retried(client: &mut Client, statement: &str) {
     let begun = Instant::now();
     while let Err(error) = client.simple_query(statement) {
         let state = error.code().cloned();
@@ -170,11 +174,13 @@ fn dump(client: &mut Client) -> String {
         "SELECT string_agg(tablename, ',' ORDER BY tablename) FROM pg_tables WHERE schemaname = 'public'",
     );
     let tables = tables.split(',').filter(|table| *table != "NULL");
-    tables.map(|table| format!("{table}: {}\n", one(client, &format!("SELECT * FROM {table} ORDER BY 1, 2")))).collect()
+    tables
+        .map(|table| format!("{table}: {}\n", one(client, &format!("SELECT * FROM {table} ORDER BY 1, 2"))))
+        .collect()
 }
 
 /// Checks that members have the same data when all of them have all.
-fn same(clients: &mut [Client]) -> String {
+pub fn same(clients: &mut [Client]) -> String {
     let dumps: Vec<String> = clients
         .iter_mut()
         .map(|client| {
@@ -193,7 +199,10 @@ fn members_have_the_same_data_whoever_changes_them_and_their_tables() {
     let Some(world) = world(1) else { return };
     let members = ["one", "two", "three"].map(|name| world.start(name));
     let mut clients: Vec<Client> = members.iter().map(Member::connect).collect();
-    retried(&mut clients[0], "CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0))");
+    retried(
+        &mut clients[0],
+        "CREATE TABLE accounts (id int PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0))",
+    );
     retried(&mut clients[0], "INSERT INTO accounts SELECT n, 100 FROM generate_series(1, 10) AS n");
     eventually(&mut clients[2], "SELECT count(*) FROM pg_tables WHERE tablename = 'accounts'", "1");
     eventually(&mut clients[2], "SELECT sum(balance) FROM accounts", "1000");
@@ -217,15 +226,23 @@ fn members_have_the_same_data_whoever_changes_them_and_their_tables() {
         let [one, two, three] = &mut clients[..] else { unreachable!() };
         scope.spawn(|| retried(one, "CREATE INDEX ON accounts (balance)"));
         scope.spawn(|| retried(two, "ALTER TABLE notes ADD COLUMN more int"));
-        scope.spawn(|| (11..40).for_each(|id| retried(three, &format!("INSERT INTO accounts VALUES ({id}, {id})"))));
+        scope.spawn(|| {
+            (11..40).for_each(|id| retried(three, &format!("INSERT INTO accounts VALUES ({id}, {id})")))
+        });
     });
     let data = same(&mut clients);
     assert!(data.contains("1,400;"), "{data}");
     for client in &mut clients {
         assert_eq!(one(client, "SELECT count(*), count(DISTINCT n) FROM notes"), "300,300");
         assert_eq!(one(client, "SELECT count(*) FROM accounts WHERE balance = 39 AND id = 39"), "1");
-        assert_eq!(one(client, "EXPLAIN SELECT id FROM accounts WHERE balance = 39").contains("accounts_balance"), true);
-        assert_eq!(one(client, "SELECT name, state FROM gnomon_cluster"), "one,present;three,present;two,present");
+        assert_eq!(
+            one(client, "EXPLAIN SELECT id FROM accounts WHERE balance = 39").contains("accounts_balance"),
+            true
+        );
+        assert_eq!(
+            one(client, "SELECT name, state FROM gnomon_cluster"),
+            "one,present;three,present;two,present"
+        );
     }
     let committed = "SELECT transactions >= 200 FROM gnomon_cluster_transactions \
                      WHERE level = 'GRC' AND outcome = 'committed'";
@@ -268,7 +285,9 @@ fn each_transaction_picks_what_it_may_miss() {
         loop {
             match strict.query_one("SELECT v FROM t WHERE id = 1", &[]) {
                 Ok(row) => break assert_eq!(row.get::<_, i32>(0), value),
-                Err(error) => assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error:?}"),
+                Err(error) => {
+                    assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error:?}")
+                }
             }
         }
     }
@@ -277,12 +296,18 @@ fn each_transaction_picks_what_it_may_miss() {
         strict.batch_execute(&format!("SET gnomon.k = {k}; BEGIN ISOLATION LEVEL REPEATABLE READ")).unwrap();
         one(&mut strict, "SELECT sum(v) FROM t");
         retried(&mut writer, "UPDATE t SET v = v + 1 WHERE id = 2");
-        assert_eq!(strict.batch_execute("COMMIT").is_err(), is_refused, "it was ordered later than the beginning");
+        assert_eq!(
+            strict.batch_execute("COMMIT").is_err(),
+            is_refused,
+            "it was ordered later than the beginning"
+        );
     }
     // Write skew, which serializable transactions of different members do not have.
     let mut sessions = [members[0].connect(), members[1].connect()];
     for session in &mut sessions {
-        session.batch_execute("SET default_transaction_isolation = serializable; SET gnomon.max_staleness = 0").unwrap();
+        session
+            .batch_execute("SET default_transaction_isolation = serializable; SET gnomon.max_staleness = 0")
+            .unwrap();
         session.batch_execute("BEGIN").unwrap();
         one(session, "SELECT sum(v) FROM t");
     }
@@ -320,7 +345,14 @@ fn what_is_no_member_of_the_cluster_is_told_so() {
     copy_directory(&other.data("two"), &world.data("two"));
     told("two", &[], "of another cluster");
     let unreached = run(&[
-        "serve", text(&world.data("three")), "--cluster", "http://127.0.0.1:1", "--node", "three", "--port", "0",
+        "serve",
+        text(&world.data("three")),
+        "--cluster",
+        "http://127.0.0.1:1",
+        "--node",
+        "three",
+        "--port",
+        "0",
     ]);
     assert!(unreached.code == Some(1) && unreached.stderr.contains("127.0.0.1:1"), "{unreached:?}");
     assert!(!world.data("three").exists(), "nothing is made");

@@ -5,10 +5,12 @@
 mod backup;
 mod bench;
 mod cluster;
+mod cluster_faults;
 mod compare;
 mod disks;
 mod failures;
 mod harness;
+mod history;
 mod kill;
 mod page;
 mod pgbench;

@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::{order::MemoryLog, protocol::Settings};
-use gnomon::{
-    Database, Direction, Isolation, KeyRange, Transaction, TxnOptions, env::Rng, op::number,
-};
+use gnomon::{Database, Direction, Isolation, KeyRange, Transaction, TxnOptions, env::Rng, op::number};
 
 const KEYS: u8 = 16;
 

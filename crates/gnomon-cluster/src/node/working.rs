@@ -260,9 +260,8 @@ impl Shared {
         if members.iter().filter(|info| info.is_alive).map(|info| info.member).min() == Some(member) {
             let mut kept = self.log.kept_after()?;
             let absent = kept.keys().filter(|name| members.iter().all(|info| info.name != **name));
-            let absent: BTreeMap<_, _> = absent
-                .map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now)))
-                .collect();
+            let absent: BTreeMap<_, _> =
+                absent.map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now))).collect();
             for (name, since) in &absent {
                 if is_full || now.saturating_sub(*since) >= self.options.absent_max {
                     self.log.keep_nothing(name)?;

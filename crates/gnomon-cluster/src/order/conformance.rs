@@ -75,7 +75,10 @@ fn does_what_a_ledger_does<L: OrderedLog>(handle: &impl Fn() -> L) {
         let twin = &mut twins[rng.below(3) as usize];
         match rng.below(20) {
             0 => {
-                assert_eq!(reader.join(&twin.name, "here"), Err(Refused::NameInUse(twin.name.clone()).into()));
+                assert_eq!(
+                    reader.join(&twin.name, "here"),
+                    Err(Refused::NameInUse(twin.name.clone()).into())
+                );
             }
             1 => {
                 // Of a member that is there, another one says nothing; itself, it leaves and comes back.

@@ -10,5 +10,7 @@ mod snapshot;
 pub(crate) mod store;
 pub mod system;
 
-pub use snapshot::{Catalog, CommentKey, SettingKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation};
+pub use snapshot::{
+    Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation, SettingKey,
+};
 pub use store::{CATALOG_TREE, SEQUENCE_TREE};

@@ -12,8 +12,8 @@ use gnomon::{Database, Direction, Error, KeyRange, RowLock, Transaction, TreeId,
 use super::{
     Catalog, FIRST_USER_OID,
     encode::{Comment, Entry, Header, SettingValue},
-    snapshot::SettingKey,
     model::{Oid, Procedure, Schema, Sequence, Table, View},
+    snapshot::SettingKey,
 };
 use crate::{Result, SqlError, SqlState};
 

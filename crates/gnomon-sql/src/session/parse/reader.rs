@@ -250,7 +250,12 @@ impl<'d> Reader<'_, 'd, '_> {
         }
         if self.word("reset") {
             let name = self.setting_name()?;
-            return Ok(Command::SettingDefault { what, role, name: (name != "all").then_some(name), values: None });
+            return Ok(Command::SettingDefault {
+                what,
+                role,
+                name: (name != "all").then_some(name),
+                values: None,
+            });
         }
         Ok(self.unsupported(&format!("this form of {what}")))
     }
