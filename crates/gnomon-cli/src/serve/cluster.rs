@@ -1,9 +1,6 @@
 //! `gnomon serve --cluster`: a member of a cluster, from its log to its copy of the data.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use clap::Args;
 use gnomon::{
@@ -114,12 +111,14 @@ impl Joining<'_> {
         if !is_new || self.data.is_none() {
             return Ok(());
         }
+        let members = self.log.members().map_err(of_log)?;
+        if members.iter().any(|info| info.is_alive && info.name == self.name) {
+            return Err(of_log(Refused::NameInUse(self.name.clone())));
+        }
         let sources = match &self.arguments.copy_from {
             Some(url) => vec![url.clone()],
             None => {
-                let present =
-                    |info: &MemberInfo| info.is_alive && !info.address.is_empty() && info.name != self.name;
-                let members = self.log.members().map_err(of_log)?;
+                let present = |info: &MemberInfo| info.is_alive && !info.address.is_empty();
                 let url = |info: MemberInfo| format!("postgres://{}@{}", escaped(&who.user), info.address);
                 members.into_iter().filter(present).map(url).collect()
             }
@@ -217,8 +216,7 @@ fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure
     let mut client = backup::connect(source, who.password.as_deref())?;
     let input = backup::stream(&mut client)?;
     let existed = directory.exists();
-    let disk = FileDisk::open(&PathBuf::from(directory), true)
-        .map_err(|error| Failure::of_engine(directory, &error))?;
+    let disk = FileDisk::open(directory, true).map_err(|error| Failure::of_engine(directory, &error))?;
     let mut progress = Progress::on_stderr("copying pages");
     let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| progress.set(done, total));
     drop(progress);
@@ -294,6 +292,9 @@ impl Cluster for View {
             durable: None,
             lag: None,
         };
+        if status.away.is_some() {
+            return vec![own];
+        }
         let (Ok((present, kept)), Ok(newest)) = (node.members(), self.log.newest()) else { return vec![own] };
         let member = |info: &MemberInfo| {
             let durable = kept.get(&info.name).copied();

@@ -235,9 +235,8 @@ fn members_have_the_same_data_whoever_changes_them_and_their_tables() {
     for client in &mut clients {
         assert_eq!(one(client, "SELECT count(*), count(DISTINCT n) FROM notes"), "300,300");
         assert_eq!(one(client, "SELECT count(*) FROM accounts WHERE balance = 39 AND id = 39"), "1");
-        assert_eq!(
-            one(client, "EXPLAIN SELECT id FROM accounts WHERE balance = 39").contains("accounts_balance"),
-            true
+        assert!(
+            one(client, "EXPLAIN SELECT id FROM accounts WHERE balance = 39").contains("accounts_balance")
         );
         assert_eq!(
             one(client, "SELECT name, state FROM gnomon_cluster"),
@@ -358,6 +357,56 @@ fn what_is_no_member_of_the_cluster_is_told_so() {
     assert!(!world.data("three").exists(), "nothing is made");
     let unnamed = run(&["serve", text(&world.data("three")), "--cluster", "http://127.0.0.1:1"]);
     assert_eq!(unnamed.code, Some(2), "{unnamed:?}");
+}
+
+#[test]
+fn a_log_that_is_away_is_waited_for_or_told_of() {
+    let Some(mut world) = world(1) else { return };
+    let member = world.start("one");
+    let mut client = member.connect();
+    retried(&mut client, "CREATE TABLE t (id int PRIMARY KEY)");
+    retried(&mut client, "INSERT INTO t VALUES (1)");
+    world.etcd.kill(0).unwrap();
+    // What is asked while that is not known waits, for as long as its client does.
+    let mut waiting = member.connect_with("options='-c statement_timeout=500ms'").unwrap();
+    let asked = waiting.batch_execute("INSERT INTO t VALUES (2)").unwrap_err();
+    assert_eq!(asked.code(), Some(&SqlState::TRANSACTION_RESOLUTION_UNKNOWN), "{asked:?}");
+    thread::sleep(Duration::from_millis(2500));
+    for (statement, state) in [
+        ("INSERT INTO t VALUES (3)", SqlState::CANNOT_CONNECT_NOW),
+        ("CREATE TABLE u (id int)", SqlState::CANNOT_CONNECT_NOW),
+        ("SET gnomon.max_staleness = '1s'; SELECT * FROM t", SqlState::CANNOT_CONNECT_NOW),
+    ] {
+        let refused = client.batch_execute(statement).unwrap_err();
+        assert_eq!(refused.code(), Some(&state), "{statement}: {refused:?}");
+        let message = refused.as_db_error().unwrap().message();
+        assert!(message.contains("apart from the others"), "{message}");
+    }
+    assert_eq!(one(&mut client, "SELECT count(*) FROM t"), "1", "it reads what it has");
+    assert_eq!(one(&mut client, "SELECT name, state FROM gnomon_cluster"), "one,apart");
+    world.etcd.start_node(0).unwrap();
+    let begun = Instant::now();
+    while client.batch_execute("INSERT INTO t VALUES (4)").is_err() {
+        assert!(begun.elapsed() < LONG);
+        thread::sleep(Duration::from_millis(50));
+    }
+    retried(&mut client, "SET gnomon.max_staleness = 0");
+    // What was not waited for has its place all the same.
+    assert_eq!(one(&mut client, "SELECT id FROM t ORDER BY id"), "1;2;4");
+    drop(client);
+    member.stop();
+    let left =
+        run(&["serve", text(&world.data("one")), "--leave-cluster", "--cluster", "http://127.0.0.1:1"]);
+    assert_eq!(left.code, Some(2), "one or the other: {left:?}");
+    let alone = crate::harness::Served::start_with(&world.data("one"), &["--leave-cluster"]);
+    let mut client = alone.connect().unwrap();
+    retried(&mut client, "INSERT INTO t VALUES (5)");
+    assert_eq!(one(&mut client, "SELECT count(*) FROM t"), "4");
+    assert_eq!(one(&mut client, "SELECT count(*) FROM gnomon_cluster"), "0");
+    drop(client);
+    assert_eq!(alone.interrupt(), Some(0));
+    let again = run(&["sql", text(&world.data("one")), "-c", "DELETE FROM t WHERE id = 5"]);
+    assert_eq!(again.code, Some(0), "{again:?}");
 }
 
 fn start_etcd(directory: &Path) -> LocalEtcd {

@@ -4,15 +4,12 @@
 //! `GNOMON_CLUSTER_FAULTS` is the number of faults (4), `GNOMON_SEED` where random numbers begin.
 
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicI64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicI64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use gnomon::env::Rng;
+use gnomon::{env::Rng, sync::Mutex};
 use postgres::{Client, error::SqlState};
 
 use crate::{
@@ -63,8 +60,7 @@ fn client(members: &[Mutex<Option<Member>>], seed: u64, next: &AtomicI64, stop: 
         let Some(client) = &mut connection else {
             let member = rng.below(members.len() as u64) as usize;
             let config = "connect_timeout=2 options='-c statement_timeout=20s'";
-            connection =
-                members[member].lock().unwrap().as_ref().and_then(|member| member.connect_with(config).ok());
+            connection = members[member].lock().as_ref().and_then(|member| member.connect_with(config).ok());
             if connection.is_none() {
                 thread::sleep(Duration::from_millis(20));
             }
@@ -121,15 +117,15 @@ fn fault(world: &mut World, members: &[Mutex<Option<Member>>], rng: &mut Rng) {
     match rng.below(5) {
         0 | 1 => {
             println!("member {member} is killed for {pause:?}");
-            members[member].lock().unwrap().take().unwrap().kill();
+            members[member].lock().take().unwrap().kill();
             thread::sleep(pause);
-            *members[member].lock().unwrap() = Some(world.start(NAMES[member]));
+            *members[member].lock() = Some(world.start(NAMES[member]));
         }
         2 => {
             // Sometimes for longer than its lease.
             let pause = pause * 5;
             println!("member {member} is paused for {pause:?}");
-            let id = members[member].lock().unwrap().as_ref().unwrap().process_id();
+            let id = members[member].lock().as_ref().unwrap().process_id();
             signal(id, "-STOP");
             thread::sleep(pause);
             signal(id, "-CONT");
@@ -158,7 +154,7 @@ fn levels_keep_their_promises_while_members_and_etcd_fail() {
     let mut rng = Rng::from_seed(seed);
     let members = NAMES.map(|name| Mutex::new(Some(world.start(name))));
     {
-        let mut client = members[0].lock().unwrap().as_ref().unwrap().connect();
+        let mut client = members[0].lock().as_ref().unwrap().connect();
         retried(&mut client, "CREATE TABLE lists (id int PRIMARY KEY, items text NOT NULL)");
         retried(
             &mut client,
@@ -168,7 +164,7 @@ fn levels_keep_their_promises_while_members_and_etcd_fail() {
     let connect = |member: usize| {
         let begun = Instant::now();
         loop {
-            let connected = members[member].lock().unwrap().as_ref().unwrap().connect_with("");
+            let connected = members[member].lock().as_ref().unwrap().connect_with("");
             match connected {
                 Ok(client) => return client,
                 Err(error) => assert!(begun.elapsed() < LONG, "{error}"),

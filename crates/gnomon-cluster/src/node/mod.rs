@@ -27,7 +27,7 @@ use std::{
 
 use gnomon::{
     Csn, Error, TreeId, TxnId,
-    env::SystemClock,
+    env::{Clock, SystemClock},
     replication::Applier,
     sync::{
         Arc, Condvar, Mutex,
@@ -49,6 +49,8 @@ pub use marks::{Common, create, remove};
 
 /// So many entries go into a batch at most.
 const ENTRIES_MAX: usize = 1000;
+/// When the log was not heard of for so long, nothing more is handed to it.
+const AWAY_MAX: Duration = Duration::from_secs(2);
 
 /// Why a member has stopped.
 #[derive(Clone, Debug)]
@@ -172,8 +174,12 @@ struct State {
     versions: VecDeque<(Csn, Version, Position)>,
     /// All that was ordered before this time is applied.
     complete_at: Option<Duration>,
-    /// Since when, and why, the log is not reached.
-    away: Option<(Duration, String)>,
+    /// When the log was heard of last.
+    heard_at: Duration,
+    /// Whether the log is listened to, so that it should be heard of.
+    is_listening: bool,
+    /// Why it was not reached when that was last tried, if it was not.
+    away: Option<String>,
     /// The log has no space left.
     is_full: bool,
     ended: BTreeMap<(Level, Option<Reason>), u64>,
@@ -222,6 +228,13 @@ impl State {
         apply
     }
 
+    /// Why the log is not there, if it was not heard of for too long.
+    fn away(&self, now: Duration) -> Option<String> {
+        let silent = now.saturating_sub(self.heard_at);
+        let why = || format!("the log of the cluster has not answered for {} seconds", silent.as_secs());
+        (self.is_listening && silent >= AWAY_MAX).then(|| self.away.clone().unwrap_or_else(why))
+    }
+
     fn stop(&mut self, why: Stopped) {
         self.stopped.get_or_insert(why);
     }
@@ -254,6 +267,8 @@ impl Node {
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),
             complete_at: None,
+            heard_at: Duration::ZERO,
+            is_listening: false,
             away: None,
             is_full: false,
             ended: BTreeMap::new(),
@@ -286,12 +301,13 @@ impl Node {
     /// How it is.
     pub fn status(&self) -> Status {
         let state = self.shared.state.lock();
+        let away = state.away(self.shared.clock.now());
         Status {
             member: state.machine.member(),
             version: state.machine.version(),
             received: state.received,
             waiting: state.machine.waiting(),
-            away: state.away.as_ref().map(|(_, why)| why.clone()),
+            away,
             ended: state.ended.clone(),
         }
     }

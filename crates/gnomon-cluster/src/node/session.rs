@@ -16,8 +16,6 @@ use crate::{
     protocol::{Access, Level, Protocol, Range, ReadSet, Reason, Touched},
 };
 
-/// When the log was not reached for so long, commits are refused before they are handed to it.
-const AWAY_MAX: Duration = Duration::from_secs(2);
 /// Of more ranges that were read, neighbours become one.
 const READS_MAX: usize = 10_000;
 
@@ -61,9 +59,11 @@ impl State {
         number
     }
 
-    fn check_going(&self) -> Result<(), Error> {
-        match &self.stopped {
-            Some(stopped) => Err(Error::Apart(stopped.to_string().into())),
+    /// Fails if the member has stopped, or the log is not there.
+    fn check_going(&self, now: Duration) -> Result<(), Error> {
+        let stopped = self.stopped.as_ref().map(ToString::to_string);
+        match stopped.or_else(|| self.away(now)) {
+            Some(why) => Err(Error::Apart(why.into())),
             None => Ok(()),
         }
     }
@@ -93,14 +93,10 @@ impl Shared {
 
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
         let mut state = self.state.lock();
-        state.check_going()?;
-        if let Some((since, why)) = &state.away
-            && self.clock.now().saturating_sub(*since) >= AWAY_MAX
-        {
-            let why = Error::Apart(why.as_str().into());
+        if let Err(error) = state.check_going(self.clock.now()) {
             drop(state);
             self.abandon(request.txn);
-            return Err(why);
+            return Err(error);
         }
         let number = self.ask(&mut state, request);
         self.to_append.notify_one();
@@ -194,7 +190,7 @@ impl Shared {
         let newest = |state: &State| state.versions.back().map_or(Csn(0), |(csn, ..)| *csn);
         {
             let state = self.state.lock();
-            state.check_going()?;
+            state.check_going(begun)?;
             if state.complete_at.is_some_and(|at| begun.saturating_sub(at) <= age_max) {
                 return Ok(newest(&state));
             }
@@ -202,7 +198,7 @@ impl Shared {
         let ordered = self.log.newest().map_err(|error: LogError| Error::Apart(error.to_string().into()))?;
         let mut state = self.state.lock();
         while !state.has_applied(ordered) {
-            state.check_going()?;
+            state.check_going(self.clock.now())?;
             wait.interrupt.map_or(Ok(()), Interrupt::check)?;
             if wait.timeout.is_some_and(|timeout| self.clock.now().saturating_sub(begun) >= timeout) {
                 return Err(Error::LockTimeout);

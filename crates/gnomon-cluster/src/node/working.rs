@@ -26,11 +26,13 @@ impl Shared {
     /// Notes whether the log was reached.
     fn note_reached(&self, state: &mut State, reached: Result<(), &LogError>) {
         match reached {
-            Ok(()) => state.away = None,
+            Ok(()) => {
+                state.heard_at = self.clock.now();
+                state.away = None;
+            }
             Err(error) => {
                 state.is_full |= matches!(error, LogError::Full(_));
-                let since = state.away.take().map_or_else(|| self.clock.now(), |(since, _)| since);
-                state.away = Some((since, error.to_string()));
+                state.away = Some(error.to_string());
             }
         }
     }
@@ -108,9 +110,14 @@ impl Shared {
         // Of the revision of the last commit, later entries may be missing.
         let mut received = self.state.lock().received;
         while !self.is_over() {
+            self.state.lock().is_listening = true;
             let appended = self.log.after(received, WAIT);
             match &appended {
-                Ok(_) => self.note_reached(&mut self.state.lock(), Ok(())),
+                Ok(_) => {
+                    let mut state = self.state.lock();
+                    self.note_reached(&mut state, Ok(()));
+                    state.is_listening = false;
+                }
                 Err(error @ (LogError::Unreachable(_) | LogError::Full(_))) => {
                     self.note_reached(&mut self.state.lock(), Err(error));
                     thread::sleep(PAUSE);

@@ -26,7 +26,10 @@ impl Cluster<'_> {
                 self.schedule(after, Event::Request(at, member, sequence, entries.clone()));
             }
         }
-        self.schedule(RESEND_US, Event::Resend(at, sequence));
+        // An answer that is on its way is waited for.
+        let times = &self.options.times;
+        let way = times.to_log_us[node % times.to_log_us.len()] + 4 * times.jitter_us;
+        self.schedule(RESEND_US + 2 * way, Event::Resend(at, sequence));
     }
 
     /// A batch has come to the log.

@@ -8,6 +8,7 @@
 //! - [`logging`]: the experiments of "Recovery algorithms for in-memory OLTP databases";
 //! - [`semantics`]: the experiments of "Alternative Strategies for a Semantics-Based Operating System Transaction Manager",
 //!   simulated;
+//! - [`kbound`]: the experiments of "A Performance Analysis of K-Bound", simulated;
 //! - [`operations`]: locks by meaning, this project's own.
 //!
 //! Promises: a report names everything that its figures depend on (settings, seed, version, machine), puts each stated
@@ -34,6 +35,7 @@ use crate::{
     store::{Result, StoreError},
 };
 
+pub mod kbound;
 pub mod logging;
 pub mod machine;
 pub mod multilevel;
@@ -80,6 +82,13 @@ pub const EXPERIMENTS: &[Experiment] = &[
     semantics::past::UPPER_LEVELS,
     semantics::past::COMPRESSION_COST,
     semantics::past::TODAY,
+    kbound::bounds::EXPERIMENT,
+    kbound::mixes::SER_GSI,
+    kbound::mixes::SER_GSI_WRITES,
+    kbound::all::ALL,
+    kbound::all::ALL_WITHOUT_SER,
+    kbound::replicas::EXPERIMENT,
+    kbound::append::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 

@@ -54,6 +54,11 @@ const PAPERS: &[Paper] = &[
         title: "Alternative Strategies for a Semantics-Based Operating System Transaction Manager",
         by: "Kumar and Stonebraker 1987",
     },
+    Paper {
+        name: "kbound",
+        title: "A Performance Analysis of K-Bound, a Consistency Protocol Supporting Multiple Isolation Levels",
+        by: "Salinas and Muñoz-Escoí 2008",
+    },
     Paper { name: "operations", title: "Locks by meaning", by: "this project" },
     Paper { name: "compare", title: "Transactions of one's own", by: "gnomon lab compare" },
 ];

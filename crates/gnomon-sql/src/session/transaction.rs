@@ -208,7 +208,11 @@ impl Session {
             return Err(error);
         }
         let current = std::mem::take(&mut self.current);
+        // The log of a cluster may be away.
+        let timeout = self.settings.statement_timeout().filter(|_| self.shared.engine.is_member());
+        let alarm = timeout.map(|timeout| self.shared.timer.set(timeout, self.interrupt.clone()));
         let result = self.commit_engine(current);
+        drop(alarm);
         self.portals.retain(|_, portal| portal.outlives(result.is_ok()));
         self.settings.end_transaction(result.is_ok());
         result

@@ -1,0 +1,229 @@
+//! `kbound/all` and `kbound/all-without-ser`: all levels beside each other (Figures 5, 6).
+
+use gnomon_cluster::protocol::Level;
+
+use super::bench::{COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, differences, measure, table};
+use crate::{
+    experiment::{
+        Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        verdict,
+    },
+    store::Result,
+};
+
+const LEVELS: [Level; 6] = [
+    Level::Serializable,
+    Level::KBound(0),
+    Level::KBound(1),
+    Level::KBound(2),
+    Level::Snapshot,
+    Level::ReadCommitted,
+];
+/// Abort rates in % at 8 and at 22 transactions a second.
+const ABORTS: [(f64, f64); 6] =
+    [(22.0, 46.0), (16.0, 45.5), (7.5, 32.5), (7.0, 26.0), (6.5, 14.0), (0.8, 2.0)];
+
+const STATED: [&str; 4] = [
+    "the stricter, the more aborts: SSI above 1-bound above 2-bound above GSI above GRC",
+    "abort rates from 8 to 22 transactions a second: SER 22 to 46 %, SSI 16 to 45.5 %, k = 1 7.5 to 32.5 %, k = 2 7 to \
+     26 %, GSI 6.5 to 14 %, GRC 0.8 to 2 %",
+    "levels differ little in their completion times (656 to 740 ms outside GRC)",
+    "(this project) to have the other levels beside it costs GSI less than 2 % of its completion time",
+];
+const STATED_WITHOUT: [&str; 2] =
+    ["the same order of abort rates", "646 to 686 ms to commit outside GRC, less than with SER beside"];
+const RATES: Setting = Setting {
+    name: "rates",
+    help: "transactions a second, over all members",
+    full: "8,10,12,14,16,18,20,22",
+    quick: "8,22",
+};
+
+/// With serializable ones.
+pub const ALL: Experiment = Experiment {
+    name: "kbound/all",
+    source: PAPER,
+    measures: "times and aborts of six levels in equal parts by load, simulated",
+    stated: &STATED,
+    settings: &[&[RATES, REPLICAS], COMMON],
+    terms: TERMS,
+    run: |settings, lab| run(settings, lab, true),
+};
+
+/// Without.
+pub const ALL_WITHOUT_SER: Experiment = Experiment {
+    name: "kbound/all-without-ser",
+    source: PAPER,
+    measures: "the same without serializable transactions",
+    stated: &STATED_WITHOUT,
+    settings: &[&[RATES, REPLICAS], COMMON],
+    terms: TERMS,
+    run: |settings, lab| run(settings, lab, false),
+};
+
+const HOWS: [How; 2] = [How::Paper, How::Used];
+
+fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
+    let rates: Vec<f64> = settings.list(RATES.name, 0.01, 1e6)?;
+    let base = Load::new(settings)?;
+    let levels = if with_ser { &LEVELS[..] } else { &LEVELS[1..] };
+    let mut loads = Vec::new();
+    for how in HOWS {
+        for tps in &rates {
+            loads.push((*tps, Load { how, tps: *tps, levels: levels.to_vec(), ..base.clone() }));
+        }
+    }
+    // GSI alone, to see what the others cost it.
+    for tps in rates.iter().filter(|_| with_ser) {
+        loads.push((*tps, Load { tps: *tps, ..base.clone() }));
+    }
+    let mut points = measure(settings, lab, &loads)?;
+    let alone = points.split_off(HOWS.len() * rates.len());
+    let claims = match with_ser {
+        true => claims(&points, &alone),
+        false => claims_without(&points),
+    };
+    let panel = |how: How, label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
+        x: Axis { label: "transactions a second", scale: Scale::Linear },
+        y: Axis { label, scale: Scale::Linear },
+        curves: levels
+            .iter()
+            .map(|level| Curve {
+                label: level.to_string(),
+                points: points
+                    .iter()
+                    .filter(|point| point.how == how)
+                    .filter_map(|point| Some((point.at, of(point.of(*level)?))))
+                    .collect(),
+            })
+            .collect(),
+        stated,
+    };
+    let stated = LEVELS.iter().zip(ABORTS).filter(|_| with_ser).map(|(level, (least, most))| Stated {
+        label: level.to_string(),
+        points: vec![(8.0, least), (22.0, most)],
+        throughout: false,
+    });
+    let name = if with_ser { "kbound-all" } else { "kbound-all-without-ser" };
+    let mut tables = vec![table("All levels beside each other", "tps", &points)];
+    if with_ser {
+        tables.push(table("GSI alone", "tps", &alone));
+    }
+    Ok(Outcome {
+        claims,
+        differences: differences(),
+        tables,
+        figures: vec![Figure {
+            name: name.to_owned(),
+            title: "All levels beside each other".to_owned(),
+            panels: vec![
+                panel(How::Paper, "completion, ms (paper's)", |found| found.complete_ms, Vec::new()),
+                panel(How::Paper, "aborts, % (paper's)", |found| 100.0 * found.aborts, stated.collect()),
+                panel(How::Used, "completion, ms (used)", |found| found.complete_ms, Vec::new()),
+                panel(How::Used, "aborts, % (used)", |found| 100.0 * found.aborts, Vec::new()),
+            ],
+        }],
+        data: serde_json::json!({ "points": points, "alone": alone }),
+    })
+}
+
+/// Whether at every load the stricter of the levels behind SER abort more.
+fn is_ordered(points: &[Point]) -> Option<bool> {
+    let mut all = points.iter().filter(|point| point.how == How::Paper).peekable();
+    all.peek()?;
+    let ordered = |point: &Point| {
+        let aborts: Vec<f64> =
+            LEVELS[1..].iter().filter_map(|level| Some(point.of(*level)?.aborts)).collect();
+        // Of levels that hardly differ, chance decides.
+        aborts.is_sorted_by(|stricter, other| stricter + 0.01 >= *other)
+    };
+    Some(all.all(ordered))
+}
+
+/// The least and the longest time to commit, outside GRC, of the paper's protocol.
+fn times(points: &[Point]) -> Option<(f64, f64)> {
+    let paper = points.iter().filter(|point| point.how == How::Paper);
+    let all: Vec<f64> = paper
+        .flat_map(|point| &point.found)
+        .filter(|found| found.level != Level::ReadCommitted)
+        .map(|found| found.complete_ms)
+        .collect();
+    Some((all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?))
+}
+
+fn order(stated: &'static str, points: &[Point]) -> Claim {
+    let last = points.iter().rfind(|point| point.how == How::Paper);
+    let shown = last.map_or_else(String::new, |point| {
+        let aborts = point.found.iter().map(|found| format!("{} {}", found.level, percent(found.aborts, 1)));
+        format!("at {} a second: {}", figure(point.at), aborts.collect::<Vec<_>>().join(", "))
+    });
+    Claim { figure: "order", stated, measured: shown, verdict: verdict(true, is_ordered(points)) }
+}
+
+fn claims(points: &[Point], alone: &[Point]) -> Vec<Claim> {
+    let ends = [8.0, 22.0].map(|tps| points.iter().find(|point| point.how == How::Paper && point.at == tps));
+    let rates = match ends {
+        [Some(least), Some(most)] => Some(LEVELS.map(|level| {
+            let of = |point: &Point| point.of(level).map_or(f64::NAN, |found| 100.0 * found.aborts);
+            (of(least), of(most))
+        })),
+        _ => None,
+    };
+    let near = |rates: [(f64, f64); 6]| {
+        rates
+            .iter()
+            .zip(ABORTS)
+            .all(|(found, stated)| (found.0 - stated.0).abs() <= 10.0 && (found.1 - stated.1).abs() <= 10.0)
+    };
+    let used = points.iter().filter(|point| point.how == How::Used).zip(alone);
+    let costs = used.filter_map(|(mixed, alone)| {
+        Some((mixed.of(Level::Snapshot)?.complete_ms / alone.found[0].complete_ms - 1.0).abs())
+    });
+    let cost = costs.reduce(f64::max);
+    vec![
+        order(STATED[0], points),
+        Claim {
+            figure: "abort rates",
+            stated: STATED[1],
+            measured: rates.map_or_else(
+                || "other loads".to_owned(),
+                |rates| {
+                    let shown = LEVELS.iter().zip(rates).map(|(level, (least, most))| {
+                        format!("{level} {} to {} %", figure(least), figure(most))
+                    });
+                    shown.collect::<Vec<_>>().join(", ")
+                },
+            ),
+            verdict: verdict(true, rates.map(near)),
+        },
+        Claim {
+            figure: "completion",
+            stated: STATED[2],
+            measured: times(points).map_or_else(String::new, |(least, most)| {
+                format!("{} to {} ms", figure(least), figure(most))
+            }),
+            verdict: verdict(true, times(points).map(|(least, most)| most < 1.15 * least)),
+        },
+        Claim {
+            figure: "GSI",
+            stated: STATED[3],
+            measured: cost.map_or_else(String::new, |cost| format!("within {}", percent(cost, 1))),
+            verdict: verdict(true, cost.map(|cost| cost < 0.02)),
+        },
+    ]
+}
+
+fn claims_without(points: &[Point]) -> Vec<Claim> {
+    vec![
+        order(STATED_WITHOUT[0], points),
+        Claim {
+            figure: "completion",
+            stated: STATED_WITHOUT[1],
+            measured: times(points).map_or_else(String::new, |(least, most)| {
+                format!("{} to {} ms", figure(least), figure(most))
+            }),
+            verdict: verdict(true, times(points).map(|(least, most)| most < 1.1 * least)),
+        },
+    ]
+}

@@ -1,0 +1,195 @@
+//! `kbound/ser-gsi` and `kbound/ser-gsi-writes`: serializable and snapshot transactions beside each other (Figures 3, 4).
+
+use gnomon_cluster::protocol::Level;
+
+use super::bench::{
+    COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, TPS, differences, measure, table,
+};
+use crate::{
+    experiment::{
+        Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        verdict,
+    },
+    store::Result,
+};
+
+const STATED: [&str; 3] = [
+    "all GSI: 681 ms to commit; all SER: 1171 ms",
+    "weak voting makes GSI transactions slower the more SER ones there are beside them",
+    "(this project) where reads are certified, SER transactions leave GSI's completion time as it is, in every mix",
+];
+const STATED_WRITES: [&str; 2] = [
+    "jobs that only write: 542 ms all GSI, 568 ms all SER",
+    "the gap between SER and GSI in a mix is very small",
+];
+/// Shares are of tenths.
+const SHARES: Setting = Setting {
+    name: "shares",
+    help: "of ten transactions, serializable ones",
+    full: "0,1,3,5,7,9,10",
+    quick: "0,5,10",
+};
+
+/// Jobs that read and write.
+pub const SER_GSI: Experiment = Experiment {
+    name: "kbound/ser-gsi",
+    source: PAPER,
+    measures: "times and aborts of serializable and snapshot transactions by their shares, simulated",
+    stated: &STATED,
+    settings: &[&[SHARES, TPS, REPLICAS], COMMON],
+    terms: TERMS,
+    run: |settings, lab| run(settings, lab, false),
+};
+
+/// Jobs that only write.
+pub const SER_GSI_WRITES: Experiment = Experiment {
+    name: "kbound/ser-gsi-writes",
+    source: PAPER,
+    measures: "the same, of jobs that only write",
+    stated: &STATED_WRITES,
+    settings: &[&[SHARES, TPS, REPLICAS], COMMON],
+    terms: TERMS,
+    run: |settings, lab| run(settings, lab, true),
+};
+
+const LEVELS: [Level; 2] = [Level::Snapshot, Level::Serializable];
+
+fn run(settings: &Values, lab: &mut Lab, only_writes: bool) -> Result<Outcome> {
+    let shares: Vec<usize> = settings.list(SHARES.name, 0, 10)?;
+    let base = Load::new(settings)?;
+    let base = Load { reads: if only_writes { 0 } else { base.reads }, ..base };
+    let hows = [How::Paper, How::Voting, How::Used];
+    let mut loads = Vec::new();
+    for how in hows {
+        for share in &shares {
+            let levels = [vec![Level::Snapshot; 10 - share], vec![Level::Serializable; *share]].concat();
+            loads.push((*share as f64 * 10.0, Load { how, levels, ..base.clone() }));
+        }
+    }
+    let mut points = measure(settings, lab, &loads)?;
+    for point in &mut points {
+        // Each level once.
+        point.found.dedup_by_key(|found| found.level);
+    }
+    let claims = if only_writes { claims_of_writes(&points) } else { claims(&points) };
+    let panel = |label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
+        x: Axis { label: "serializable, %", scale: Scale::Linear },
+        y: Axis { label, scale: Scale::Linear },
+        curves: hows
+            .into_iter()
+            .flat_map(|how| LEVELS.map(|level| (how, level)))
+            .map(|(how, level)| Curve {
+                label: format!("{level}, {}", how.name()),
+                points: points
+                    .iter()
+                    .filter(|point| point.how == how)
+                    .filter_map(|point| Some((point.at, of(point.of(level)?))))
+                    .collect(),
+            })
+            .collect(),
+        stated,
+    };
+    let ends = if only_writes { [542.0, 568.0] } else { [681.0, 1171.0] };
+    let stated = |level: Level, at, ms| Stated {
+        label: format!("{level}, paper"),
+        points: vec![(at, ms)],
+        throughout: false,
+    };
+    let stated = vec![stated(Level::Snapshot, 0.0, ends[0]), stated(Level::Serializable, 100.0, ends[1])];
+    let name = if only_writes { "kbound-ser-gsi-writes" } else { "kbound-ser-gsi" };
+    Ok(Outcome {
+        claims,
+        differences: differences(),
+        tables: vec![table("By the share of serializable transactions", "SER, %", &points)],
+        figures: vec![Figure {
+            name: name.to_owned(),
+            title: "Serializable and snapshot transactions".to_owned(),
+            panels: vec![
+                panel("completion, ms", |found| found.complete_ms, stated),
+                panel("abort, ms", |found| found.abort_ms, Vec::new()),
+                panel("aborts, %", |found| 100.0 * found.aborts, Vec::new()),
+            ],
+        }],
+        data: serde_json::json!({ "points": points }),
+    })
+}
+
+/// What was found of a level with the least and with the largest share of serializable ones.
+fn ends(points: &[Point], how: How, level: Level) -> Option<[f64; 2]> {
+    let mut all = points.iter().filter(|point| point.how == how).filter_map(|point| point.of(level));
+    let first = all.next()?;
+    Some([first.complete_ms, all.next_back()?.complete_ms])
+}
+
+fn claims(points: &[Point]) -> Vec<Claim> {
+    let gsi = |how| ends(points, how, Level::Snapshot);
+    let all_ser = ends(points, How::Paper, Level::Serializable).map(|[_, most]| most);
+    let extremes = gsi(How::Paper).map(|[none, _]| none).zip(all_ser);
+    let ratios: Option<f64> = {
+        let all: Vec<f64> = points
+            .iter()
+            .filter(|point| point.how == How::Used)
+            .filter_map(|point| point.of(Level::Snapshot))
+            .map(|found| found.complete_ms)
+            .collect();
+        all.first().map(|none| all.iter().map(|ms| (ms / none - 1.0).abs()).fold(0.0, f64::max))
+    };
+    let change = |[none, most]: [f64; 2]| format!("{} to {} ms", figure(none), figure(most));
+    vec![
+        Claim {
+            figure: "extremes",
+            stated: STATED[0],
+            measured: extremes
+                .map_or_else(String::new, |(gsi, ser)| format!("{} and {} ms", figure(gsi), figure(ser))),
+            verdict: verdict(
+                true,
+                extremes
+                    .map(|(gsi, ser)| (gsi / 681.0 - 1.0).abs() < 0.1 && (ser / 1171.0 - 1.0).abs() < 0.25),
+            ),
+        },
+        Claim {
+            figure: "GSI by voting",
+            stated: STATED[1],
+            measured: gsi(How::Paper).map_or_else(String::new, change),
+            verdict: verdict(true, gsi(How::Paper).map(|[none, most]| most > none)),
+        },
+        Claim {
+            figure: "GSI by certified reads",
+            stated: STATED[2],
+            measured: ratios.map_or_else(String::new, |most| format!("within {}", percent(most, 1))),
+            verdict: verdict(true, ratios.map(|most| most < 0.02)),
+        },
+    ]
+}
+
+fn claims_of_writes(points: &[Point]) -> Vec<Claim> {
+    let extremes = ends(points, How::Paper, Level::Snapshot)
+        .map(|[none, _]| none)
+        .zip(ends(points, How::Paper, Level::Serializable).map(|[_, most]| most));
+    let mixes = points.iter().filter(|point| point.how == How::Paper);
+    let gaps = mixes.filter_map(|point| {
+        let [gsi, ser] = LEVELS.map(|level| point.of(level).filter(|found| found.transactions > 0.0));
+        Some((ser?.complete_ms - gsi?.complete_ms).abs())
+    });
+    let gap = gaps.filter(|gap| gap.is_finite()).reduce(f64::max);
+    vec![
+        Claim {
+            figure: "extremes",
+            stated: STATED_WRITES[0],
+            measured: extremes
+                .map_or_else(String::new, |(gsi, ser)| format!("{} and {} ms", figure(gsi), figure(ser))),
+            verdict: verdict(
+                true,
+                extremes
+                    .map(|(gsi, ser)| (gsi / 542.0 - 1.0).abs() < 0.25 && (gsi..1.2 * gsi).contains(&ser)),
+            ),
+        },
+        Claim {
+            figure: "gap",
+            stated: STATED_WRITES[1],
+            measured: gap.map_or_else(String::new, |gap| format!("up to {} ms", figure(gap))),
+            verdict: verdict(true, gap.map(|gap| gap < 40.0)),
+        },
+    ]
+}
