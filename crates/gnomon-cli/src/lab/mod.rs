@@ -20,7 +20,7 @@ use gnomon::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use gnomon_lab::experiment::{self, Report};
+use gnomon_lab::experiment::Report;
 
 use crate::{Failure, signals};
 
@@ -32,11 +32,12 @@ pub struct Lab {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the experiments: what each measures, what its paper states, what can be set.
+    /// List experiments: what each measures, what its paper states, what can be set.
     #[command(after_help = "\
 Examples:
-  gnomon lab list")]
-    List,
+  gnomon lab list             all of them
+  gnomon lab list 'kbound/*'  those of a paper")]
+    List(run::List),
     /// Run experiments, and print what was measured beside what their papers state.
     ///
     /// Databases are made in a directory of the run's own, which is removed at the end. Ctrl-C ends a run early,
@@ -76,7 +77,7 @@ Examples:
 
 pub fn run(lab: &Lab) -> Result<ExitCode, Failure> {
     match &lab.command {
-        Command::List => print(experiment::list())?,
+        Command::List(arguments) => print(arguments.text())?,
         Command::Run(arguments) => run::run(arguments)?,
         Command::Compare(arguments) => compare::run(arguments)?,
         Command::Report(arguments) => report::run(arguments)?,

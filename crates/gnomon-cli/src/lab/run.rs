@@ -36,6 +36,26 @@ pub struct Run {
     common: Common,
 }
 
+/// Which experiments are listed.
+#[derive(Args)]
+pub struct List {
+    /// Names of experiments.
+    ///
+    /// A * in one stands for any text. Without names, all are listed.
+    #[arg(value_name = "NAME", value_parser = parse_experiments)]
+    experiments: Vec<Experiments>,
+}
+
+impl List {
+    /// The list for people.
+    pub fn text(&self) -> String {
+        match self.experiments.is_empty() {
+            true => experiment::list(EXPERIMENTS),
+            false => experiment::list(self.experiments.iter().flat_map(|named| named.0.iter().copied())),
+        }
+    }
+}
+
 /// What one name stands for.
 #[derive(Clone)]
 struct Experiments(Vec<&'static Experiment>);

@@ -42,12 +42,14 @@ pub struct ClusterArguments {
     /// or go on where they were. Commits are told when they came back in order; reads are of what has come so far.
     #[arg(long, value_name = "URL", requires = "node")]
     cluster: Option<String>,
-    /// The name of this member, which no other one has.
+    /// The name of this member.
+    ///
+    /// No other one has it: letters, digits, - _ and . make it up. A member comes back by it.
     #[arg(long, value_name = "NAME", requires = "cluster", value_parser = parse_name)]
     node: Option<String>,
     /// What the keys of the cluster in etcd begin with.
     ///
-    /// One etcd can have several clusters.
+    /// One etcd is for one cluster, whose members trim all of it.
     #[arg(long, value_name = "PREFIX", requires = "cluster", default_value = "/gnomon")]
     cluster_prefix: String,
     /// Where other members reach this one, for a copy of its data: HOST:PORT.
@@ -123,6 +125,7 @@ impl Joining<'_> {
                 members.into_iter().filter(present).map(url).collect()
             }
         };
+        self.keep_for_copy()?;
         let mut failed = Vec::new();
         for source in &sources {
             tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {source}"));
@@ -137,6 +140,15 @@ impl Joining<'_> {
                 .into(),
             false => format!("the data of the cluster cannot be copied: {}", failed.join("; ")),
         }))
+    }
+
+    /// Has the log kept for this name from where all members are durable, before a copy is taken that begins there or
+    /// later: members go on to trim what they do not need.
+    fn keep_for_copy(&self) -> Result<(), Failure> {
+        let least = self.log.kept_after().map_err(of_log)?.into_values().min().unwrap_or(0);
+        let member = self.log.join(&self.name, "").map_err(of_log)?;
+        self.log.keep_after(member, least).map_err(of_log)?;
+        self.log.gone(member).map_err(of_log)
     }
 
     /// Opens a database as a member: of the cluster that it is of, or the first one of a new cluster.
@@ -308,7 +320,8 @@ impl Cluster for View {
                     is_self: false,
                     applied: None,
                     received: None,
-                    lag: durable.map(|durable| newest.saturating_sub(durable)),
+                    // It may come back to what it has said, and no later.
+                    lag: durable.map(|durable| newest.saturating_sub(durable + 1)),
                     ..shown
                 },
             }
@@ -334,7 +347,12 @@ impl Cluster for View {
         let Some(node) = self.node.upgrade() else { return Vec::new() };
         let shown = |((level, reason), count): ((Level, Option<Reason>), u64)| {
             let outcome = reason.map_or("committed", Reason::name);
-            ClusterTransactions { level: level.to_string(), outcome, count }
+            // What the field calls SSI is not what users of PostgreSQL know by that name.
+            let level = match level {
+                Level::KBound(k) => format!("{k}-bound"),
+                level => level.to_string(),
+            };
+            ClusterTransactions { level, outcome, count }
         };
         node.status().ended.into_iter().map(shown).collect()
     }

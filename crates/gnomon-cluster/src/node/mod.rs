@@ -166,7 +166,7 @@ struct State {
     next_number: u64,
     /// The newest revision that has come as a whole.
     received: u64,
-    /// Transactions that began before they asked to commit.
+    /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
     /// What became of transactions, by number, until their sessions have heard.
     asking: BTreeMap<u64, Asking>,
@@ -381,9 +381,14 @@ impl Drop for Node {
             // A panic there has been told.
             let _ = thread.join();
         }
-        let member = self.shared.state.lock().machine.member();
+        let (member, away) = {
+            let state = self.shared.state.lock();
+            (state.machine.member(), state.away.is_some() || state.away(self.shared.clock.now()).is_some())
+        };
         // If it is not reached, the others will say so.
-        let _ = self.shared.log.gone(member);
+        if !away {
+            let _ = self.shared.log.gone(member);
+        }
     }
 }
 

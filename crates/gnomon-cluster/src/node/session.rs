@@ -1,23 +1,27 @@
 //! What sessions ask of a member: to begin, to commit, to be fresh.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::{
-    Csn, Error, InterruptReason, Isolation, TxnId,
+    Csn, Error, InterruptReason, Isolation, KeyRange, TreeId, TxnId,
     env::Clock,
     lock::{Interrupt, WaitOptions},
-    replication::{CommitRequest, Replicator, Touching},
+    replication::{CommitRequest, Note, Replicator, Touch, Touching},
     sync::{Arc, MutexGuard, Weak},
 };
 
 use super::{Asking, Shared, State, working::WAIT};
 use crate::{
     order::LogError,
-    protocol::{Access, Level, Protocol, Range, ReadSet, Reason, Touched},
+    protocol::{Access, Action, Level, Protocol, Range, ReadSet, Reason, Table, Touched, Version},
 };
 
 /// Of more ranges that were read, neighbours become one.
 const READS_MAX: usize = 10_000;
+/// Of so many bytes of keys in a table, the whole table is touched.
+const TOUCHED_BYTES_MAX: usize = 1 << 20;
+/// What a row takes beside its key.
+const ROW_BYTES: usize = 32;
 
 /// By which a database reaches its member, as long as that is there: the member has the database, not the other way
 /// round.
@@ -34,6 +38,10 @@ impl Replicator for Door {
         if let Some(shared) = self.0.upgrade() {
             shared.begin(txn, missed_max, snapshot);
         }
+    }
+
+    fn note(&self, note: Note) -> Result<(), Error> {
+        self.shared()?.note(note)
     }
 
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
@@ -57,6 +65,32 @@ impl State {
         self.next_number += 1;
         self.asking.insert(number, Asking { level, end: None, ended: Arc::default() });
         number
+    }
+
+    /// Has a transaction begin that is not bounded, and returns its number.
+    fn begin(&mut self, level: Level, start: Version, out: &mut Vec<Action>) -> u64 {
+        let number = self.new_number(level);
+        self.machine.begin(number, level, start, ReadSet::default(), out);
+        number
+    }
+
+    /// What a transaction touches as the protocol has it, and the last commit that it could see from its beginning on.
+    fn touched(&self, touches: &[Touch], snapshot: Option<Csn>) -> (Vec<Touched>, Version) {
+        let touched = |touch: &Touch| {
+            let access = match touch.how {
+                Touching::Locks => Access::Read,
+                Touching::Applies(kind) => Access::Commute(kind),
+                Touching::Writes => Access::Write,
+            };
+            let since = snapshot.is_none().then(|| self.version_at(touch.based_on));
+            Touched { table: touch.tree.0, key: touch.key.clone(), access, since }
+        };
+        let touched = whole_tables(touches.iter().map(touched).collect());
+        let start = match snapshot {
+            Some(snapshot) => self.version_at(snapshot),
+            None => touched.iter().filter_map(|touched| touched.since).min().unwrap_or_default(),
+        };
+        (touched, start)
     }
 
     /// Fails if the member has stopped, or the log is not there.
@@ -103,50 +137,50 @@ impl Shared {
         self.wait_for_end(state, number, interrupt)
     }
 
+    /// Tells the machine what a transaction rests on that goes on.
+    fn note(&self, note: Note) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let mut out = Vec::new();
+        let (touched, start) = state.touched(&note.touched, note.snapshot);
+        let number = match state.begun.get(&note.txn) {
+            Some(number) => *number,
+            None => {
+                let number = state.begin(level_of(note.isolation), start, &mut out);
+                state.begun.insert(note.txn, number);
+                number
+            }
+        };
+        state.machine.note(number, touched, read_set(&note.reads), &mut out);
+        state.perform(out);
+        match state.asking.get(&number) {
+            Some(Asking { end: Some(Err(_)), .. }) => Err(Error::Serialization),
+            _ => Ok(()),
+        }
+    }
+
     /// Has the machine want a commit, and returns its number.
     fn ask(&self, state: &mut MutexGuard<'_, State>, request: CommitRequest) -> u64 {
         let mut out = Vec::new();
-        let mut touched = Vec::with_capacity(request.touched.len());
-        for touch in &request.touched {
-            let access = match touch.how {
-                Touching::Locks => Access::Read,
-                Touching::Applies(kind) => Access::Commute(kind),
-                Touching::Writes => Access::Write,
-            };
-            let since = request.snapshot.is_none().then(|| state.version_at(touch.based_on));
-            touched.push(Touched { table: touch.tree.0, key: touch.key.clone(), access, since });
-        }
-        let start = match request.snapshot {
-            Some(snapshot) => state.version_at(snapshot),
-            None => touched.iter().filter_map(|touched| touched.since).min().unwrap_or_default(),
-        };
+        let (touched, start) = state.touched(&request.touched, request.snapshot);
         // What a serializable transaction that changes something has read is there when it commits, so it has missed
         // nothing.
         let is_bounded = request.isolation != Isolation::Serializable || request.changes.is_empty();
         let begun = state.begun.remove(&request.txn);
-        let number = match begun.filter(|_| is_bounded) {
-            Some(number) => number,
+        let keeps = |asking: &Asking| is_bounded || !matches!(asking.level, Level::KBound(_));
+        let number = match begun.filter(|number| state.asking.get(number).is_some_and(keeps)) {
+            Some(number) => {
+                state.machine.forget_notes(number);
+                number
+            }
             None => {
                 if let Some(number) = begun {
                     state.asking.remove(&number);
                     state.machine.abandon(number);
                 }
-                let level = match request.isolation {
-                    Isolation::ReadCommitted => Level::ReadCommitted,
-                    Isolation::Snapshot => Level::Snapshot,
-                    Isolation::Serializable => Level::Serializable,
-                };
-                let number = state.new_number(level);
-                state.machine.begin(number, level, start, ReadSet::default(), &mut out);
-                number
+                state.begin(level_of(request.isolation), start, &mut out)
             }
         };
-        let mut reads = ReadSet::default();
-        for (tree, range) in &request.reads {
-            reads.add(tree.0, range_of(range));
-        }
-        reads.coarsen(READS_MAX);
-        state.machine.note(number, touched, reads, &mut out);
+        state.machine.note(number, touched, read_set(&request.reads), &mut out);
         state.machine.request(number, request.changes, &mut out);
         state.perform(out);
         number
@@ -210,8 +244,49 @@ impl Shared {
     }
 }
 
+/// Puts whole tables in the place of very many of their rows: each member keeps what a commit touches for a while.
+fn whole_tables(touched: Vec<Touched>) -> Vec<Touched> {
+    let bytes_of = |touched: &Touched| touched.key.as_ref().map_or(0, |key| key.len() + ROW_BYTES);
+    let mut bytes: BTreeMap<Table, usize> = BTreeMap::new();
+    for row in &touched {
+        *bytes.entry(row.table).or_default() += bytes_of(row);
+    }
+    let total: usize = bytes.values().sum();
+    let is_large = |table: &Table| bytes[table] > TOUCHED_BYTES_MAX || total > 8 * TOUCHED_BYTES_MAX;
+    let mut whole: BTreeMap<Table, Touched> = BTreeMap::new();
+    let mut kept = Vec::with_capacity(touched.len());
+    for row in touched {
+        if !is_large(&row.table) {
+            kept.push(row);
+            continue;
+        }
+        let all = whole.entry(row.table).or_insert_with(|| Touched { key: None, ..row.clone() });
+        all.since = all.since.min(row.since);
+        all.access = if row.is_change() || all.is_change() { Access::Write } else { Access::Read };
+    }
+    kept.extend(whole.into_values());
+    kept
+}
+
+fn level_of(isolation: Isolation) -> Level {
+    match isolation {
+        Isolation::ReadCommitted => Level::ReadCommitted,
+        Isolation::Snapshot => Level::Snapshot,
+        Isolation::Serializable => Level::Serializable,
+    }
+}
+
+fn read_set(ranges: &[(TreeId, KeyRange)]) -> ReadSet {
+    let mut reads = ReadSet::default();
+    for (tree, range) in ranges {
+        reads.add(tree.0, range_of(range));
+    }
+    reads.coarsen(READS_MAX);
+    reads
+}
+
 /// A range of keys as the protocol has it.
-fn range_of(range: &gnomon::KeyRange) -> Range {
+fn range_of(range: &KeyRange) -> Range {
     use std::ops::Bound::{Excluded, Included, Unbounded};
     let behind = |key: &[u8]| [key, &[0]].concat();
     Range {

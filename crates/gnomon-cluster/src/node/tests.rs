@@ -300,3 +300,38 @@ fn a_log_is_for_one_database_and_is_trimmed() {
     let why = lost.err().unwrap().to_string();
     assert!(why.contains("is empty"), "{why}");
 }
+
+#[test]
+fn who_cannot_commit_any_more_is_told_at_the_next_statement() {
+    let world = world(2);
+    let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
+    let put = |database: &Database, key: u8| {
+        let mut txn = begin(database, Isolation::Snapshot);
+        txn.put(world.rows, &[key], &7_i64.to_le_bytes()).unwrap();
+        txn.commit().unwrap();
+    };
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let mut txn = begin(&world.databases[0], isolation);
+        txn.start_statement().unwrap();
+        // What a serializable one has read counts when it changes something.
+        let (read, written) = if isolation == Isolation::Serializable { (1, 2) } else { (3, 1) };
+        txn.get(world.rows, &[read]).unwrap();
+        txn.put(world.rows, &[written], &8_i64.to_le_bytes()).unwrap();
+        txn.start_statement().unwrap();
+        put(&world.databases[1], 5);
+        nodes[0].catch_up().unwrap();
+        txn.start_statement().unwrap();
+        txn.get(world.rows, &[5]).unwrap();
+        put(&world.databases[1], 1);
+        nodes[0].catch_up().unwrap();
+        txn.put(world.rows, &[6], &8_i64.to_le_bytes()).unwrap();
+        let told = txn.start_statement();
+        assert!(matches!(told, Err(Error::Serialization)), "{isolation:?}: {told:?}");
+    }
+    // Whoever goes on in vain all the same, and whoever goes back, leave nothing.
+    let mut txn = begin(&world.databases[0], Isolation::Snapshot);
+    txn.put(world.rows, &[1], &8_i64.to_le_bytes()).unwrap();
+    txn.start_statement().unwrap();
+    drop(txn);
+    assert!(nodes[0].shared.state.lock().begun.is_empty());
+}

@@ -145,6 +145,14 @@ impl Replica {
         self.is_fenced
     }
 
+    /// Forgets what was noted of a transaction, which is about to be noted as a whole.
+    pub fn forget_notes(&mut self, number: u64) {
+        if let Some(local) = self.locals.get_mut(&number) {
+            local.touched.clear();
+            local.reads = ReadSet::default();
+        }
+    }
+
     /// Comes back as another member, with the data that it has; what of its former life was not ordered is refused. For
     /// one that the order has said to be gone.
     pub fn rejoin(&mut self, me: Member, out: &mut Vec<Action>) {

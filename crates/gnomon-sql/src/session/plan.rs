@@ -274,7 +274,8 @@ impl Session {
             match self.lock_plan(&plan) {
                 Ok(()) if self.is_current(&plan) => {
                     self.engine()?.start_statement()?;
-                    if self.shared.engine.is_member() && !self.rest_on_tables(&plan)? {
+                    let tables = plan.tables.iter().map(|(_, table)| table);
+                    if !self.rest_on_tables(tables, plan.version, !plan.reads_only())? {
                         continue;
                     }
                     if is_first
@@ -293,21 +294,30 @@ impl Session {
         }
     }
 
-    /// In a member of a cluster, locks keep nobody elsewhere from changing tables. So what a statement sees is fixed before
-    /// the catalog is looked at, and what it writes counts on tables that stay as they are. False if the plan is not
-    /// current any more.
-    fn rest_on_tables(&mut self, plan: &Plan) -> Result<bool> {
+    /// For a statement that has begun, with tables of a version of the catalog: in a member of a cluster, locks keep nobody
+    /// elsewhere from changing them. So what it sees is fixed before the catalog is looked at, and if it writes, it counts
+    /// on tables that stay as they are. False if the catalog is another one by now, and then it is to begin again.
+    pub(super) fn rest_on_tables<'t>(
+        &mut self,
+        tables: impl Iterator<Item = &'t Arc<Table>>,
+        version: u64,
+        writes: bool,
+    ) -> Result<bool> {
+        if !self.shared.engine.is_member() {
+            return Ok(true);
+        }
         self.engine()?.fix_snapshot()?;
         let shared = self.shared.clone();
         // While a commit that changes the catalog is applied, nobody looks at it.
         let catalog = shared.catalog.read();
-        if self.current.ddl.is_none() && catalog.version != plan.version {
+        if self.current.ddl.is_none() && catalog.version != version {
             return Ok(false);
         }
-        if !plan.reads_only() {
+        if writes {
             let engine = self.engine()?;
-            for (_, table) in &plan.tables {
-                store::rest_on_table(engine, table.oid)?;
+            for table in tables {
+                // A partition is a part of its table's entry, as numbers of rows are its table's.
+                store::rest_on_table(engine, table.numbered().oid)?;
             }
         }
         Ok(true)

@@ -133,6 +133,16 @@ impl Transaction {
 
     fn relieve_now(&mut self) -> Result<()> {
         let limit = self.inner().escalate_bytes;
+        if self.observed.is_some() {
+            // Others order what it changes, as a whole: it has no pages of its own.
+            let left = self.memory_bytes();
+            self.relieve_at = limit.max(left + limit / 4);
+            return if left > self.inner().write_bytes_max {
+                Err(Error::TransactionTooLarge)
+            } else {
+                Ok(())
+            };
+        }
         let wait = self.memory_bytes() >= limit.saturating_mul(2);
         let mut costs: BTreeMap<TreeId, Cost> = BTreeMap::new();
         for (tree, writes) in self.writes.trees().filter(|(_, writes)| !writes.dropped) {

@@ -16,7 +16,11 @@
 //! Not here: the order, and who is refused. Transactions on pages of their own, serial execution, two-phase commit,
 //! logs of pages.
 
-use std::{collections::BTreeMap, ops::Bound, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+    time::Duration,
+};
 
 use super::{
     apply::first_refused,
@@ -41,6 +45,12 @@ pub trait Replicator: Send + Sync {
     /// taken its snapshot.
     fn begin(&self, txn: TxnId, missed_max: u32, snapshot: Csn);
 
+    /// A transaction that goes on with another statement tells what those before it rest on.
+    ///
+    /// # Errors
+    /// [`Error::Serialization`] if it cannot commit any more.
+    fn note(&self, note: Note) -> Result<()>;
+
     /// Has a commit ordered, and returns its place here when it is applied. Called for transactions that have written
     /// something, and for those that were told of by [`Replicator::begin`].
     ///
@@ -50,7 +60,7 @@ pub trait Replicator: Send + Sync {
     /// stopped, or whoever interrupts it does not wait for that.
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn>;
 
-    /// A transaction that was told of by [`Replicator::begin`] ends without a commit.
+    /// A transaction that was told of by [`Replicator::begin`] or [`Replicator::note`] ends without a commit.
     fn abandon(&self, txn: TxnId);
 
     /// Waits until this member has all that was ordered up to so long ago, and returns the newest commit of that.
@@ -91,6 +101,21 @@ pub struct Ordered<'a> {
     pub changes: &'a [u8],
     /// What is left beside them.
     pub mark: Mark<'a>,
+}
+
+/// What statements of a transaction rest on that was not told before.
+#[derive(Clone, Debug)]
+pub struct Note {
+    /// Which one it is here.
+    pub txn: TxnId,
+    /// How it is isolated.
+    pub isolation: Isolation,
+    /// As in [`CommitRequest::snapshot`].
+    pub snapshot: Option<Csn>,
+    /// As in [`CommitRequest::touched`].
+    pub touched: Vec<Touch>,
+    /// As in [`CommitRequest::reads`].
+    pub reads: Vec<(TreeId, KeyRange)>,
 }
 
 /// A transaction that asks to commit.
@@ -141,8 +166,12 @@ pub enum Touching {
 pub(super) struct Observed {
     /// Whether it is to be serializable, which its snapshot is not.
     pub is_serializable: bool,
-    /// Whether it was told of when it took its snapshot.
+    /// Whether it was told of.
     pub is_begun: bool,
+    /// Of the keys, those that were not told of yet.
+    untold: Vec<(TreeId, Key)>,
+    /// How many of the reads were told of.
+    told_reads: usize,
     keys: BTreeMap<TreeId, BTreeMap<Key, Csn>>,
     /// Of trees that are locked as a whole.
     trees: BTreeMap<TreeId, Csn>,
@@ -171,7 +200,10 @@ impl Transaction {
         self.fix_base()?;
         let Some(observed) = &mut self.observed else { return Ok(()) };
         let newest = self.handle.inner.timeline.watermark();
-        observed.keys.entry(tree).or_default().entry(key.into()).or_insert(newest);
+        if let Entry::Vacant(entry) = observed.keys.entry(tree).or_default().entry(key.into()) {
+            observed.untold.push((tree, entry.key().clone()));
+            entry.insert(newest);
+        }
         Ok(())
     }
 
@@ -258,6 +290,40 @@ impl Transaction {
         {
             replicator.begin(self.id(), missed_max, snapshot);
         }
+    }
+
+    /// Before another statement: tells what those before it rest on, so that a transaction that cannot commit any more
+    /// does not go on. One of a single statement tells nothing.
+    pub(super) fn tell_statements(&mut self) -> Result<()> {
+        let (id, snapshot) = (self.id(), self.snapshot());
+        let Some(observed) = &mut self.observed else { return Ok(()) };
+        let Some(replicator) = self.handle.inner.replicator() else { return Ok(()) };
+        let snapshot = snapshot.filter(|_| self.options.isolation != Isolation::ReadCommitted);
+        if observed.untold.is_empty() && observed.reads.len() == observed.told_reads {
+            return Ok(());
+        }
+        observed.is_begun = true;
+        let untold = std::mem::take(&mut observed.untold);
+        let keys = &observed.keys;
+        let touch = |(tree, key): (TreeId, Key)| {
+            let how = match self.writes.get(tree, &key) {
+                None => Touching::Locks,
+                Some(Write::Put(_) | Write::Delete) => Touching::Writes,
+                Some(Write::Apply(calls)) => kind_of(calls.iter()),
+            };
+            let locked = keys.get(&tree).and_then(|keys| keys.get(&key)).copied();
+            let based_on = snapshot.or(locked).unwrap_or_default();
+            Touch { tree, key: Some((*key).into()), how, based_on }
+        };
+        let touched = untold.into_iter().map(touch).collect();
+        // A scan may have gone on in the last one.
+        let reads = observed.reads[observed.told_reads.saturating_sub(1)..].to_vec();
+        observed.told_reads = observed.reads.len();
+        let isolation = match observed.is_serializable {
+            true => Isolation::Serializable,
+            false => self.options.isolation,
+        };
+        replicator.note(Note { txn: id, isolation, snapshot, touched, reads })
     }
 
     /// Has a transaction that was told of forgotten.

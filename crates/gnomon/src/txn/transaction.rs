@@ -251,6 +251,7 @@ impl Transaction {
     pub fn start_statement(&mut self) -> Result<()> {
         self.end_statement()?;
         self.check()?;
+        self.tell_statements()?;
         // Under READ COMMITTED what only locks and writes needs none.
         if self.options.isolation == Isolation::Snapshot {
             self.fix_snapshot()?;

@@ -2,6 +2,7 @@
 //!
 //! | Key                         | Lease | Written                     | Meaning                                      |
 //! |-----------------------------|-------|-----------------------------|----------------------------------------------|
+//! | `gnomon-cluster-of-this-etcd` |     | by who comes first          | the prefix: one etcd has one cluster         |
 //! | `PREFIX/cluster`            |       | by who comes first          | the number of the cluster                    |
 //! | `PREFIX/log`                |       | by each append              | [`Record`]; its versions are the log         |
 //! | `PREFIX/data`               |       | by who has data first       | the number of the data                       |
@@ -55,6 +56,8 @@ pub(super) struct Keys {
     pub log: Bytes,
     pub cluster: Bytes,
     pub data: Bytes,
+    /// Of the etcd, whichever cluster it is for.
+    pub owner: Bytes,
     pub all_kept: Bytes,
     pub all_members: Bytes,
     pub all_live: Bytes,
@@ -67,7 +70,13 @@ impl Keys {
         let key = |name: &str| Bytes::from(format!("{prefix}/{name}"));
         let (log, cluster, data, all_kept) = (key("log"), key("cluster"), key("data"), key("kept/"));
         let (all_members, all_live, all_pieces) = (key("members/"), key("live/"), key("pieces/"));
-        Keys { prefix, log, cluster, data, all_kept, all_members, all_live, all_pieces }
+        let owner = Bytes::from_static(b"gnomon-cluster-of-this-etcd");
+        Keys { prefix, log, cluster, data, owner, all_kept, all_members, all_live, all_pieces }
+    }
+
+    /// What the keys begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     fn key(&self, rest: std::fmt::Arguments) -> Bytes {

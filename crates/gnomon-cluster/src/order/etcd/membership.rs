@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use gnomon::sync::Arc;
+use gnomon::sync::{Arc, Mutex};
 use prost::{Message, bytes::Bytes};
-use tokio::{task::AbortHandle, time::sleep};
+use tokio::{
+    task::AbortHandle,
+    time::{Instant, sleep},
+};
 
 use super::{
     LogError, Member, MemberInfo, Refused, Shared, Space,
@@ -16,6 +19,9 @@ use super::{
 };
 use crate::protocol::Entry;
 
+/// How late the answer that a lease is kept may be.
+const SILENT_MAX: Duration = Duration::from_secs(1);
+
 /// The member that this process is.
 #[derive(Debug)]
 pub(super) struct Joined {
@@ -23,6 +29,8 @@ pub(super) struct Joined {
     pub name: String,
     lease: i64,
     keeper: AbortHandle,
+    /// When etcd has answered last that the lease is kept.
+    heard_at: Arc<Mutex<Instant>>,
 }
 
 impl Joined {
@@ -42,8 +50,9 @@ impl Shared {
         let lease = self.space.client.grant(self.ttl).await?;
         match self.space.join(self.cluster, (&name, &address), lease).await {
             Ok(member) => {
-                let keeper = tokio::spawn(keep_alive(self.clone(), lease)).abort_handle();
-                *self.joined.lock() = Some(Joined { member, name, lease, keeper });
+                let heard_at = Arc::new(Mutex::new(Instant::now()));
+                let keeper = tokio::spawn(keep_alive(self.clone(), lease, heard_at.clone())).abort_handle();
+                *self.joined.lock() = Some(Joined { member, name, lease, keeper, heard_at });
                 Ok(member)
             }
             Err(error) => {
@@ -52,6 +61,12 @@ impl Shared {
                 Err(error)
             }
         }
+    }
+
+    /// How long etcd has not answered this member, if that is longer than it should be.
+    pub(super) fn silent_for(&self) -> Option<Duration> {
+        let heard_at = *self.joined.lock().as_ref()?.heard_at.lock();
+        Some(heard_at.elapsed()).filter(|silent| *silent > self.ttl / 3 + SILENT_MAX)
     }
 
     pub(super) async fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
@@ -81,8 +96,13 @@ impl Shared {
 }
 
 /// Has the member heard of, until its lease is over all the same: the log then refuses what it appends.
-async fn keep_alive(shared: Arc<Shared>, lease: i64) {
-    while !matches!(shared.space.client.keep_alive(lease).await, Err(Failure::LeaseOver)) {
+async fn keep_alive(shared: Arc<Shared>, lease: i64, heard_at: Arc<Mutex<Instant>>) {
+    loop {
+        match shared.space.client.keep_alive(lease).await {
+            Ok(()) => *heard_at.lock() = Instant::now(),
+            Err(Failure::LeaseOver) => return,
+            Err(_) => {}
+        }
         sleep((shared.ttl / 3).max(Duration::from_millis(100))).await;
     }
 }

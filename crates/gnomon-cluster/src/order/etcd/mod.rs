@@ -184,9 +184,17 @@ impl OrderedLog for EtcdLog {
     }
 
     fn after(&self, revision: u64, wait: Duration) -> Result<Vec<Appended>, LogError> {
-        self.run(
-            |shared| async move { shared.follower.lock().await.after(&shared.space, revision, wait).await },
-        )
+        self.run(move |shared| async move {
+            let appended = shared.follower.lock().await.after(&shared.space, revision, wait).await?;
+            // A watch says nothing if there is nothing, and if nobody is there.
+            match shared.silent_for().filter(|_| appended.is_empty()) {
+                Some(silent) => Err(LogError::Unreachable(format!(
+                    "etcd has not answered for {:.1} seconds",
+                    silent.as_secs_f64()
+                ))),
+                None => Ok(appended),
+            }
+        })
     }
 
     fn newest(&self) -> Result<u64, LogError> {
@@ -223,6 +231,7 @@ impl Shared {
     async fn open(options: EtcdOptions) -> Result<Shared, LogError> {
         let client = Client::new(&options.endpoints, options.timeout)?;
         let space = Space { client, keys: Keys::new(&options.prefix) };
+        space.own().await?;
         let cluster = space.number(&space.keys.cluster, Rng::from_entropy().next_u64()).await?;
         Ok(Shared {
             space,
@@ -240,6 +249,22 @@ fn value_of(number: u64) -> Bytes {
 }
 
 impl Space {
+    /// Has the etcd be for this cluster: members trim all of it.
+    async fn own(&self) -> Result<(), LogError> {
+        let (key, prefix) = (&self.keys.owner, self.keys.prefix());
+        let put = RequestOp::put(key, Bytes::from(prefix.to_owned()));
+        let answer =
+            self.client.txn(vec![Compare::absent(key)], vec![put], vec![RequestOp::get(key)]).await?;
+        let known = answer.found(0).first().map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
+        match known.filter(|known| !answer.succeeded && known != prefix) {
+            Some(known) => Err(LogError::Foreign(format!(
+                "this etcd is that of the cluster under {known}, whose members trim all of it: give the cluster under \
+                 {prefix} an etcd of its own"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The number that stands under a key, this one if it is not there.
     async fn number(&self, key: &Bytes, number: u64) -> Result<u64, LogError> {
         let put = RequestOp::put(key, value_of(number));

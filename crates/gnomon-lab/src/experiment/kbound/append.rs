@@ -1,6 +1,6 @@
 //! `kbound/append`: what certified transactions of three real members cost beside the append of their changes in etcd.
 
-use std::{io::ErrorKind, time::Duration};
+use std::{path::Path, time::Duration};
 
 use gnomon::{
     Database, Error, Isolation, TreeId, TxnOptions,
@@ -15,13 +15,14 @@ use gnomon_cluster::{
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::bench::{failed, start_etcd};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure,
         plot::{Axis, Curve, Figure, Panel, Scale},
         verdict,
     },
-    store::{Result, StoreError},
+    store::Result,
 };
 
 const STATED: [&str; 2] = [
@@ -52,7 +53,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     stated: &STATED,
     settings: &[&[CLIENTS, MEMBERS, ETCD, SECONDS, BYTES, ROWS]],
     terms: &[
-        "append: what one etcd client takes to append the changes of one transaction, one after another, before the \
+        "append: what one client of another etcd takes to append the changes of one transaction, one after another, before the \
          members begin and after they have ended, the means of both",
         "added: by how much a commit takes longer than that",
         "commits are durable in etcd and in the database of the client's member when they are told",
@@ -87,10 +88,6 @@ struct Point {
     refused: u64,
 }
 
-fn failed(error: impl std::fmt::Display) -> StoreError {
-    StoreError::unexpected(error.to_string())
-}
-
 fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are possible")
 }
@@ -109,10 +106,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let members = settings.number(MEMBERS.name, 1, 100)?;
     let etcd_nodes = settings.number(ETCD.name, 1, 9)?;
     let directory = lab.new_path();
-    let etcd = LocalEtcd::start(&directory, etcd_nodes, &[]).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => failed("etcd is not installed: apt-get install etcd-server"),
-        _ => failed(format!("etcd cannot be started: {error}")),
-    })?;
+    let etcd = start_etcd(&directory, etcd_nodes)?;
+    let bare = [lab.new_path(), lab.new_path()];
     let paths: Vec<_> = (0..members).map(|_| lab.new_path()).collect();
     lab.progress.set(0, clients.len() as u64 + 2);
     let bench = Bench {
@@ -123,13 +118,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         rows: settings.number(ROWS.name, 1, 10_000_000)?,
         etcd,
     };
-    let before = bench.appends()?;
+    let before = bench.appends(&bare[0])?;
     let databases = paths.iter().map(|path| bench.database(path)).collect::<Result<Vec<_>>>()?;
     let nodes = databases
         .iter()
         .enumerate()
         .map(|(number, (database, marks, _))| {
-            let log = Arc::new(bench.log("/gnomon")?);
+            let log = Arc::new(open(&bench.etcd)?);
             let options = Options::new(format!("member {number}"), *marks);
             Node::start(Arc::new(database.clone()), log, options).map_err(failed)
         })
@@ -144,7 +139,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     }
     bench.check_same(&databases)?;
     drop(nodes);
-    let after = bench.appends()?;
+    let after = bench.appends(&bare[1])?;
     let append = Times {
         count: before.count + after.count,
         per_second: (before.per_second + after.per_second) / 2.0,
@@ -162,15 +157,15 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     })
 }
 
-impl Bench<'_> {
-    fn log(&self, prefix: &str) -> Result<EtcdLog> {
-        let options = EtcdOptions { prefix: prefix.to_owned(), ..EtcdOptions::new(self.etcd.endpoints(0)) };
-        EtcdLog::open(&options).map_err(failed)
-    }
+fn open(etcd: &LocalEtcd) -> Result<EtcdLog> {
+    EtcdLog::open(&EtcdOptions::new(etcd.endpoints(0))).map_err(failed)
+}
 
-    /// Appends one after another, of what a transaction's changes are.
-    fn appends(&self) -> Result<Times> {
-        let log = self.log("/bare")?;
+impl Bench<'_> {
+    /// Appends one after another, of what a transaction's changes are, in an etcd with its data in a directory.
+    fn appends(&self, directory: &Path) -> Result<Times> {
+        let etcd = start_etcd(directory, self.etcd.count())?;
+        let log = open(&etcd)?;
         let member = log.join("bare", "").map_err(failed)?;
         let (mut times, begun) = (histogram(), self.clock.now());
         let mut sequence = 0;
@@ -194,7 +189,7 @@ impl Bench<'_> {
     }
 
     /// A database with the same data as the others.
-    fn database(&self, path: &std::path::Path) -> Result<(Database, TreeId, TreeId)> {
+    fn database(&self, path: &Path) -> Result<(Database, TreeId, TreeId)> {
         let database = Database::open(path, gnomon::Options::default())?;
         let common = Common { data: 1, settings: Settings::default() };
         let marks = create(&database, &common)?;

@@ -1,7 +1,10 @@
 //! What the experiments share: the job, the protocols that are compared, what is counted, tables.
 
+use std::{io::ErrorKind, path::Path};
+
 use gnomon::{env::Rng, sync::atomic::AtomicBool};
 use gnomon_cluster::{
+    order::LocalEtcd,
     protocol::{Level, ReadSet, Settings, Table},
     simulation::{self, Job, Jobs, Options, Step, Times, Which},
 };
@@ -89,10 +92,15 @@ impl How {
     fn which(self) -> Which {
         match self {
             How::Paper => Which::Paper { restarts: false },
-            How::Voting => {
-                Which::Used(Settings { voting: true, bounds_by_rows: false, ..Settings::default() })
-            }
-            How::Used | How::Increments => Which::Used(Settings::default()),
+            _ => Which::Used(self.settings()),
+        }
+    }
+
+    /// Of the protocol that is used.
+    pub fn settings(self) -> Settings {
+        match self {
+            How::Voting => Settings { voting: true, bounds_by_rows: false, ..Settings::default() },
+            _ => Settings::default(),
         }
     }
 }
@@ -148,6 +156,11 @@ impl Load {
         })
     }
 
+    /// Its jobs, one after another.
+    pub fn jobs(&self) -> Generated<'_> {
+        Generated { load: self, next_item: 0 }
+    }
+
     fn run(&self, seed: u64) -> std::result::Result<Vec<Found>, simulation::Violation> {
         let options = Options {
             times: self.times.clone(),
@@ -155,7 +168,7 @@ impl Load {
             interarrival_us: (1e6 / self.tps) as u64,
             ..Options::new(seed, self.replicas, self.how.which())
         };
-        let history = simulation::run(&options, &mut Generated { load: self, next_item: 0 })?;
+        let history = simulation::run(&options, &mut self.jobs())?;
         let counted = &history.records()[self.transactions / 20..];
         Ok(self.levels.iter().map(|level| Found::of(*level, counted)).collect())
     }
@@ -165,7 +178,7 @@ impl Load {
 type Row = (Table, Box<[u8]>);
 
 /// The jobs of a load.
-struct Generated<'l> {
+pub struct Generated<'l> {
     load: &'l Load,
     next_item: u64,
 }
@@ -347,4 +360,20 @@ pub fn table(title: &str, at: &'static str, points: &[Point]) -> ResultTable {
         headings: vec![at, "protocol", "level", "transactions", "complete ms", "abort ms", "aborts", "stale"],
         rows: points.iter().flat_map(|point| point.found.iter().map(|found| row(point, found))).collect(),
     }
+}
+
+/// What another part says went wrong.
+pub fn failed(error: impl std::fmt::Display) -> StoreError {
+    StoreError::unexpected(error.to_string())
+}
+
+/// Starts nodes of etcd with their data in a directory.
+///
+/// # Errors
+/// That it is not installed, and others of starting it.
+pub fn start_etcd(directory: &Path, nodes: usize) -> Result<LocalEtcd> {
+    LocalEtcd::start(directory, nodes, &[]).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => failed("etcd is not installed: apt-get install etcd-server"),
+        _ => failed(format!("etcd cannot be started: {error}")),
+    })
 }

@@ -6,13 +6,14 @@
 //! how hot the hot spot is, or how long its databases took: these are settings, whose values are such that snapshot
 //! transactions take as long, and fail as often, as in its Figure 2.
 //!
-//! [`append`] is on real members and etcd.
+//! [`append`] and [`nodes`] are on real members and etcd.
 
 pub mod all;
 pub mod append;
 mod bench;
 pub mod bounds;
 pub mod mixes;
+pub mod nodes;
 pub mod replicas;
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ pub struct ClusterMember {
 /// How many transactions of a level have ended in one way at this member.
 #[derive(Clone, Debug)]
 pub struct ClusterTransactions {
-    /// `GRC` (read committed), `GSI` (snapshot), `SSI` or `2-bound` (with a bound), `SER` (serializable).
+    /// `GRC` (read committed), `GSI` (snapshot), `2-bound` (that with a bound), `SER` (serializable).
     pub level: String,
     /// `committed`, or why not.
     pub outcome: &'static str,

@@ -92,13 +92,17 @@ impl Session {
             })?;
             self.engine_transaction(false, self.catalog().csn)?;
             match self.engine()?.lock_tree(target.table.tree, TreeLock::IntentionExclusive) {
-                Ok(()) if self.catalog().version == target.version => break target,
+                Ok(()) if self.catalog().version == target.version => {
+                    self.engine()?.start_statement()?;
+                    if self.rest_on_tables([&target.table].into_iter(), target.version, true)? {
+                        break target;
+                    }
+                }
                 Err(Error::NoSuchTree(_)) if self.catalog().version != target.version => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {}
             }
         };
-        self.engine()?.start_statement()?;
         let interrupt = self.interrupt.clone();
         let _shown = self.registered.progress().show("COPY FROM", &target.table, self.statement_time);
         let count = self.with_context(&[], |shared, ctx, _| {
@@ -218,6 +222,9 @@ impl Session {
             return Ok(false);
         }
         self.engine()?.start_statement()?;
+        if !self.rest_on_tables(tables.iter(), version, locks_rows)? {
+            return Ok(false);
+        }
         self.observe(tables.iter())?;
         Ok(true)
     }

@@ -419,6 +419,8 @@ impl Settings {
             "SET TRANSACTION ISOLATION LEVEL must be called before any query"
         } else if id == Id::transaction_read_only as usize && now == "on" && text == "off" {
             "transaction read-write mode must be set before any query"
+        } else if id == Id::gnomon_k as usize && now != text {
+            "gnomon.k must be set before any query of a transaction"
         } else {
             return Ok(());
         };

@@ -24,6 +24,10 @@ impl Replicator for Alone {
         self.begun.lock().push((txn, missed_max));
     }
 
+    fn note(&self, _: Note) -> Result<()> {
+        Ok(())
+    }
+
     fn commit(&self, request: CommitRequest, _: Option<&Interrupt>) -> Result<Csn> {
         let mut committed = self.committed.lock();
         let conflict = committed.iter().any(|(csn, before)| {
