@@ -113,10 +113,18 @@ impl Joining<'_> {
         if !is_new || self.data.is_none() {
             return Ok(());
         }
-        let members = self.log.members().map_err(of_log)?;
-        if members.iter().any(|info| info.is_alive && info.name == self.name) {
-            return Err(of_log(Refused::NameInUse(self.name.clone())));
-        }
+        let clock = SystemClock::new();
+        let members = loop {
+            let members = self.log.members().map_err(of_log)?;
+            match members.iter().any(|info| info.is_alive && info.name == self.name) {
+                false => break members,
+                true if clock.now() >= NAME_WAIT => {
+                    return Err(of_log(Refused::NameInUse(self.name.clone())));
+                }
+                // It may have died.
+                true => thread::sleep(LOOK),
+            }
+        };
         let sources = match &self.arguments.copy_from {
             Some(url) => vec![url.clone()],
             None => {

@@ -55,6 +55,8 @@ pub(super) struct Marks {
     pub window: Window,
     /// Where the last commit stands.
     pub delivered: Position,
+    /// What that has touched.
+    pub touched: Vec<Touched>,
 }
 
 /// Makes the tree of marks, in a database that is the first member of a new cluster. All that it has is what all members
@@ -98,7 +100,7 @@ pub(super) fn read(database: &Database, marks: TreeId) -> Result<Marks> {
     let (_, common) = scan.next(&mut txn)?.filter(|(key, _)| *key == [0; 8]).ok_or_else(damaged)?;
     let common = Common::decode(&common).ok_or_else(damaged)?;
     let window_commits = common.settings.window_commits;
-    let mut found: Option<(Window, Position)> = None;
+    let (mut found, mut touched): (Option<(Window, Position)>, _) = (None, Vec::new());
     while let Some((key, value)) = scan.next(&mut txn)? {
         let version = u64::from_be_bytes(key.as_slice().try_into().map_err(|_| damaged())?);
         let (revision, rest) = value.split_first_chunk().ok_or_else(damaged)?;
@@ -114,10 +116,11 @@ pub(super) fn read(database: &Database, marks: TreeId) -> Result<Marks> {
             return Err(damaged());
         }
         *last = position;
+        touched.clone_from(&commit.touched);
     }
     let (window, delivered) =
         found.unwrap_or_else(|| (Window::new(window_commits, Version(0)), Position::default()));
-    Ok(Marks { common, window, delivered })
+    Ok(Marks { common, window, delivered, touched })
 }
 
 /// Takes a database out of its cluster: the marks go.

@@ -38,7 +38,7 @@ use gnomon::{
 
 use crate::{
     order::{LogError, MemberInfo, OrderedLog, Sender},
-    protocol::{Action, Apply, Level, Member, Position, Protocol, Reason, Replica, Version},
+    protocol::{Action, Apply, Level, Member, Position, Protocol, Reason, Replica, Touched, Version},
 };
 
 mod marks;
@@ -166,6 +166,8 @@ struct State {
     next_number: u64,
     /// The newest revision that has come as a whole.
     received: u64,
+    /// The last commit that the database has, until that has come again: what it has touched.
+    last: Option<(Position, Vec<Touched>)>,
     /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
     /// What became of transactions, by number, until their sessions have heard.
@@ -230,6 +232,9 @@ impl State {
 
     /// Why the log is not there, if it was not heard of for too long.
     fn away(&self, now: Duration) -> Option<String> {
+        if self.is_full {
+            return self.away.clone().or_else(|| Some("the log of the cluster is full".into()));
+        }
         let silent = now.saturating_sub(self.heard_at);
         let why = || format!("the log of the cluster has not answered for {} seconds", silent.as_secs());
         (self.is_listening && silent >= AWAY_MAX).then(|| self.away.clone().unwrap_or_else(why))
@@ -263,6 +268,7 @@ impl Node {
             sender: Sender::new(ENTRIES_MAX),
             next_number: 0,
             received: delivered.revision.saturating_sub(1),
+            last: (delivered.revision > 0).then_some((delivered, marks.touched)),
             begun: BTreeMap::new(),
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),

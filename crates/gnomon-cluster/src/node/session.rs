@@ -10,7 +10,7 @@ use gnomon::{
     sync::{Arc, MutexGuard, Weak},
 };
 
-use super::{Asking, Shared, State, working::WAIT};
+use super::{Asking, Life, Shared, State, working::WAIT};
 use crate::{
     order::LogError,
     protocol::{Access, Action, Level, Protocol, Range, ReadSet, Reason, Table, Touched, Version},
@@ -131,6 +131,15 @@ impl Shared {
             drop(state);
             self.abandon(request.txn);
             return Err(error);
+        }
+        // It comes back as another member, which is soon.
+        while state.life != Life::Present && state.stopped.is_none() {
+            if let Some(error) = interrupt.and_then(|interrupt| interrupt.check().err()) {
+                drop(state);
+                self.abandon(request.txn);
+                return Err(error);
+            }
+            self.received.wait_for(&mut state, WAIT);
         }
         let number = self.ask(&mut state, request);
         self.to_append.notify_one();

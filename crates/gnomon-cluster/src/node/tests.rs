@@ -335,3 +335,31 @@ fn who_cannot_commit_any_more_is_told_at_the_next_statement() {
     drop(txn);
     assert!(nodes[0].shared.state.lock().begun.is_empty());
 }
+
+#[test]
+fn a_log_that_has_gone_back_is_not_followed() {
+    let world = world(2);
+    let common = |log: &MemoryLog| crate::order::OrderedLog::data(log, Some(7)).unwrap();
+    let put = |database: &Database, number: i64| {
+        let mut txn = begin(database, Isolation::Snapshot);
+        txn.put(world.rows, &[1], &number.to_le_bytes()).unwrap();
+        txn.commit().unwrap();
+    };
+    // What the second one has committed is in the log of before no more; others have committed in its place.
+    let second = world.start(1);
+    put(&world.databases[1], 1);
+    drop(second);
+    let mut back = World { log: MemoryLog::default(), ..world };
+    common(&back.log);
+    back.databases[1] = copy_of(&back, 1);
+    let first = back.start(0);
+    for number in 0..10_i64 {
+        let mut txn = begin(&back.databases[0], Isolation::Snapshot);
+        txn.put(back.rows, &[2], &number.to_le_bytes()).unwrap();
+        txn.commit().unwrap();
+    }
+    let second = back.start(1);
+    let stopped = second.catch_up().unwrap_err().to_string();
+    assert!(stopped.contains("has not the last commit"), "{stopped}");
+    first.catch_up().unwrap();
+}

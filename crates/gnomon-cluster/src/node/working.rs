@@ -12,7 +12,7 @@ use gnomon::{
 use super::{Life, Shared, State, Stopped, marks};
 use crate::{
     order::{Batch, LogError, Sender},
-    protocol::{Apply, Member, Outcome, Protocol, Touched, Work},
+    protocol::{Apply, Entry, Member, Outcome, Position, Protocol, Touched, Work},
 };
 
 /// How long the log is waited for at a time.
@@ -28,7 +28,8 @@ impl Shared {
         match reached {
             Ok(()) => {
                 state.heard_at = self.clock.now();
-                state.away = None;
+                // A full log can be read.
+                state.away = state.away.take().filter(|_| state.is_full);
             }
             Err(error) => {
                 state.is_full |= matches!(error, LogError::Full(_));
@@ -73,8 +74,8 @@ impl Shared {
         let mut state = self.state.lock();
         match answer {
             Ok(_) => {
-                self.note_reached(&mut state, Ok(()));
                 state.is_full = false;
+                self.note_reached(&mut state, Ok(()));
                 state.sender.appended(batch.sequence);
             }
             Err(LogError::Refused(refused)) => {
@@ -129,6 +130,10 @@ impl Shared {
                 let revision = batch.revision;
                 for (position, entry) in batch.positioned() {
                     let mut state = self.state.lock();
+                    if let Err(why) = state.recognize(position, &entry) {
+                        drop(state);
+                        return self.stop(Stopped::Log(why));
+                    }
                     if position <= state.machine.delivered() {
                         continue;
                     }
@@ -285,6 +290,28 @@ impl Shared {
             }
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// Fails if the last commit that the database has does not stand in the log where it was: what follows is behind
+    /// another one.
+    fn recognize(&mut self, position: Position, entry: &Entry) -> Result<(), LogError> {
+        let Some((last, touched)) = self.last.take_if(|(last, _)| *last <= position) else { return Ok(()) };
+        let is_same = match entry {
+            Entry::Commit(commit) => {
+                last == position && commit.touched.iter().filter(|touched| touched.is_change()).eq(&touched)
+            }
+            _ => false,
+        };
+        match is_same {
+            true => Ok(()),
+            false => Err(LogError::Foreign(
+                "the log has not the last commit of this database where that was ordered: etcd has lost data; start a \
+                 new cluster from a member's data (gnomon serve DIR --leave-cluster)"
+                    .into(),
+            )),
+        }
     }
 }
 

@@ -64,7 +64,7 @@ impl fmt::Display for Refused {
             }
             Refused::Trimmed { from } => write!(
                 f,
-                "what was ordered before revision {from} is not kept any more: take a backup from a member"
+                "what was ordered before revision {from} is not kept any more: start with an empty directory, for a copy of what a member has"
             ),
         }
     }

@@ -26,10 +26,9 @@ pub(super) fn marks(engine: &Database) -> Result<Option<TreeId>> {
 
 /// Why a member of a cluster is not opened for changes of its own.
 pub(super) fn not_alone() -> SqlError {
-    let why = "the database is a member of a cluster, whose members would differ if it were changed alone";
-    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, why).hint(
-        "Serve it with --cluster; or take it out of the cluster for good: gnomon serve DIR --leave-cluster.",
-    )
+    let why = "the database is a member of a cluster, whose members would differ if it were changed alone: serve it with \
+               --cluster, or take it out of the cluster for good by gnomon serve DIR --leave-cluster";
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, why)
 }
 
 impl SqlDatabase {

@@ -15,6 +15,7 @@ use super::{
     encoding,
     keys::Record,
     messages::{DELETE, Event, RequestOp, WatchCreateRequest, WatchResponse},
+    value_of,
 };
 
 /// How far the log is followed.
@@ -24,6 +25,8 @@ pub(super) struct Follower {
     given: u64,
     /// The revision of the newest version of the key that was looked at.
     seen: u64,
+    /// Whether a version was looked at there, and not only asked for what is behind.
+    has_seen: bool,
     /// What is not given out yet.
     ready: Vec<Appended>,
     stream: Option<Streaming<WatchResponse>>,
@@ -34,6 +37,7 @@ impl Follower {
     pub(super) async fn after(
         &mut self,
         space: &Space,
+        cluster: u64,
         revision: u64,
         wait: Duration,
     ) -> Result<Vec<Appended>, LogError> {
@@ -45,7 +49,7 @@ impl Follower {
             // It is put back when it has gone well: after an error the watch begins behind what was seen.
             let mut stream = match self.stream.take() {
                 Some(stream) => stream,
-                None => self.watch(space).await?,
+                None => self.watch(space, cluster).await?,
             };
             let why = match timeout_at(end, stream.message()).await {
                 Err(_) => {
@@ -74,15 +78,40 @@ impl Follower {
         Ok(std::mem::take(&mut self.ready))
     }
 
-    async fn watch(&self, space: &Space) -> Result<Streaming<WatchResponse>, LogError> {
+    async fn watch(&self, space: &Space, cluster: u64) -> Result<Streaming<WatchResponse>, LogError> {
+        let gone_back = |what: String| {
+            Err(LogError::Foreign(format!(
+                "{what}: etcd has lost data, or was made anew; start a new cluster from a member's data (gnomon serve \
+                 DIR --leave-cluster)"
+            )))
+        };
         // A watch from a revision that is not there yet would wait for it, and leave out what comes before.
-        let newest = space.client.read(vec![RequestOp::get(&space.keys.log)]).await?.revision() as u64;
+        let answer = space.client.read(vec![RequestOp::get(&space.keys.cluster)]).await?;
+        let newest = answer.revision() as u64;
+        if answer.found(0).first().is_none_or(|kv| kv.value != value_of(cluster)) {
+            return gone_back(
+                "the log of the cluster in etcd is not the one that this member has joined".into(),
+            );
+        }
         if newest < self.seen {
-            return Err(LogError::Foreign(format!(
-                "etcd is at revision {newest}, and this member has followed it to {}: etcd has lost data, or was made \
-                 anew; start a new cluster from a member's data",
-                self.seen
-            )));
+            let seen = self.seen;
+            return gone_back(format!(
+                "etcd is at revision {newest}, and this member has followed it to {seen}"
+            ));
+        }
+        if self.has_seen {
+            match space.client.version(&space.keys.log, self.seen as i64).await {
+                Ok(Some(kv)) if kv.mod_revision as u64 == self.seen => {}
+                // It was trimmed since.
+                Err(Failure::Compacted) => {}
+                Ok(_) => {
+                    return gone_back(format!(
+                        "etcd has not what this member has seen at revision {}",
+                        self.seen
+                    ));
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         let start_revision = self.seen as i64 + 1;
         let create = WatchCreateRequest { key: space.keys.log.clone(), start_revision, fragment: true };
@@ -109,7 +138,7 @@ impl Follower {
                 let entries = encoding::decode(&bytes).map_err(LogError::Foreign)?;
                 self.ready.push(Appended { revision, entries });
             }
-            self.seen = revision;
+            (self.seen, self.has_seen) = (revision, true);
         }
         Ok(())
     }

@@ -185,7 +185,8 @@ impl OrderedLog for EtcdLog {
 
     fn after(&self, revision: u64, wait: Duration) -> Result<Vec<Appended>, LogError> {
         self.run(move |shared| async move {
-            let appended = shared.follower.lock().await.after(&shared.space, revision, wait).await?;
+            let appended =
+                shared.follower.lock().await.after(&shared.space, shared.cluster, revision, wait).await?;
             // A watch says nothing if there is nothing, and if nobody is there.
             match shared.silent_for().filter(|_| appended.is_empty()) {
                 Some(silent) => Err(LogError::Unreachable(format!(
