@@ -203,6 +203,7 @@ impl State {
 
     fn end(&mut self, number: u64, end: Result<Csn, Reason>) {
         if let Some(asking) = self.asking.get_mut(&number) {
+            *self.ended.entry((asking.level, end.err())).or_default() += 1;
             asking.end = Some(end);
             asking.ended.notify_one();
         }

@@ -207,9 +207,7 @@ impl Shared {
             let Some(asking) = state.asking.get(&number) else { unreachable!("its session takes it away") };
             let ended = asking.ended.clone();
             if let Some(end) = asking.end {
-                let level = asking.level;
                 state.asking.remove(&number);
-                *state.ended.entry((level, end.err())).or_default() += 1;
                 return end.map_err(|_: Reason| Error::Serialization);
             }
             if let Some(stopped) = &state.stopped {
