@@ -2,7 +2,7 @@
 //! commits. So a member that comes back knows where to go on and what to certify against.
 //!
 //! The key of a row is the number of the commit (8 bytes, big-endian). Its value is the revision (8) and the index (4) of
-//! its entry, and an entry of the log that has touched the same and changes nothing.
+//! its entry, and an entry of the log of the same transaction that has touched the same and changes nothing.
 //!
 //! Number 0, which is no commit, has what all members have in common: version (1 byte, now 1), the number of their data
 //! (8), whether serializable transactions vote and whether bounds count rows (1 each), of how many commits rows are kept
@@ -12,9 +12,7 @@ use gnomon::{Database, Direction, Error, KeyRange, Result, TreeId, TxnOptions};
 
 use crate::{
     order::encoding,
-    protocol::{
-        Commit, Entry, Level, Member, Position, ReadSet, Settings, Touched, TxnName, Version, Window,
-    },
+    protocol::{Commit, Entry, Level, Position, ReadSet, Settings, Touched, TxnName, Version, Window},
 };
 
 /// What the members of a cluster have in common.
@@ -55,8 +53,8 @@ pub(super) struct Marks {
     pub window: Window,
     /// Where the last commit stands.
     pub delivered: Position,
-    /// What that has touched.
-    pub touched: Vec<Touched>,
+    /// Whose that is, and what it has touched.
+    pub last: Option<Commit>,
 }
 
 /// Makes the tree of marks, in a database that is the first member of a new cluster. All that it has is what all members
@@ -73,18 +71,28 @@ pub fn create(database: &Database, common: &Common) -> Result<TreeId> {
 }
 
 /// The mark of a commit: key and value.
-pub(super) fn of(version: Version, position: Position, touched: &[Touched]) -> ([u8; 8], Vec<u8>) {
+pub(super) fn of(
+    version: Version,
+    position: Position,
+    txn: TxnName,
+    touched: &[Touched],
+) -> ([u8; 8], Vec<u8>) {
     let mut value = position.revision.to_be_bytes().to_vec();
     value.extend(position.index.to_be_bytes());
-    value.extend(encoding::encode(&[Entry::Commit(Commit {
-        txn: TxnName { member: Member(0), number: 0 },
+    value.extend(encoding::encode(&[Entry::Commit(kept(txn, touched))]));
+    (version.0.to_be_bytes(), value)
+}
+
+/// What is kept of a commit: whose it is, and what it has changed.
+pub(super) fn kept(txn: TxnName, touched: &[Touched]) -> Commit {
+    Commit {
+        txn,
         level: Level::Snapshot,
         start: Version(0),
         touched: touched.iter().filter(|touched| touched.is_change()).cloned().collect(),
         reads: ReadSet::default(),
         changes: Vec::new(),
-    })]));
-    (version.0.to_be_bytes(), value)
+    }
 }
 
 /// The key of the mark that leaves the window when a commit comes to it.
@@ -100,7 +108,7 @@ pub(super) fn read(database: &Database, marks: TreeId) -> Result<Marks> {
     let (_, common) = scan.next(&mut txn)?.filter(|(key, _)| *key == [0; 8]).ok_or_else(damaged)?;
     let common = Common::decode(&common).ok_or_else(damaged)?;
     let window_commits = common.settings.window_commits;
-    let (mut found, mut touched): (Option<(Window, Position)>, _) = (None, Vec::new());
+    let (mut found, mut kept): (Option<(Window, Position)>, _) = (None, None);
     while let Some((key, value)) = scan.next(&mut txn)? {
         let version = u64::from_be_bytes(key.as_slice().try_into().map_err(|_| damaged())?);
         let (revision, rest) = value.split_first_chunk().ok_or_else(damaged)?;
@@ -116,11 +124,11 @@ pub(super) fn read(database: &Database, marks: TreeId) -> Result<Marks> {
             return Err(damaged());
         }
         *last = position;
-        touched.clone_from(&commit.touched);
+        kept = Some(commit.clone());
     }
     let (window, delivered) =
         found.unwrap_or_else(|| (Window::new(window_commits, Version(0)), Position::default()));
-    Ok(Marks { common, window, delivered, touched })
+    Ok(Marks { common, window, delivered, last: kept })
 }
 
 /// Takes a database out of its cluster: the marks go.

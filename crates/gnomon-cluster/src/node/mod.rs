@@ -38,7 +38,7 @@ use gnomon::{
 
 use crate::{
     order::{LogError, MemberInfo, OrderedLog, Sender},
-    protocol::{Action, Apply, Level, Member, Position, Protocol, Reason, Replica, Touched, Version},
+    protocol::{Action, Apply, Commit, Level, Member, Position, Protocol, Reason, Replica, Version},
 };
 
 mod marks;
@@ -166,8 +166,8 @@ struct State {
     next_number: u64,
     /// The newest revision that has come as a whole.
     received: u64,
-    /// The last commit that the database has, until that has come again: what it has touched.
-    last: Option<(Position, Vec<Touched>)>,
+    /// The last commit that the database has, until that has come again: what is kept of it.
+    last: Option<(Position, Commit)>,
     /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
     /// What became of transactions, by number, until their sessions have heard.
@@ -269,7 +269,7 @@ impl Node {
             sender: Sender::new(ENTRIES_MAX),
             next_number: 0,
             received: delivered.revision.saturating_sub(1),
-            last: (delivered.revision > 0).then_some((delivered, marks.touched)),
+            last: marks.last.map(|last| (delivered, last)),
             begun: BTreeMap::new(),
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),

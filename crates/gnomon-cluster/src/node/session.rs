@@ -19,9 +19,9 @@ use crate::{
 /// Of more ranges that were read, neighbours become one.
 const READS_MAX: usize = 10_000;
 /// Of so many bytes of keys in a table, the whole table is touched.
-const TOUCHED_BYTES_MAX: usize = 1 << 20;
+pub(super) const TOUCHED_BYTES_MAX: usize = 1 << 20;
 /// What a row takes beside its key.
-const ROW_BYTES: usize = 32;
+pub(super) const ROW_BYTES: usize = 32;
 
 /// By which a database reaches its member, as long as that is there: the member has the database, not the other way
 /// round.
@@ -127,14 +127,13 @@ impl Shared {
 
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
         let mut state = self.state.lock();
-        if let Err(error) = state.check_going(self.clock.now()) {
-            drop(state);
-            self.abandon(request.txn);
-            return Err(error);
-        }
-        // It comes back as another member, which is soon.
-        while state.life != Life::Present && state.stopped.is_none() {
-            if let Some(error) = interrupt.and_then(|interrupt| interrupt.check().err()) {
+        loop {
+            let goes_on = state.check_going(self.clock.now());
+            if goes_on.is_ok() && state.life == Life::Present {
+                break;
+            }
+            // Otherwise it comes back as another member, which is soon.
+            if let Err(error) = goes_on.and_then(|()| interrupt.map_or(Ok(()), Interrupt::check)) {
                 drop(state);
                 self.abandon(request.txn);
                 return Err(error);
@@ -178,7 +177,7 @@ impl Shared {
         let keeps = |asking: &Asking| is_bounded || !matches!(asking.level, Level::KBound(_));
         let number = match begun.filter(|number| state.asking.get(number).is_some_and(keeps)) {
             Some(number) => {
-                state.machine.forget_notes(number);
+                state.machine.forget_notes(number, start);
                 number
             }
             None => {

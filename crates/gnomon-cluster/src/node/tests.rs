@@ -235,6 +235,15 @@ fn who_was_held_for_gone_comes_back_by_itself() {
     assert!(nodes.iter().all(|node| node.stopped().is_none()));
     assert_ne!(nodes[1].status().member, former);
     assert_eq!(world.contents(1), world.contents(0));
+    // Of what was told of in a former life, that is the end.
+    let former = nodes[1].status().member;
+    let options = TxnOptions { isolation: Isolation::Snapshot, missed_max: Some(0), ..TxnOptions::default() };
+    let mut txn = world.databases[1].begin(options).unwrap();
+    txn.get(world.rows, &[3]).unwrap();
+    world.log.fence(former);
+    crate::order::conformance::eventually("it is back", || nodes[1].status().member != former);
+    assert!(matches!(txn.commit(), Err(Error::Serialization)));
+    assert_eq!(nodes[1].status().ended.get(&(Level::KBound(0), Some(Reason::Gone))), Some(&1));
 }
 
 #[test]
@@ -358,4 +367,42 @@ fn a_log_that_has_gone_back_is_not_followed() {
     let stopped = second.catch_up().unwrap_err().to_string();
     assert!(stopped.contains("has not the last commit"), "{stopped}");
     first.catch_up().unwrap();
+}
+
+#[test]
+fn a_lock_on_a_whole_tree_counts_from_when_it_was_taken() {
+    let world = world(2);
+    let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
+    let mut txn = begin(&world.databases[0], Isolation::ReadCommitted);
+    txn.lock_tree(world.rows, gnomon::TreeLock::Shared).unwrap();
+    let mut other = begin(&world.databases[1], Isolation::Snapshot);
+    other.put(world.rows, &[5], &7_i64.to_le_bytes()).unwrap();
+    other.commit().unwrap();
+    nodes[0].catch_up().unwrap();
+    // What is told of first is based on more than the lock.
+    txn.put(world.rows, &[6], &7_i64.to_le_bytes()).unwrap();
+    txn.start_statement().unwrap();
+    assert!(matches!(txn.commit(), Err(Error::Serialization)));
+}
+
+#[test]
+fn what_changes_very_many_rows_changes_the_whole_tree() {
+    let world = world(2);
+    let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
+    let rows = 2 * session::TOUCHED_BYTES_MAX as u64 / session::ROW_BYTES as u64;
+    let mut large = begin(&world.databases[0], Isolation::Snapshot);
+    for row in 0..rows {
+        large.put(world.rows, &row.to_be_bytes(), &row.to_le_bytes()).unwrap();
+    }
+    let mut beside = begin(&world.databases[1], Isolation::Snapshot);
+    beside.put(world.rows, &[3], &7_i64.to_le_bytes()).unwrap();
+    large.commit().unwrap();
+    nodes[1].catch_up().unwrap();
+    assert!(matches!(beside.commit(), Err(Error::Serialization)), "it has written there");
+    assert_eq!(world.contents(0).len() as u64, rows + u64::from(KEYS));
+    assert_eq!(world.contents(1), world.contents(0));
+    // Its mark is read again.
+    drop(nodes);
+    let node = world.databases[1].clone();
+    assert_eq!(marks::read(&node, world.marks).unwrap().last.unwrap().touched.len(), 1);
 }

@@ -187,11 +187,11 @@ impl Shared {
 
     /// Applies a commit, and returns the next one.
     fn apply(&self, apply: Apply) -> Result<Option<Apply>, Error> {
-        let Apply { version, position, work, .. } = apply;
+        let Apply { version, position, txn, work } = apply;
         let Work::Changes(touched, changes) = work else {
             return Err(Error::Operation("a member with a newer program runs procedures everywhere".into()));
         };
-        let (key, value) = marks::of(version, position, &touched);
+        let (key, value) = marks::of(version, position, txn, &touched);
         let forgotten = marks::forgotten(version, self.window_commits);
         let mark = Mark {
             tree: self.options.marks,
@@ -297,11 +297,9 @@ impl State {
     /// Fails if the last commit that the database has does not stand in the log where it was: what follows is behind
     /// another one.
     fn recognize(&mut self, position: Position, entry: &Entry) -> Result<(), LogError> {
-        let Some((last, touched)) = self.last.take_if(|(last, _)| *last <= position) else { return Ok(()) };
+        let Some((last, kept)) = self.last.take_if(|(last, _)| *last <= position) else { return Ok(()) };
         let is_same = match entry {
-            Entry::Commit(commit) => {
-                last == position && commit.touched.iter().filter(|touched| touched.is_change()).eq(&touched)
-            }
+            Entry::Commit(commit) => last == position && marks::kept(commit.txn, &commit.touched) == kept,
             _ => false,
         };
         match is_same {

@@ -145,9 +145,11 @@ impl Replica {
         self.is_fenced
     }
 
-    /// Forgets what was noted of a transaction, which is about to be noted as a whole.
-    pub fn forget_notes(&mut self, number: u64) {
+    /// Forgets what was noted of a transaction, which is about to be noted as a whole: with `start`, which may be earlier
+    /// than what was known when it was first noted.
+    pub fn forget_notes(&mut self, number: u64, start: Version) {
         if let Some(local) = self.locals.get_mut(&number) {
+            local.start = local.start.min(start);
             local.touched.clear();
             local.reads = ReadSet::default();
         }
