@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs everything that must pass: formatting, lints, dependency audit, tests, the shuttle tests, documentation, a real
 # psql, pgbench and Chromium. Installs what that needs and is absent. Sizes of the long runs come from the environment:
-#   GNOMON_SWEEP_SEEDS, GNOMON_CLUSTER_SEEDS, GNOMON_SHUTTLE_SEEDS, GNOMON_KILLS, GNOMON_STRESS, PROPTEST_CASES;
+#   GNOMON_SWEEP_SEEDS, GNOMON_CLUSTER_SEEDS, GNOMON_SHUTTLE_SEEDS, GNOMON_KILLS,
+#   GNOMON_CLUSTER_FAULTS, GNOMON_STRESS, PROPTEST_CASES;
 # GNOMON_RECOVERY names the recovery method of databases that tests make and do not choose one for.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -113,27 +113,16 @@ impl Joining<'_> {
         if !is_new || self.data.is_none() {
             return Ok(());
         }
-        let clock = SystemClock::new();
-        let members = loop {
-            let members = self.log.members().map_err(of_log)?;
-            match members.iter().any(|info| info.is_alive && info.name == self.name) {
-                false => break members,
-                true if clock.now() >= NAME_WAIT => {
-                    return Err(of_log(Refused::NameInUse(self.name.clone())));
-                }
-                // It may have died.
-                true => thread::sleep(LOOK),
-            }
-        };
+        wait_for_name(|| self.keep_for_copy())?;
         let sources = match &self.arguments.copy_from {
             Some(url) => vec![url.clone()],
             None => {
+                let members = self.log.members().map_err(of_log)?;
                 let present = |info: &MemberInfo| info.is_alive && !info.address.is_empty();
                 let url = |info: MemberInfo| format!("postgres://{}@{}", escaped(&who.user), info.address);
                 members.into_iter().filter(present).map(url).collect()
             }
         };
-        self.keep_for_copy()?;
         let mut failed = Vec::new();
         for source in &sources {
             tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {source}"));
@@ -152,11 +141,14 @@ impl Joining<'_> {
 
     /// Has the log kept for this name from where all members are durable, before a copy is taken that begins there or
     /// later: members go on to trim what they do not need.
-    fn keep_for_copy(&self) -> Result<(), Failure> {
-        let least = self.log.kept_after().map_err(of_log)?.into_values().min().unwrap_or(0);
-        let member = self.log.join(&self.name, "").map_err(of_log)?;
-        self.log.keep_after(member, least).map_err(of_log)?;
-        self.log.gone(member).map_err(of_log)
+    fn keep_for_copy(&self) -> Result<(), Stopped> {
+        let keep = || {
+            let least = self.log.kept_after()?.into_values().min().unwrap_or(0);
+            let member = self.log.join(&self.name, "")?;
+            self.log.keep_after(member, least)?;
+            self.log.gone(member)
+        };
+        keep().map_err(Stopped::Log)
     }
 
     /// Opens a database as a member: of the cluster that it is of, or the first one of a new cluster.
@@ -187,26 +179,30 @@ impl Joining<'_> {
         let marks = marks.ok_or_else(|| Failure("the database has no marks of a cluster".into()))?;
         let mut options = Options::new(&*self.name, marks);
         options.address = self.arguments.advertise.clone().unwrap_or(address);
-        let (clock, mut has_told) = (SystemClock::new(), false);
-        let node = loop {
-            let started = Node::start(Arc::new(database.clone()), self.log.clone(), options.clone());
-            match started {
-                Ok(node) => break node,
-                Err(Stopped::Log(LogError::Refused(Refused::NameInUse(name)))) if clock.now() < NAME_WAIT => {
-                    if !std::mem::replace(&mut has_told, true) {
-                        let what =
-                            format!("a member '{name}' was there until now: waiting whether it is gone");
-                        tell(&mut std::io::stderr(), &what);
-                    }
-                    thread::sleep(LOOK);
-                }
-                Err(stopped) => return Err(of_log(stopped)),
-            }
-        };
+        let node =
+            wait_for_name(|| Node::start(Arc::new(database.clone()), self.log.clone(), options.clone()))?;
         node.catch_up().map_err(of_log)?;
         let node = Arc::new(node);
         database.show_cluster(Arc::new(View { node: Arc::downgrade(&node), log: self.log.clone() }));
         Ok(node)
+    }
+}
+
+/// Does what needs a name that nobody has, and waits for who had it and may have died.
+fn wait_for_name<T>(mut work: impl FnMut() -> Result<T, Stopped>) -> Result<T, Failure> {
+    let (clock, mut has_told) = (SystemClock::new(), false);
+    loop {
+        match work() {
+            Ok(done) => return Ok(done),
+            Err(Stopped::Log(LogError::Refused(Refused::NameInUse(name)))) if clock.now() < NAME_WAIT => {
+                if !std::mem::replace(&mut has_told, true) {
+                    let what = format!("a member '{name}' was there until now: waiting whether it is gone");
+                    tell(&mut std::io::stderr(), &what);
+                }
+                thread::sleep(LOOK);
+            }
+            Err(stopped) => return Err(of_log(stopped)),
+        }
     }
 }
 

@@ -129,6 +129,11 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// One that has the same value in a quick run.
+    const fn same(name: &'static str, help: &'static str, value: &'static str) -> Setting {
+        Setting { name, help, full: value, quick: value }
+    }
+
     /// The same with another value of its own.
     const fn at(self, value: &'static str) -> Setting {
         Setting { full: value, quick: value, ..self }
@@ -417,6 +422,22 @@ fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
 /// A share as people read it.
 pub(crate) fn percent(share: f64, digits: usize) -> String {
     format!("{:.digits$} %", share * 100.0)
+}
+
+/// Checks of tests that a quick run compares what is stated, and is the same again.
+#[cfg(test)]
+fn check_quick_run(experiment: &'static Experiment, set: &[(&str, &str)]) {
+    let quick = || {
+        let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let request = Request { quick: true, seed: 1, set, ..Request::default() };
+        let mut report = run(experiment, &request, Progress::silent(), &Default::default()).unwrap();
+        report.measured_at.clear();
+        report
+    };
+    let report = quick();
+    assert_eq!(report.claims.len(), experiment.stated.len());
+    assert!(report.claims.iter().any(|claim| claim.verdict != Verdict::NotComparable));
+    assert_eq!(report.to_json(), quick().to_json());
 }
 
 #[cfg(test)]

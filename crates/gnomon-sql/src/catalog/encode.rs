@@ -449,35 +449,19 @@ impl Entry for Procedure {
     }
 }
 
-/// The text of a comment.
-pub(super) struct Comment(pub String);
+/// A text: a comment, or what a setting is in new sessions.
+pub(super) struct Text(pub String);
 
-impl Entry for Comment {
+impl Entry for Text {
     fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.text(&self.0);
         w.0
     }
-    fn decode(bytes: &[u8]) -> Result<Comment> {
-        let mut r = Reader::new(bytes, "comment")?;
+    fn decode(bytes: &[u8]) -> Result<Text> {
+        let mut r = Reader::new(bytes, "text")?;
         let text = r.text()?;
-        r.end(Comment(text))
-    }
-}
-
-/// What a setting is in new sessions.
-pub(super) struct SettingValue(pub String);
-
-impl Entry for SettingValue {
-    fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        w.text(&self.0);
-        w.0
-    }
-    fn decode(bytes: &[u8]) -> Result<SettingValue> {
-        let mut r = Reader::new(bytes, "setting")?;
-        let text = r.text()?;
-        r.end(SettingValue(text))
+        r.end(Text(text))
     }
 }
 

@@ -3,7 +3,8 @@
 //! A database of SQL keeps its catalog in the first tree that was ever made in it ([`CATALOG_TREE`]; the engine
 //! numbers trees from 1) and where its sequences stand in the second ([`SEQUENCE_TREE`]). The catalog has an entry
 //! for each object; its key is the kind (1 byte), the identifier and, of comments, the column (4 bytes each,
-//! big-endian); of settings in new sessions names follow. DDL works on a copy in memory; the differences are written when the transaction commits.
+//! big-endian); of settings in new sessions names follow. DDL works on a copy in memory; the differences are written when
+//! the transaction commits.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +12,7 @@ use gnomon::{Database, Direction, Error, KeyRange, RowLock, Transaction, TreeId,
 
 use super::{
     Catalog, FIRST_USER_OID,
-    encode::{Comment, Entry, Header, SettingValue},
+    encode::{Entry, Header, Text},
     model::{Oid, Procedure, Schema, Sequence, Table, View},
     snapshot::SettingKey,
 };
@@ -182,14 +183,14 @@ pub(crate) fn load(txn: &mut Transaction) -> Result<Catalog> {
             }
             COMMENT => {
                 let column = rest.try_into().map_err(|_| damaged("a key of a comment is too short"))?;
-                let comment = Comment::decode(&value)?;
+                let comment = Text::decode(&value)?;
                 catalog.put_comment((oid, u32::from_be_bytes(column)), Some(&comment.0));
                 true
             }
             SETTING => {
                 let words = std::str::from_utf8(rest).ok().and_then(|words| words.split_once('\0'));
                 let (role, name) = words.ok_or_else(|| damaged("a key of a setting is malformed"))?;
-                let value = SettingValue::decode(&value)?;
+                let value = Text::decode(&value)?;
                 catalog.put_setting(role.to_owned(), name.to_owned(), Some(&value.0));
                 true
             }
@@ -216,7 +217,7 @@ pub(crate) fn write_changes(
     changes(txn, PROCEDURE, &before.procedures, &after.procedures)?;
     for (at, text) in &after.comments {
         if before.comments.get(at) != Some(text) {
-            let comment = Comment(text.to_string());
+            let comment = Text(text.to_string());
             txn.put(CATALOG_TREE, &key(COMMENT, at.0, at.1), &comment.encode())?;
         }
     }
@@ -225,7 +226,7 @@ pub(crate) fn write_changes(
     }
     for (of, value) in &after.settings {
         if before.settings.get(of) != Some(value) {
-            txn.put(CATALOG_TREE, &setting_key(of), &SettingValue(value.to_string()).encode())?;
+            txn.put(CATALOG_TREE, &setting_key(of), &Text(value.to_string()).encode())?;
         }
     }
     for of in before.settings.keys().filter(|of| !after.settings.contains_key(of)) {

@@ -67,7 +67,9 @@ impl RowNumbers {
                 }
                 let count = (reserved.count * 2).min(RESERVED_MAX);
                 let mut numbers = reserve(engine, *tree, reserved.numbers.end, count)?;
-                let number = numbers.next().unwrap_or(numbers.end);
+                let number = numbers.next().ok_or_else(|| {
+                    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "no row number is left in this table")
+                })?;
                 *reserved = Reserved { numbers, count };
                 Ok(number)
             }

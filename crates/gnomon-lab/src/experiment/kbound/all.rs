@@ -2,11 +2,13 @@
 
 use gnomon_cluster::protocol::Level;
 
-use super::bench::{COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, differences, measure, table};
+use super::bench::{
+    COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, curve, differences, measure, table,
+};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        plot::{Axis, Figure, Panel, Scale, Stated},
         verdict,
     },
     store::Result,
@@ -87,17 +89,7 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
     let panel = |how: How, label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
         x: Axis { label: "transactions a second", scale: Scale::Linear },
         y: Axis { label, scale: Scale::Linear },
-        curves: levels
-            .iter()
-            .map(|level| Curve {
-                label: level.to_string(),
-                points: points
-                    .iter()
-                    .filter(|point| point.how == how)
-                    .filter_map(|point| Some((point.at, of(point.of(*level)?))))
-                    .collect(),
-            })
-            .collect(),
+        curves: levels.iter().map(|level| curve(level.to_string(), &points, how, *level, of)).collect(),
         stated,
     };
     let stated = LEVELS.iter().zip(ABORTS).filter(|_| with_ser).map(|(level, (least, most))| Stated {

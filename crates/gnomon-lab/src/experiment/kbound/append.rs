@@ -35,12 +35,10 @@ const CLIENTS: Setting = Setting {
     full: "1,3,9,30,90",
     quick: "1,9",
 };
-const MEMBERS: Setting = Setting { name: "members", help: "of the cluster", full: "3", quick: "3" };
-const ETCD: Setting =
-    Setting { name: "etcd-nodes", help: "of etcd, on this machine too", full: "1", quick: "1" };
+const MEMBERS: Setting = Setting::same("members", "of the cluster", "3");
+const ETCD: Setting = Setting::same("etcd-nodes", "of etcd, on this machine too", "1");
 const SECONDS: Setting = Setting { name: "seconds", help: "of each measurement", full: "10", quick: "1" };
-const BYTES: Setting =
-    Setting { name: "bytes", help: "of the row that a transaction writes", full: "100", quick: "100" };
+const BYTES: Setting = Setting::same("bytes", "of the row that a transaction writes", "100");
 const ROWS: Setting =
     Setting { name: "rows", help: "of which it chooses one", full: "100000", quick: "10000" };
 

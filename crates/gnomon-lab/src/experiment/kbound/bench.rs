@@ -11,7 +11,7 @@ use gnomon_cluster::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    experiment::{Lab, ResultTable, Setting, Values, figure, percent},
+    experiment::{Lab, ResultTable, Setting, Values, figure, percent, plot::Curve},
     simulation::replicate::{Effort, replicate},
     store::{Result, StoreError},
 };
@@ -30,10 +30,8 @@ pub const TERMS: &[&str] = &[
      those that had missed too much",
 ];
 
-pub const REPLICAS: Setting =
-    Setting { name: "replicas", help: "members of the cluster", full: "3", quick: "3" };
-pub const TPS: Setting =
-    Setting { name: "tps", help: "transactions a second, over all members", full: "16", quick: "16" };
+pub const REPLICAS: Setting = Setting::same("replicas", "members of the cluster", "3");
+pub const TPS: Setting = Setting::same("tps", "transactions a second, over all members", "16");
 
 /// The job, the machine, and how long to run.
 pub const COMMON: &[Setting] = &[
@@ -44,28 +42,24 @@ pub const COMMON: &[Setting] = &[
         quick: "1000",
     },
     Setting { name: "runs", help: "runs of each point, with other random numbers", full: "4", quick: "2" },
-    setting("reads", "rows that a job reads, in two tables of four", "14"),
-    setting("writes", "rows that a job writes, in two tables of four", "6"),
-    setting(
+    Setting::same("reads", "rows that a job reads, in two tables of four", "14"),
+    Setting::same("writes", "rows that a job writes, in two tables of four", "6"),
+    Setting::same(
         "wait",
         "milliseconds of waiting between reads and writes, and again of waiting among the writes",
         "100",
     ),
-    setting("rows", "rows of all four tables", "10000"),
-    setting("hot-rows", "of them, in %, rows in the hot spot", "10"),
-    setting("hot", "of the accesses, in %, those to the hot spot", "55"),
-    setting("step", "milliseconds of executing one read or write", "14"),
-    setting(
+    Setting::same("rows", "rows of all four tables", "10000"),
+    Setting::same("hot-rows", "of them, in %, rows in the hot spot", "10"),
+    Setting::same("hot", "of the accesses, in %, those to the hot spot", "55"),
+    Setting::same("step", "milliseconds of executing one read or write", "14"),
+    Setting::same(
         "apply",
         "milliseconds of applying a commit, on average; from two thirds to four thirds of it",
         "30",
     ),
-    setting("network", "milliseconds from a member to the log and back", "17"),
+    Setting::same("network", "milliseconds from a member to the log and back", "17"),
 ];
-
-const fn setting(name: &'static str, help: &'static str, full: &'static str) -> Setting {
-    Setting { name, help, full, quick: full }
-}
 
 /// By which protocol a cluster runs, and how its jobs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -329,6 +323,12 @@ pub fn measure(settings: &Values, lab: &mut Lab, loads: &[(f64, Load)]) -> Resul
         Ok(Point { how: load.how, at: *at, found: (0..load.levels.len()).map(level).collect() })
     };
     loads.iter().zip(found).map(point).collect()
+}
+
+/// What was found of a level by one protocol, as a curve over what is varied.
+pub fn curve(label: String, points: &[Point], how: How, level: Level, of: fn(&Found) -> f64) -> Curve {
+    let of_how = points.iter().filter(|point| point.how == how);
+    Curve { label, points: of_how.filter_map(|point| Some((point.at, of(point.of(level)?)))).collect() }
 }
 
 /// What differs from the paper.

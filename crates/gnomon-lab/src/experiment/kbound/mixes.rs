@@ -3,12 +3,12 @@
 use gnomon_cluster::protocol::Level;
 
 use super::bench::{
-    COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, TPS, differences, measure, table,
+    COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, TPS, curve, differences, measure, table,
 };
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        plot::{Axis, Figure, Panel, Scale, Stated},
         verdict,
     },
     store::Result,
@@ -79,14 +79,7 @@ fn run(settings: &Values, lab: &mut Lab, only_writes: bool) -> Result<Outcome> {
         curves: hows
             .into_iter()
             .flat_map(|how| LEVELS.map(|level| (how, level)))
-            .map(|(how, level)| Curve {
-                label: format!("{level}, {}", how.name()),
-                points: points
-                    .iter()
-                    .filter(|point| point.how == how)
-                    .filter_map(|point| Some((point.at, of(point.of(level)?))))
-                    .collect(),
-            })
+            .map(|(how, level)| curve(format!("{level}, {}", how.name()), &points, how, level, of))
             .collect(),
         stated,
     };

@@ -19,10 +19,7 @@ pub mod replicas;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Experiment, Request, Verdict, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Experiment, check_quick_run};
 
     /// Quick runs, which are the same again.
     #[test]
@@ -36,17 +33,7 @@ mod tests {
             &replicas::EXPERIMENT,
         ];
         for experiment in all {
-            let quick = || {
-                let set = vec![("transactions".to_owned(), "200".to_owned())];
-                let request = Request { quick: true, seed: 1, set, ..Request::default() };
-                let mut report = run(experiment, &request, Progress::silent(), &Default::default()).unwrap();
-                report.measured_at.clear();
-                report
-            };
-            let report = quick();
-            assert_eq!(report.claims.len(), experiment.stated.len());
-            assert!(report.claims.iter().any(|claim| claim.verdict != Verdict::NotComparable));
-            assert_eq!(report.to_json(), quick().to_json());
+            check_quick_run(experiment, &[("transactions", "200")]);
         }
     }
 }

@@ -3,11 +3,11 @@
 use gnomon_cluster::protocol::Level;
 use serde::Serialize;
 
-use super::bench::{COMMON, Found, How, Load, PAPER, Point, TERMS, TPS, differences, measure, table};
+use super::bench::{COMMON, Found, How, Load, PAPER, Point, TERMS, TPS, curve, differences, measure, table};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
+        plot::{Axis, Figure, Panel, Scale},
         verdict,
     },
     store::Result,
@@ -71,17 +71,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let panel = |points: &[Point], how: How, label, of: fn(&Found) -> f64| Panel {
         x: Axis { label: "members", scale: Scale::Logarithmic(10) },
         y: Axis { label, scale: Scale::Linear },
-        curves: LEVELS
-            .iter()
-            .map(|level| Curve {
-                label: level.to_string(),
-                points: points
-                    .iter()
-                    .filter(|point| point.how == how)
-                    .filter_map(|point| Some((point.at, of(point.of(*level)?))))
-                    .collect(),
-            })
-            .collect(),
+        curves: LEVELS.iter().map(|level| curve(level.to_string(), points, how, *level, of)).collect(),
         stated: Vec::new(),
     };
     let complete: fn(&Found) -> f64 = |found| found.complete_ms;

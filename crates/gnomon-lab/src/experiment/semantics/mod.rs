@@ -13,10 +13,7 @@ mod study;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Experiment, Request, Verdict, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Experiment, check_quick_run};
 
     /// Quick runs, which are the same again, on any machine.
     #[test]
@@ -34,18 +31,7 @@ mod tests {
             &past::TODAY,
         ];
         for experiment in all {
-            let quick = || {
-                let set = [("seconds", "100"), ("warm-up", "20")];
-                let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-                let request = Request { quick: true, seed: 1, set, ..Request::default() };
-                let mut report = run(experiment, &request, Progress::silent(), &Default::default()).unwrap();
-                report.measured_at.clear();
-                report
-            };
-            let report = quick();
-            assert_eq!(report.claims.len(), experiment.stated.len());
-            assert!(report.claims.iter().any(|claim| claim.verdict != Verdict::NotComparable));
-            assert_eq!(report.to_json(), quick().to_json());
+            check_quick_run(experiment, &[("seconds", "100"), ("warm-up", "20")]);
         }
     }
 }

@@ -40,73 +40,74 @@ pub const TERMS: &[&str] = &[
     "a gap is as stated within 5 percentage points, to which the stated ones were read, and a throughput within a tenth",
 ];
 
-/// One that a quick run has too.
-pub const fn setting(name: &'static str, help: &'static str, full: &'static str) -> Setting {
-    Setting { name, help, full, quick: full }
-}
-
 const fn effort(name: &'static str, help: &'static str, full: &'static str, quick: &'static str) -> Setting {
     Setting { name, help, full, quick }
 }
 
 /// What some experiment varies: each lists those that it does not.
-pub const MPL: Setting = setting("mpl", "transactions under way", "15");
-pub const NUMDISKS: Setting = setting("numdisks", "disks", "2");
-pub const CPU_LOCK: Setting = setting("cpu_lock", "instructions of a pair of lock and unlock", "2000");
+pub const MPL: Setting = Setting::same("mpl", "transactions under way", "15");
+pub const NUMDISKS: Setting = Setting::same("numdisks", "disks", "2");
+pub const CPU_LOCK: Setting = Setting::same("cpu_lock", "instructions of a pair of lock and unlock", "2000");
 pub const COMP_RATIO: Setting =
-    setting("comp_ratio", "by how much the OS manager's log is compressed, in %", "0");
+    Setting::same("comp_ratio", "by how much the OS manager's log is compressed, in %", "0");
 pub const SUB_PAGE_SIZE: Setting =
-    setting("sub_page_size", "bytes that the OS manager locks and logs", "100");
-pub const DBMS_LOCKS: Setting =
-    setting("dbms-locks", "past the study: what the DBMS manager locks of data: pages, records", "pages");
+    Setting::same("sub_page_size", "bytes that the OS manager locks and logs", "100");
+pub const DBMS_LOCKS: Setting = Setting::same(
+    "dbms-locks",
+    "past the study: what the DBMS manager locks of data: pages, records",
+    "pages",
+);
 pub const SKEW: Setting =
-    setting("skew", "past the study: Zipf's exponent of how records are chosen; 0: all alike", "0");
-pub const SPLIT: Setting =
-    setting("split", "past the study: how often a change of an index goes on to the page above, in %", "0");
+    Setting::same("skew", "past the study: Zipf's exponent of how records are chosen; 0: all alike", "0");
+pub const SPLIT: Setting = Setting::same(
+    "split",
+    "past the study: how often a change of an index goes on to the page above, in %",
+    "0",
+);
 pub const CPU_COMPRESS: Setting =
-    setting("cpu-compress", "past the study: instructions of compressing a byte of the log", "0");
+    Setting::same("cpu-compress", "past the study: instructions of compressing a byte of the log", "0");
 
 /// The study's machine, and how long people think.
 pub const MACHINE: &[Setting] = &[
-    setting("buf_size", "pages in the buffer", "500"),
-    setting("cpu_mips", "millions of instructions a second, of each processor", "2"),
-    setting("processors", "processors", "1"),
-    setting("disk_io", "milliseconds of an I/O", "30"),
-    setting("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
+    Setting::same("buf_size", "pages in the buffer", "500"),
+    Setting::same("cpu_mips", "millions of instructions a second, of each processor", "2"),
+    Setting::same("processors", "processors", "1"),
+    Setting::same("disk_io", "milliseconds of an I/O", "30"),
+    Setting::same("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
 ];
 
 /// What no experiment varies of Tables 1 and 2, the readings, and how long to simulate.
 pub const COMMON: &[Setting] = &[
-    setting("cpu_ins_del", "instructions of an insert or delete", "18000"),
-    setting("cpu_read", "instructions of a read", "7000"),
-    setting("cpu_write", "instructions of a rewrite", "12000"),
-    setting("cpu_io", "instructions of an I/O", "3000"),
-    setting("cpu_present", "instructions of presenting what an action found", "10000"),
-    setting("modify1", "mean part of updates among actions, in %, up to 50", "25"),
-    setting("modify2", "mean part of inserts and deletes among updates, in %, up to 50", "50"),
-    setting("numindex", "indexes", "5"),
-    setting("os-log", "reading: when the OS manager's log is written: action, commit", "action"),
-    setting("dbms-log", "reading: when the DBMS manager's log is written: action, commit", "commit"),
-    setting("os-header", "reading: bytes before the images of a granule in the OS manager's log", "50"),
-    setting("log-disk", "reading: where logs are: shared (with the data), own", "shared"),
-    setting("search", "reading: what a search in an index page touches: binary, direct", "binary"),
-    setting(
+    Setting::same("cpu_ins_del", "instructions of an insert or delete", "18000"),
+    Setting::same("cpu_read", "instructions of a read", "7000"),
+    Setting::same("cpu_write", "instructions of a rewrite", "12000"),
+    Setting::same("cpu_io", "instructions of an I/O", "3000"),
+    Setting::same("cpu_present", "instructions of presenting what an action found", "10000"),
+    Setting::same("modify1", "mean part of updates among actions, in %, up to 50", "25"),
+    Setting::same("modify2", "mean part of inserts and deletes among updates, in %, up to 50", "50"),
+    Setting::same("numindex", "indexes", "5"),
+    Setting::same("os-log", "reading: when the OS manager's log is written: action, commit", "action"),
+    Setting::same("dbms-log", "reading: when the DBMS manager's log is written: action, commit", "commit"),
+    Setting::same("os-header", "reading: bytes before the images of a granule in the OS manager's log", "50"),
+    Setting::same("log-disk", "reading: where logs are: shared (with the data), own", "shared"),
+    Setting::same("search", "reading: what a search in an index page touches: binary, direct", "binary"),
+    Setting::same(
         "leaf-search",
         "reading: whether a leaf that changes is searched first, with locks: no, yes",
         "no",
     ),
-    setting(
+    Setting::same(
         "moved",
         "reading: what an entry that comes or goes moves of its leaf: half, behind (it)",
         "half",
     ),
-    setting("rewrite-index", "reading: whether a rewrite changes an entry of an index: no, yes", "yes"),
-    setting(
+    Setting::same("rewrite-index", "reading: whether a rewrite changes an entry of an index: no, yes", "yes"),
+    Setting::same(
         "directory",
         "reading: whether to find a record on its page reads (and locks) a directory: no, yes",
         "yes",
     ),
-    setting("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
+    Setting::same("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
     effort("action-lens", "seconds an action may take, of which the best is found", "2,3,4,6", "4"),
     effort("seconds", "simulated in each replication", "4000", "500"),
     effort("warm-up", "simulated seconds before that", "500", "100"),

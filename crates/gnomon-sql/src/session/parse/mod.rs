@@ -8,6 +8,7 @@ mod command;
 mod depth;
 mod procedure;
 mod reader;
+mod setting;
 mod stored;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,124 @@
+//! The grammar of SET, of ALTER ROLE and ALTER DATABASE with SET or RESET, and of settings' names and values.
+
+use sqlparser::{keywords::Keyword, tokenizer::Token};
+
+use super::{Command, reader::Reader};
+use crate::Result;
+
+impl Reader<'_, '_, '_> {
+    pub(super) fn set(&mut self) -> Result<Command> {
+        self.skip();
+        if self.words(&["session", "characteristics", "as", "transaction"]) {
+            return Ok(Command::SetTransaction { session: true, modes: self.modes()? });
+        }
+        if matches!(self.peek_word().as_deref(), Some("constraints")) {
+            return Ok(self.unsupported("SET CONSTRAINTS"));
+        }
+        if matches!(self.peek_word().as_deref(), Some("role"))
+            || (matches!(self.peek_word().as_deref(), Some("session"))
+                && matches!(self.peek_nth_word(1).as_deref(), Some("authorization")))
+        {
+            return Ok(self.unsupported("SET ROLE"));
+        }
+        let local = self.word("local");
+        let _ = !local && self.word("session");
+        if self.word("transaction") {
+            return Ok(Command::SetTransaction { session: false, modes: self.modes()? });
+        }
+        let (name, values) = self.assignment()?;
+        Ok(Command::Set { local, name, values })
+    }
+
+    /// What follows SET: a setting, and its values; none if it is DEFAULT.
+    fn assignment(&mut self) -> Result<(String, Option<Vec<String>>)> {
+        let (name, assigned) = if self.words(&["time", "zone"]) {
+            ("timezone".to_owned(), true)
+        } else if self.word("names") {
+            ("client_encoding".to_owned(), true)
+        } else if self.word("schema") {
+            ("search_path".to_owned(), true)
+        } else {
+            (self.setting_name()?, false)
+        };
+        if !assigned && !self.take(&Token::Eq) && !self.word("to") {
+            return Err(self.unexpected());
+        }
+        if self.word("default") || (assigned && name == "timezone" && self.word("local")) {
+            return Ok((name, None));
+        }
+        let mut values = vec![self.setting_value()?];
+        while self.take(&Token::Comma) {
+            values.push(self.setting_value()?);
+        }
+        Ok((name, Some(values)))
+    }
+
+    /// ALTER ROLE, USER or DATABASE ... SET and RESET.
+    pub(super) fn setting_default(&mut self) -> Result<Command> {
+        self.skip();
+        let is_database = self.word("database");
+        if !is_database {
+            self.skip();
+        }
+        let what = if is_database { "ALTER DATABASE" } else { "ALTER ROLE" };
+        let role = self.name()?;
+        let role = (!is_database && role != "all").then_some(role);
+        if !is_database && self.words(&["in", "database"]) {
+            // There is one.
+            self.name()?;
+        }
+        if self.word("set") {
+            let (name, values) = self.assignment()?;
+            return Ok(Command::SettingDefault { what, role, name: Some(name), values });
+        }
+        if self.word("reset") {
+            let name = self.setting_name()?;
+            return Ok(Command::SettingDefault {
+                what,
+                role,
+                name: (name != "all").then_some(name),
+                values: None,
+            });
+        }
+        Ok(self.unsupported(&format!("this form of {what}")))
+    }
+
+    pub(super) fn setting_name(&mut self) -> Result<String> {
+        if self.words(&["time", "zone"]) {
+            return Ok("timezone".into());
+        }
+        if self.words(&["transaction", "isolation", "level"]) {
+            return Ok("transaction_isolation".into());
+        }
+        if self.words(&["session", "authorization"]) {
+            return Ok("session_authorization".into());
+        }
+        let mut name = self.name()?.to_lowercase();
+        while self.take(&Token::Period) {
+            name.push('.');
+            name.push_str(&self.name()?.to_lowercase());
+        }
+        Ok(name)
+    }
+
+    pub(super) fn setting_value(&mut self) -> Result<String> {
+        let minus = if self.take(&Token::Minus) {
+            "-"
+        } else {
+            let _ = self.take(&Token::Plus);
+            ""
+        };
+        let _ = self.parser.parse_keyword(Keyword::INTERVAL);
+        let next = self.parser.next_token();
+        Ok(match next.token {
+            Token::Number(number, _) => format!("{minus}{number}"),
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => text,
+            Token::Word(word) if word.quote_style.is_some() => word.value,
+            Token::Word(word) => word.value.to_lowercase(),
+            _ => {
+                self.parser.prev_token();
+                return Err(self.unexpected());
+            }
+        })
+    }
+}
