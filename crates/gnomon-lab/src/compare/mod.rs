@@ -131,6 +131,7 @@ impl Comparison {
             made: Vec::new(),
             sums: self.makes_pgbench().then(|| Sums::kept_by(&self.script)).flatten(),
             checked: None,
+            changed: None,
         };
         let total = variants.len() as u64 * self.rounds;
         let seconds = total as f64 * (self.warm_up_seconds + self.measured_seconds);
@@ -253,6 +254,12 @@ impl Comparison {
                     .into(),
             );
         }
+        if runs.changed == Some(false) {
+            notes.push(
+                "no transaction changed anything: if the script is to, its statements found no rows, or rolled back"
+                    .into(),
+            );
+        }
         notes.push(match &runs.checked {
             Some(sums) => format!("after each recovery the sums agreed, at last {sums}"),
             None => {
@@ -303,6 +310,8 @@ struct Runs<'a> {
     sums: Option<Sums>,
     /// What was compared by that the last time.
     checked: Option<String>,
+    /// Whether any transaction has changed anything, as far as a durable variant tells.
+    changed: Option<bool>,
 }
 
 impl Runs<'_> {
@@ -352,11 +361,14 @@ impl Runs<'_> {
         let disk = CrashDisk::new(FileDisk::open(&path, false)?, stop.clone());
         let engine = Database::open_on(Arc::new(disk), options.clone())?;
         let database = SqlDatabase::open(engine.clone()).map_err(of_sql)?;
-        let before = engine.stats().activity;
+        let (before, durable_before) = (engine.stats().activity, engine.durable_csn());
         let measured = self.drive(&database, variant, round, lab)?;
         let after = engine.stats();
         let done = after.activity.since(&before);
         let durable = engine.durable_csn();
+        if variant.is_durable() {
+            self.changed = Some(self.changed == Some(true) || durable > durable_before);
+        }
         stop.stop();
         drop(database);
         // It cannot be closed any more.

@@ -94,6 +94,15 @@ fn what_makes_no_difference_is_left_out_and_told() {
 }
 
 #[test]
+fn a_script_that_changes_nothing_is_told_so() {
+    let told = |script: &str| {
+        let notes = run(&comparison(script, TABLE)).unwrap().differences;
+        notes.iter().any(|note| note.starts_with("no transaction changed anything"))
+    };
+    assert_eq!((told(ADD), told("UPDATE t SET n = n + 1 WHERE id = 99;")), (false, true));
+}
+
+#[test]
 fn scripts_compute_decide_keep_rows_and_call() {
     let script = "\\set id random(1, 10)
         SELECT id AS there, n FROM t WHERE id = :id \\gset got_
@@ -179,7 +188,8 @@ fn errors_name_the_line_the_statement_and_the_sqlstate() {
 #[test]
 fn commits_that_are_gone_after_recovery_are_found() {
     let comparison = comparison(ADD, TABLE);
-    let mut runs = Runs { comparison: &comparison, made: Vec::new(), sums: None, checked: None };
+    let mut runs =
+        Runs { comparison: &comparison, made: Vec::new(), sums: None, checked: None, changed: None };
     let database = SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap();
     let variant = |method| Variant { method, semantic_locks: true };
     let later = Csn(database.engine().durable_csn().0 + 1);

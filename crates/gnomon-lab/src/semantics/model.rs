@@ -67,9 +67,26 @@ struct Counts {
     disks: f64,
 }
 
-/// Runs a system for so many simulated seconds after a warm-up. When it is canceled, it ends early, and what it found
-/// tells nothing.
-pub fn run(parameters: &Parameters, seed: u64, warm_up: f64, seconds: f64, cancel: &AtomicBool) -> Found {
+/// How long a system is simulated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// So many simulated seconds, after so many that do not count.
+    Seconds {
+        /// Those that do not count.
+        warm_up: f64,
+        /// And those that do.
+        counted: f64,
+    },
+    /// Until so many transactions have committed, after as many that do not count. Either part ends, too, when
+    /// 10 times as many have ended in any way: where most are given up, that tells how few commit.
+    Transactions(u64),
+}
+
+/// How many transactions end, for each that is to commit, at most.
+const ATTEMPTS_MAX: u64 = 10;
+
+/// Runs a system. When it is canceled, it ends early, and what it found tells nothing.
+pub fn run(parameters: &Parameters, seed: u64, length: Length, cancel: &AtomicBool) -> Found {
     let simulation = Simulation::default();
     let system = Rc::new(System::new(parameters.clone(), &simulation));
     let mut seeds = Rng::from_seed(seed);
@@ -79,9 +96,29 @@ pub fn run(parameters: &Parameters, seed: u64, warm_up: f64, seconds: f64, cance
     }
     simulation.start(system.clone().checkpoints());
     let goes_on = || !cancel.load(Ordering::Acquire);
-    simulation.run_while(Duration::from_secs_f64(warm_up), goes_on);
-    let before = system.counts();
-    simulation.run_while(Duration::from_secs_f64(warm_up + seconds), goes_on);
+    let (before, seconds) = match length {
+        Length::Seconds { warm_up, counted } => {
+            simulation.run_while(Duration::from_secs_f64(warm_up), goes_on);
+            let before = system.counts();
+            simulation.run_while(Duration::from_secs_f64(warm_up + counted), goes_on);
+            (before, counted)
+        }
+        Length::Transactions(counted) => {
+            let pass = || {
+                let of = |counts: Counts| (counts.commits, counts.commits + counts.aborts);
+                let (commits, begun) = of(system.counts.get());
+                let limits = (commits + counted as f64, begun + (ATTEMPTS_MAX * counted) as f64);
+                simulation.run_while(Duration::MAX, || {
+                    let (commits, begun) = of(system.counts.get());
+                    goes_on() && commits < limits.0 && begun < limits.1
+                });
+            };
+            pass();
+            let (before, from) = (system.counts(), simulation.now());
+            pass();
+            (before, (simulation.now() - from).as_secs_f64())
+        }
+    };
     let after = system.counts();
     simulation.end();
     let commits = after.commits - before.commits;

@@ -1,18 +1,22 @@
 use gnomon::{env::Rng, sync::atomic::AtomicBool};
 
 use super::{
-    model::run,
+    model::{Found, Length, run},
     parameters::{DataLocks, Level, Manager, Parameters, Past},
     workload::Workload,
 };
+
+fn seconds(parameters: &Parameters, seed: u64, warm_up: f64, counted: f64) -> Found {
+    run(parameters, seed, Length::Seconds { warm_up, counted }, &AtomicBool::new(false))
+}
 
 #[test]
 fn a_seed_repeats_a_run_and_what_the_manager_knows_counts() {
     let os = Parameters { manager: Manager::Os(Level::Physical), ..Parameters::default() };
     let [dbms, os] = [Parameters::default(), os].map(|parameters| {
-        let found = run(&parameters, 1, 100.0, 1000.0, &AtomicBool::new(false));
-        assert_eq!(found, run(&parameters, 1, 100.0, 1000.0, &AtomicBool::new(false)));
-        assert_ne!(found, run(&parameters, 2, 100.0, 1000.0, &AtomicBool::new(false)));
+        let found = seconds(&parameters, 1, 100.0, 1000.0);
+        assert_eq!(found, seconds(&parameters, 1, 100.0, 1000.0));
+        assert_ne!(found, seconds(&parameters, 2, 100.0, 1000.0));
         found
     });
     assert!(dbms.throughput > 1.1 * os.throughput, "{dbms:?} {os:?}");
@@ -27,7 +31,7 @@ fn os() -> Parameters {
 fn locks_on_records_wait_less_than_locks_on_pages_where_records_are_hot() {
     let with = |dbms_locks| {
         let past = Past { skew: 0.6, dbms_locks, ..Past::default() };
-        run(&Parameters { mpl: 20, past, ..Parameters::default() }, 1, 100.0, 2000.0, &AtomicBool::new(false))
+        seconds(&Parameters { mpl: 20, past, ..Parameters::default() }, 1, 100.0, 2000.0)
     };
     let [pages, records] = [DataLocks::Pages, DataLocks::Records].map(with);
     assert!(pages.lock_wait > 1.5 * records.lock_wait, "{pages:?} {records:?}");
@@ -45,15 +49,8 @@ fn splits_change_pages_above_the_leaves() {
     assert_eq!((changed(0.0), changed(1.0)), ([0.0, 0.0], [1.0, 1.0]));
     let [above, root] = changed(0.3);
     assert!((above - 0.3).abs() < 0.02 && (root - 0.09).abs() < 0.01, "{above} {root}");
-    let with = |split| {
-        run(
-            &Parameters { past: Past { split, ..Past::default() }, ..os() },
-            1,
-            100.0,
-            2000.0,
-            &AtomicBool::new(false),
-        )
-    };
+    let with =
+        |split| seconds(&Parameters { past: Past { split, ..Past::default() }, ..os() }, 1, 100.0, 2000.0);
     let [none, some] = [0.0, 0.05].map(with);
     assert!(some.lock_wait > 1.5 * none.lock_wait && some.throughput < none.throughput, "{none:?} {some:?}");
 }
@@ -62,7 +59,7 @@ fn splits_change_pages_above_the_leaves() {
 fn compression_takes_of_the_processor_what_it_is_said_to() {
     let with = |comp_ratio, cpu_compress| {
         let past = Past { cpu_compress, ..Past::default() };
-        run(&Parameters { comp_ratio, past, ..os() }, 1, 100.0, 1000.0, &AtomicBool::new(false))
+        seconds(&Parameters { comp_ratio, past, ..os() }, 1, 100.0, 1000.0)
     };
     assert_eq!(with(0.0, 0.0), with(0.0, 20.0), "what is not compressed");
     let [free, dear] = [with(0.8, 0.0), with(0.8, 20.0)];
@@ -74,6 +71,22 @@ fn compression_takes_of_the_processor_what_it_is_said_to() {
 fn with_memory_for_all_pages_only_the_log_is_written() {
     let in_memory = Parameters { buf_size: 150_000, ..Parameters::default() };
     // No checkpoint comes.
-    let found = run(&in_memory, 1, 10.0, 200.0, &AtomicBool::new(false));
+    let found = seconds(&in_memory, 1, 10.0, 200.0);
     assert!((1.0..1.3).contains(&found.ios), "{found:?}");
+}
+
+#[test]
+fn transactions_counted_instead_of_seconds_find_the_same() {
+    let os = os();
+    let transactions = run(&os, 1, Length::Transactions(2000), &AtomicBool::new(false));
+    let seconds = seconds(&os, 2, 500.0, 4000.0);
+    let ratio = |of: fn(&Found) -> f64| of(&transactions) / of(&seconds);
+    for ratio in [ratio(|found| found.throughput), ratio(|found| found.locks), ratio(|found| found.ios)] {
+        assert!((ratio - 1.0).abs() < 0.05, "{transactions:?} {seconds:?}");
+    }
+    // Nothing ever commits: who waits for a lock is given up at once.
+    let hopeless =
+        Parameters { max_action_len: 1e-9, past: Past { skew: 5.0, think: 0.0, ..Past::default() }, ..os };
+    let found = run(&hopeless, 1, Length::Transactions(100), &AtomicBool::new(false));
+    assert!(found.throughput < 0.3, "{found:?}");
 }

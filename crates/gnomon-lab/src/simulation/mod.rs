@@ -92,7 +92,8 @@ impl Simulation {
         self.run_while(end, || true);
     }
 
-    /// The same, as long as `goes_on` says so, which is asked now and then.
+    /// The same, as long as `goes_on` says so, which is asked now and then. If it does not, the clock stays where it is,
+    /// and all can go on later.
     pub fn run_while(&self, end: Duration, goes_on: impl Fn() -> bool) {
         /// After so many events: it may read a clock or what others write.
         const ASKED_EVERY: u64 = 1 << 12;
@@ -101,6 +102,12 @@ impl Simulation {
         let end = nanos(end);
         let mut context = Context::from_waker(Waker::noop());
         loop {
+            if events_count == ASKED_EVERY {
+                events_count = 0;
+                if !goes_on() {
+                    return;
+                }
+            }
             let next = {
                 let mut events = world.events.borrow_mut();
                 match events.peek() {
@@ -110,9 +117,6 @@ impl Simulation {
             };
             let Some(Reverse((at, _, id))) = next else { break };
             events_count += 1;
-            if events_count % ASKED_EVERY == 0 && !goes_on() {
-                return;
-            }
             debug_assert!(at >= world.now.get(), "time does not go back");
             world.now.set(at);
             let Some(mut process) = world.processes.borrow_mut()[id.0].take() else { continue };

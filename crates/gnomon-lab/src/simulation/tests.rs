@@ -169,3 +169,23 @@ fn conversions_are_a_deadlock() {
     simulation.run_until(Duration::from_secs(100));
     assert_eq!(*trace.borrow(), "2 2 Err(NotGranted)\n12 1 Ok(())\n");
 }
+
+#[test]
+fn what_is_interrupted_goes_on_with_all_that_was_to_come() {
+    let simulation = Simulation::default();
+    let ended = Rc::new(Cell::new(0));
+    for second in 1..=10_000 {
+        let (world, ended) = (simulation.clone(), ended.clone());
+        simulation.start(async move {
+            world.pass(Duration::from_secs(second)).await;
+            ended.set(ended.get() + 1);
+        });
+    }
+    let mut interruptions = 0;
+    while ended.get() < 10_000 {
+        simulation.run_while(Duration::from_secs(10_000), || false);
+        assert_eq!(simulation.now(), Duration::from_secs(ended.get()));
+        interruptions += 1;
+    }
+    assert!(interruptions > 3, "{interruptions}");
+}

@@ -1,7 +1,7 @@
 //! `semantics/compression`: throughput by how much the OS manager's log is compressed (the study's Figure 2).
 
 use super::study::{
-    COMMON, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
+    COMMON, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
     SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
@@ -29,6 +29,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         &[RATIOS, MPL.at("20"), NUMDISKS, CPU_LOCK, SUB_PAGE_SIZE, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: TERMS,
     run,

@@ -1,8 +1,8 @@
 //! `semantics/granularity`: the OS manager's throughput by the size of what it locks and logs (the study's Table 3).
 
 use super::study::{
-    COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs, SKEW, SPLIT,
-    TERMS, differences, is_throughput_met, parameters, table,
+    COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs, SKEW,
+    SPLIT, TERMS, differences, is_throughput_met, parameters, table,
 };
 use crate::{
     experiment::{
@@ -35,7 +35,12 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of the OS manager by the size of its granules, simulated (Table 3)",
     stated: &STATED,
-    settings: &[&[SIZES, MPL, NUMDISKS, CPU_LOCK, COMP_RATIO, SKEW, SPLIT, CPU_COMPRESS], MACHINE, COMMON],
+    settings: &[
+        &[SIZES, MPL, NUMDISKS, CPU_LOCK, COMP_RATIO, SKEW, SPLIT, CPU_COMPRESS],
+        MACHINE,
+        COMMON,
+        LENGTH,
+    ],
     terms: TERMS,
     run,
 };

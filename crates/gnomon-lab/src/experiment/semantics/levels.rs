@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::study::{
-    COMMON, COMP_RATIO, CPU_COMPRESS, DBMS_LOCKS, MACHINE, MPL, PAPER, Point, Runs, SKEW, SPLIT,
+    COMMON, COMP_RATIO, CPU_COMPRESS, DBMS_LOCKS, LENGTH, MACHINE, MPL, PAPER, Point, Runs, SKEW, SPLIT,
     SUB_PAGE_SIZE, TERMS, differences, gap_claim, parameters, table,
 };
 use crate::{
@@ -69,6 +69,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         &[COSTS, DISKS, MPL.at("20"), COMP_RATIO, SUB_PAGE_SIZE, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: LEVELS_TERMS,
     run,

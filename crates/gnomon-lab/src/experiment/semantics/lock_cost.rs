@@ -1,7 +1,7 @@
 //! `semantics/lock-cost`: throughput by what a lock costs, where processors are short (the study's Figure 3).
 
 use super::study::{
-    COMMON, COMP_RATIO, CPU_COMPRESS, DBMS_LOCKS, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
+    COMMON, COMP_RATIO, CPU_COMPRESS, DBMS_LOCKS, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
     SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
@@ -33,6 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         &[DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: TERMS,
     run,

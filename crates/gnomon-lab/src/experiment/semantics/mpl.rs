@@ -1,8 +1,8 @@
 //! `semantics/mpl`: throughput of both managers by the multiprogramming level (the study's Figure 1).
 
 use super::study::{
-    COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, MACHINE, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
-    SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
+    COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, LENGTH, MACHINE, NUMDISKS, PAPER, Pair, SKEW,
+    SPLIT, SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
     experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, plot::Stated, verdict},
@@ -33,6 +33,7 @@ pub const EXPERIMENT: Experiment = Experiment {
         &[LEVELS, NUMDISKS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: TERMS,
     run,

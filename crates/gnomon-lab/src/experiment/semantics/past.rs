@@ -8,8 +8,8 @@
 use serde::Serialize;
 
 use super::study::{
-    self, COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs, SPLIT,
-    SUB_PAGE_SIZE, TERMS, differences, parameters, table,
+    self, COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs,
+    SPLIT, SUB_PAGE_SIZE, TERMS, TRANSACTIONS, differences, parameters, table,
 };
 use crate::{
     experiment::{
@@ -175,6 +175,7 @@ pub const SKEW: Experiment = Experiment {
         &[SKEWS, MPL.at("20"), NUMDISKS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, SPLIT, CPU_COMPRESS],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: TERMS,
     run: run_skew,
@@ -233,6 +234,7 @@ pub const UPPER_LEVELS: Experiment = Experiment {
         &[SPLITS, MPL.at("20"), NUMDISKS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, study::SKEW, CPU_COMPRESS],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: TERMS,
     run: run_upper_levels,
@@ -282,6 +284,7 @@ pub const COMPRESSION_COST: Experiment = Experiment {
         &[COSTS, MPL.at("20"), NUMDISKS, CPU_LOCK, COMP_RATIO.at("80"), SUB_PAGE_SIZE, study::SKEW, SPLIT],
         MACHINE,
         COMMON,
+        LENGTH,
     ],
     terms: TERMS,
     run: run_compression_cost,
@@ -318,8 +321,8 @@ const TODAY_TERMS: &[&str] = &[
     TERMS[2],
     TERMS[3],
     TERMS[4],
-    "500 seconds at most are simulated, of faster machines a part of that; the times that are tried for an action are \
-     parts of the middle one that is set, and each point has the least number of replications",
+    "until so many transactions have ended, of each client too; the times that are tried for an action are parts of the \
+     middle one that is set, shortened as the machine gets faster",
     "no checkpoint comes in the time that faster machines are simulated, so no data is written there",
 ];
 
@@ -336,7 +339,7 @@ pub const TODAY: Experiment = Experiment {
     source: PAPER,
     measures: "throughput of the managers on the study's machine and, step by step, on one of today, simulated",
     stated: &TODAY_STATED,
-    settings: &[&[PARTS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, SPLIT, CPU_COMPRESS], COMMON],
+    settings: &[&[PARTS, CPU_LOCK, COMP_RATIO, SUB_PAGE_SIZE, SPLIT, CPU_COMPRESS], COMMON, TRANSACTIONS],
     terms: TODAY_TERMS,
     run: run_today,
 };
@@ -344,8 +347,8 @@ pub const TODAY: Experiment = Experiment {
 /// A step from the study's machine to one of today.
 struct Step {
     name: &'static str,
-    /// The part of the simulated time that it needs, since more transactions end in it, and of the times for an action.
-    parts: (f64, f64),
+    /// Of the times for an action.
+    part: f64,
     change: fn(&mut Parameters),
 }
 
@@ -355,36 +358,35 @@ const IN_MEMORY: usize = 5;
 const HOT: usize = 6;
 /// Each keeps what those before it have changed.
 const STEPS: [Step; 7] = [
-    Step { name: "1987, MPL 20", parts: (1.0, 1.0), change: |system| system.mpl = 20 },
-    Step { name: "no think time", parts: (1.0, 1.0), change: |system| system.past.think = 0.0 },
+    Step { name: "1987, MPL 20", part: 1.0, change: |system| system.mpl = 20 },
+    Step { name: "no think time", part: 1.0, change: |system| system.past.think = 0.0 },
     Step {
         name: "flash: 0.1 ms, 32 at once",
-        parts: (0.3, 0.3),
+        part: 0.3,
         change: |system| (system.disk_io, system.numdisks) = (0.1, 32),
     },
-    Step { name: "10,000 MIPS", parts: (5e-4, 5e-4), change: |system| system.cpu_mips = 10_000.0 },
+    Step { name: "10,000 MIPS", part: 5e-4, change: |system| system.cpu_mips = 10_000.0 },
     Step {
         name: "64 processors, MPL 1000",
-        parts: (1e-3, 1e-2),
+        part: 1e-2,
         change: |system| (system.processors, system.mpl) = (64, 1000),
     },
-    Step { name: "all in memory", parts: (2e-5, 2.5e-4), change: |system| system.buf_size = 150_000 },
-    Step { name: "skew 0.6", parts: (2e-5, 2.5e-4), change: |system| system.past.skew = 0.6 },
+    Step { name: "all in memory", part: 2.5e-4, change: |system| system.buf_size = 150_000 },
+    Step { name: "skew 0.6", part: 2.5e-4, change: |system| system.past.skew = 0.6 },
 ];
 
 fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let mut system = parameters(settings)?;
     let parts: Vec<f64> = settings.list(PARTS.name, 1e-6, 1e3)?;
-    // So long a time has thousands of transactions on each of the machines.
-    let runs = Runs::new(settings)?.rough().at_most(500.0).with_parts_of_actions(&parts);
-    let mut all = Vec::new();
-    for (Step { name, parts, change }, at) in STEPS.into_iter().zip(0..) {
+    let len = system.max_action_len;
+    let conditions = STEPS.into_iter().zip(0..).map(|(Step { name, part, change }, at)| {
         change(&mut system);
-        let condition = vec![(name.to_owned(), f64::from(at), system.clone())];
-        // The DBMS managers of today lock records.
-        let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG, OS_LATE_LOG];
-        all.extend(Compared::measure(&runs.shortened(parts.0, parts.1), lab, &managers, condition)?);
-    }
+        (name.to_owned(), f64::from(at), Parameters { max_action_len: len * part, ..system.clone() })
+    });
+    // The DBMS managers of today lock records.
+    let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG, OS_LATE_LOG];
+    let runs = Runs::of_transactions(settings, parts)?;
+    let all = Compared::measure(&runs, lab, &managers, conditions.collect())?;
     let claims = today_claims(&all[0], &all[IN_MEMORY], &all[HOT]);
     Ok(outcome(
         ("semantics-today", "From 1987 to today"),

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::{
     granularity::TABLE_3,
     study::{
-        COMMON, CPU_COMPRESS, DBMS_LOCKS, MACHINE, PAPER, Point, Runs, SKEW, SPLIT, differences, fixed,
-        is_gap_met, is_throughput_met, parameters,
+        COMMON, CPU_COMPRESS, DBMS_LOCKS, LENGTH, MACHINE, PAPER, Point, Runs, SKEW, SPLIT, differences,
+        fixed, is_gap_met, is_throughput_met, parameters,
     },
 };
 use crate::{
@@ -54,7 +54,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: PAPER,
     measures: "all stated figures by the reading of what the text leaves open, simulated",
     stated: &STATED,
-    settings: &[&[COUNT, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS], MACHINE, COMMON],
+    settings: &[&[COUNT, DBMS_LOCKS, SKEW, SPLIT, CPU_COMPRESS], MACHINE, COMMON, LENGTH],
     terms: &[
         "a row is a reading by what it has other than the default, in the names of the settings; the first row is what \
          the study states",
@@ -173,7 +173,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             systems.push(system);
         }
     }
-    let points = Runs::new(settings)?.rough().shortened(0.5, 1.0).measure(lab, &systems)?;
+    let points = Runs::rough(settings)?.measure(lab, &systems)?;
     let point_of = |system: &Parameters| {
         let at = systems.iter().position(|known| known == system).expect("it was among those measured");
         points[at].clone()

@@ -3,7 +3,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use gnomon::sync::{Arc, atomic::AtomicBool};
+use gnomon::sync::atomic::AtomicBool;
 use serde::Serialize;
 
 use crate::{
@@ -11,9 +11,8 @@ use crate::{
         Claim, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure,
         plot::{Axis, Curve, Figure, Panel, Scale, Stated},
     },
-    progress::Progress,
     semantics::{
-        model::{Found, run},
+        model::{Found, Length, run},
         parameters::{
             DataLocks, Level, LogDisk, LogWrite, Manager, Moved, Parameters, Past, Readings, Search,
         },
@@ -34,7 +33,7 @@ pub const TERMS: &[&str] = &[
     "tps: transactions a second, with half of its 95 % confidence interval in %; runs: replications",
     "gap: by how much the DBMS manager's throughput is above the OS manager's, in % of the latter",
     "aborts, locks, log, I/Os, lock wait: of each transaction that committed (log in bytes, waits in seconds)",
-    "cpu, disks: how busy they were, in %; action: seconds an action may take, the best found",
+    "cpu, disks: how busy they were, in %; action ms: how long an action may take, the best found",
     "OS levels: 0 knows nothing of what it locks and logs; 1 what pages of indexes are, and locks them while they are \
      used; 2 how to compress the log by 40 % beside; 3 instead of that, that changes of indexes need no log",
     "a gap is as stated within 5 percentage points, to which the stated ones were read, and a throughput within a tenth",
@@ -76,7 +75,7 @@ pub const MACHINE: &[Setting] = &[
     Setting::same("think", "mean seconds of thought within a long transaction, from 2/3 of it to 4/3", "15"),
 ];
 
-/// What no experiment varies of Tables 1 and 2, the readings, and how long to simulate.
+/// What no experiment varies of Tables 1 and 2, the readings, and how often to simulate.
 pub const COMMON: &[Setting] = &[
     Setting::same("cpu_ins_del", "instructions of an insert or delete", "18000"),
     Setting::same("cpu_read", "instructions of a read", "7000"),
@@ -109,11 +108,21 @@ pub const COMMON: &[Setting] = &[
     ),
     Setting::same("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
     effort("action-lens", "seconds an action may take, of which the best is found", "2,3,4,6", "4"),
+    effort("replications", "of each point at least", "4", "2"),
+];
+
+/// How long to simulate, and how well to know a point.
+pub const LENGTH: &[Setting] = &[
     effort("seconds", "simulated in each replication", "4000", "500"),
     effort("warm-up", "simulated seconds before that", "500", "100"),
     effort("precision", "half of the 95 % confidence interval of a throughput, in %", "2", "20"),
-    effort("replications", "of each point at least", "4", "2"),
     effort("replications-max", "of each point at most", "40", "2"),
+];
+
+/// How long to simulate machines of which some are much faster than others.
+pub const TRANSACTIONS: &[Setting] = &[
+    effort("transactions", "counted in each replication at least, after as many that are not", "1000", "100"),
+    effort("transactions-each", "the same, of each client on average", "3", "0"),
 ];
 
 /// A number that is set, or the study's own if the experiment varies it.
@@ -127,7 +136,8 @@ fn varied<T: FromStr + PartialOrd + Display>(
     if settings.has(name) { settings.number(name, min, max) } else { Ok(own) }
 }
 
-/// The parameters that are set, for the DBMS manager. Those that the experiment varies are the study's.
+/// The parameters that are set, for the DBMS manager, with the middle one of the times for an action. Those that the
+/// experiment varies are the study's.
 ///
 /// # Errors
 /// Those that make no sense, and that a transaction would take no time.
@@ -153,6 +163,7 @@ pub fn parameters(settings: &Values) -> Result<Parameters> {
         numdisks: varied(settings, NUMDISKS.name, base.numdisks, 1, 1024)?,
         modify1: number("modify1", 50.0)? / 100.0,
         modify2: number("modify2", 50.0)? / 100.0,
+        max_action_len: middle(&lens(settings)?),
         mpl: varied(settings, MPL.name, base.mpl, 1, 10_000)?,
         numindex: settings.number("numindex", 1, 64)?,
         sub_page_size: varied(settings, SUB_PAGE_SIZE.name, base.sub_page_size, 1, 2048)?,
@@ -225,14 +236,21 @@ impl Point {
 /// How long and how often systems are simulated.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    /// Seconds that an action may take, of which the best is found.
-    lens: Vec<f64>,
-    /// Seconds; more if transactions may take long.
-    warm_up: f64,
-    seconds: f64,
+    /// Of each system's own time for an action: the best is found.
+    parts: Vec<f64>,
+    span: Span,
     /// How often each time for an action is tried.
     trials: usize,
     effort: Effort,
+}
+
+/// How long systems are simulated.
+#[derive(Clone, Copy, Debug)]
+enum Span {
+    /// In seconds; the warm-up is longer if transactions may take long.
+    Seconds { warm_up: f64, counted: f64 },
+    /// So many transactions in all at least, and of each client on average.
+    Transactions { all: u64, each: u64 },
 }
 
 /// So many of the longest transactions end before anything is measured.
@@ -240,14 +258,26 @@ const WARM_UP_TRANSACTIONS: f64 = 5.0;
 /// Of a transaction, on average.
 const ACTIONS: f64 = 22.5;
 
+impl Span {
+    fn length(self, system: &Parameters) -> Length {
+        match self {
+            Span::Seconds { warm_up, counted } => {
+                let longest = ACTIONS * system.max_action_len + system.past.think;
+                Length::Seconds { warm_up: warm_up.max(WARM_UP_TRANSACTIONS * longest), counted }
+            }
+            Span::Transactions { all, each } => Length::Transactions(all.max(each * system.mpl as u64)),
+        }
+    }
+}
+
 impl Runs {
-    /// As the settings say.
+    /// As the settings say, [`LENGTH`] among them.
     pub fn new(settings: &Values) -> Result<Runs> {
         let replications_min = settings.number("replications", 1, 1000)?;
+        let lens = lens(settings)?;
         Ok(Runs {
-            lens: settings.list("action-lens", 1e-6, 1e6)?,
-            warm_up: settings.number("warm-up", 0.0, 1e9)?,
-            seconds: settings.number("seconds", 1e-3, 1e9)?,
+            parts: lens.iter().map(|len| len / middle(&lens)).collect(),
+            span: seconds(settings, 1.0)?,
             // By a single one, bad luck with deadlocks could make a good time look bad.
             trials: 2,
             effort: Effort {
@@ -258,88 +288,102 @@ impl Runs {
         })
     }
 
-    /// The same for faster systems: parts of the simulated time, and of the times for an action.
-    pub fn shortened(&self, part: f64, part_of_action: f64) -> Runs {
-        Runs {
-            lens: self.lens.iter().map(|len| len * part_of_action).collect(),
-            warm_up: self.warm_up * part,
-            seconds: self.seconds * part,
-            ..*self
-        }
-    }
-
-    /// Roughly the same, of many systems: with the middle one of the times for an action, and no more replications than
-    /// the least.
-    pub fn rough(&self) -> Runs {
-        let replications_max = self.effort.replications_min;
-        Runs {
-            lens: self.lens[self.lens.len() / 2..][..1].to_vec(),
+    /// The same, roughly, of many systems: half as long, with the middle one of the times for an action, and no more
+    /// replications than the least.
+    pub fn rough(settings: &Values) -> Result<Runs> {
+        let runs = Runs::new(settings)?;
+        let replications_max = runs.effort.replications_min;
+        Ok(Runs {
+            parts: vec![1.0],
+            span: seconds(settings, 0.5)?,
             trials: 1,
-            effort: Effort { replications_max, ..self.effort },
-            ..*self
-        }
+            effort: Effort { replications_max, ..runs.effort },
+        })
     }
 
-    /// The same for so many seconds at most, with a warm-up in the same proportion.
-    pub fn at_most(&self, seconds: f64) -> Runs {
-        self.shortened((seconds / self.seconds).min(1.0), 1.0)
+    /// As the settings say, [`TRANSACTIONS`] among them, of machines of any speed, with these parts of each one's time for
+    /// an action; the least number of replications.
+    pub fn of_transactions(settings: &Values, parts: Vec<f64>) -> Result<Runs> {
+        let replications = settings.number("replications", 1, 1000)?;
+        Ok(Runs {
+            parts,
+            span: Span::Transactions {
+                all: settings.number("transactions", 1, 1_000_000_000)?,
+                each: settings.number("transactions-each", 0, 1_000_000)?,
+            },
+            trials: 1,
+            effort: Effort { precision: 1.0, replications_min: replications, replications_max: replications },
+        })
     }
 
-    /// The same with these parts of each time for an action.
-    pub fn with_parts_of_actions(&self, parts: &[f64]) -> Runs {
-        let lens = self.lens.iter().flat_map(|len| parts.iter().map(move |part| len * part)).collect();
-        Runs { lens, ..*self }
-    }
-
-    /// Simulates systems; of each, with the time for an action that lets most through.
+    /// Simulates systems; each with the time for an action, of those tried, that lets most through.
     pub fn measure(&self, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
-        let Runs { lens, warm_up, seconds, trials, effort } = self;
+        let Runs { parts, span, trials, effort } = self;
         let (seed, cancel) = (lab.seed, lab.cancel.clone());
-        let progress = &mut lab.progress;
-        let tried: Vec<Parameters> = systems
-            .iter()
-            .flat_map(|system| lens.iter().map(|len| Parameters { max_action_len: *len, ..system.clone() }))
-            .collect();
-        let best = match lens.len() {
-            1 => tried,
+        let with = |system: &Parameters, part: f64| Parameters {
+            max_action_len: part * system.max_action_len,
+            ..system.clone()
+        };
+        let tried: Vec<Parameters> =
+            systems.iter().flat_map(|system| parts.iter().map(|part| with(system, *part))).collect();
+        // To begin with.
+        let to_come = (systems.len() * effort.replications_min) as u64;
+        let (best, trials_count) = match parts.len() {
+            1 => (tried, 0),
             _ => {
                 let trials = Effort { precision: 1.0, replications_min: *trials, replications_max: *trials };
                 // Of another seed: what was chosen for its luck is not what is reported.
                 let other = seed.wrapping_add(1);
-                let found = simulate(&tried, trials, other, (*warm_up, *seconds), progress, &cancel)?;
+                let show = &mut |done, total| lab.progress.set(done, total + to_come);
+                let found = simulate(&tried, trials, other, *span, show, &cancel)?;
                 let throughput = |at: usize| found[at].iter().map(|found| found.throughput).sum::<f64>();
-                (0..systems.len())
-                    .map(|system| system * lens.len()..(system + 1) * lens.len())
+                let best = (0..systems.len())
+                    .map(|system| system * parts.len()..(system + 1) * parts.len())
                     .filter_map(|of_system| {
                         of_system.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)))
                     })
-                    .map(|at| tried[at].clone())
-                    .collect()
+                    .map(|at| tried[at].clone());
+                (best.collect(), (tried.len() * trials.replications_min) as u64)
             }
         };
-        let found = simulate(&best, *effort, seed, (*warm_up, *seconds), progress, &cancel)?;
+        let show = &mut |done, total| lab.progress.set(trials_count + done, trials_count + total);
+        let found = simulate(&best, *effort, seed, *span, show, &cancel)?;
         Ok(best.into_iter().zip(found).map(|(parameters, found)| Point::new(parameters, &found)).collect())
     }
+}
+
+/// The times for an action that are set, in seconds.
+fn lens(settings: &Values) -> Result<Vec<f64>> {
+    settings.list("action-lens", 1e-6, 1e6)
+}
+
+/// A part of the seconds that are set.
+fn seconds(settings: &Values, part: f64) -> Result<Span> {
+    Ok(Span::Seconds {
+        warm_up: part * settings.number("warm-up", 0.0, 1e9)?,
+        counted: part * settings.number("seconds", 1e-3, 1e9)?,
+    })
+}
+
+fn middle(lens: &[f64]) -> f64 {
+    lens[lens.len() / 2]
 }
 
 fn simulate(
     systems: &[Parameters],
     effort: Effort,
     seed: u64,
-    (warm_up, seconds): (f64, f64),
-    progress: &mut Progress,
-    cancel: &Arc<AtomicBool>,
+    span: Span,
+    progress: &mut dyn FnMut(u64, u64),
+    cancel: &AtomicBool,
 ) -> Result<Vec<Vec<Found>>> {
     replicate(
         systems,
         effort,
         seed,
         cancel,
-        &mut |done, total| progress.set(done, total),
-        |system, seed| {
-            let longest = ACTIONS * system.max_action_len + system.past.think;
-            run(system, seed, warm_up.max(WARM_UP_TRANSACTIONS * longest), seconds, cancel)
-        },
+        progress,
+        |system, seed| run(system, seed, span.length(system), cancel),
         |found| found.throughput,
     )
 }
@@ -512,7 +556,7 @@ pub fn table<'p>(
         "I/Os",
         "cpu",
         "disks",
-        "action",
+        "action ms",
     ];
     let headings = first.iter().copied().chain(rest).collect();
     let rows = points.into_iter().map(|(mut row, point, dbms)| {
@@ -530,7 +574,7 @@ pub fn table<'p>(
             figure(found.ios),
             figure(100.0 * found.cpu_busy),
             figure(100.0 * found.disks_busy),
-            figure(point.parameters.max_action_len),
+            figure(1000.0 * point.parameters.max_action_len),
         ]);
         row
     });
