@@ -17,6 +17,13 @@ impl fmt::Debug for SqlState {
     }
 }
 
+impl SqlState {
+    /// Whether a statement was refused for what the catalog has or has not: it may be good with a newer one.
+    pub(crate) fn tells_of_names(self) -> bool {
+        self.0.starts_with("42") || self.0.starts_with("3F")
+    }
+}
+
 macro_rules! states {
     ($($name:ident = $code:literal,)*) => {
         #[allow(missing_docs, reason = "PostgreSQL's own condition names")]

@@ -80,6 +80,8 @@ pub enum Error {
     ProcedureUnknown(Arc<str>),
     /// The log has calls of a procedure that is registered with another code now, so it cannot be replayed.
     ProcedureChanged(Arc<str>),
+    /// Another member of the cluster has called a procedure whose code is another one there.
+    ProcedureDiffers(Box<str>),
     /// A call was replayed, and did something else than before.
     ProcedureDiverged {
         /// The procedure's name.
@@ -221,6 +223,7 @@ impl Error {
             | Error::NoSuchProcedure(_)
             | Error::ProcedureUnknown(_)
             | Error::ProcedureChanged(_)
+            | Error::ProcedureDiffers(_)
             | Error::NoSuchTree(_)
             | Error::ReadOnly
             | Error::GidInUse(_)
@@ -292,6 +295,10 @@ impl fmt::Display for Error {
             Error::ProcedureChanged(name) => write!(
                 f,
                 "the log has calls of the procedure '{name}', whose code has changed since: open the database with the program from before, and close it; then this one can open it"
+            ),
+            Error::ProcedureDiffers(name) => write!(
+                f,
+                "the procedure '{name}' has another code at the member that has called it: give all members of the cluster the same program"
             ),
             Error::ProcedureDiverged { name, detail } => write!(
                 f,

@@ -51,7 +51,7 @@ pub use txn::{
 
 /// What a database that is a member of a cluster has beside.
 pub mod replication {
-    pub use crate::txn::{Applier, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching};
+    pub use crate::txn::{Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching};
 }
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

@@ -1,12 +1,19 @@
 //! Backups of a database that is served: BACKUP TO STDOUT over the PostgreSQL protocol. What arrives is checked before
 //! it counts.
 
-use std::io::{self, Read, Write};
+use std::{
+    io::{self, Read, Write},
+    time::Duration,
+};
 
 use gnomon::{Backup, BackupId, Error, check_backup};
 use postgres::{Client, Config, NoTls};
 
 use crate::Failure;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// So long after the last bytes a host is asked whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
 /// Whether a source names a server rather than a directory.
 pub fn is_server(source: &str) -> bool {
@@ -42,6 +49,8 @@ pub fn connect(url: &str, password: Option<&str>) -> Result<Client, Failure> {
         config.user("gnomon");
     }
     config.application_name("gnomon backup");
+    // Of a host that is not there; one that is there and does nothing cannot be told from one that is slow.
+    config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(KEEPALIVE_IDLE);
     config.connect(NoTls).map_err(|error| Failure::new("cannot connect to the server", text_of(&error)))
 }
 

@@ -8,7 +8,7 @@ use gnomon::{
     disk::FileDisk,
     env::{Clock, Rng, SystemClock},
     sync::{
-        Arc, Weak,
+        Arc, Condvar, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
         thread,
     },
@@ -30,6 +30,8 @@ use crate::{Failure, backup};
 
 /// How long a member waits for one of its own name that may have died.
 const NAME_WAIT: Duration = Duration::from_secs(20);
+/// After so long without anything of a copy that is told.
+const SILENCE: Duration = Duration::from_secs(15);
 /// How often it looks whether it has stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -55,7 +57,7 @@ pub struct ClusterArguments {
     /// Where other members reach this one, for a copy of its data: HOST:PORT.
     ///
     /// Without it, where it listens.
-    #[arg(long, value_name = "ADDRESS", requires = "cluster")]
+    #[arg(long, value_name = "ADDRESS", requires = "cluster", value_parser = parse_address)]
     advertise: Option<String>,
     /// The member that a new one takes its copy from: postgres://USER@HOST:PORT.
     ///
@@ -74,6 +76,16 @@ fn parse_name(text: &str) -> Result<String, String> {
     match (1..=63).contains(&text.len()) && text.chars().all(fits) {
         true => Ok(text.to_owned()),
         false => Err("give up to 63 letters, digits, - _ and .".into()),
+    }
+}
+
+fn parse_address(text: &str) -> Result<String, String> {
+    let fits = |host: &str| !host.is_empty() && !host.contains(['/', '@', '?', ' ']);
+    match text.rsplit_once(':') {
+        Some((host, port)) if fits(host) && port.parse::<u16>().is_ok_and(|port| port > 0) => {
+            Ok(text.to_owned())
+        }
+        _ => Err("give a host and a port, as in db1.example.org:5432".into()),
     }
 }
 
@@ -101,6 +113,7 @@ impl ClusterArguments {
     pub fn reach(&self) -> Result<Option<Joining<'_>>, Failure> {
         let (Some(endpoints), Some(name)) = (&self.cluster, &self.node) else { return Ok(None) };
         let options = EtcdOptions { prefix: self.cluster_prefix.clone(), ..EtcdOptions::new(endpoints) };
+        tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {endpoints}"));
         let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
         let data = log.data(None).map_err(of_log)?;
         Ok(Some(Joining { arguments: self, name: name.clone(), log, data }))
@@ -229,13 +242,17 @@ fn escaped(text: &str) -> String {
 
 /// Has a member write a backup, and restores it on its way.
 fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure> {
+    let silence = Silence::watch(source);
     let mut client = backup::connect(source, who.password.as_deref())?;
     let input = backup::stream(&mut client)?;
     let existed = directory.exists();
     let disk = FileDisk::open(directory, true).map_err(|error| Failure::of_engine(directory, &error))?;
     let mut progress = Progress::on_stderr("copying pages");
-    let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| progress.set(done, total));
-    drop(progress);
+    let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| {
+        silence.heard();
+        progress.set(done, total);
+    });
+    drop((progress, silence));
     match restored {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -244,6 +261,58 @@ fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure
                 let _ = std::fs::remove_dir(directory);
             }
             Err(Failure(backup::explain(&error, |_| "what it sends".into())))
+        }
+    }
+}
+
+/// Tells of a source that nothing comes from: it may be slow or hang, which only people can tell apart.
+struct Silence {
+    shared: Arc<(Mutex<Heard>, Condvar)>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+struct Heard {
+    at: Duration,
+    clock: SystemClock,
+    is_over: bool,
+}
+
+impl Silence {
+    fn watch(source: &str) -> Silence {
+        let heard = Heard { at: Duration::ZERO, clock: SystemClock::new(), is_over: false };
+        let shared = Arc::new((Mutex::new(heard), Condvar::new()));
+        let (watched, source) = (shared.clone(), source.to_owned());
+        let thread = thread::spawn(move || {
+            let (heard, ended) = &*watched;
+            let mut heard = heard.lock();
+            while !heard.is_over {
+                ended.wait_for(&mut heard, SILENCE);
+                let silent = heard.clock.now().saturating_sub(heard.at);
+                if !heard.is_over && silent >= SILENCE {
+                    let what = format!(
+                        "nothing has come from {source} for {} s: if it hangs, stop this, and name another member by \
+                         --copy-from",
+                        silent.as_secs()
+                    );
+                    tell(&mut std::io::stderr(), &what);
+                }
+            }
+        });
+        Silence { shared, thread: Some(thread) }
+    }
+
+    fn heard(&self) {
+        let mut heard = self.shared.0.lock();
+        heard.at = heard.clock.now();
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        self.shared.0.lock().is_over = true;
+        self.shared.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

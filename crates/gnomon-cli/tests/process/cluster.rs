@@ -295,6 +295,21 @@ fn each_transaction_picks_what_it_may_miss() {
             }
         }
     }
+    // Tables of others are there, too, for whatever names them.
+    for number in 0..10 {
+        retried(&mut writer, &format!("CREATE TABLE n{number} (id int PRIMARY KEY)"));
+        let statement = match number % 4 {
+            0 => format!("SELECT * FROM n{number}"),
+            1 => format!("ALTER TABLE n{number} ADD COLUMN v int"),
+            2 => format!("COPY n{number} TO STDOUT"),
+            _ => format!("BEGIN ISOLATION LEVEL SERIALIZABLE; DROP TABLE n{number}; COMMIT"),
+        };
+        if number % 4 == 2 {
+            drop(fresh.copy_out(&statement).unwrap());
+        } else {
+            fresh.batch_execute(&statement).unwrap();
+        }
+    }
     // One that has begun misses what is committed meanwhile, as often as it accepts.
     for (k, is_refused) in [(0, false), (1, false)] {
         strict.batch_execute(&format!("SET gnomon.k = {k}; BEGIN ISOLATION LEVEL REPEATABLE READ")).unwrap();
@@ -376,6 +391,10 @@ fn a_log_that_is_away_is_waited_for_or_told_of() {
     let mut waiting = member.connect_with("options='-c statement_timeout=500ms'").unwrap();
     let asked = waiting.batch_execute("INSERT INTO t VALUES (2)").unwrap_err();
     assert_eq!(asked.code(), Some(&SqlState::TRANSACTION_RESOLUTION_UNKNOWN), "{asked:?}");
+    let begun = Instant::now();
+    let asked = waiting.batch_execute("SET gnomon.max_staleness = 0; SELECT * FROM t").unwrap_err();
+    assert_eq!(asked.code(), Some(&SqlState::QUERY_CANCELED), "{asked:?}");
+    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
     thread::sleep(Duration::from_millis(2500));
     for (statement, state) in [
         ("INSERT INTO t VALUES (3)", SqlState::CANNOT_CONNECT_NOW),
@@ -398,8 +417,11 @@ fn a_log_that_is_away_is_waited_for_or_told_of() {
     retried(&mut client, "SET gnomon.max_staleness = 0");
     // What was not waited for has its place all the same.
     assert_eq!(one(&mut client, "SELECT id FROM t ORDER BY id"), "1;2;4");
-    drop(client);
+    drop((client, waiting));
+    world.etcd.kill(0).unwrap();
+    let begun = Instant::now();
     member.stop();
+    assert!(begun.elapsed() < Duration::from_secs(6), "it stops without the log: {:?}", begun.elapsed());
     let left =
         run(&["serve", text(&world.data("one")), "--leave-cluster", "--cluster", "http://127.0.0.1:1"]);
     assert_eq!(left.code, Some(2), "one or the other: {left:?}");

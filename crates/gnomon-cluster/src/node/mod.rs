@@ -9,19 +9,21 @@
 //! comes back by itself, as another one, when it has heard that. Whatever cannot be applied stops the member: it does not
 //! guess, and the others go on.
 //!
-//! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Three threads do the
+//! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Four threads do the
 //! rest: one appends what the state machine wants ordered, in batches, and asks again until it is answered; one follows
-//! the order, gives each entry to the state machine, and applies what that says; one looks after what is slow: it says
-//! how far the data are durable, who is gone, and trims the log. The machine is behind a mutex, which nobody holds while
+//! the order, gives each entry to the state machine, and applies what that says; one asks what is newest, once for all
+//! that want to be fresh at the time; one looks after what is slow: it says how far the data are durable, who is gone,
+//! and trims the log. The machine is behind a mutex, which nobody holds while
 //! he waits for the log or the database.
 //!
 //! What was ordered is in the log, so a commit is as durable as that is when it is told; whoever wants it durable here,
 //! too, waits for its ticket.
 //!
-//! Not done here: copies of the data for new members, procedures.
+//! Not done here: copies of the data for new members.
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    sync::mpsc::{self, RecvTimeoutError},
     time::Duration,
 };
 
@@ -51,6 +53,9 @@ pub use marks::{Common, create, remove};
 const ENTRIES_MAX: usize = 1000;
 /// When the log was not heard of for so long, nothing more is handed to it.
 const AWAY_MAX: Duration = Duration::from_secs(2);
+
+/// So long a member that stops waits for the log to say so.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// Why a member has stopped.
 #[derive(Clone, Debug)]
@@ -135,6 +140,8 @@ struct Shared {
     to_append: Condvar,
     /// More was received and applied, or the member has come to its end.
     received: Condvar,
+    /// Somebody wants to be fresh.
+    to_be_fresh: Condvar,
     /// The member has stopped.
     over: Condvar,
     is_stopping: AtomicBool,
@@ -144,6 +151,8 @@ struct Shared {
 struct Asking {
     level: Level,
     end: Option<Result<Csn, Reason>>,
+    /// What it answers, if it is a call.
+    answer: Option<Result<Vec<u8>, Error>>,
     /// Tells its session, and no other one.
     ended: Arc<Condvar>,
 }
@@ -174,6 +183,10 @@ struct State {
     asking: BTreeMap<u64, Asking>,
     /// The newest commits: where each is here, and in the order.
     versions: VecDeque<(Csn, Version, Position)>,
+    /// What was newest is wanted to be known as of this time, or later.
+    newest_wanted_at: Duration,
+    /// When it was asked last what is newest, and the answer.
+    newest: Option<(Duration, u64)>,
     /// All that was ordered before this time is applied.
     complete_at: Option<Duration>,
     /// When the log was heard of last.
@@ -231,11 +244,16 @@ impl State {
         apply
     }
 
-    /// Why the log is not there, if it was not heard of for too long.
+    /// Why nothing more can be appended, if the log is full or not there.
     fn away(&self, now: Duration) -> Option<String> {
         if self.is_full {
             return self.away.clone().or_else(|| Some("the log of the cluster is full".into()));
         }
+        self.silent(now)
+    }
+
+    /// Why the log is not there, if it was not heard of for too long.
+    fn silent(&self, now: Duration) -> Option<String> {
         let silent = now.saturating_sub(self.heard_at);
         let why = || format!("the log of the cluster has not answered for {} seconds", silent.as_secs());
         (self.is_listening && silent >= AWAY_MAX).then(|| self.away.clone().unwrap_or_else(why))
@@ -273,6 +291,8 @@ impl Node {
             begun: BTreeMap::new(),
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),
+            newest_wanted_at: Duration::ZERO,
+            newest: None,
             complete_at: None,
             heard_at: Duration::ZERO,
             is_listening: false,
@@ -290,6 +310,7 @@ impl Node {
             state: Mutex::new(state),
             to_append: Condvar::new(),
             received: Condvar::new(),
+            to_be_fresh: Condvar::new(),
             over: Condvar::new(),
             is_stopping: AtomicBool::new(false),
         });
@@ -297,7 +318,7 @@ impl Node {
             let _ = shared.log.gone(member);
             return Err(Stopped::Database(error));
         }
-        let works = [Shared::append_all, Shared::follow, Shared::look_after];
+        let works = [Shared::append_all, Shared::follow, Shared::ask_newest, Shared::look_after];
         let threads = works.map(|work| {
             let shared = shared.clone();
             thread::spawn(move || work(&shared))
@@ -382,20 +403,31 @@ fn check_data(log: &dyn OrderedLog, data: u64, version: Version) -> Result<(), S
 
 impl Drop for Node {
     fn drop(&mut self) {
+        let is_away = {
+            let state = self.shared.state.lock();
+            state.away.is_some() || state.away(self.shared.clock.now()).is_some()
+        };
+        let log = self.shared.log.clone();
+        let (ended, end) = mpsc::channel::<()>();
+        // Dropping what it waits for wakes it.
+        let closing = thread::spawn(move || {
+            if is_away || end.recv_timeout(STOP_MAX) == Err(RecvTimeoutError::Timeout) {
+                log.close();
+            }
+        });
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.stop(Stopped::Left);
         for thread in self.threads.drain(..) {
             // A panic there has been told.
             let _ = thread.join();
         }
-        let (member, away) = {
-            let state = self.shared.state.lock();
-            (state.machine.member(), state.away.is_some() || state.away(self.shared.clock.now()).is_some())
-        };
         // If it is not reached, the others will say so.
-        if !away {
+        if !is_away {
+            let member = self.shared.state.lock().machine.member();
             let _ = self.shared.log.gone(member);
         }
+        drop(ended);
+        let _ = closing.join();
     }
 }
 
@@ -407,7 +439,7 @@ impl Shared {
     fn stop(&self, why: Stopped) {
         let mut state = self.state.lock();
         state.stop(why);
-        for waiting in [&self.received, &self.to_append, &self.over] {
+        for waiting in [&self.received, &self.to_append, &self.to_be_fresh, &self.over] {
             waiting.notify_all();
         }
         for asking in state.asking.values() {

@@ -11,10 +11,7 @@ use gnomon::{
 };
 
 use super::{Asking, Life, Shared, State, working::WAIT};
-use crate::{
-    order::LogError,
-    protocol::{Access, Action, Level, Protocol, Range, ReadSet, Reason, Table, Touched, Version},
-};
+use crate::protocol::{Access, Action, Level, Protocol, Range, ReadSet, Reason, Table, Touched, Version};
 
 /// Of more ranges that were read, neighbours become one.
 const READS_MAX: usize = 10_000;
@@ -48,6 +45,10 @@ impl Replicator for Door {
         self.shared()?.commit(request, interrupt)
     }
 
+    fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>, Error>), Error> {
+        self.shared()?.call(call)
+    }
+
     fn abandon(&self, txn: TxnId) {
         if let Some(shared) = self.0.upgrade() {
             shared.abandon(txn);
@@ -59,11 +60,18 @@ impl Replicator for Door {
     }
 }
 
+/// What became of a transaction.
+struct Asked {
+    end: Result<Csn, Error>,
+    /// Of a call.
+    answer: Option<Result<Vec<u8>, Error>>,
+}
+
 impl State {
     fn new_number(&mut self, level: Level) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.asking.insert(number, Asking { level, end: None, ended: Arc::default() });
+        self.asking.insert(number, Asking { level, end: None, answer: None, ended: Arc::default() });
         number
     }
 
@@ -93,10 +101,23 @@ impl State {
         (touched, start)
     }
 
-    /// Fails if the member has stopped, or the log is not there.
+    /// Where the newest commit is here.
+    fn newest_commit(&self) -> Csn {
+        self.versions.back().map_or(Csn(0), |(csn, ..)| *csn)
+    }
+
+    /// Fails if the member has stopped, or nothing more can be appended to the log.
     fn check_going(&self, now: Duration) -> Result<(), Error> {
-        let stopped = self.stopped.as_ref().map(ToString::to_string);
-        match stopped.or_else(|| self.away(now)) {
+        self.check_stopped_or(|| self.away(now))
+    }
+
+    /// Fails if the member has stopped, or does not follow the log.
+    fn check_following(&self, now: Duration) -> Result<(), Error> {
+        self.check_stopped_or(|| self.silent(now))
+    }
+
+    fn check_stopped_or(&self, apart: impl FnOnce() -> Option<String>) -> Result<(), Error> {
+        match self.stopped.as_ref().map(ToString::to_string).or_else(apart) {
             Some(why) => Err(Error::Apart(why.into())),
             None => Ok(()),
         }
@@ -125,24 +146,41 @@ impl Shared {
         }
     }
 
-    fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
+    /// The state, when something can be ordered.
+    fn ready(&self, interrupt: Option<&Interrupt>) -> Result<MutexGuard<'_, State>, Error> {
         let mut state = self.state.lock();
         loop {
-            let goes_on = state.check_going(self.clock.now());
-            if goes_on.is_ok() && state.life == Life::Present {
-                break;
+            state.check_going(self.clock.now())?;
+            if state.life == Life::Present {
+                return Ok(state);
             }
-            // Otherwise it comes back as another member, which is soon.
-            if let Err(error) = goes_on.and_then(|()| interrupt.map_or(Ok(()), Interrupt::check)) {
-                drop(state);
-                self.abandon(request.txn);
-                return Err(error);
-            }
+            // It comes back as another member, which is soon.
+            interrupt.map_or(Ok(()), Interrupt::check)?;
             self.received.wait_for(&mut state, WAIT);
         }
+    }
+
+    fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
+        let mut state = self.ready(interrupt).inspect_err(|_| self.abandon(request.txn))?;
         let number = self.ask(&mut state, request);
         self.to_append.notify_one();
-        self.wait_for_end(state, number, interrupt)
+        self.wait_for_end(state, number, interrupt).and_then(|asked| asked.end)
+    }
+
+    fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>, Error>), Error> {
+        let mut state = self.ready(None)?;
+        let number = state.new_number(Level::Serializable);
+        let mut out = Vec::new();
+        state.machine.call(number, call, &mut out);
+        state.perform(out);
+        self.to_append.notify_one();
+        let Asked { end, answer } = self.wait_for_end(state, number, None)?;
+        match (answer, end) {
+            (Some(Ok(answer)), end) => Ok((end?, Ok(answer))),
+            // What it saw is what is committed.
+            (Some(Err(error)), _) => Ok((self.state.lock().newest_commit(), Err(error))),
+            (None, end) => end.and(Err(Error::Serialization)),
+        }
     }
 
     /// Tells the machine what a transaction rests on that goes on.
@@ -200,14 +238,17 @@ impl Shared {
         mut state: MutexGuard<'_, State>,
         number: u64,
         interrupt: Option<&Interrupt>,
-    ) -> Result<Csn, Error> {
+    ) -> Result<Asked, Error> {
         let unresolved = |why: String| Error::Unresolved(why.into());
         let why = loop {
-            let Some(asking) = state.asking.get(&number) else { unreachable!("its session takes it away") };
+            let Some(asking) = state.asking.get_mut(&number) else {
+                unreachable!("its session takes it away")
+            };
             let ended = asking.ended.clone();
             if let Some(end) = asking.end {
+                let answer = asking.answer.take();
                 state.asking.remove(&number);
-                return end.map_err(|_: Reason| Error::Serialization);
+                return Ok(Asked { end: end.map_err(|_: Reason| Error::Serialization), answer });
             }
             if let Some(stopped) = &state.stopped {
                 break unresolved(stopped.to_string());
@@ -227,27 +268,42 @@ impl Shared {
 
     fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn, Error> {
         let begun = self.clock.now();
-        let newest = |state: &State| state.versions.back().map_or(Csn(0), |(csn, ..)| *csn);
-        {
-            let state = self.state.lock();
-            state.check_going(begun)?;
-            if state.complete_at.is_some_and(|at| begun.saturating_sub(at) <= age_max) {
-                return Ok(newest(&state));
-            }
-        }
-        let ordered = self.log.newest().map_err(|error: LogError| Error::Apart(error.to_string().into()))?;
+        let oldest = begun.saturating_sub(age_max);
         let mut state = self.state.lock();
-        while !state.has_applied(ordered) {
-            state.check_going(self.clock.now())?;
+        // What was newest at that time or later, as soon as that is known.
+        let mut ordered = None;
+        while state.complete_at.is_none_or(|at| at < oldest) {
+            state.check_following(self.clock.now())?;
+            match ordered.or(state.newest.filter(|(at, _)| *at >= oldest)) {
+                Some((at, newest)) if state.has_applied(newest) => {
+                    state.complete_at = state.complete_at.max(Some(at));
+                    break;
+                }
+                Some(known) => ordered = Some(known),
+                None => {
+                    state.newest_wanted_at = state.newest_wanted_at.max(begun);
+                    self.to_be_fresh.notify_one();
+                }
+            }
             wait.interrupt.map_or(Ok(()), Interrupt::check)?;
             if wait.timeout.is_some_and(|timeout| self.clock.now().saturating_sub(begun) >= timeout) {
                 return Err(Error::LockTimeout);
             }
             self.received.wait_for(&mut state, WAIT.min(wait.timeout.unwrap_or(WAIT)));
         }
-        state.complete_at = state.complete_at.max(Some(begun));
-        Ok(newest(&state))
+        Ok(state.newest_commit())
     }
+}
+
+/// What a call has written, as the protocol has it.
+pub(super) fn touched_by_call(touches: &[Touch]) -> Vec<Touched> {
+    let touched = |touch: &Touch| Touched {
+        table: touch.tree.0,
+        key: touch.key.clone(),
+        access: Access::Write,
+        since: None,
+    };
+    whole_tables(touches.iter().map(touched).collect())
 }
 
 /// Puts whole tables in the place of very many of their rows: each member keeps what a commit touches for a while.

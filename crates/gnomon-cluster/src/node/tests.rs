@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::{order::MemoryLog, protocol::Settings};
-use gnomon::{Database, Direction, Isolation, KeyRange, Transaction, TxnOptions, env::Rng, op::number};
+use gnomon::{
+    Database, Direction, Isolation, KeyRange, Procedure, Transaction, TxnOptions, env::Rng, op::number,
+};
 
 const KEYS: u8 = 16;
 
@@ -14,21 +16,47 @@ struct World {
     rows: TreeId,
 }
 
+/// A database in which `move` takes some of one row to another, if there is so much. The parameters are the tree (8 bytes,
+/// little-endian), both rows and how much (1 each); it answers what is left.
+fn database(code: &str) -> Database {
+    let of_params = gnomon::Procedure::new("move", code, |call, params| {
+        let [tree @ .., from, to, amount] = params else { return Err(Error::procedure("11 bytes, please")) };
+        let tree = TreeId(u64::from_le_bytes(tree.try_into().unwrap()));
+        let mut change = |key: u8, by: i64| {
+            let value = number_of(&call.get_for_update(tree, &[key])?.unwrap()) + by;
+            call.put(tree, &[key], &value.to_le_bytes())?;
+            Ok::<_, Error>(value)
+        };
+        let left = change(*from, -i64::from(*amount))?;
+        change(*to, i64::from(*amount))?;
+        // What it has written does not count then.
+        if left < 0 { Err(Error::procedure("there is too little")) } else { Ok(left.to_le_bytes().into()) }
+    });
+    let procedures: Vec<Procedure> = vec![of_params];
+    Database::in_memory(gnomon::Options { procedures, ..gnomon::Options::default() }).unwrap()
+}
+
+fn call(database: &Database, rows: TreeId, [from, to, amount]: [u8; 3]) -> gnomon::Result<i64> {
+    let params = [&rows.0.to_le_bytes()[..], &[from, to, amount]].concat();
+    database.call("move", &params).map(|left| number_of(&left))
+}
+
+/// One with the data of a new cluster, and its trees: that of marks, and that of rows.
+fn made(code: &str) -> (Database, TreeId, TreeId) {
+    let database = database(code);
+    let common = Common { data: 7, settings: Settings::default() };
+    let marks = create(&database, &common).unwrap();
+    let mut txn = database.begin(TxnOptions::default()).unwrap();
+    let rows = txn.create_tree().unwrap();
+    for key in 0..KEYS {
+        txn.put(rows, &[key], &100_i64.to_le_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    (database, marks, rows)
+}
+
 fn world(members: usize) -> World {
-    let made: Vec<_> = (0..members)
-        .map(|_| {
-            let database = Database::in_memory(gnomon::Options::default()).unwrap();
-            let common = Common { data: 7, settings: Settings::default() };
-            let marks = create(&database, &common).unwrap();
-            let mut txn = database.begin(TxnOptions::default()).unwrap();
-            let rows = txn.create_tree().unwrap();
-            for key in 0..KEYS {
-                txn.put(rows, &[key], &100_i64.to_le_bytes()).unwrap();
-            }
-            txn.commit().unwrap();
-            (database, marks, rows)
-        })
-        .collect();
+    let made: Vec<_> = (0..members).map(|_| made("1")).collect();
     let (_, marks, rows) = made[0];
     let databases = made.into_iter().map(|(database, ..)| database).collect();
     World { log: MemoryLog::default(), databases, marks, rows }
@@ -139,6 +167,73 @@ fn a_hot_counter_is_never_refused() {
 }
 
 #[test]
+fn calls_run_at_all_members_and_never_conflict() {
+    let mut world = world(3);
+    let mut nodes: Vec<Node> = (0..3).map(|member| world.start(member)).collect();
+    let counts = thread::scope(|scope| {
+        let calls: Vec<_> = (0..3)
+            .map(|member| {
+                let (database, rows) = (&world.databases[member], world.rows);
+                scope.spawn(move || {
+                    // Of all members from one row, which is empty in the end.
+                    let called = |_| match call(database, rows, [0, 1, 2]) {
+                        Ok(left) => left >= 0,
+                        Err(error) => {
+                            assert_eq!(error.to_string(), "there is too little");
+                            false
+                        }
+                    };
+                    (0..40).filter(|number| called(*number)).count()
+                })
+            })
+            .collect();
+        for member in 0..3 {
+            let (database, rows) = (&world.databases[member], world.rows);
+            scope.spawn(move || {
+                let mut rng = Rng::from_seed(member as u64);
+                for _ in 0..60 {
+                    match transfer(database, rows, Isolation::Serializable, &mut rng) {
+                        Ok(()) | Err(Error::Serialization) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        calls.into_iter().map(|call| call.join().unwrap()).sum::<usize>()
+    });
+    nodes.iter().for_each(|node| node.catch_up().unwrap());
+    let contents = world.contents(0);
+    assert!((1..3).all(|member| world.contents(member) == contents));
+    assert_eq!(contents.iter().map(|(_, value)| number_of(value)).sum::<i64>(), 100 * i64::from(KEYS));
+    assert!((30..70).contains(&counts), "{counts}");
+    // Who comes back goes on behind a call.
+    let last = call(&world.databases[2], world.rows, [1, 2, 1]).unwrap();
+    nodes[2].catch_up().unwrap();
+    assert_eq!(number_of(&world.contents(2)[1].1), last);
+    drop(nodes.pop());
+    let reopened = copy_of(&world, 2);
+    world.databases[2] = reopened;
+    call(&world.databases[0], world.rows, [1, 2, 1]).unwrap();
+    nodes.push(world.start(2));
+    nodes[2].catch_up().unwrap();
+    assert_eq!(world.contents(2), world.contents(0));
+}
+
+#[test]
+fn a_member_with_another_code_of_a_procedure_stops() {
+    let mut world = world(2);
+    let one = world.start(0);
+    (world.databases[1], ..) = made("2");
+    let two = world.start(1);
+    call(&world.databases[0], world.rows, [0, 1, 1]).unwrap();
+    one.catch_up().unwrap();
+    let stopped = two.catch_up().unwrap_err().to_string();
+    assert!(stopped.contains("'move' has another code"), "{stopped}");
+    let refused = call(&world.databases[1], world.rows, [0, 1, 1]).unwrap_err();
+    assert!(matches!(refused, Error::Apart(_)), "{refused}");
+}
+
+#[test]
 fn who_comes_back_goes_on_where_it_was() {
     let world = world(2);
     let first = world.start(0);
@@ -174,7 +269,7 @@ fn who_comes_back_goes_on_where_it_was() {
 
 /// A database with what a member's has, as a backup of it would be.
 fn copy_of(world: &World, member: usize) -> Database {
-    let copy = Database::in_memory(gnomon::Options::default()).unwrap();
+    let copy = database("1");
     let mut txn = copy.begin(TxnOptions::default()).unwrap();
     assert_eq!((txn.create_tree().unwrap(), txn.create_tree().unwrap()), (world.marks, world.rows));
     let mut from = begin(&world.databases[member], Isolation::Snapshot);

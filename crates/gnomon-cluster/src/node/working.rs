@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::{
-    Error,
+    Error, Reaction,
     env::Clock,
-    replication::{Mark, Ordered},
+    replication::{Called, Mark, Ordered},
     sync::{MutexGuard, thread},
 };
 
-use super::{Life, Shared, State, Stopped, marks};
+use super::{Life, Shared, State, Stopped, marks, session::touched_by_call};
 use crate::{
     order::{Batch, LogError, Sender},
-    protocol::{Apply, Entry, Member, Outcome, Position, Protocol, Touched, Work},
+    protocol::{Apply, Entry, Member, Outcome, Position, Protocol, Touched, TxnName, Work},
 };
 
 /// How long the log is waited for at a time.
@@ -188,8 +188,22 @@ impl Shared {
     /// Applies a commit, and returns the next one.
     fn apply(&self, apply: Apply) -> Result<Option<Apply>, Error> {
         let Apply { version, position, txn, work } = apply;
-        let Work::Changes(touched, changes) = work else {
-            return Err(Error::Operation("a member with a newer program runs procedures everywhere".into()));
+        let (touched, changes, is_call) = match work {
+            Work::Changes(touched, changes) => (touched, changes, false),
+            Work::Call(call) => match self.applier.call(&call) {
+                Ok(Called { touched, changes, answer }) => {
+                    self.state.lock().answer(txn, Ok(answer));
+                    (touched_by_call(&touched), changes, true)
+                }
+                Err(error) if is_of_call(&error) => {
+                    let mut state = self.state.lock();
+                    state.answer(txn, Err(error));
+                    let mut out = Vec::new();
+                    state.machine.applied(Outcome::Refused, &mut out);
+                    return Ok(state.perform(out));
+                }
+                Err(error) => return Err(error),
+            },
         };
         let (key, value) = marks::of(version, position, txn, &touched);
         let forgotten = marks::forgotten(version, self.window_commits);
@@ -211,12 +225,36 @@ impl Shared {
                 while state.versions.len() > self.window_commits {
                     state.versions.pop_front();
                 }
-                Outcome::Committed(Vec::new())
+                // Those of a commit are known.
+                Outcome::Committed(if is_call { touched } else { Vec::new() })
             }
         };
         let mut out = Vec::new();
         state.machine.applied(outcome, &mut out);
         Ok(state.perform(out))
+    }
+
+    /// Asks the log what is newest, whenever somebody wants to know it as of a later time than that of the last question.
+    pub(super) fn ask_newest(&self) {
+        let mut state = self.state.lock();
+        while state.stopped.is_none() {
+            if state.newest.map_or(Duration::ZERO, |(at, _)| at) >= state.newest_wanted_at {
+                self.to_be_fresh.wait(&mut state);
+                continue;
+            }
+            drop(state);
+            let at = self.clock.now();
+            let newest = self.log.newest();
+            if newest.is_err() {
+                // Whoever follows the log tells whether it is there.
+                thread::sleep(PAUSE);
+            }
+            state = self.state.lock();
+            if let Ok(newest) = newest {
+                state.newest = Some((at, newest));
+                self.received.notify_all();
+            }
+        }
     }
 
     /// Looks after what is slow, until it has stopped.
@@ -253,8 +291,12 @@ impl Shared {
             // Of its own revision, later entries may be missing.
             let kept_after = position.revision.saturating_sub(1);
             if known.said != Some((member, kept_after)) {
-                self.log.keep_after(member, kept_after)?;
-                known.said = Some((member, kept_after));
+                match self.log.keep_after(member, kept_after) {
+                    Ok(()) => known.said = Some((member, kept_after)),
+                    // What was said before can be trimmed all the same, which makes room.
+                    Err(LogError::Full(_)) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         let (members, now) = (self.log.members()?, self.clock.now());
@@ -288,21 +330,44 @@ impl Shared {
                 self.log.trim(upto)?;
                 known.trimmed = upto;
             }
+            if is_full && known.made_room != Some(upto) {
+                self.log.make_room()?;
+                known.made_room = Some(upto);
+            }
         }
         Ok(())
     }
 }
 
+/// Whether an error is a call's own, which it has met at all members.
+fn is_of_call(error: &Error) -> bool {
+    let is_of_program = matches!(
+        error,
+        Error::NoSuchProcedure(_) | Error::ProcedureDiffers(_) | Error::NoSuchOperation { .. }
+    );
+    error.reaction() == Reaction::FixInput && !is_of_program
+}
+
 impl State {
+    /// Keeps what a call of this member answers, for its session.
+    fn answer(&mut self, txn: TxnName, answer: Result<Vec<u8>, Error>) {
+        if txn.member == self.machine.member()
+            && let Some(asking) = self.asking.get_mut(&txn.number)
+        {
+            asking.answer = Some(answer);
+        }
+    }
+
     /// Fails if the last commit that the database has does not stand in the log where it was: what follows is behind
     /// another one.
     fn recognize(&mut self, position: Position, entry: &Entry) -> Result<(), LogError> {
         let Some((last, kept)) = self.last.take_if(|(last, _)| *last <= position) else { return Ok(()) };
         let is_same = match entry {
-            Entry::Commit(commit) => last == position && marks::kept(commit.txn, &commit.touched) == kept,
+            Entry::Commit(commit) => marks::kept(commit.txn, &commit.touched) == kept,
+            Entry::Call(txn, _) => *txn == kept.txn,
             _ => false,
         };
-        match is_same {
+        match is_same && last == position {
             true => Ok(()),
             false => Err(LogError::Foreign(
                 "the log has not the last commit of this database where that was ordered: etcd has lost data; start a \
@@ -324,4 +389,6 @@ struct Known {
     absent: BTreeMap<String, Duration>,
     /// Up to where the log was trimmed.
     trimmed: u64,
+    /// And when room was made last.
+    made_room: Option<u64>,
 }

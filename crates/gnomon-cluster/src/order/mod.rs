@@ -179,6 +179,19 @@ pub trait OrderedLog: Send + Sync {
     /// # Errors
     /// What keeps it from reaching the log.
     fn trim(&self, upto: u64) -> Result<(), LogError>;
+
+    /// Gives back the space of what was trimmed, after which a log that was full may not be so any more. It may take a
+    /// minute, in which the log does not answer.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn make_room(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    /// Nobody waits for the log any more: calls end soon, those that are under way and those to come, with
+    /// [`LogError::Unreachable`] if they would wait for what does not answer.
+    fn close(&self) {}
 }
 
 /// Entries that were appended together.

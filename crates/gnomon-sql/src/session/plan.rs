@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use gnomon::{Error, TreeLock};
+use gnomon::{Error, TreeLock, lock::WaitOptions};
 use sqlparser::ast::{self, Query, SetExpr, Statement};
 
 use super::{
@@ -205,6 +205,40 @@ impl Session {
 
     /// The same, where parameters have names.
     pub(super) fn plan_with_names(
+        &mut self,
+        statement: &Statement,
+        overriding: Option<Overriding>,
+        params: &[Type],
+        names: Option<&ParameterNames>,
+    ) -> Result<Arc<Plan>> {
+        self.look_up(|session| session.plan_now(statement, overriding, params, names))
+    }
+
+    /// Looks names up in the catalog; in a member of a cluster, once more if one is not there, when the member has all that
+    /// this session wants to see.
+    pub(super) fn look_up<T>(&mut self, look: impl Fn(&mut Session) -> Result<T>) -> Result<T> {
+        match look(self) {
+            Err(error) if error.state().tells_of_names() && self.freshen_catalog()? => look(self),
+            found => found,
+        }
+    }
+
+    /// Waits until the catalog is as new as this session wants it to be. False if there is nothing to wait for.
+    pub(super) fn freshen_catalog(&mut self) -> Result<bool> {
+        let Some(age_max) = self.settings.age_max() else { return Ok(false) };
+        if !self.shared.engine.is_member() || self.current.ddl.is_some() {
+            return Ok(false);
+        }
+        let wait = WaitOptions {
+            timeout: self.settings.lock_timeout(),
+            interrupt: Some(&self.interrupt),
+            nowait: false,
+        };
+        self.shared.engine.freshen(age_max, &wait)?;
+        Ok(true)
+    }
+
+    fn plan_now(
         &mut self,
         statement: &Statement,
         overriding: Option<Overriding>,

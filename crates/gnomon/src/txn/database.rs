@@ -663,7 +663,9 @@ impl Database {
         }
         let id = self.0.inner.new_txn_id();
         let read_only = options.read_only || self.0.inner.store.is_read_only();
-        Ok(Transaction::new(self.0.clone(), id, TxnOptions { read_only, ..options }))
+        let mut txn = Transaction::new(self.0.clone(), id, TxnOptions { read_only, ..options });
+        txn.observe_for_others();
+        Ok(txn)
     }
 
     /// When it acknowledges commits.

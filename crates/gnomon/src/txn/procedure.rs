@@ -13,6 +13,8 @@
 //!   ends the call, whatever the procedure makes of it.
 //! - *Checked.* The log keeps a checksum over what a call has written, in its order ([`Call`] counts), so a replay that
 //!   does something else is found, and refused.
+//! - *Run everywhere.* In a member of a cluster a call is ordered among the commits of all members, and each runs it in
+//!   its place, when all before it is applied and nothing beside it: so it never conflicts ([`Database::run_replicated`]).
 //! - *Known by their code.* The directory of trees has the number of each procedure and a hash of the text that it was
 //!   registered with. Opening with another text writes a checkpoint, after which no call of the old one is in the log;
 //!   where calls of the old one are to be replayed, opening is refused.
@@ -299,6 +301,13 @@ impl KnownProcedure {
         Ok(answer)
     }
 
+    /// A call as members of a cluster have it in their order: a hash of the code (8 bytes, little-endian), the length of
+    /// the name (1 byte) and the name, the parameters.
+    fn ordered(&self, params: &[u8]) -> Vec<u8> {
+        let Procedure { name, code, .. } = &self.procedure;
+        [&code.to_le_bytes(), &[name.len() as u8][..], name.as_bytes(), params].concat()
+    }
+
     /// The partitions of a call.
     pub fn partitions(&self, params: &[u8]) -> Partitions {
         match self.procedure.declared(params) {
@@ -530,13 +539,48 @@ impl Database {
         self.0.inner.procedures.get(name)
     }
 
-    /// Runs a call under locks. The ticket is of its commit, or of what a refusal has seen.
+    /// Runs a call that [`KnownProcedure::ordered`] has made, alone, in a transaction that is not to be committed. Returns
+    /// what it answers, too.
+    pub(super) fn run_call(&self, call: &[u8]) -> Result<(Transaction, Vec<u8>)> {
+        let damaged = || Error::Operation("a call in the order of the cluster cannot be read".into());
+        let (code, rest) = call.split_first_chunk().ok_or_else(damaged)?;
+        let (name_bytes, rest) = rest.split_first().ok_or_else(damaged)?;
+        let (name, params) = rest.split_at_checked((*name_bytes).into()).ok_or_else(damaged)?;
+        let name = std::str::from_utf8(name).map_err(|_| damaged())?;
+        let Procedure { code: own, body, .. } = &self.get_procedure(name, params)?.procedure;
+        let Body::Run(body) = body else { return Err(Error::NoSuchProcedure(name.into())) };
+        if *own != u64::from_le_bytes(*code) {
+            return Err(Error::ProcedureDiffers(name.into()));
+        }
+        let mut txn = Transaction::alone(self.0.clone());
+        let done = run(&**body, &mut txn, &Declared::Nothing, params)?;
+        Ok((txn, done.answer))
+    }
+
+    /// Runs a call under locks, or in a cluster in the order of all members. The ticket is of its commit, or of what a
+    /// refusal has seen.
     pub(super) fn start_call(
         &self,
         registered: &KnownProcedure,
         params: &[u8],
     ) -> Result<(Result<Vec<u8>>, Ticket)> {
         let mut runs = 0;
+        if let Some(replicator) = self.0.inner.replicator() {
+            if let Body::Replay(_) = registered.procedure.body {
+                return Err(Error::NoSuchProcedure((*registered.procedure.name).into()));
+            }
+            loop {
+                runs += 1;
+                match replicator.call(registered.ordered(params)) {
+                    // It has not run: the member was held for gone.
+                    Err(Error::Serialization) if runs < RUNS_MAX => {}
+                    called => {
+                        let (csn, answer) = called?;
+                        return Ok((answer, Ticket::new(self.0.clone(), csn)));
+                    }
+                }
+            }
+        }
         loop {
             runs += 1;
             let mut txn =

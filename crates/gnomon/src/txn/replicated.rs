@@ -30,7 +30,7 @@ use super::{
     log::{Logged, decode_writes, encode_writes},
     range::KeyRange,
     transaction::{Covered, Isolation, Transaction, Used},
-    writes::{BoundCall, Write, WriteSet},
+    writes::{BoundCall, TreeWrites, Write, WriteSet},
 };
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
@@ -60,6 +60,13 @@ pub trait Replicator: Send + Sync {
     /// stopped, or whoever interrupts it does not wait for that.
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn>;
 
+    /// Has a call of a procedure ordered, which each member runs in its place there ([`Applier::call`]), and returns that
+    /// place here with what it answers, its own error too.
+    ///
+    /// # Errors
+    /// [`Error::Serialization`] and [`Error::Apart`] if it has not run, [`Error::Unresolved`] if nobody here can tell.
+    fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>>)>;
+
     /// A transaction that was told of by [`Replicator::begin`] or [`Replicator::note`] ends without a commit.
     fn abandon(&self, txn: TxnId);
 
@@ -80,6 +87,14 @@ pub trait Applier: Send + Sync {
     /// # Errors
     /// As there.
     fn apply(&self, ordered: &Ordered<'_>) -> Result<Option<Ticket>>;
+
+    /// As [`Database::run_replicated`].
+    ///
+    /// # Errors
+    /// As there.
+    fn call(&self, call: &[u8]) -> Result<Called> {
+        self.database().run_replicated(call)
+    }
 }
 
 impl Applier for Database {
@@ -101,6 +116,17 @@ pub struct Ordered<'a> {
     pub changes: &'a [u8],
     /// What is left beside them.
     pub mark: Mark<'a>,
+}
+
+/// What a call has done that has run in its place in the order. Nothing has changed yet.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// What it writes, as in [`CommitRequest::touched`].
+    pub touched: Vec<Touch>,
+    /// The same for [`Database::apply_replicated`].
+    pub changes: Vec<u8>,
+    /// What it answers.
+    pub answer: Vec<u8>,
 }
 
 /// What statements of a transaction rest on that was not told before.
@@ -435,6 +461,17 @@ impl Database {
         self.0.inner.replicator().is_some()
     }
 
+    /// Waits until a member has all that was ordered up to so long ago, and returns the newest commit of that.
+    ///
+    /// # Errors
+    /// Those of [`Replicator::freshen`].
+    pub fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn> {
+        match self.0.inner.replicator() {
+            Some(replicator) => replicator.freshen(age_max, wait),
+            None => Ok(Csn(0)),
+        }
+    }
+
     /// Has somebody order the commits of this database from now on.
     ///
     /// # Errors
@@ -458,6 +495,32 @@ impl Database {
             Ok(()) => Ok(()),
             Err(_) => refuse("is one of one cluster"),
         }
+    }
+
+    /// Runs a call in its place in the order of all members: all before it is applied, and nothing else is until its own
+    /// changes are. It locks nothing, and finds what is committed.
+    ///
+    /// # Errors
+    /// The call's own, which it has at all members; nothing is to be applied then. [`Error::NoSuchProcedure`] and
+    /// [`Error::ProcedureDiffers`] if this member has not the procedure that was called, and all others that another
+    /// member need not meet.
+    pub fn run_replicated(&self, call: &[u8]) -> Result<Called> {
+        self.0.inner.check_open()?;
+        let (mut txn, answer) = self.run_call(call)?;
+        let writes = std::mem::take(&mut txn.writes);
+        drop(txn);
+        if writes.trees().any(|(_, writes)| writes.created || writes.dropped) {
+            return Err(Error::procedure(
+                "a procedure that makes or drops trees is not for all members: do that in a transaction",
+            ));
+        }
+        let touch =
+            |tree, key: &[u8]| Touch { tree, key: Some(key.into()), how: Touching::Writes, based_on: Csn(0) };
+        let of_tree = |(tree, writes): (TreeId, &TreeWrites)| {
+            writes.entries().map(|(key, _)| touch(tree, key)).collect::<Vec<_>>()
+        };
+        let touched = writes.trees().flat_map(of_tree).collect();
+        Ok(Called { touched, changes: encode_writes(&writes), answer })
     }
 
     /// Applies changes in their place in the order of all members, and their mark with them. None if that is not possible,

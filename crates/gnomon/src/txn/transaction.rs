@@ -172,7 +172,7 @@ impl Transaction {
     pub(super) fn new(handle: Arc<Handle>, id: TxnId, options: TxnOptions) -> Transaction {
         let locks = handle.inner.locks.owner(id);
         let relieve_at = handle.inner.escalate_bytes;
-        let mut txn = Transaction {
+        Transaction {
             handle,
             id,
             options,
@@ -198,12 +198,10 @@ impl Transaction {
             alone: false,
             confined: Confined::No,
             observed: None,
-        };
-        txn.observe_for_others();
-        txn
+        }
     }
 
-    /// One for when there are no others, and it is not to be committed.
+    /// One for when nobody else changes what is committed, and it is not to be committed itself.
     pub(super) fn alone(handle: Arc<Handle>) -> Transaction {
         let id = handle.inner.new_txn_id();
         let options = TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() };

@@ -23,9 +23,10 @@ use tonic_prost::ProstCodec;
 use super::{
     LogError,
     messages::{
-        CompactionRequest, Compare, Done, KeyValue, LeaseGrantRequest, LeaseRequest, LeaseResponse,
-        RangeRequest, RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest,
-        WatchRequest, WatchResponse,
+        AlarmRequest, AlarmResponse, CompactionRequest, Compare, DefragmentRequest, Done, END_ALARM,
+        GET_ALARMS, KeyValue, LeaseGrantRequest, LeaseRequest, LeaseResponse, NO_SPACE, RangeRequest,
+        RangeResponse, RequestOp, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest,
+        WatchResponse,
     },
 };
 
@@ -35,6 +36,8 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
+/// How long a node has for giving space back.
+const DEFRAGMENT: Duration = Duration::from_secs(60);
 /// How often a connection is tried that nothing comes over; etcd closes those that do so more often than every 5 s.
 const PING: Duration = Duration::from_secs(6);
 
@@ -224,7 +227,46 @@ impl Client {
 
     /// Forgets old versions of keys.
     pub(super) async fn compact(&self, revision: i64) -> Result<(), Failure> {
-        self.unary("/etcdserverpb.KV/Compact", CompactionRequest { revision }).await.map(|_: Done| ())
+        let request = CompactionRequest { revision, physical: true };
+        self.unary("/etcdserverpb.KV/Compact", request).await.map(|_: Done| ())
+    }
+
+    /// Has each node that is named here give back the space of what it has forgotten; one answers nobody meanwhile. Fails
+    /// if none has done so.
+    pub(super) async fn defragment(&self) -> Result<(), Failure> {
+        let mut failed = Vec::new();
+        for node in &self.nodes {
+            let mut grpc = Grpc::new(node.channel.clone());
+            let answered = timeout_at(Instant::now() + DEFRAGMENT, async {
+                ready(&mut grpc).await?;
+                let codec = ProstCodec::<DefragmentRequest, Done>::default();
+                let path = PathAndQuery::from_static("/etcdserverpb.Maintenance/Defragment");
+                grpc.unary(Request::new(DefragmentRequest {}), path, codec).await
+            });
+            match answered.await {
+                Ok(Ok(_)) => {}
+                Ok(Err(status)) => failed.push(format!("etcd at {}: {}", node.address, status.message())),
+                Err(_) => failed.push(format!("etcd at {} does not answer in time", node.address)),
+            }
+        }
+        match failed.len() == self.nodes.len() {
+            true => Err(Failure::Log(LogError::Unreachable(failed.join("; ")))),
+            false => Ok(()),
+        }
+    }
+
+    /// Has nodes accept writes again that had reached their quotas.
+    pub(super) async fn end_alarms(&self) -> Result<(), Failure> {
+        let alarm = async |action, node| -> Result<AlarmResponse, Failure> {
+            let request = AlarmRequest { action, node, kind: NO_SPACE };
+            self.unary("/etcdserverpb.Maintenance/Alarm", request).await
+        };
+        for told in alarm(GET_ALARMS, 0).await?.alarms {
+            if told.kind == NO_SPACE {
+                alarm(END_ALARM, told.node).await?;
+            }
+        }
+        Ok(())
     }
 
     /// A new lease.
@@ -314,9 +356,9 @@ fn judge(address: &str, status: &Status) -> Verdict {
     match status.code() {
         Code::ResourceExhausted if message.contains("database space exceeded") => {
             Verdict::Final(Failure::Log(LogError::Full(format!(
-                "etcd at {address} has reached its quota. What all members have applied is trimmed: see that they all \
-                 run, then make room by 'etcdctl defrag' and 'etcdctl alarm disarm'; if that does not help, start etcd \
-                 with a larger --quota-backend-bytes"
+                "etcd at {address} has reached its quota. What all members have applied is trimmed, and its space given \
+                 back: if that does not help in a minute, see that they all run, or start etcd with a larger \
+                 --quota-backend-bytes"
             ))))
         }
         Code::OutOfRange if message.contains("compacted") => Verdict::Final(Failure::Compacted),

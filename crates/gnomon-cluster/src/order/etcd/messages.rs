@@ -139,6 +139,44 @@ pub(super) struct TxnResponse {
 pub(super) struct CompactionRequest {
     #[prost(int64, tag = "1")]
     pub revision: i64,
+    /// Answer when the space is free, and not when it is decided.
+    #[prost(bool, tag = "2")]
+    pub physical: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DefragmentRequest {}
+
+/// [`AlarmRequest::action`]: tell of alarms, or end one.
+pub(super) const GET_ALARMS: i32 = 0;
+pub(super) const END_ALARM: i32 = 2;
+/// [`Alarm::kind`]: a node has reached its quota.
+pub(super) const NO_SPACE: i32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AlarmRequest {
+    #[prost(int32, tag = "1")]
+    pub action: i32,
+    /// The node of etcd.
+    #[prost(uint64, tag = "2")]
+    pub node: u64,
+    #[prost(int32, tag = "3")]
+    pub kind: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AlarmResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub alarms: Vec<Alarm>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Alarm {
+    /// The node of etcd.
+    #[prost(uint64, tag = "1")]
+    pub node: u64,
+    #[prost(int32, tag = "2")]
+    pub kind: i32,
 }
 
 /// An answer of which nothing is needed but that it came.

@@ -14,13 +14,16 @@
 //! before; those of a batch that never gets its last piece mean nothing.
 //!
 //! etcd's own compaction (`--auto-compaction-retention`) must be off, which it is by default: it would trim what members
-//! have not applied. Not done here: TLS and users of etcd, and defragmentation.
+//! have not applied. Not done here: TLS and users of etcd.
 
-use std::{collections::BTreeMap, future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use gnomon::{
     env::Rng,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use prost::bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
@@ -95,7 +98,11 @@ pub struct EtcdLog {
     shared: Arc<Shared>,
     /// There until it is dropped.
     runtime: Option<Runtime>,
+    is_closed: AtomicBool,
 }
+
+/// How often a call that waits looks whether the log is closed.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl EtcdLog {
     /// Reaches the log of a cluster, which is made if it is not there.
@@ -109,8 +116,9 @@ impl EtcdLog {
             .enable_all()
             .build()
             .map_err(|error| LogError::Unreachable(format!("a thread for it cannot be started: {error}")))?;
-        match wait(&runtime, Shared::open(options.clone())) {
-            Ok(shared) => Ok(EtcdLog { shared: Arc::new(shared), runtime: Some(runtime) }),
+        let is_closed = AtomicBool::new(false);
+        match wait(&runtime, Shared::open(options.clone()), &is_closed) {
+            Ok(shared) => Ok(EtcdLog { shared: Arc::new(shared), runtime: Some(runtime), is_closed }),
             Err(error) => {
                 runtime.shutdown_background();
                 Err(error)
@@ -125,7 +133,7 @@ impl EtcdLog {
         F: Future<Output = Result<T, LogError>> + Send + 'static,
     {
         let runtime = self.runtime.as_ref().ok_or_else(stopped)?;
-        wait(runtime, work(self.shared.clone()))
+        wait(runtime, work(self.shared.clone()), &self.is_closed)
     }
 
     /// The member is not heard of any more, as if its process had been stopped.
@@ -139,12 +147,22 @@ impl EtcdLog {
 fn wait<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = Result<T, LogError>> + Send + 'static,
+    is_closed: &AtomicBool,
 ) -> Result<T, LogError> {
     let (answer, answered) = std::sync::mpsc::sync_channel(1);
     runtime.spawn(async move {
         let _ = answer.send(work.await);
     });
-    answered.recv().unwrap_or_else(|_| Err(stopped()))
+    loop {
+        match answered.recv_timeout(LOOK) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Disconnected) => return Err(stopped()),
+            Err(RecvTimeoutError::Timeout) if is_closed.load(Ordering::Acquire) => {
+                return Err(LogError::Unreachable("it was not waited for: the member stops".into()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 fn stopped() -> LogError {
@@ -225,6 +243,17 @@ impl OrderedLog for EtcdLog {
 
     fn trim(&self, upto: u64) -> Result<(), LogError> {
         self.run(|shared| async move { shared.space.trim(upto).await })
+    }
+
+    fn make_room(&self) -> Result<(), LogError> {
+        self.run(|shared| async move {
+            shared.space.client.defragment().await?;
+            Ok(shared.space.client.end_alarms().await?)
+        })
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
     }
 }
 

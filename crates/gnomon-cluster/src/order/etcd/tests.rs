@@ -207,13 +207,25 @@ fn a_log_that_was_made_anew_is_not_joined() {
 }
 
 #[test]
-fn a_full_etcd_says_what_to_do() {
+fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
     let Some(etcd) = Etcd::start(1, &["--quota-backend-bytes=4000000"]) else { return };
     let log = etcd.log();
     let member = log.join("one", "").unwrap();
-    let mut appended = (1..20).map(|sequence| log.append(member, &batch(sequence, &[large(0), large(1)])));
-    let error = appended.find_map(Result::err).unwrap();
+    let mut newest = 0;
+    let append = |sequence| log.append(member, &batch(sequence, &[large(0), large(1)]));
+    let full = (1..20).find_map(|sequence| match append(sequence) {
+        Ok(revision) => {
+            newest = revision;
+            None
+        }
+        Err(error) => Some((sequence, error)),
+    });
+    let (refused, error) = full.unwrap();
     assert!(matches!(&error, LogError::Full(text) if text.contains("--quota-backend-bytes")), "{error}");
+    assert!(matches!(log.keep_after(member, newest), Err(LogError::Full(_))));
+    log.trim(newest).unwrap();
+    log.make_room().unwrap();
+    assert!(append(refused).unwrap() > newest);
 }
 
 #[test]
@@ -255,7 +267,7 @@ fn endpoints_that_are_none_are_named() {
 
 #[test]
 fn an_etcd_of_another_cluster_is_refused() {
-    let (Some(mut one), Some(two)) = (Etcd::start(1, &[]), Etcd::start(1, &["--initial-cluster-token=two"]))
+    let (Some(one), Some(two)) = (Etcd::start(1, &[]), Etcd::start(1, &["--initial-cluster-token=two"]))
     else {
         return;
     };
@@ -263,7 +275,8 @@ fn an_etcd_of_another_cluster_is_refused() {
     let endpoints = [nobody, one.options(0).endpoints, two.options(0).endpoints].join(",");
     let log = EtcdLog::open(&EtcdOptions { endpoints, ..one.options(0) }).unwrap();
     assert_eq!(log.newest(), Ok(0));
-    one.kill(0);
+    // Whichever has answered, the next one that does is of the other.
+    log.shared.space.client.leave_current();
     let error = log.newest().unwrap_err();
     assert!(matches!(&error, LogError::Foreign(text) if text.contains("not of one cluster")), "{error}");
 }

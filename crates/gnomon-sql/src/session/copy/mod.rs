@@ -86,9 +86,11 @@ impl Session {
         }
         let target = loop {
             let name = self.name(name)?;
-            let target = self.with_types(|types, view| {
-                let table = copied_table(view, &name, "to")?;
-                bind_target(types, view, table, columns, copy)
+            let target = self.look_up(|session| {
+                session.with_types(|types, view| {
+                    let table = copied_table(view, &name, "to")?;
+                    bind_target(types, view, table, columns, copy)
+                })
             })?;
             self.engine_transaction(false, self.catalog().csn)?;
             match self.engine()?.lock_tree(target.table.tree, TreeLock::IntentionExclusive) {
@@ -188,8 +190,11 @@ impl Session {
         let name = self.name(name)?;
         loop {
             self.ensure_transaction();
-            let view = self.view();
-            let table = copied_table(&view, &name, "from")?;
+            let (view, table) = self.look_up(|session| {
+                let view = session.view();
+                let table = copied_table(&view, &name, "from")?;
+                Ok((view, table))
+            })?;
             let positions = positions(&table, columns)?;
             if !self.lock_for_copy(std::slice::from_ref(&table), view.catalog.version, false)? {
                 continue;

@@ -85,6 +85,7 @@ impl Session {
                 format!("cannot execute {what} in a read-only transaction"),
             ));
         }
+        self.freshen_catalog()?;
         self.engine_transaction(false, self.shared.catalog().csn)?;
         if self.current.ddl.is_none() {
             store::lock(self.engine()?)?;

@@ -58,6 +58,18 @@ impl Replicator for Alone {
         Ok(csn)
     }
 
+    fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>>)> {
+        let database = self.database.get().expect("it is set");
+        let called = match database.run_replicated(&call) {
+            Ok(called) => called,
+            Err(error) => return Ok((database.durable_csn(), Err(error))),
+        };
+        let mark =
+            Mark { tree: *self.marks.get().expect("it is set"), key: MARKS, value: b"x", forgets: None };
+        let ticket = database.apply_replicated(&Ordered { trees: &[], changes: &called.changes, mark })?;
+        Ok((ticket.expect("it puts").csn(), Ok(called.answer)))
+    }
+
     fn abandon(&self, txn: TxnId) {
         self.abandoned.lock().push(txn);
     }
