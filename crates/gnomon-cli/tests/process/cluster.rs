@@ -25,8 +25,12 @@ pub struct World {
 }
 
 pub fn world(etcd_nodes: usize) -> Option<World> {
+    world_with(etcd_nodes, &[])
+}
+
+fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
     let directory = tempfile::tempdir().unwrap();
-    match LocalEtcd::start(&directory.path().join("etcd"), etcd_nodes, &[]) {
+    match LocalEtcd::start(&directory.path().join("etcd"), etcd_nodes, options) {
         Ok(etcd) => Some(World { etcd, directory }),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             println!("skipped: etcd is not installed (Debian package etcd-server)");
@@ -310,6 +314,10 @@ fn each_transaction_picks_what_it_may_miss() {
             fresh.batch_execute(&statement).unwrap();
         }
     }
+    // To be fresh is no wait for a lock.
+    fresh
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE t IN SHARE MODE NOWAIT; COMMIT")
+        .unwrap();
     // One that has begun misses what is committed meanwhile, as often as it accepts.
     for (k, is_refused) in [(0, false), (1, false)] {
         strict.batch_execute(&format!("SET gnomon.k = {k}; BEGIN ISOLATION LEVEL REPEATABLE READ")).unwrap();
@@ -434,6 +442,41 @@ fn a_log_that_is_away_is_waited_for_or_told_of() {
     assert_eq!(alone.interrupt(), Some(0));
     let again = run(&["sql", text(&world.data("one")), "-c", "DELETE FROM t WHERE id = 5"]);
     assert_eq!(again.code, Some(0), "{again:?}");
+}
+
+/// One that does not go on is in nobody's way for long.
+#[test]
+fn a_full_etcd_has_room_again_without_a_member_that_is_silent() {
+    let Some(world) = world_with(1, &["--quota-backend-bytes=24000000"]) else { return };
+    let [mut silent, member] = ["one", "two"].map(|name| world.start(name));
+    let mut writer = member.connect_with("options='-c statement_timeout=10s'").unwrap();
+    retried(&mut writer, "CREATE TABLE t (id int PRIMARY KEY, v text)");
+    let insert =
+        |id: i32| format!("INSERT INTO t VALUES ({id}, repeat('x', 1000000)) ON CONFLICT DO NOTHING");
+    let (begun, mut refused) = (Instant::now(), 0);
+    for id in 1..=60 {
+        if id == 30 {
+            // So much has gone through it by now: what both have is trimmed.
+            assert_eq!(refused, 0);
+            silent.signal("-STOP");
+        }
+        while let Err(error) = writer.batch_execute(&insert(id)) {
+            let states = [
+                SqlState::CANNOT_CONNECT_NOW,
+                SqlState::T_R_SERIALIZATION_FAILURE,
+                SqlState::TRANSACTION_RESOLUTION_UNKNOWN,
+            ];
+            assert!(error.code().is_some_and(|state| states.contains(state)), "{error:?}");
+            refused += 1;
+            assert!(begun.elapsed() < 3 * LONG, "{error:?}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+    assert!(refused > 0, "it was never full");
+    assert_eq!(one(&mut writer, "SELECT count(*), sum(length(v)) FROM t"), "60,60000000");
+    // What it needs is gone.
+    silent.signal("-CONT");
+    assert_ne!(silent.child.wait().unwrap().code(), Some(0));
 }
 
 /// pgbench's transaction, with a text of one's own in its history.

@@ -23,6 +23,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{self, RecvTimeoutError},
     time::Duration,
 };
@@ -31,11 +32,7 @@ use gnomon::{
     Csn, Error, TreeId, TxnId,
     env::{Clock, SystemClock},
     replication::Applier,
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicBool, Ordering},
-        thread,
-    },
+    sync::{Arc, Condvar, Mutex, thread},
 };
 
 use crate::{
@@ -142,9 +139,8 @@ struct Shared {
     received: Condvar,
     /// Somebody wants to be fresh.
     to_be_fresh: Condvar,
-    /// The member has stopped.
-    over: Condvar,
-    is_stopping: AtomicBool,
+    /// Something slow is to be looked after at once, or the member has stopped.
+    to_look: Condvar,
 }
 
 /// A transaction that has begun or asks to commit.
@@ -177,6 +173,8 @@ struct State {
     received: u64,
     /// The last commit that the database has, until that has come again: what is kept of it.
     last: Option<(Position, Commit)>,
+    /// How many bytes of changes have come since it was last said how far the data are durable.
+    unsaid_bytes: usize,
     /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
     /// What became of transactions, by number, until their sessions have heard.
@@ -288,6 +286,7 @@ impl Node {
             next_number: 0,
             received: delivered.revision.saturating_sub(1),
             last: marks.last.map(|last| (delivered, last)),
+            unsaid_bytes: 0,
             begun: BTreeMap::new(),
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),
@@ -311,8 +310,7 @@ impl Node {
             to_append: Condvar::new(),
             received: Condvar::new(),
             to_be_fresh: Condvar::new(),
-            over: Condvar::new(),
-            is_stopping: AtomicBool::new(false),
+            to_look: Condvar::new(),
         });
         if let Err(error) = database.set_replicator(Arc::new(session::Door(Arc::downgrade(&shared)))) {
             let _ = shared.log.gone(member);
@@ -321,7 +319,13 @@ impl Node {
         let works = [Shared::append_all, Shared::follow, Shared::ask_newest, Shared::look_after];
         let threads = works.map(|work| {
             let shared = shared.clone();
-            thread::spawn(move || work(&shared))
+            thread::spawn(move || {
+                // Nobody else would do its work.
+                if catch_unwind(AssertUnwindSafe(|| work(&shared))).is_err() {
+                    shared
+                        .stop(Stopped::Database(Error::Operation("a thread of the member panicked".into())));
+                }
+            })
         });
         Ok(Node { shared, threads: threads.into() })
     }
@@ -415,10 +419,8 @@ impl Drop for Node {
                 log.close();
             }
         });
-        self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.stop(Stopped::Left);
         for thread in self.threads.drain(..) {
-            // A panic there has been told.
             let _ = thread.join();
         }
         // If it is not reached, the others will say so.
@@ -433,13 +435,13 @@ impl Drop for Node {
 
 impl Shared {
     fn is_over(&self) -> bool {
-        self.is_stopping.load(Ordering::Acquire) || self.state.lock().stopped.is_some()
+        self.state.lock().stopped.is_some()
     }
 
     fn stop(&self, why: Stopped) {
         let mut state = self.state.lock();
         state.stop(why);
-        for waiting in [&self.received, &self.to_append, &self.to_be_fresh, &self.over] {
+        for waiting in [&self.received, &self.to_append, &self.to_be_fresh, &self.to_look] {
             waiting.notify_all();
         }
         for asking in state.asking.values() {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use gnomon::{
     Csn, Error, InterruptReason, Isolation, KeyRange, TreeId, TxnId,
     env::Clock,
-    lock::{Interrupt, WaitOptions},
+    lock::Interrupt,
     replication::{CommitRequest, Note, Replicator, Touch, Touching},
     sync::{Arc, MutexGuard, Weak},
 };
@@ -55,8 +55,8 @@ impl Replicator for Door {
         }
     }
 
-    fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn, Error> {
-        self.shared()?.freshen(age_max, wait)
+    fn freshen(&self, age_max: Duration, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
+        self.shared()?.freshen(age_max, interrupt)
     }
 }
 
@@ -266,7 +266,7 @@ impl Shared {
         Err(why)
     }
 
-    fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn, Error> {
+    fn freshen(&self, age_max: Duration, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
         let begun = self.clock.now();
         let oldest = begun.saturating_sub(age_max);
         let mut state = self.state.lock();
@@ -285,11 +285,8 @@ impl Shared {
                     self.to_be_fresh.notify_one();
                 }
             }
-            wait.interrupt.map_or(Ok(()), Interrupt::check)?;
-            if wait.timeout.is_some_and(|timeout| self.clock.now().saturating_sub(begun) >= timeout) {
-                return Err(Error::LockTimeout);
-            }
-            self.received.wait_for(&mut state, WAIT.min(wait.timeout.unwrap_or(WAIT)));
+            interrupt.map_or(Ok(()), Interrupt::check)?;
+            self.received.wait_for(&mut state, WAIT);
         }
         Ok(state.newest_commit())
     }

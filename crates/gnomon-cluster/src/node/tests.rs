@@ -206,6 +206,9 @@ fn calls_run_at_all_members_and_never_conflict() {
     assert!((1..3).all(|member| world.contents(member) == contents));
     assert_eq!(contents.iter().map(|(_, value)| number_of(value)).sum::<i64>(), 100 * i64::from(KEYS));
     assert!((30..70).contains(&counts), "{counts}");
+    // One that panics does so at all members, which go on.
+    let panicked = call(&world.databases[1], world.rows, [KEYS, 1, 1]).unwrap_err();
+    assert_eq!(panicked.to_string(), "the procedure panicked");
     // Who comes back goes on behind a call.
     let last = call(&world.databases[2], world.rows, [1, 2, 1]).unwrap();
     nodes[2].catch_up().unwrap();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::{
-    Error, Reaction,
+    Error,
     env::Clock,
     replication::{Called, Mark, Ordered},
     sync::{MutexGuard, thread},
@@ -11,7 +11,7 @@ use gnomon::{
 
 use super::{Life, Shared, State, Stopped, marks, session::touched_by_call};
 use crate::{
-    order::{Batch, LogError, Sender},
+    order::{Batch, LogError, MemberInfo, Refused, Sender},
     protocol::{Apply, Entry, Member, Outcome, Position, Protocol, Touched, TxnName, Work},
 };
 
@@ -19,6 +19,14 @@ use crate::{
 pub(super) const WAIT: Duration = Duration::from_millis(100);
 /// How long after the log was not reached it is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// After so many bytes of changes it is said how far the data are durable: a full log does not take that any more.
+const UNSAID_BYTES_MAX: usize = 4 << 20;
+/// How often is asked whether the log is full, by members that append nothing too.
+const FULL_INTERVAL: Duration = Duration::from_secs(10);
+/// How often a full log is given room: it does not answer meanwhile.
+const ROOM_INTERVAL: Duration = Duration::from_secs(30);
+/// How long a member that joins anew waits for its own name, which is taken until its former life is over.
+const NAME_WAIT: Duration = Duration::from_secs(20);
 /// How often a member looks after what is slow.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -96,13 +104,18 @@ impl Shared {
     }
 
     fn join_anew(&self) {
-        match self.log.join(&self.options.name, &self.options.address) {
-            Ok(member) => self.state.lock().life = Life::Next(member),
-            Err(error @ (LogError::Unreachable(_) | LogError::Full(_))) => {
-                self.note_reached(&mut self.state.lock(), Err(&error));
-                thread::sleep(PAUSE);
+        let begun = self.clock.now();
+        while !self.is_over() {
+            match self.log.join(&self.options.name, &self.options.address) {
+                Ok(member) => return self.state.lock().life = Life::Next(member),
+                Err(error @ (LogError::Unreachable(_) | LogError::Full(_))) => {
+                    self.note_reached(&mut self.state.lock(), Err(&error));
+                }
+                // A join whose answer was lost may have it.
+                Err(LogError::Refused(Refused::NameInUse(_))) if self.clock.now() - begun < NAME_WAIT => {}
+                Err(error) => return self.stop(Stopped::Log(error)),
             }
-            Err(error) => self.stop(Stopped::Log(error)),
+            thread::sleep(PAUSE);
         }
     }
 
@@ -136,6 +149,10 @@ impl Shared {
                     }
                     if position <= state.machine.delivered() {
                         continue;
+                    }
+                    state.unsaid_bytes += entry.bytes();
+                    if state.unsaid_bytes >= UNSAID_BYTES_MAX {
+                        self.to_look.notify_one();
                     }
                     let mut out = Vec::new();
                     state.machine.deliver(position, entry, &mut out);
@@ -190,20 +207,18 @@ impl Shared {
         let Apply { version, position, txn, work } = apply;
         let (touched, changes, is_call) = match work {
             Work::Changes(touched, changes) => (touched, changes, false),
-            Work::Call(call) => match self.applier.call(&call) {
-                Ok(Called { touched, changes, answer }) => {
-                    self.state.lock().answer(txn, Ok(answer));
-                    (touched_by_call(&touched), changes, true)
-                }
-                Err(error) if is_of_call(&error) => {
-                    let mut state = self.state.lock();
-                    state.answer(txn, Err(error));
+            Work::Call(call) => {
+                let Called { touched, changes, answer } = self.applier.database().run_replicated(&call)?;
+                let mut state = self.state.lock();
+                let has_failed = answer.is_err();
+                state.answer(txn, answer);
+                if has_failed {
                     let mut out = Vec::new();
                     state.machine.applied(Outcome::Refused, &mut out);
                     return Ok(state.perform(out));
                 }
-                Err(error) => return Err(error),
-            },
+                (touched_by_call(&touched), changes, true)
+            }
         };
         let (key, value) = marks::of(version, position, txn, &touched);
         let forgotten = marks::forgotten(version, self.window_commits);
@@ -264,9 +279,13 @@ impl Shared {
             {
                 let mut state = self.state.lock();
                 let end = self.clock.now() + LOOK;
-                while state.stopped.is_none() && self.clock.now() < end {
-                    self.over.wait_for(&mut state, LOOK);
+                while state.stopped.is_none()
+                    && state.unsaid_bytes < UNSAID_BYTES_MAX
+                    && self.clock.now() < end
+                {
+                    self.to_look.wait_for(&mut state, LOOK);
                 }
+                state.unsaid_bytes = 0;
                 if state.stopped.is_some() {
                     return;
                 }
@@ -279,12 +298,18 @@ impl Shared {
     }
 
     fn look(&self, known: &mut Known) -> Result<(), LogError> {
-        let (last, member, is_full) = {
-            let state = self.state.lock();
+        let (mut is_full, now) = (self.state.lock().is_full, self.clock.now());
+        if is_full || known.asked_full_at.is_none_or(|at| now.saturating_sub(at) >= FULL_INTERVAL) {
+            is_full = self.log.is_full()?;
+            known.asked_full_at = Some(now);
+        }
+        let (last, member) = {
+            let mut state = self.state.lock();
+            state.note_full(is_full);
             let last = state.versions.back().map(|(csn, _, position)| (*csn, *position));
-            (last, state.machine.member(), state.is_full)
+            (last, state.machine.member())
         };
-        // Nobody here may wait for what others have committed.
+        // Only what is durable is said, and nobody else may have waited for that.
         if let Some((csn, position)) = last
             && self.applier.database().wait_durable(csn).is_ok()
         {
@@ -293,62 +318,88 @@ impl Shared {
             if known.said != Some((member, kept_after)) {
                 match self.log.keep_after(member, kept_after) {
                     Ok(()) => known.said = Some((member, kept_after)),
-                    // What was said before can be trimmed all the same, which makes room.
-                    Err(LogError::Full(_)) => {}
+                    // The others can trim what was said before, which makes room; or it must come back as another one.
+                    Err(LogError::Full(_) | LogError::Refused(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
         }
         let (members, now) = (self.log.members()?, self.clock.now());
+        if members.iter().all(|info| info.member != member || !info.is_alive) {
+            self.state.lock().end_life(member);
+            self.to_append.notify_all();
+        }
         let silent = members.iter().filter(|info| !info.is_alive);
         let silent: BTreeMap<_, _> = silent
             .map(|info| (info.member, known.silent.get(&info.member).copied().unwrap_or(now)))
             .collect();
         for (member, since) in &silent {
-            if now.saturating_sub(*since) >= self.options.silent_max {
+            // Which a full log does not take.
+            if now.saturating_sub(*since) >= self.options.silent_max && !is_full {
                 self.log.gone(*member)?;
             }
         }
         known.silent = silent;
         // One of them trims.
-        if members.iter().filter(|info| info.is_alive).map(|info| info.member).min() == Some(member) {
-            let mut kept = self.log.kept_after()?;
-            let absent = kept.keys().filter(|name| members.iter().all(|info| info.name != **name));
-            let absent: BTreeMap<_, _> =
-                absent.map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now))).collect();
-            for (name, since) in &absent {
-                if is_full || now.saturating_sub(*since) >= self.options.absent_max {
-                    self.log.keep_nothing(name)?;
-                    kept.remove(name);
-                }
+        let is_alive = |info: &&MemberInfo| info.is_alive;
+        let all = || members.iter();
+        let trims =
+            all().filter(is_alive).min_by_key(|info| info.member).or(all().min_by_key(|info| info.member));
+        if trims.is_some_and(|info| info.member == member) {
+            self.trim(known, &members, is_full)?;
+        }
+        Ok(())
+    }
+
+    /// Trims the log to what members need, and gives it room if it is full.
+    fn trim(&self, known: &mut Known, members: &[MemberInfo], is_full: bool) -> Result<(), LogError> {
+        let now = self.clock.now();
+        // Of who may come back; in a full log for as long only as one that is there may be silent.
+        let absent_max = if is_full { self.options.silent_max } else { self.options.absent_max };
+        let is_there =
+            |name: &String| members.iter().any(|info| info.name == *name && (info.is_alive || !is_full));
+        let mut kept = self.log.kept_after()?;
+        known.absent = kept
+            .keys()
+            .filter(|name| !is_there(name))
+            .map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now)))
+            .collect();
+        for (name, since) in &known.absent {
+            if now.saturating_sub(*since) >= absent_max {
+                self.log.keep_nothing(name)?;
+                kept.remove(name);
             }
-            known.absent = absent;
-            // Who has not said yet what it needs may need all.
-            let all_said = members.iter().all(|info| kept.contains_key(&info.name));
-            let upto = kept.values().min().copied().filter(|_| all_said).unwrap_or(0);
-            if upto > known.trimmed {
-                self.log.trim(upto)?;
-                known.trimmed = upto;
-            }
-            if is_full && known.made_room != Some(upto) {
-                self.log.make_room()?;
-                known.made_room = Some(upto);
-            }
+        }
+        // Who has not said yet what it needs may need all.
+        let all_said = members.iter().all(|info| kept.contains_key(&info.name) || !is_there(&info.name));
+        let upto = kept.values().min().copied().filter(|_| all_said).unwrap_or(0);
+        if upto > known.trimmed {
+            self.log.trim(upto)?;
+            known.trimmed = upto;
+        }
+        if is_full && known.made_room_at.is_none_or(|at| now.saturating_sub(at) >= ROOM_INTERVAL) {
+            known.made_room_at = Some(now);
+            self.log.make_room()?;
         }
         Ok(())
     }
 }
 
-/// Whether an error is a call's own, which it has met at all members.
-fn is_of_call(error: &Error) -> bool {
-    let is_of_program = matches!(
-        error,
-        Error::NoSuchProcedure(_) | Error::ProcedureDiffers(_) | Error::NoSuchOperation { .. }
-    );
-    error.reaction() == Reaction::FixInput && !is_of_program
-}
-
 impl State {
+    /// Notes whether the log says that it is full.
+    fn note_full(&mut self, is_full: bool) {
+        if std::mem::replace(&mut self.is_full, is_full) && !is_full {
+            self.away = None;
+        }
+    }
+
+    /// The log has not heard of this member for too long: it has to come back as another one.
+    fn end_life(&mut self, member: Member) {
+        if self.life == Life::Present && self.machine.member() == member {
+            self.life = Life::Over;
+        }
+    }
+
     /// Keeps what a call of this member answers, for its session.
     fn answer(&mut self, txn: TxnName, answer: Result<Vec<u8>, Error>) {
         if txn.member == self.machine.member()
@@ -389,6 +440,8 @@ struct Known {
     absent: BTreeMap<String, Duration>,
     /// Up to where the log was trimmed.
     trimmed: u64,
-    /// And when room was made last.
-    made_room: Option<u64>,
+    /// When it was asked last whether the log is full.
+    asked_full_at: Option<Duration>,
+    /// When room was made last.
+    made_room_at: Option<Duration>,
 }

@@ -56,9 +56,7 @@ impl fmt::Display for Refused {
             Refused::NameInUse(name) => {
                 write!(f, "a member '{name}' is in the cluster: stop that one, or give this one another name")
             }
-            Refused::Fenced => {
-                f.write_str("the others hold this member for gone: it must join anew, by starting again")
-            }
+            Refused::Fenced => f.write_str("the others hold this member for gone: it joins anew"),
             Refused::OutOfSequence { expected } => {
                 write!(f, "a batch is not the next one of its member, which is number {expected}")
             }
@@ -179,6 +177,14 @@ pub trait OrderedLog: Send + Sync {
     /// # Errors
     /// What keeps it from reaching the log.
     fn trim(&self, upto: u64) -> Result<(), LogError>;
+
+    /// Whether it is full: nothing can be appended, and nobody can join or say what he needs.
+    ///
+    /// # Errors
+    /// What keeps it from reaching the log.
+    fn is_full(&self) -> Result<bool, LogError> {
+        Ok(false)
+    }
 
     /// Gives back the space of what was trimmed, after which a log that was full may not be so any more. It may take a
     /// minute, in which the log does not answer.

@@ -115,6 +115,15 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// What of it takes much space: its changes or parameters, in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Entry::Commit(commit) => commit.changes.len(),
+            Entry::Call(_, procedure) => procedure.len(),
+            Entry::Begin(_) | Entry::Decision(..) | Entry::Gone(_) => 0,
+        }
+    }
+
     /// The member whose transaction it is about.
     pub fn member(&self) -> Member {
         match self {

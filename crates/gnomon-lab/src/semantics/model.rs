@@ -106,11 +106,11 @@ pub fn run(parameters: &Parameters, seed: u64, length: Length, cancel: &AtomicBo
         Length::Transactions(counted) => {
             let pass = || {
                 let of = |counts: Counts| (counts.commits, counts.commits + counts.aborts);
-                let (commits, begun) = of(system.counts.get());
-                let limits = (commits + counted as f64, begun + (ATTEMPTS_MAX * counted) as f64);
+                let (commits, ended) = of(system.counts.get());
+                let limits = (commits + counted as f64, ended + (ATTEMPTS_MAX * counted) as f64);
                 simulation.run_while(Duration::MAX, || {
-                    let (commits, begun) = of(system.counts.get());
-                    goes_on() && commits < limits.0 && begun < limits.1
+                    let (commits, ended) = of(system.counts.get());
+                    goes_on() && commits < limits.0 && ended < limits.1
                 });
             };
             pass();

@@ -84,9 +84,9 @@ fn transactions_counted_instead_of_seconds_find_the_same() {
     for ratio in [ratio(|found| found.throughput), ratio(|found| found.locks), ratio(|found| found.ios)] {
         assert!((ratio - 1.0).abs() < 0.05, "{transactions:?} {seconds:?}");
     }
-    // Nothing ever commits: who waits for a lock is given up at once.
+    // Who waits for a lock is given up at once, and nearly everybody does: it ends all the same.
     let hopeless =
         Parameters { max_action_len: 1e-9, past: Past { skew: 5.0, think: 0.0, ..Past::default() }, ..os };
     let found = run(&hopeless, 1, Length::Transactions(100), &AtomicBool::new(false));
-    assert!(found.throughput < 0.3, "{found:?}");
+    assert!(found.aborts > 9.0 && found.throughput < 0.3, "{found:?}");
 }

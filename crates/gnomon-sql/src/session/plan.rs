@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use gnomon::{Error, TreeLock, lock::WaitOptions};
+use gnomon::{Error, TreeLock};
 use sqlparser::ast::{self, Query, SetExpr, Statement};
 
 use super::{
@@ -229,12 +229,7 @@ impl Session {
         if !self.shared.engine.is_member() || self.current.ddl.is_some() {
             return Ok(false);
         }
-        let wait = WaitOptions {
-            timeout: self.settings.lock_timeout(),
-            interrupt: Some(&self.interrupt),
-            nowait: false,
-        };
-        self.shared.engine.freshen(age_max, &wait)?;
+        self.shared.engine.freshen(age_max, Some(&self.interrupt))?;
         Ok(true)
     }
 

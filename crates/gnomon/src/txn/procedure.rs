@@ -21,7 +21,12 @@
 //!
 //! Not here: which calls are logged as such ([`Recovery`](super::Recovery) and `commit.rs` decide), and replay (`log`).
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use super::{
     apply::Applied,
@@ -210,7 +215,7 @@ struct Done {
 
 /// Runs a procedure in a transaction.
 fn run(run: &Run, txn: &mut Transaction, declared: &Declared, params: &[u8]) -> Result<Done> {
-    let mut call = Call { txn, declared, is_within: true, digest: 0, failed: None };
+    let mut call = Call { txn, declared, is_within: true, digest: 0, failed: None, is_ordered: false };
     let answer = run(&mut call, params);
     let is_within = call.is_within();
     match call.failed {
@@ -470,7 +475,9 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`], the procedure's own, and those of a transaction; a deadlock runs it again. Where
-    /// procedures run [serially](crate::Execution::Serial), [`Error::Busy`] if too many calls wait.
+    /// procedures run [serially](crate::Execution::Serial), [`Error::Busy`] if too many calls wait. In a member of a cluster
+    /// [`Error::Apart`] if it has not run; while the log is away a call that may be in it waits, until [`Error::Unresolved`]
+    /// if the member stops.
     pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
         let Some(executors) = &self.0.executors else {
             let (answer, ticket) = self.start_call(self.get_procedure(procedure, params)?, params)?;
@@ -540,8 +547,8 @@ impl Database {
     }
 
     /// Runs a call that [`KnownProcedure::ordered`] has made, alone, in a transaction that is not to be committed. Returns
-    /// what it answers, too.
-    pub(super) fn run_call(&self, call: &[u8]) -> Result<(Transaction, Vec<u8>)> {
+    /// what it answers, too, wherever it runs; it fails with what it need not meet elsewhere.
+    pub(super) fn run_call(&self, call: &[u8]) -> Result<(Transaction, Result<Vec<u8>>)> {
         let damaged = || Error::Operation("a call in the order of the cluster cannot be read".into());
         let (code, rest) = call.split_first_chunk().ok_or_else(damaged)?;
         let (name_bytes, rest) = rest.split_first().ok_or_else(damaged)?;
@@ -553,8 +560,23 @@ impl Database {
             return Err(Error::ProcedureDiffers(name.into()));
         }
         let mut txn = Transaction::alone(self.0.clone());
-        let done = run(&**body, &mut txn, &Declared::Nothing, params)?;
-        Ok((txn, done.answer))
+        let mut call = Call {
+            txn: &mut txn,
+            declared: &Declared::Nothing,
+            is_within: true,
+            digest: 0,
+            failed: None,
+            is_ordered: true,
+        };
+        let answer = catch_unwind(AssertUnwindSafe(|| body(&mut call, params)));
+        let answer = match call.failed {
+            Some(error) if error.reaction() != Reaction::FixInput => return Err(error),
+            // Of the program, which may be another one there.
+            Some(error @ Error::NoSuchOperation { .. }) => return Err(error),
+            Some(error) => Err(error),
+            None => answer.unwrap_or_else(|_| Err(Error::procedure("the procedure panicked"))),
+        };
+        Ok((txn, answer))
     }
 
     /// Runs a call under locks, or in a cluster in the order of all members. The ticket is of its commit, or of what a
@@ -576,6 +598,9 @@ impl Database {
                     Err(Error::Serialization) if runs < RUNS_MAX => {}
                     called => {
                         let (csn, answer) = called?;
+                        if answer.is_ok() {
+                            self.0.inner.procedures.note_commit(registered.number, 0);
+                        }
                         return Ok((answer, Ticket::new(self.0.clone(), csn)));
                     }
                 }
@@ -643,15 +668,20 @@ pub struct Call<'a> {
     digest: u32,
     /// An error that the next run need not meet: the call has failed, whatever it returns.
     failed: Option<Error>,
+    /// Whether it runs in the order of all members of a cluster.
+    is_ordered: bool,
 }
 
 impl Call<'_> {
     /// Passes a result on; one that depends on more than the database and the parameters ends the call: on where it
-    /// runs, or on a tree whose number nobody has locked.
+    /// runs, on a tree whose number nobody has locked, or on what the program has.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && (error.reaction() != Reaction::FixInput
-                || matches!(error, Error::NotRouted(_) | Error::NoSuchTree(_)))
+                || matches!(
+                    error,
+                    Error::NotRouted(_) | Error::NoSuchTree(_) | Error::NoSuchOperation { .. }
+                ))
         {
             self.failed.get_or_insert_with(|| error.clone());
         }
@@ -766,7 +796,17 @@ impl Call<'_> {
     }
 
     /// Makes a tree. The call is logged by value then.
+    ///
+    /// # Errors
+    /// That it runs at all members of a cluster, which do not give trees the same numbers.
     pub fn create_tree(&mut self, options: super::TreeOptions) -> Result<TreeId> {
+        if self.is_ordered {
+            let error = Error::procedure(
+                "a procedure that all members of a cluster run makes no trees: do that in a transaction",
+            );
+            self.failed.get_or_insert_with(|| error.clone());
+            return Err(error);
+        }
         // Another run would not give it the same number.
         self.txn.log_by_value();
         let created = self.txn.create_tree_with(options);

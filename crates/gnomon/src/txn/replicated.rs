@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
-    lock::{Interrupt, LockName, WaitOptions, key_mode, tree_mode},
+    lock::{Interrupt, LockName, key_mode, tree_mode},
     store::Store,
     sync::{Arc, atomic::Ordering},
 };
@@ -60,8 +60,8 @@ pub trait Replicator: Send + Sync {
     /// stopped, or whoever interrupts it does not wait for that.
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn>;
 
-    /// Has a call of a procedure ordered, which each member runs in its place there ([`Applier::call`]), and returns that
-    /// place here with what it answers, its own error too.
+    /// Has a call of a procedure ordered, which each member runs in its place there ([`Database::run_replicated`]), and
+    /// returns that place here with what it answers, its own error too.
     ///
     /// # Errors
     /// [`Error::Serialization`] and [`Error::Apart`] if it has not run, [`Error::Unresolved`] if nobody here can tell.
@@ -73,8 +73,8 @@ pub trait Replicator: Send + Sync {
     /// Waits until this member has all that was ordered up to so long ago, and returns the newest commit of that.
     ///
     /// # Errors
-    /// [`Error::Apart`] if it does not get it, [`Error::Interrupted`] and [`Error::LockTimeout`] as other waits do.
-    fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn>;
+    /// [`Error::Apart`] if it does not get it, and [`Error::Interrupted`].
+    fn freshen(&self, age_max: Duration, interrupt: Option<&Interrupt>) -> Result<Csn>;
 }
 
 /// What changes are applied to in their order: a database, or whoever keeps something of its data in memory beside it.
@@ -87,14 +87,6 @@ pub trait Applier: Send + Sync {
     /// # Errors
     /// As there.
     fn apply(&self, ordered: &Ordered<'_>) -> Result<Option<Ticket>>;
-
-    /// As [`Database::run_replicated`].
-    ///
-    /// # Errors
-    /// As there.
-    fn call(&self, call: &[u8]) -> Result<Called> {
-        self.database().run_replicated(call)
-    }
 }
 
 impl Applier for Database {
@@ -123,10 +115,10 @@ pub struct Ordered<'a> {
 pub struct Called {
     /// What it writes, as in [`CommitRequest::touched`].
     pub touched: Vec<Touch>,
-    /// The same for [`Database::apply_replicated`].
+    /// The same for [`Database::apply_replicated`], which is not called if the answer is an error.
     pub changes: Vec<u8>,
-    /// What it answers.
-    pub answer: Vec<u8>,
+    /// What it answers, at all members.
+    pub answer: Result<Vec<u8>>,
 }
 
 /// What statements of a transaction rest on that was not told before.
@@ -151,8 +143,6 @@ pub struct CommitRequest {
     pub txn: TxnId,
     /// How it is isolated.
     pub isolation: Isolation,
-    /// How many commits it may have missed of what it read.
-    pub missed_max: Option<u32>,
     /// What it has read: all commits up to here, and none behind. None under READ COMMITTED.
     pub snapshot: Option<Csn>,
     /// What must be as it was.
@@ -275,6 +265,7 @@ impl Transaction {
         if is_serializable {
             self.options.isolation = Isolation::Snapshot;
         }
+        self.writes.keep_calls();
         self.observed = Some(Box::new(Observed { is_serializable, ..Observed::default() }));
     }
 
@@ -302,7 +293,7 @@ impl Transaction {
         match (self.options.age_max, replicator) {
             (Some(age_max), Some(replicator)) => {
                 let interrupt = self.options.interrupt.clone();
-                replicator.freshen(age_max, &self.wait_options(interrupt.as_deref()))
+                replicator.freshen(age_max, interrupt.as_deref())
             }
             _ => Ok(Csn(0)),
         }
@@ -395,7 +386,6 @@ impl Transaction {
         let request = CommitRequest {
             txn: self.id(),
             isolation,
-            missed_max: self.options.missed_max,
             snapshot,
             touched: touched(&observed, &self.used, &writes, snapshot),
             reads: observed.reads,
@@ -465,9 +455,9 @@ impl Database {
     ///
     /// # Errors
     /// Those of [`Replicator::freshen`].
-    pub fn freshen(&self, age_max: Duration, wait: &WaitOptions<'_>) -> Result<Csn> {
+    pub fn freshen(&self, age_max: Duration, interrupt: Option<&Interrupt>) -> Result<Csn> {
         match self.0.inner.replicator() {
-            Some(replicator) => replicator.freshen(age_max, wait),
+            Some(replicator) => replicator.freshen(age_max, interrupt),
             None => Ok(Csn(0)),
         }
     }
@@ -501,19 +491,15 @@ impl Database {
     /// changes are. It locks nothing, and finds what is committed.
     ///
     /// # Errors
-    /// The call's own, which it has at all members; nothing is to be applied then. [`Error::NoSuchProcedure`] and
-    /// [`Error::ProcedureDiffers`] if this member has not the procedure that was called, and all others that another
-    /// member need not meet.
+    /// Those that another member need not meet, [`Error::NoSuchProcedure`] and [`Error::ProcedureDiffers`] among them, if
+    /// this one has not the procedure that was called.
     pub fn run_replicated(&self, call: &[u8]) -> Result<Called> {
         self.0.inner.check_open()?;
         let (mut txn, answer) = self.run_call(call)?;
-        let writes = std::mem::take(&mut txn.writes);
-        drop(txn);
-        if writes.trees().any(|(_, writes)| writes.created || writes.dropped) {
-            return Err(Error::procedure(
-                "a procedure that makes or drops trees is not for all members: do that in a transaction",
-            ));
-        }
+        let writes = match answer {
+            Ok(_) => std::mem::take(&mut txn.writes),
+            Err(_) => WriteSet::default(),
+        };
         let touch =
             |tree, key: &[u8]| Touch { tree, key: Some(key.into()), how: Touching::Writes, based_on: Csn(0) };
         let of_tree = |(tree, writes): (TreeId, &TreeWrites)| {

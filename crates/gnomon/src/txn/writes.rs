@@ -36,6 +36,8 @@ pub(super) struct WriteSet {
     bytes: usize,
     /// Whether anything was deleted or dropped so far, taken back or not.
     frees: bool,
+    /// Whether operations on one key are kept as they are.
+    keeps_calls: bool,
 }
 
 /// What a transaction makes of a key.
@@ -75,9 +77,10 @@ impl Calls {
         self.calls.iter()
     }
 
-    fn add(&mut self, call: BoundCall, value_bytes_max: usize) {
+    fn add(&mut self, call: BoundCall, value_bytes_max: usize, merges: bool) {
         self.value_bytes_max = self.value_bytes_max.max(value_bytes_max);
         if let Some(last) = self.calls.last_mut()
+            && merges
             && Arc::ptr_eq(&last.operation, &call.operation)
             && let Some(merged) = last.operation.operation.merge(&last.args, &call.args)
         {
@@ -353,6 +356,12 @@ impl WriteSet {
         self.write(tree, key, Written { write: Write::of(value), place });
     }
 
+    /// Has each operation stay by itself from now on: merged ones have no conditions, and theirs are asked again when they
+    /// have their place in an order.
+    pub fn keep_calls(&mut self) {
+        self.keeps_calls = true;
+    }
+
     /// Adds an operation to what is made of a key, which is not put or deleted. `value_bytes_max`: see [`Calls`].
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: BoundCall, value_bytes_max: usize) {
         self.apply_at(tree, key, call, value_bytes_max, None);
@@ -372,7 +381,7 @@ impl WriteSet {
         let written = writes.keys.get_mut(KeyBytes::of(key));
         let mut calls = match written.map(|written| &mut written.write) {
             Some(Write::Apply(calls)) if self.replaced.is_none() => {
-                calls.add(call, value_bytes_max);
+                calls.add(call, value_bytes_max, !self.keeps_calls);
                 writes.bytes += bytes;
                 self.bytes += bytes;
                 return;
@@ -380,7 +389,7 @@ impl WriteSet {
             Some(Write::Apply(calls)) => calls.clone(),
             _ => Calls::default(),
         };
-        calls.add(call, value_bytes_max);
+        calls.add(call, value_bytes_max, !self.keeps_calls);
         self.write(tree, key, Written { write: Write::Apply(calls), place });
     }
 

@@ -255,16 +255,21 @@ impl Client {
         }
     }
 
+    async fn alarm(&self, action: i32, node: u64) -> Result<AlarmResponse, Failure> {
+        let request = AlarmRequest { action, node, kind: NO_SPACE };
+        self.unary("/etcdserverpb.Maintenance/Alarm", request).await
+    }
+
+    /// The nodes of etcd that have reached their quotas, after which none of them takes anything.
+    pub(super) async fn full_nodes(&self) -> Result<Vec<u64>, Failure> {
+        let alarms = self.alarm(GET_ALARMS, 0).await?.alarms;
+        Ok(alarms.into_iter().filter(|alarm| alarm.kind == NO_SPACE).map(|alarm| alarm.node).collect())
+    }
+
     /// Has nodes accept writes again that had reached their quotas.
     pub(super) async fn end_alarms(&self) -> Result<(), Failure> {
-        let alarm = async |action, node| -> Result<AlarmResponse, Failure> {
-            let request = AlarmRequest { action, node, kind: NO_SPACE };
-            self.unary("/etcdserverpb.Maintenance/Alarm", request).await
-        };
-        for told in alarm(GET_ALARMS, 0).await?.alarms {
-            if told.kind == NO_SPACE {
-                alarm(END_ALARM, told.node).await?;
-            }
+        for node in self.full_nodes().await? {
+            self.alarm(END_ALARM, node).await?;
         }
         Ok(())
     }

@@ -176,7 +176,7 @@ impl Space {
     }
 
     pub(super) async fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
-        let compare = vec![Compare::absent(&self.keys.member(name)), Compare::absent(&self.keys.live(name))];
+        let compare = vec![Compare::absent(&self.keys.member(name))];
         self.client.txn(compare, vec![RequestOp::delete(&self.keys.kept(name))], Vec::new()).await?;
         Ok(())
     }

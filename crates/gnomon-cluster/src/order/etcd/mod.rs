@@ -245,6 +245,10 @@ impl OrderedLog for EtcdLog {
         self.run(|shared| async move { shared.space.trim(upto).await })
     }
 
+    fn is_full(&self) -> Result<bool, LogError> {
+        self.run(|shared| async move { Ok(!shared.space.client.full_nodes().await?.is_empty()) })
+    }
+
     fn make_room(&self) -> Result<(), LogError> {
         self.run(|shared| async move {
             shared.space.client.defragment().await?;

@@ -223,8 +223,10 @@ fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
     let (refused, error) = full.unwrap();
     assert!(matches!(&error, LogError::Full(text) if text.contains("--quota-backend-bytes")), "{error}");
     assert!(matches!(log.keep_after(member, newest), Err(LogError::Full(_))));
+    assert_eq!(log.is_full(), Ok(true));
     log.trim(newest).unwrap();
     log.make_room().unwrap();
+    assert_eq!(log.is_full(), Ok(false));
     assert!(append(refused).unwrap() > newest);
 }
 

@@ -2,9 +2,7 @@
 
 use gnomon_cluster::protocol::Level;
 
-use super::bench::{
-    COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, curve, differences, measure, table,
-};
+use super::bench::{COMMON, Found, How, Load, ON, On, PAPER, Point, REPLICAS, SCALE, TERMS, curve, table};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
@@ -46,9 +44,9 @@ const RATES: Setting = Setting {
 pub const ALL: Experiment = Experiment {
     name: "kbound/all",
     source: PAPER,
-    measures: "times and aborts of six levels in equal parts by load, simulated",
+    measures: "times and aborts of six levels in equal parts by load",
     stated: &STATED,
-    settings: &[&[RATES, REPLICAS], COMMON],
+    settings: &[&[RATES, ON, SCALE, REPLICAS], COMMON],
     terms: TERMS,
     run: |settings, lab| run(settings, lab, true),
 };
@@ -59,19 +57,20 @@ pub const ALL_WITHOUT_SER: Experiment = Experiment {
     source: PAPER,
     measures: "the same without serializable transactions",
     stated: &STATED_WITHOUT,
-    settings: &[&[RATES, REPLICAS], COMMON],
+    settings: &[&[RATES, ON, SCALE, REPLICAS], COMMON],
     terms: TERMS,
     run: |settings, lab| run(settings, lab, false),
 };
-
-const HOWS: [How; 2] = [How::Paper, How::Used];
 
 fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
     let rates: Vec<f64> = settings.list(RATES.name, 0.01, 1e6)?;
     let base = Load::new(settings)?;
     let levels = if with_ser { &LEVELS[..] } else { &LEVELS[1..] };
+    let on = On::new(settings)?;
+    let paper = on.paper();
+    let hows = on.hows(&[How::Used]);
     let mut loads = Vec::new();
-    for how in HOWS {
+    for how in hows.iter().copied() {
         for tps in &rates {
             loads.push((*tps, Load { how, tps: *tps, levels: levels.to_vec(), ..base.clone() }));
         }
@@ -80,11 +79,11 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
     for tps in rates.iter().filter(|_| with_ser) {
         loads.push((*tps, Load { tps: *tps, ..base.clone() }));
     }
-    let mut points = measure(settings, lab, &loads)?;
-    let alone = points.split_off(HOWS.len() * rates.len());
+    let mut points = on.measure(settings, lab, &loads)?;
+    let alone = points.split_off(hows.len() * rates.len());
     let claims = match with_ser {
-        true => claims(&points, &alone),
-        false => claims_without(&points),
+        true => claims(paper, &points, &alone),
+        false => claims_without(paper, &points),
     };
     let panel = |how: How, label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
         x: Axis { label: "transactions a second", scale: Scale::Linear },
@@ -104,14 +103,14 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
     }
     Ok(Outcome {
         claims,
-        differences: differences(),
+        differences: on.differences(),
         tables,
         figures: vec![Figure {
             name: name.to_owned(),
             title: "All levels beside each other".to_owned(),
             panels: vec![
-                panel(How::Paper, "completion, ms (paper's)", |found| found.complete_ms, Vec::new()),
-                panel(How::Paper, "aborts, % (paper's)", |found| 100.0 * found.aborts, stated.collect()),
+                panel(paper, "completion, ms (paper's)", |found| found.complete_ms, Vec::new()),
+                panel(paper, "aborts, % (paper's)", |found| 100.0 * found.aborts, stated.collect()),
                 panel(How::Used, "completion, ms (used)", |found| found.complete_ms, Vec::new()),
                 panel(How::Used, "aborts, % (used)", |found| 100.0 * found.aborts, Vec::new()),
             ],
@@ -121,8 +120,8 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
 }
 
 /// Whether at every load the stricter of the levels behind SER abort more.
-fn is_ordered(points: &[Point]) -> Option<bool> {
-    let mut all = points.iter().filter(|point| point.how == How::Paper).peekable();
+fn is_ordered(paper: How, points: &[Point]) -> Option<bool> {
+    let mut all = points.iter().filter(|point| point.how == paper).peekable();
     all.peek()?;
     let ordered = |point: &Point| {
         let aborts: Vec<f64> =
@@ -134,9 +133,9 @@ fn is_ordered(points: &[Point]) -> Option<bool> {
 }
 
 /// The least and the longest time to commit, outside GRC, of the paper's protocol.
-fn times(points: &[Point]) -> Option<(f64, f64)> {
-    let paper = points.iter().filter(|point| point.how == How::Paper);
-    let all: Vec<f64> = paper
+fn times(paper: How, points: &[Point]) -> Option<(f64, f64)> {
+    let of_paper = points.iter().filter(|point| point.how == paper);
+    let all: Vec<f64> = of_paper
         .flat_map(|point| &point.found)
         .filter(|found| found.level != Level::ReadCommitted)
         .map(|found| found.complete_ms)
@@ -144,17 +143,17 @@ fn times(points: &[Point]) -> Option<(f64, f64)> {
     Some((all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?))
 }
 
-fn order(stated: &'static str, points: &[Point]) -> Claim {
-    let last = points.iter().rfind(|point| point.how == How::Paper);
+fn order(stated: &'static str, paper: How, points: &[Point]) -> Claim {
+    let last = points.iter().rfind(|point| point.how == paper);
     let shown = last.map_or_else(String::new, |point| {
         let aborts = point.found.iter().map(|found| format!("{} {}", found.level, percent(found.aborts, 1)));
         format!("at {} a second: {}", figure(point.at), aborts.collect::<Vec<_>>().join(", "))
     });
-    Claim { figure: "order", stated, measured: shown, verdict: verdict(true, is_ordered(points)) }
+    Claim { figure: "order", stated, measured: shown, verdict: verdict(true, is_ordered(paper, points)) }
 }
 
-fn claims(points: &[Point], alone: &[Point]) -> Vec<Claim> {
-    let ends = [8.0, 22.0].map(|tps| points.iter().find(|point| point.how == How::Paper && point.at == tps));
+fn claims(paper: How, points: &[Point], alone: &[Point]) -> Vec<Claim> {
+    let ends = [8.0, 22.0].map(|tps| points.iter().find(|point| point.how == paper && point.at == tps));
     let rates = match ends {
         [Some(least), Some(most)] => Some(LEVELS.map(|level| {
             let of = |point: &Point| point.of(level).map_or(f64::NAN, |found| 100.0 * found.aborts);
@@ -174,7 +173,7 @@ fn claims(points: &[Point], alone: &[Point]) -> Vec<Claim> {
     });
     let cost = costs.reduce(f64::max);
     vec![
-        order(STATED[0], points),
+        order(STATED[0], paper, points),
         Claim {
             figure: "abort rates",
             stated: STATED[1],
@@ -192,10 +191,10 @@ fn claims(points: &[Point], alone: &[Point]) -> Vec<Claim> {
         Claim {
             figure: "completion",
             stated: STATED[2],
-            measured: times(points).map_or_else(String::new, |(least, most)| {
+            measured: times(paper, points).map_or_else(String::new, |(least, most)| {
                 format!("{} to {} ms", figure(least), figure(most))
             }),
-            verdict: verdict(true, times(points).map(|(least, most)| most < 1.15 * least)),
+            verdict: verdict(true, times(paper, points).map(|(least, most)| most < 1.15 * least)),
         },
         Claim {
             figure: "GSI",
@@ -206,16 +205,16 @@ fn claims(points: &[Point], alone: &[Point]) -> Vec<Claim> {
     ]
 }
 
-fn claims_without(points: &[Point]) -> Vec<Claim> {
+fn claims_without(paper: How, points: &[Point]) -> Vec<Claim> {
     vec![
-        order(STATED_WITHOUT[0], points),
+        order(STATED_WITHOUT[0], paper, points),
         Claim {
             figure: "completion",
             stated: STATED_WITHOUT[1],
-            measured: times(points).map_or_else(String::new, |(least, most)| {
+            measured: times(paper, points).map_or_else(String::new, |(least, most)| {
                 format!("{} to {} ms", figure(least), figure(most))
             }),
-            verdict: verdict(true, times(points).map(|(least, most)| most < 1.1 * least)),
+            verdict: verdict(true, times(paper, points).map(|(least, most)| most < 1.1 * least)),
         },
     ]
 }

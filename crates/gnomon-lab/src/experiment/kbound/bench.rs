@@ -10,6 +10,7 @@ use gnomon_cluster::{
 };
 use serde::{Serialize, Serializer};
 
+use super::members;
 use crate::{
     experiment::{Lab, ResultTable, Setting, Values, figure, percent, plot::Curve},
     simulation::replicate::{Effort, replicate},
@@ -25,11 +26,24 @@ pub const TERMS: &[&str] = &[
      SER: serializable",
     "paper: the protocol of the paper's Figure 1, where what has missed too much is aborted and not run again; voting: the \
      one that is used, set to weak voting and bounds that count tables; used: with certified reads and bounds that count \
-     rows; increments: the same, where jobs add to rows unseen",
+     rows; increments: the same, where jobs add to rows unseen; calls: the same, where serializable jobs are calls of \
+     procedures, which each member runs in their place in as much time as it takes to apply a commit",
     "complete, abort: mean milliseconds from the beginning until the client is told; aborts: of all transactions; stale: \
      those that had missed too much",
 ];
 
+pub const ON: Setting = Setting::same(
+    "on",
+    "simulated, or members: real ones, with an etcd of this machine; the paper's own protocol has none, and voting stands \
+     for it",
+    "simulated",
+);
+pub const SCALE: Setting = Setting {
+    name: "scale",
+    help: "on members: how much faster than in the paper transactions come, wait and execute",
+    full: "10",
+    quick: "20",
+};
 pub const REPLICAS: Setting = Setting::same("replicas", "members of the cluster", "3");
 pub const TPS: Setting = Setting::same("tps", "transactions a second, over all members", "16");
 
@@ -69,17 +83,17 @@ pub enum How {
     Voting,
     Used,
     Increments,
+    Calls,
 }
 
 impl How {
-    pub const ALL: [How; 4] = [How::Paper, How::Voting, How::Used, How::Increments];
-
     pub fn name(self) -> &'static str {
         match self {
             How::Paper => "paper",
             How::Voting => "voting",
             How::Used => "used",
             How::Increments => "increments",
+            How::Calls => "calls",
         }
     }
 
@@ -214,7 +228,8 @@ impl Jobs for Generated<'_> {
             });
             steps.push(Step::Wait(wait_us / writes));
         }
-        Job { level, is_call: false, declared, steps }
+        let is_call = *how == How::Calls && level == Level::Serializable;
+        Job { level, is_call, declared, steps }
     }
 }
 
@@ -270,7 +285,12 @@ impl Found {
         }
     }
 
-    /// The mean of runs.
+    /// The means of runs, by level.
+    pub fn means(runs: &[Vec<Found>]) -> Vec<Found> {
+        let of = |number: usize| Found::mean(&runs.iter().map(|run| run[number]).collect::<Vec<_>>());
+        (0..runs[0].len()).map(of).collect()
+    }
+
     fn mean(runs: &[Found]) -> Found {
         let mean = |of: fn(&Found) -> f64| {
             let known: Vec<f64> = runs.iter().map(of).filter(|figure| figure.is_finite()).collect();
@@ -302,12 +322,84 @@ impl Point {
     }
 }
 
-/// Runs loads, each with what is varied.
-///
-/// # Errors
-/// A promise that was not kept, and that it was canceled.
-pub fn measure(settings: &Values, lab: &mut Lab, loads: &[(f64, Load)]) -> Result<Vec<Point>> {
-    let runs = settings.number("runs", 1, 1000)?;
+/// On what loads run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum On {
+    /// Simulated clusters.
+    Simulated,
+    /// Real members, so many times faster than it is set.
+    Members(f64),
+}
+
+impl On {
+    /// As the settings say, [`ON`] and [`SCALE`] among them.
+    ///
+    /// # Errors
+    /// Settings that make no sense.
+    pub fn new(settings: &Values) -> Result<On> {
+        match settings.words(ON.name, &[("simulated", false), ("members", true)])?[0] {
+            true => On::members(settings),
+            false => Ok(On::Simulated),
+        }
+    }
+
+    /// Real members, as [`SCALE`] says.
+    ///
+    /// # Errors
+    /// Settings that make no sense.
+    pub fn members(settings: &Values) -> Result<On> {
+        settings.number(SCALE.name, 1.0, 1000.0).map(On::Members)
+    }
+
+    /// The paper's protocol, or what stands for it.
+    pub fn paper(self) -> How {
+        match self {
+            On::Simulated => How::Paper,
+            On::Members(_) => How::Voting,
+        }
+    }
+
+    /// The paper's protocol, or what stands for it, and those of others that are different.
+    pub fn hows(self, others: &[How]) -> Vec<How> {
+        let paper = self.paper();
+        [paper].into_iter().chain(others.iter().copied().filter(|how| *how != paper)).collect()
+    }
+
+    /// Runs loads, each with what is varied.
+    ///
+    /// # Errors
+    /// A promise that was not kept, what stops a member, and that it was canceled.
+    pub fn measure(self, settings: &Values, lab: &mut Lab, loads: &[(f64, Load)]) -> Result<Vec<Point>> {
+        let runs = settings.number("runs", 1, 1000)?;
+        match self {
+            On::Simulated => simulate(lab, loads, runs),
+            On::Members(scale) => members::measure(lab, loads, runs, scale),
+        }
+    }
+
+    /// What differs from the paper.
+    pub fn differences(self) -> Vec<String> {
+        match self {
+            On::Simulated => vec![
+                "simulated clusters, in virtual time; the paper's ran on PostgreSQL and Spread".to_owned(),
+                "the paper does not give the number of members, the sizes of a job and of the hot spot, or the times of its \
+                 databases: they are settings here"
+                    .to_owned(),
+            ],
+            On::Members(scale) => vec![
+                format!(
+                    "members, etcd and clients share this machine; all times are {scale} times shorter, and what is told is \
+                     {scale} times what was measured"
+                ),
+                "to execute takes the time that is set; to order and to apply, what it takes: apply and network have no effect"
+                    .to_owned(),
+                "the paper's own protocol does not run there".to_owned(),
+            ],
+        }
+    }
+}
+
+fn simulate(lab: &mut Lab, loads: &[(f64, Load)], runs: usize) -> Result<Vec<Point>> {
     let effort = Effort { precision: 1.0, replications_min: runs, replications_max: runs };
     let (seed, cancel) = (lab.seed, lab.cancel.clone());
     let cancel: &AtomicBool = &cancel;
@@ -319,8 +411,7 @@ pub fn measure(settings: &Values, lab: &mut Lab, loads: &[(f64, Load)]) -> Resul
             .into_iter()
             .collect::<std::result::Result<_, _>>()
             .map_err(|violation| StoreError::unexpected(format!("a promise was not kept: {violation}")))?;
-        let level = |number: usize| Found::mean(&runs.iter().map(|run| run[number]).collect::<Vec<_>>());
-        Ok(Point { how: load.how, at: *at, found: (0..load.levels.len()).map(level).collect() })
+        Ok(Point { how: load.how, at: *at, found: Found::means(&runs) })
     };
     loads.iter().zip(found).map(point).collect()
 }
@@ -329,16 +420,6 @@ pub fn measure(settings: &Values, lab: &mut Lab, loads: &[(f64, Load)]) -> Resul
 pub fn curve(label: String, points: &[Point], how: How, level: Level, of: fn(&Found) -> f64) -> Curve {
     let of_how = points.iter().filter(|point| point.how == how);
     Curve { label, points: of_how.filter_map(|point| Some((point.at, of(point.of(level)?)))).collect() }
-}
-
-/// What differs from the paper.
-pub fn differences() -> Vec<String> {
-    vec![
-        "simulated clusters, in virtual time; the paper's ran on PostgreSQL and Spread".to_owned(),
-        "the paper does not give the number of members, the sizes of a job and of the hot spot, or the times of its \
-         databases: they are settings here"
-            .to_owned(),
-    ]
 }
 
 /// What was found, as a table.

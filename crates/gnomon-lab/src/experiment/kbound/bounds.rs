@@ -2,9 +2,7 @@
 
 use gnomon_cluster::protocol::Level;
 
-use super::bench::{
-    COMMON, Found, How, Load, PAPER, Point, REPLICAS, TERMS, TPS, differences, measure, table,
-};
+use super::bench::{COMMON, Found, How, Load, ON, On, PAPER, Point, REPLICAS, SCALE, TERMS, TPS, table};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
@@ -33,38 +31,42 @@ const BOUNDS: Setting = Setting {
 pub const EXPERIMENT: Experiment = Experiment {
     name: "kbound/k",
     source: PAPER,
-    measures: "times and aborts of k-bound transactions by k, and of snapshot transactions, simulated",
+    measures: "times and aborts of k-bound transactions by k, and of snapshot transactions",
     stated: &STATED,
-    settings: &[&[BOUNDS, TPS, REPLICAS], COMMON],
+    settings: &[&[BOUNDS, ON, SCALE, TPS, REPLICAS], COMMON],
     terms: TERMS,
     run,
 };
 
+/// Beside the paper's.
+const OTHERS: [How; 3] = [How::Voting, How::Used, How::Increments];
 /// Where a curve of all k has GSI.
 const GSI_AT: f64 = -1.0;
 
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let bounds: Vec<u32> = settings.list(BOUNDS.name, 0, 1_000_000)?;
+    let on = On::new(settings)?;
+    let hows = on.hows(&OTHERS);
     let base = Load::new(settings)?;
     let mut loads = Vec::new();
-    for how in How::ALL {
+    for how in hows.iter().copied() {
         let gsi = (GSI_AT, Level::Snapshot);
         for (at, level) in bounds.iter().map(|k| (f64::from(*k), Level::KBound(*k))).chain([gsi]) {
             loads.push((at, Load { how, levels: vec![level], ..base.clone() }));
         }
     }
-    let points = measure(settings, lab, &loads)?;
-    let claims = claims(&points, &bounds);
+    let points = on.measure(settings, lab, &loads)?;
+    let claims = claims(on.paper(), &points, &bounds);
     let panel = |label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
         x: Axis { label: "k", scale: Scale::Linear },
         y: Axis { label, scale: Scale::Linear },
-        curves: How::ALL
-            .into_iter()
+        curves: hows
+            .iter()
             .map(|how| Curve {
                 label: how.name().to_owned(),
                 points: points
                     .iter()
-                    .filter(|point| point.how == how && point.at >= 0.0)
+                    .filter(|point| point.how == *how && point.at >= 0.0)
                     .map(|point| (point.at, of(&point.found[0])))
                     .collect(),
             })
@@ -72,11 +74,11 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         stated,
     };
     let stated = |points: &[(f64, f64)]| {
-        vec![Stated { label: "paper".to_owned(), points: points.to_vec(), throughout: false }]
+        vec![Stated { label: on.paper().name().to_owned(), points: points.to_vec(), throughout: false }]
     };
     Ok(Outcome {
         claims,
-        differences: differences(),
+        differences: on.differences(),
         tables: vec![table("By k; -1: GSI", "k", &points)],
         figures: vec![Figure {
             name: "kbound-k".to_owned(),
@@ -91,12 +93,11 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     })
 }
 
-fn claims(points: &[Point], bounds: &[u32]) -> Vec<Claim> {
+fn claims(paper: How, points: &[Point], bounds: &[u32]) -> Vec<Claim> {
     let of =
         |how, at| points.iter().find(|point| point.how == how && point.at == at).map(|point| point.found[0]);
-    let known = |at| of(How::Paper, at).zip(of(How::Paper, GSI_AT));
-    let times: Vec<f64> =
-        points.iter().filter(|p| p.how == How::Paper).map(|p| p.found[0].complete_ms).collect();
+    let known = |at| of(paper, at).zip(of(paper, GSI_AT));
+    let times: Vec<f64> = points.iter().filter(|p| p.how == paper).map(|p| p.found[0].complete_ms).collect();
     let spread = times.iter().copied().reduce(f64::max).zip(times.iter().copied().reduce(f64::min));
     let rest = bounds.iter().filter(|k| **k >= 3).filter_map(|k| known(f64::from(*k)));
     let rest = rest.map(|(bounded, gsi)| (bounded.aborts - gsi.aborts).abs()).reduce(f64::max);

@@ -6,12 +6,14 @@
 //! how hot the hot spot is, or how long its databases took: these are settings, whose values are such that snapshot
 //! transactions take as long, and fail as often, as in its Figure 2.
 //!
-//! [`append`] and [`nodes`] are on real members and etcd.
+//! `members.rs` has the same job on real members and etcd, as [`nodes`] has it and the others by their setting `on`;
+//! [`append`] is about their commits beside bare appends.
 
 pub mod all;
 pub mod append;
 mod bench;
 pub mod bounds;
+mod members;
 pub mod mixes;
 pub mod nodes;
 pub mod replicas;

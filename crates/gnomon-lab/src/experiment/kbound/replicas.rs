@@ -3,7 +3,7 @@
 use gnomon_cluster::protocol::Level;
 use serde::Serialize;
 
-use super::bench::{COMMON, Found, How, Load, PAPER, Point, TERMS, TPS, curve, differences, measure, table};
+use super::bench::{COMMON, Found, How, Load, On, PAPER, Point, TERMS, TPS, curve, table};
 use crate::{
     experiment::{
         Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
@@ -66,7 +66,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             }
         }
     }
-    let points = measure(settings, lab, &loads)?;
+    let points = On::Simulated.measure(settings, lab, &loads)?;
     let (room, continents) = points.split_at(HOWS.len() * counts.len());
     let panel = |points: &[Point], how: How, label, of: fn(&Found) -> f64| Panel {
         x: Axis { label: "members", scale: Scale::Logarithmic(10) },
@@ -78,7 +78,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let aborts: fn(&Found) -> f64 = |found| 100.0 * found.aborts;
     Ok(Outcome {
         claims: claims(room, continents),
-        differences: differences(),
+        differences: On::Simulated.differences(),
         tables: vec![
             table("In one room", "members", room),
             table("On three continents", "members", continents),

@@ -321,9 +321,10 @@ const TODAY_TERMS: &[&str] = &[
     TERMS[2],
     TERMS[3],
     TERMS[4],
-    "until so many transactions have ended, of each client too; the times that are tried for an action are parts of the \
-     middle one that is set, shortened as the machine gets faster",
-    "no checkpoint comes in the time that faster machines are simulated, so no data is written there",
+    "each system runs until so many transactions have committed, of each client too, or ten times as many have ended; the \
+     times that are tried for an action, once each, are parts of the middle one that is set, shortened as the machine gets \
+     faster",
+    "no checkpoint comes in the time that faster machines are simulated, so with all in memory no data is written",
 ];
 
 const PARTS: Setting = Setting {

@@ -107,7 +107,12 @@ pub const COMMON: &[Setting] = &[
         "yes",
     ),
     Setting::same("cpu-index-page", "reading: instructions of processing a page of an index", "0"),
-    effort("action-lens", "seconds an action may take, of which the best is found", "2,3,4,6", "4"),
+    effort(
+        "action-lens",
+        "seconds an action may take; of several the best is found, or where it says so the middle one is used",
+        "2,3,4,6",
+        "4",
+    ),
     effort("replications", "of each point at least", "4", "2"),
 ];
 
@@ -121,7 +126,12 @@ pub const LENGTH: &[Setting] = &[
 
 /// How long to simulate machines of which some are much faster than others.
 pub const TRANSACTIONS: &[Setting] = &[
-    effort("transactions", "counted in each replication at least, after as many that are not", "1000", "100"),
+    effort(
+        "transactions",
+        "that commit and count in each replication at least, after as many that do not; or ten times as many end",
+        "1000",
+        "100",
+    ),
     effort("transactions-each", "the same, of each client on average", "3", "0"),
 ];
 
@@ -292,13 +302,8 @@ impl Runs {
     /// replications than the least.
     pub fn rough(settings: &Values) -> Result<Runs> {
         let runs = Runs::new(settings)?;
-        let replications_max = runs.effort.replications_min;
-        Ok(Runs {
-            parts: vec![1.0],
-            span: seconds(settings, 0.5)?,
-            trials: 1,
-            effort: Effort { replications_max, ..runs.effort },
-        })
+        let effort = Effort { replications_max: runs.effort.replications_min, ..runs.effort };
+        Ok(Runs { parts: vec![1.0], span: seconds(settings, 0.5)?, effort, ..runs })
     }
 
     /// As the settings say, [`TRANSACTIONS`] among them, of machines of any speed, with these parts of each one's time for

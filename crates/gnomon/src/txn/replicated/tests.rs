@@ -60,21 +60,21 @@ impl Replicator for Alone {
 
     fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>>)> {
         let database = self.database.get().expect("it is set");
-        let called = match database.run_replicated(&call) {
-            Ok(called) => called,
-            Err(error) => return Ok((database.durable_csn(), Err(error))),
-        };
+        let called = database.run_replicated(&call)?;
+        if called.answer.is_err() {
+            return Ok((database.durable_csn(), called.answer));
+        }
         let mark =
             Mark { tree: *self.marks.get().expect("it is set"), key: MARKS, value: b"x", forgets: None };
         let ticket = database.apply_replicated(&Ordered { trees: &[], changes: &called.changes, mark })?;
-        Ok((ticket.expect("it puts").csn(), Ok(called.answer)))
+        Ok((ticket.expect("it puts").csn(), called.answer))
     }
 
     fn abandon(&self, txn: TxnId) {
         self.abandoned.lock().push(txn);
     }
 
-    fn freshen(&self, _: Duration, _: &WaitOptions<'_>) -> Result<Csn> {
+    fn freshen(&self, _: Duration, _: Option<&Interrupt>) -> Result<Csn> {
         Ok(Csn(0))
     }
 }
@@ -248,6 +248,21 @@ fn bounds_are_asked_in_the_order() {
     assert!(matches!(other.commit(), Err(Error::Serialization)));
     let mut again = begin(&database, Isolation::ReadCommitted);
     assert_eq!(take(&mut again), crate::Applied::Refused(0));
+}
+
+#[test]
+fn bounds_of_each_of_several_operations_are_asked_in_the_order() {
+    let (database, _, tree) = member();
+    let twice = || {
+        let mut txn = begin(&database, Isolation::ReadCommitted);
+        for _ in 0..2 {
+            txn.apply(tree, b"a", &number::add_within(-4, 0, 100)).unwrap();
+        }
+        txn
+    };
+    let (one, other) = (twice(), twice());
+    one.commit().unwrap();
+    assert!(matches!(other.commit(), Err(Error::Serialization)), "there are 2 left");
 }
 
 #[test]
