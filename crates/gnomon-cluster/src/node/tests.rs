@@ -1,9 +1,16 @@
 //! Members in one process, whose databases are the same in the end.
 
 use super::*;
-use crate::{order::MemoryLog, protocol::Settings};
+use crate::{
+    order::{EtcdLog, EtcdOptions, LocalEtcd, MemoryLog, conformance::eventually},
+    protocol::Settings,
+};
 use gnomon::{
-    Database, Direction, Isolation, KeyRange, Procedure, Transaction, TxnOptions, env::Rng, op::number,
+    Database, Direction, Isolation, KeyRange, Procedure, Ticket, Transaction, TxnOptions,
+    env::Rng,
+    op::number,
+    replication::Ordered,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 const KEYS: u8 = 16;
@@ -339,7 +346,7 @@ fn who_was_held_for_gone_comes_back_by_itself() {
     let mut txn = world.databases[1].begin(options).unwrap();
     txn.get(world.rows, &[3]).unwrap();
     world.log.fence(former);
-    crate::order::conformance::eventually("it is back", || nodes[1].status().member != former);
+    eventually("it is back", || nodes[1].status().member != former);
     assert!(matches!(txn.commit(), Err(Error::Serialization)));
     assert_eq!(nodes[1].status().ended.get(&(Level::KBound(0), Some(Reason::Gone))), Some(&1));
 }
@@ -388,7 +395,7 @@ fn a_log_is_for_one_database_and_is_trimmed() {
         let refused = crate::order::OrderedLog::after(&world.log.clone(), 0, Duration::ZERO);
         matches!(refused, Err(LogError::Refused(crate::order::Refused::Trimmed { .. })))
     };
-    crate::order::conformance::eventually("it is trimmed", trimmed);
+    eventually("it is trimmed", trimmed);
     drop((first, second));
 
     let other = Database::in_memory(gnomon::Options::default()).unwrap();
@@ -402,6 +409,70 @@ fn a_log_is_for_one_database_and_is_trimmed() {
     let lost = Node::start(Arc::new(copy), Arc::new(elsewhere), Options::new("other", world.marks));
     let why = lost.err().unwrap().to_string();
     assert!(why.contains("is empty"), "{why}");
+}
+
+/// A database to which nothing is applied while somebody holds its lock.
+struct Held(Database, Arc<Mutex<()>>);
+
+impl Applier for Held {
+    fn database(&self) -> &Database {
+        &self.0
+    }
+
+    fn apply(&self, ordered: &Ordered<'_>) -> gnomon::Result<Option<Ticket>> {
+        let _held = self.1.lock();
+        self.0.apply(ordered)
+    }
+}
+
+#[test]
+fn a_full_etcd_has_room_again_when_who_is_behind_has_come_after() {
+    let directory = tempfile::tempdir().unwrap();
+    let etcd = match LocalEtcd::start(directory.path(), 1, &["--quota-backend-bytes=8000000"]) {
+        Ok(etcd) => etcd,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: etcd is not installed (Debian package etcd-server)");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let world = world(2);
+    let held = Arc::new(Mutex::new(()));
+    let start = |member: usize, applier: Arc<dyn Applier>| {
+        let log = EtcdLog::open(&EtcdOptions::new(etcd.endpoints(0))).unwrap();
+        Node::start(applier, Arc::new(log), Options::new(format!("node {member}"), world.marks)).unwrap()
+    };
+    let nodes = [
+        start(0, Arc::new(world.databases[0].clone())),
+        start(1, Arc::new(Held(world.databases[1].clone(), held.clone()))),
+    ];
+    let is_full = || nodes[0].shared.state.lock().is_full;
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Commits wait while it is full, or are refused.
+        let writer = scope.spawn(|| {
+            let put = |row: u64| {
+                let mut txn = begin(&world.databases[0], Isolation::Snapshot);
+                txn.put(world.rows, &row.to_be_bytes(), &vec![0; 500_000])?;
+                txn.commit()
+            };
+            (0..).take_while(|_| !is_over.load(Ordering::Relaxed)).filter(|row| put(*row).is_ok()).count()
+        });
+        let rounds = scope.spawn(|| {
+            for round in 0..2 {
+                let behind = held.lock();
+                eventually("it is full", is_full);
+                drop(behind);
+                eventually(&format!("it has room, round {round}"), || !is_full());
+            }
+        });
+        let ended = rounds.join();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(writer.join().unwrap() > 2 * 8);
+        ended.unwrap();
+    });
+    nodes.iter().for_each(|node| node.catch_up().unwrap());
+    assert_eq!(world.contents(1), world.contents(0));
 }
 
 #[test]

@@ -23,12 +23,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 const UNSAID_BYTES_MAX: usize = 4 << 20;
 /// How often is asked whether the log is full, by members that append nothing too.
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
-/// How often a full log is given room: it does not answer meanwhile.
-const ROOM_INTERVAL: Duration = Duration::from_secs(30);
+/// How often a full log is given room, since it does not answer meanwhile: if more was trimmed, and otherwise.
+const ROOM_INTERVAL: Duration = Duration::from_secs(5);
+const ROOM_INTERVAL_IN_VAIN: Duration = Duration::from_secs(30);
 /// How long a member that joins anew waits for its own name, which is taken until its former life is over.
 const NAME_WAIT: Duration = Duration::from_secs(20);
-/// How often a member looks after what is slow.
+/// How often a member looks after what is slow; and while the log is full, after which it fills again.
 const LOOK: Duration = Duration::from_secs(1);
+const LOOK_FULL: Duration = Duration::from_millis(200);
 
 impl Shared {
     /// Notes whether the log was reached.
@@ -278,12 +280,13 @@ impl Shared {
         loop {
             {
                 let mut state = self.state.lock();
-                let end = self.clock.now() + LOOK;
+                let pause = if state.is_full { LOOK_FULL } else { LOOK };
+                let end = self.clock.now() + pause;
                 while state.stopped.is_none()
                     && state.unsaid_bytes < UNSAID_BYTES_MAX
                     && self.clock.now() < end
                 {
-                    self.to_look.wait_for(&mut state, LOOK);
+                    self.to_look.wait_for(&mut state, pause);
                 }
                 state.unsaid_bytes = 0;
                 if state.stopped.is_some() {
@@ -303,11 +306,12 @@ impl Shared {
             is_full = self.log.is_full()?;
             known.asked_full_at = Some(now);
         }
-        let (last, member) = {
+        let newest = if is_full { Some(self.log.newest()?) } else { None };
+        let (last, member, has_all) = {
             let mut state = self.state.lock();
             state.note_full(is_full);
             let last = state.versions.back().map(|(csn, _, position)| (*csn, *position));
-            (last, state.machine.member())
+            (last, state.machine.member(), newest.is_some_and(|newest| state.has_applied(newest)))
         };
         // Only what is durable is said, and nobody else may have waited for that.
         if let Some((csn, position)) = last
@@ -318,9 +322,13 @@ impl Shared {
             if known.said != Some((member, kept_after)) {
                 match self.log.keep_after(member, kept_after) {
                     Ok(()) => known.said = Some((member, kept_after)),
-                    // The others can trim what was said before, which makes room; or it must come back as another one.
-                    Err(LogError::Full(_) | LogError::Refused(_)) => {}
-                    Err(error) => return Err(error),
+                    Err(LogError::Full(_)) => {
+                        self.state.lock().note_full(true);
+                        if has_all {
+                            ignore_refusal(self.log.keep_after_when_full(member, kept_after))?;
+                        }
+                    }
+                    said => ignore_refusal(said)?,
                 }
             }
         }
@@ -377,11 +385,23 @@ impl Shared {
             self.log.trim(upto)?;
             known.trimmed = upto;
         }
-        if is_full && known.made_room_at.is_none_or(|at| now.saturating_sub(at) >= ROOM_INTERVAL) {
-            known.made_room_at = Some(now);
+        let is_room_due = known.made_room.is_none_or(|(at, trimmed)| {
+            let interval = if known.trimmed > trimmed { ROOM_INTERVAL } else { ROOM_INTERVAL_IN_VAIN };
+            now.saturating_sub(at) >= interval
+        });
+        if is_full && is_room_due {
+            known.made_room = Some((now, known.trimmed));
             self.log.make_room()?;
         }
         Ok(())
+    }
+}
+
+/// What was said before can be trimmed, which gives a full log room; or the member comes back as another one.
+fn ignore_refusal(said: Result<(), LogError>) -> Result<(), LogError> {
+    match said {
+        Err(LogError::Full(_) | LogError::Refused(_)) => Ok(()),
+        said => said,
     }
 }
 
@@ -442,6 +462,6 @@ struct Known {
     trimmed: u64,
     /// When it was asked last whether the log is full.
     asked_full_at: Option<Duration>,
-    /// When room was made last.
-    made_room_at: Option<Duration>,
+    /// When room was made last, and up to where the log was trimmed then.
+    made_room: Option<(Duration, u64)>,
 }

@@ -160,7 +160,16 @@ pub trait OrderedLog: Send + Sync {
     /// [`Refused::Fenced`], and what keeps it from reaching the log.
     fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError>;
 
-    /// What was said by [`OrderedLog::keep_after`] last: the revision by the name, of those that are gone, too.
+    /// Says the same while the log is full: once, of all that was appended, until it has been said by
+    /// [`OrderedLog::keep_after`] again.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`], [`LogError::Full`] if it was said before, and what keeps it from reaching the log.
+    fn keep_after_when_full(&self, member: Member, revision: u64) -> Result<(), LogError> {
+        self.keep_after(member, revision)
+    }
+
+    /// What was said by these last: the revision by the name, of those that are gone, too.
     ///
     /// # Errors
     /// What keeps it from reaching the log.

@@ -10,6 +10,7 @@
 //! | `PREFIX/live/NAME`          |       | by joining, with the former | the member was not said gone                 |
 //! | `PREFIX/ack/MEMBER`         |       | by each append              | [`Ack`]: how far the member's batches are    |
 //! | `PREFIX/kept/NAME`          |       | by the member               | the revision up to which it needs nothing    |
+//! | `PREFIX/bits/NAME/BIT`      | yes   | by joining; see `kept`      | where it is missing, a bit of such a revision|
 //! | `PREFIX/pieces/MEMBER/BATCH`|       | by each piece of a batch    | from the first revision to the newest one    |
 //!
 //! A member's number is the revision at which `members/NAME` and `live/NAME` were created.
@@ -59,6 +60,7 @@ pub(super) struct Keys {
     /// Of the etcd, whichever cluster it is for.
     pub owner: Bytes,
     pub all_kept: Bytes,
+    pub all_bits: Bytes,
     pub all_members: Bytes,
     pub all_live: Bytes,
     pub all_pieces: Bytes,
@@ -70,8 +72,9 @@ impl Keys {
         let key = |name: &str| Bytes::from(format!("{prefix}/{name}"));
         let (log, cluster, data, all_kept) = (key("log"), key("cluster"), key("data"), key("kept/"));
         let (all_members, all_live, all_pieces) = (key("members/"), key("live/"), key("pieces/"));
+        let all_bits = key("bits/");
         let owner = Bytes::from_static(b"gnomon-cluster-of-this-etcd");
-        Keys { prefix, log, cluster, data, owner, all_kept, all_members, all_live, all_pieces }
+        Keys { prefix, log, cluster, data, owner, all_kept, all_bits, all_members, all_live, all_pieces }
     }
 
     /// What the keys begin with.
@@ -93,6 +96,17 @@ impl Keys {
 
     pub(super) fn kept(&self, name: &str) -> Bytes {
         self.key(format_args!("kept/{name}"))
+    }
+
+    pub(super) fn bit(&self, name: &str, bit: u32) -> Bytes {
+        self.key(format_args!("bits/{name}/{bit}"))
+    }
+
+    /// The name and the bit of a key of bits.
+    pub(super) fn name_and_bit(&self, key: &[u8]) -> Option<(String, u32)> {
+        let rest = Keys::rest(key, &self.all_bits);
+        let (name, bit) = rest.rsplit_once('/')?;
+        Some((name.to_owned(), bit.parse().ok()?))
     }
 
     pub(super) fn ack(&self, member: Member) -> Bytes {

@@ -1,6 +1,6 @@
 //! Who is in the cluster: joining, being heard of, and being gone.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use gnomon::sync::{Arc, Mutex};
 use prost::{Message, bytes::Bytes};
@@ -27,8 +27,10 @@ const SILENT_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Joined {
     pub member: Member,
     pub name: String,
-    lease: i64,
+    pub lease: i64,
     keeper: AbortHandle,
+    /// Of its bits in etcd, some may be missing.
+    pub has_lost_bits: bool,
     /// When etcd has answered last that the lease is kept.
     heard_at: Arc<Mutex<Instant>>,
 }
@@ -52,7 +54,8 @@ impl Shared {
             Ok(member) => {
                 let heard_at = Arc::new(Mutex::new(Instant::now()));
                 let keeper = tokio::spawn(keep_alive(self.clone(), lease, heard_at.clone())).abort_handle();
-                *self.joined.lock() = Some(Joined { member, name, lease, keeper, heard_at });
+                *self.joined.lock() =
+                    Some(Joined { member, name, lease, keeper, heard_at, has_lost_bits: false });
                 Ok(member)
             }
             Err(error) => {
@@ -67,17 +70,6 @@ impl Shared {
     pub(super) fn silent_for(&self) -> Option<Duration> {
         let heard_at = *self.joined.lock().as_ref()?.heard_at.lock();
         Some(heard_at.elapsed()).filter(|silent| *silent > self.ttl / 3 + SILENT_MAX)
-    }
-
-    pub(super) async fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
-        let name = self.joined.lock().as_ref().filter(|own| own.member == member).map(|own| own.name.clone());
-        let name = name.ok_or(Refused::Fenced)?;
-        let compare = vec![Compare::created(&self.space.keys.member(&name), member.0 as i64)];
-        let put = RequestOp::put(&self.space.keys.kept(&name), revision.to_string().into());
-        match self.space.client.txn(compare, vec![put], Vec::new()).await?.succeeded {
-            true => Ok(()),
-            false => Err(Refused::Fenced.into()),
-        }
     }
 
     pub(super) async fn gone(&self, member: Member) -> Result<(), LogError> {
@@ -121,10 +113,11 @@ impl Space {
                 Compare::absent(&member_key),
                 Compare::absent(&live_key),
             ];
-            let puts = vec![
+            let mut puts = self.bits(name, lease);
+            puts.extend([
                 RequestOp::put_with_lease(&member_key, Bytes::from(address.to_owned()), lease),
                 RequestOp::put(&live_key, Bytes::new()),
-            ];
+            ]);
             let reads = [&member_key, &live_key, &self.keys.cluster].map(RequestOp::get).to_vec();
             let answer = self.client.txn(compare, puts, reads).await?;
             if answer.succeeded {
@@ -163,22 +156,6 @@ impl Space {
             }
         };
         Ok(answer.found(0).iter().map(info).collect())
-    }
-
-    pub(super) async fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError> {
-        let answer = self.client.read(vec![RequestOp::get_all(&self.keys.all_kept)]).await?;
-        let kept = |kv: &KeyValue| {
-            let name = Keys::rest(&kv.key, &self.keys.all_kept).into_owned();
-            // Whoever has written something else there is served as one that needs everything.
-            (name, std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok()).unwrap_or(0))
-        };
-        Ok(answer.found(0).iter().map(kept).collect())
-    }
-
-    pub(super) async fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
-        let compare = vec![Compare::absent(&self.keys.member(name))];
-        self.client.txn(compare, vec![RequestOp::delete(&self.keys.kept(name))], Vec::new()).await?;
-        Ok(())
     }
 
     /// Says that a member is gone, unless somebody has said so, or it is heard of and is another one than this.

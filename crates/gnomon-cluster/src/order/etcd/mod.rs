@@ -4,7 +4,7 @@
 //! - `client`: calls of etcd over several endpoints; `messages`: the messages of its API;
 //! - `keys`: the keys of a cluster, and what stands there;
 //! - [`LocalEtcd`]: nodes of etcd on this machine, for experiments and tests;
-//! - `appending`, `membership`: what the log does, each step a transaction of etcd; `follower`: following it.
+//! - `appending`, `membership`, `kept`: what the log does, each step a transaction of etcd; `follower`: following it.
 //!
 //! Promises, beside those of [`order`](crate::order): each step compares what it needs to be so, in the transaction that
 //! changes it. So it can be asked for again when an answer was lost, at another endpoint too, and takes effect once. A
@@ -33,6 +33,7 @@ use super::{Appended, Batch, LogError, Member, MemberInfo, OrderedLog, Refused, 
 mod appending;
 mod client;
 mod follower;
+mod kept;
 mod keys;
 mod local;
 mod membership;
@@ -230,6 +231,10 @@ impl OrderedLog for EtcdLog {
 
     fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
         self.run(move |shared| async move { shared.keep_after(member, revision).await })
+    }
+
+    fn keep_after_when_full(&self, member: Member, revision: u64) -> Result<(), LogError> {
+        self.run(move |shared| async move { shared.keep_after_when_full(member, revision).await })
     }
 
     fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError> {

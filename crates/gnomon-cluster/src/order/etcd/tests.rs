@@ -224,10 +224,23 @@ fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
     assert!(matches!(&error, LogError::Full(text) if text.contains("--quota-backend-bytes")), "{error}");
     assert!(matches!(log.keep_after(member, newest), Err(LogError::Full(_))));
     assert_eq!(log.is_full(), Ok(true));
+    let kept = || log.kept_after().unwrap().get("one").copied();
+    assert_eq!(kept(), None);
+    log.keep_after_when_full(member, newest).unwrap();
+    assert_eq!(kept(), Some(newest));
+    assert!(matches!(log.keep_after_when_full(member, newest + 1), Err(LogError::Full(_))));
+    assert_eq!(kept(), Some(newest));
     log.trim(newest).unwrap();
     log.make_room().unwrap();
     assert_eq!(log.is_full(), Ok(false));
     assert!(append(refused).unwrap() > newest);
+    // What is said as always counts again, and so can the next time that it is full.
+    log.keep_after(member, newest + 1).unwrap();
+    assert_eq!(kept(), Some(newest + 1));
+    log.keep_after_when_full(member, newest + 2).unwrap();
+    assert_eq!(kept(), Some(newest + 2));
+    log.gone(member).unwrap();
+    assert_eq!(kept(), Some(newest + 1));
 }
 
 #[test]
