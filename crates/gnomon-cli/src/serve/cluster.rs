@@ -1,6 +1,10 @@
 //! `gnomon serve --cluster`: a member of a cluster, from its log to its copy of the data.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::Duration,
+};
 
 use clap::Args;
 use gnomon::{
@@ -8,7 +12,7 @@ use gnomon::{
     disk::FileDisk,
     env::{Clock, Rng, SystemClock},
     sync::{
-        Arc, Condvar, Mutex, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
         thread,
     },
@@ -16,7 +20,7 @@ use gnomon::{
 use gnomon_cluster::{
     node::{self, Common, Node, Options, Stopped},
     order::{EtcdLog, EtcdOptions, LogError, MemberInfo, OrderedLog, Refused},
-    protocol::{Level, Reason, Settings},
+    protocol::{Level, Member, Reason, Settings},
 };
 use gnomon_lab::progress::Progress;
 use gnomon_server::ServerHandle;
@@ -126,7 +130,15 @@ impl Joining<'_> {
         if !is_new || self.data.is_none() {
             return Ok(());
         }
-        wait_for_name(|| self.keep_for_copy())?;
+        let member = wait_for_name(|| self.join_for_copy())?;
+        let copied = self.copy(directory, who);
+        // Otherwise it is gone when it was not heard of for a while.
+        let _ = self.log.gone(member);
+        copied
+    }
+
+    /// Copies what a member has, whichever can give it.
+    fn copy(&self, directory: &Path, who: &Credentials) -> Result<(), Failure> {
         let sources = match &self.arguments.copy_from {
             Some(url) => vec![url.clone()],
             None => {
@@ -152,16 +164,21 @@ impl Joining<'_> {
         }))
     }
 
-    /// Has the log kept for this name from where all members are durable, before a copy is taken that begins there or
-    /// later: members go on to trim what they do not need.
-    fn keep_for_copy(&self) -> Result<(), Stopped> {
-        let keep = || {
+    /// Joins for as long as a copy takes, and has the log kept from where all members are durable: the copy begins there or
+    /// later, and members go on to trim what they do not need.
+    fn join_for_copy(&self) -> Result<Member, Stopped> {
+        let join = || {
             let least = self.log.kept_after()?.into_values().min().unwrap_or(0);
             let member = self.log.join(&self.name, "")?;
-            self.log.keep_after(member, least)?;
-            self.log.gone(member)
+            match self.log.keep_after(member, least) {
+                Ok(()) => Ok(member),
+                Err(error) => {
+                    let _ = self.log.gone(member);
+                    Err(error)
+                }
+            }
         };
-        keep().map_err(Stopped::Log)
+        join().map_err(Stopped::Log)
     }
 
     /// Opens a database as a member: of the cluster that it is of, or the first one of a new cluster.
@@ -242,17 +259,20 @@ fn escaped(text: &str) -> String {
 
 /// Has a member write a backup, and restores it on its way.
 fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure> {
-    let silence = Silence::watch(source);
+    // Only the last time that something has come counts.
+    let (heard, hears) = mpsc::sync_channel(1);
+    let name = source.to_owned();
+    thread::spawn(move || tell_of_silence(&hears, &name));
     let mut client = backup::connect(source, who.password.as_deref())?;
     let input = backup::stream(&mut client)?;
     let existed = directory.exists();
     let disk = FileDisk::open(directory, true).map_err(|error| Failure::of_engine(directory, &error))?;
     let mut progress = Progress::on_stderr("copying pages");
     let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| {
-        silence.heard();
+        let _ = heard.try_send(());
         progress.set(done, total);
     });
-    drop((progress, silence));
+    drop((progress, heard));
     match restored {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -265,54 +285,23 @@ fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure
     }
 }
 
-/// Tells of a source that nothing comes from: it may be slow or hang, which only people can tell apart.
-struct Silence {
-    shared: Arc<(Mutex<Heard>, Condvar)>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-struct Heard {
-    at: Duration,
-    clock: SystemClock,
-    is_over: bool,
-}
-
-impl Silence {
-    fn watch(source: &str) -> Silence {
-        let heard = Heard { at: Duration::ZERO, clock: SystemClock::new(), is_over: false };
-        let shared = Arc::new((Mutex::new(heard), Condvar::new()));
-        let (watched, source) = (shared.clone(), source.to_owned());
-        let thread = thread::spawn(move || {
-            let (heard, ended) = &*watched;
-            let mut heard = heard.lock();
-            while !heard.is_over {
-                ended.wait_for(&mut heard, SILENCE);
-                let silent = heard.clock.now().saturating_sub(heard.at);
-                if !heard.is_over && silent >= SILENCE {
-                    let what = format!(
-                        "nothing has come from {source} for {} s: if it hangs, stop this, and name another member by \
-                         --copy-from",
-                        silent.as_secs()
-                    );
-                    tell(&mut std::io::stderr(), &what);
-                }
+/// Tells of a source that nothing comes from, until nobody says any more that something has: it may be slow or hang, which
+/// only people can tell apart.
+fn tell_of_silence(heard: &mpsc::Receiver<()>, source: &str) {
+    let mut silent = Duration::ZERO;
+    loop {
+        match heard.recv_timeout(SILENCE) {
+            Ok(()) => silent = Duration::ZERO,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                silent += SILENCE;
+                let what = format!(
+                    "nothing has come from {source} for {} s: if it hangs, stop this, and name another member by \
+                     --copy-from",
+                    silent.as_secs()
+                );
+                tell(&mut std::io::stderr(), &what);
             }
-        });
-        Silence { shared, thread: Some(thread) }
-    }
-
-    fn heard(&self) {
-        let mut heard = self.shared.0.lock();
-        heard.at = heard.clock.now();
-    }
-}
-
-impl Drop for Silence {
-    fn drop(&mut self) {
-        self.shared.0.lock().is_over = true;
-        self.shared.1.notify_all();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }

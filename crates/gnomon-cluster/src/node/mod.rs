@@ -40,6 +40,7 @@ use crate::{
     protocol::{Action, Apply, Commit, Level, Member, Position, Protocol, Reason, Replica, Version},
 };
 
+mod chores;
 mod marks;
 mod session;
 mod working;
@@ -175,6 +176,8 @@ struct State {
     last: Option<(Position, Commit)>,
     /// How many bytes of changes have come since it was last said how far the data are durable.
     unsaid_bytes: usize,
+    /// How many bytes of entries have come behind the last commit.
+    idle_bytes: usize,
     /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
     /// What became of transactions, by number, until their sessions have heard.
@@ -250,6 +253,13 @@ impl State {
         self.silent(now)
     }
 
+    /// The log is listened to from now on, if it was not.
+    fn listen(&mut self, now: Duration) {
+        if !std::mem::replace(&mut self.is_listening, true) {
+            self.heard_at = now;
+        }
+    }
+
     /// Why the log is not there, if it was not heard of for too long.
     fn silent(&self, now: Duration) -> Option<String> {
         let silent = now.saturating_sub(self.heard_at);
@@ -287,6 +297,7 @@ impl Node {
             received: delivered.revision.saturating_sub(1),
             last: marks.last.map(|last| (delivered, last)),
             unsaid_bytes: 0,
+            idle_bytes: 0,
             begun: BTreeMap::new(),
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),

@@ -273,7 +273,6 @@ impl Shared {
         // What was newest at that time or later, as soon as that is known.
         let mut ordered = None;
         while state.complete_at.is_none_or(|at| at < oldest) {
-            state.check_following(self.clock.now())?;
             match ordered.or(state.newest.filter(|(at, _)| *at >= oldest)) {
                 Some((at, newest)) if state.has_applied(newest) => {
                     state.complete_at = state.complete_at.max(Some(at));
@@ -285,6 +284,7 @@ impl Shared {
                     self.to_be_fresh.notify_one();
                 }
             }
+            state.check_following(self.clock.now())?;
             interrupt.map_or(Ok(()), Interrupt::check)?;
             self.received.wait_for(&mut state, WAIT);
         }

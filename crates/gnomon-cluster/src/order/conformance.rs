@@ -31,13 +31,14 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// All that was appended after a revision.
+/// All batches that were appended after a revision.
 pub(super) fn all_after(log: &dyn OrderedLog, mut revision: u64) -> Vec<Appended> {
     let (newest, mut all) = (log.newest().unwrap(), Vec::new());
     while revision < newest {
         all.extend(log.after(revision, LONG).unwrap());
         revision = all.last().map_or(revision, |last: &Appended| last.revision);
     }
+    all.retain(|appended| !appended.entries.is_empty());
     all
 }
 
@@ -198,12 +199,12 @@ fn knows_its_data_and_what_is_needed<L: OrderedLog>(handle: &impl Fn() -> L) {
     assert_eq!((&*found.name, &*found.address, found.is_alive), ("keeper", "there:1", true));
     log.keep_after(member, 5).unwrap();
     log.keep_after(member, 6).unwrap();
-    other.keep_nothing("keeper").unwrap();
-    assert_eq!(other.kept_after(), Ok(BTreeMap::from([("keeper".to_owned(), 6)])), "he is there");
+    assert_eq!(other.keep_nothing("keeper"), Ok(false), "he is there");
+    assert_eq!(other.kept_after(), Ok(BTreeMap::from([("keeper".to_owned(), 6)])));
     assert_eq!(other.keep_after(member, 9), Err(Refused::Fenced.into()));
     log.gone(member).unwrap();
     assert_eq!(log.keep_after(member, 9), Err(Refused::Fenced.into()));
     assert_eq!(other.kept_after(), Ok(BTreeMap::from([("keeper".to_owned(), 6)])), "he may come back");
-    other.keep_nothing("keeper").unwrap();
+    assert_eq!(other.keep_nothing("keeper"), Ok(true));
     assert_eq!(other.kept_after(), Ok(BTreeMap::new()));
 }

@@ -84,11 +84,13 @@ impl Ledger {
         &self.kept_after
     }
 
-    /// Nothing is kept any more for who had this name, unless he is there.
-    pub fn keep_nothing(&mut self, name: &str) {
-        if !self.members.values().any(|joined| joined.name == name) {
+    /// Nothing is kept any more for who had this name, unless he is there: whether that is so now.
+    pub fn keep_nothing(&mut self, name: &str) -> bool {
+        let is_there = self.members.values().any(|joined| joined.name == name);
+        if !is_there {
             self.kept_after.remove(name);
         }
+        !is_there
     }
 
     /// A member joins by a name that nobody else has, and gets a number that nobody else had.

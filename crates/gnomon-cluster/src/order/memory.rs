@@ -125,9 +125,8 @@ impl OrderedLog for MemoryLog {
         Ok(self.shared.state.lock().ledger.kept_after().clone())
     }
 
-    fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
-        self.shared.state.lock().ledger.keep_nothing(name);
-        Ok(())
+    fn keep_nothing(&self, name: &str) -> Result<bool, LogError> {
+        Ok(self.shared.state.lock().ledger.keep_nothing(name))
     }
 
     fn trim(&self, upto: u64) -> Result<(), LogError> {

@@ -78,7 +78,7 @@ pub enum LogError {
     /// The log was not reached, or has not answered in time: whether it did what it was asked to is not known. The same
     /// call can be made again.
     Unreachable(String),
-    /// The log has no space left. What it was asked to do was not done.
+    /// The log has no space left. Whether it did what it was asked to is not known. The same call can be made again.
     Full(String),
     /// What is there is not the log of this cluster, or cannot be read: what, and what to do.
     Foreign(String),
@@ -128,7 +128,8 @@ pub trait OrderedLog: Send + Sync {
     fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError>;
 
     /// What was appended after a revision, in its order; waits so long for something. Nothing is left out, and nothing
-    /// is given twice to who goes on from the last revision that it was given. One thread follows at a time.
+    /// is given twice to who goes on from the last revision that it was given. Where there are no entries, a part of a
+    /// batch stands that is not whole yet. One thread follows at a time.
     ///
     /// # Errors
     /// [`Refused::Trimmed`], and what keeps it from reaching the log.
@@ -160,11 +161,11 @@ pub trait OrderedLog: Send + Sync {
     /// [`Refused::Fenced`], and what keeps it from reaching the log.
     fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError>;
 
-    /// Says the same while the log is full: once, of all that was appended, until it has been said by
-    /// [`OrderedLog::keep_after`] again.
+    /// Says the same while the log is full: once, so it is for who has all that was appended. When the log has room again,
+    /// [`OrderedLog::keep_after`] is to be called, after which it can be said again.
     ///
     /// # Errors
-    /// [`Refused::Fenced`], [`LogError::Full`] if it was said before, and what keeps it from reaching the log.
+    /// [`Refused::Fenced`], [`LogError::Full`] if less was said before, and what keeps it from reaching the log.
     fn keep_after_when_full(&self, member: Member, revision: u64) -> Result<(), LogError> {
         self.keep_after(member, revision)
     }
@@ -175,11 +176,11 @@ pub trait OrderedLog: Send + Sync {
     /// What keeps it from reaching the log.
     fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError>;
 
-    /// Nothing is kept any more for who had this name, unless he is there.
+    /// Nothing is kept any more for who had this name, unless he is there: whether that is so now.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
-    fn keep_nothing(&self, name: &str) -> Result<(), LogError>;
+    fn keep_nothing(&self, name: &str) -> Result<bool, LogError>;
 
     /// Forgets what was appended up to a revision, or less. Who has followed up to that one can go on.
     ///

@@ -11,8 +11,11 @@ pub struct Batch {
     pub entries: Vec<Entry>,
 }
 
-/// Entries of a member on their way into the order. One batch is on its way at a time, and has all that waits when it
-/// sets out; it is sent again, as it was, until somebody has answered.
+/// A batch has no further entry when its changes take so many bytes.
+const BYTES_MAX: usize = 4 << 20;
+
+/// Entries of a member on their way into the order. One batch is on its way at a time, and has what waits when it sets
+/// out; it is sent again, as it was, until somebody has answered.
 #[derive(Debug)]
 pub struct Sender {
     /// At most so many entries go into a batch.
@@ -37,7 +40,14 @@ impl Sender {
     pub fn batch(&mut self) -> Option<&Batch> {
         if self.sent.is_none() && !self.waiting.is_empty() {
             self.sequence += 1;
-            let rest = self.waiting.split_off(self.waiting.len().min(self.entries_max));
+            let mut bytes = 0;
+            let fits = |entry: &&Entry| {
+                let before = bytes;
+                bytes += entry.bytes();
+                before < BYTES_MAX
+            };
+            let count = self.waiting.iter().take(self.entries_max).take_while(fits).count();
+            let rest = self.waiting.split_off(count);
             let entries = std::mem::replace(&mut self.waiting, rest);
             self.sent = Some(Batch { sequence: self.sequence, entries });
         }
@@ -92,5 +102,20 @@ mod tests {
         assert!(sender.refused(2, &Refused::Fenced));
         sender.appended(2);
         assert_eq!(sender.batch().unwrap().sequence, 3);
+    }
+
+    #[test]
+    fn a_batch_has_so_many_bytes_and_one_entry_at_least() {
+        let call = |bytes| Entry::Call(TxnName { member: Member(1), number: 1 }, vec![0; bytes]);
+        let mut sender = Sender::new(100);
+        for bytes in [BYTES_MAX + 1, 1, BYTES_MAX - 1, 1] {
+            sender.push(call(bytes));
+        }
+        let counts = [1, 2, 1].map(|count| {
+            let batch = sender.batch().unwrap().clone();
+            sender.appended(batch.sequence);
+            (batch.entries.len(), count)
+        });
+        assert!(counts.iter().all(|(found, count)| found == count), "{counts:?}");
     }
 }

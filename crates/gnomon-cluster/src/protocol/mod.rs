@@ -147,14 +147,23 @@ pub enum Reason {
     TooOld,
     /// What it wants to do was not possible any more when its turn came: a bound was reached.
     Bound,
+    /// It was a call of a procedure, which has failed by itself.
+    Failed,
     /// Its member is gone.
     Gone,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 6] =
-        [Reason::Write, Reason::Read, Reason::Stale, Reason::TooOld, Reason::Bound, Reason::Gone];
+    pub const ALL: [Reason; 7] = [
+        Reason::Write,
+        Reason::Read,
+        Reason::Stale,
+        Reason::TooOld,
+        Reason::Bound,
+        Reason::Failed,
+        Reason::Gone,
+    ];
 
     /// As a word of metrics.
     pub fn name(self) -> &'static str {
@@ -164,6 +173,7 @@ impl Reason {
             Reason::Stale => "stale",
             Reason::TooOld => "too_old",
             Reason::Bound => "bound",
+            Reason::Failed => "failed",
             Reason::Gone => "gone",
         }
     }
@@ -216,8 +226,8 @@ pub enum Work {
 pub enum Outcome {
     /// It is done, and has touched these rows, if they were not told before: those of a procedure.
     Committed(Vec<Touched>),
-    /// It was not possible, and nothing has changed.
-    Refused,
+    /// It was not possible for this reason, and nothing has changed.
+    Refused(Reason),
 }
 
 /// A member's part in the replication, as a state machine. All that it wants done goes into `out`, in an order that is to

@@ -297,7 +297,7 @@ impl Protocol for PaperReplica {
                     out.push(Action::Committed(number, end));
                 }
                 Outcome::Committed(_) => {}
-                Outcome::Refused => self.refuse(number, Reason::Bound, out),
+                Outcome::Refused(reason) => self.refuse(number, reason, out),
             }
         }
         self.go_on(out);

@@ -255,6 +255,19 @@ impl Replica {
         }
     }
 
+    /// Has a commit ordered that changes nothing.
+    pub fn commit_nothing(&mut self, number: u64, out: &mut Vec<Action>) {
+        let commit = Commit {
+            txn: self.name(number),
+            level: Level::ReadCommitted,
+            start: self.window.version(),
+            touched: Vec::new(),
+            reads: ReadSet::default(),
+            changes: Vec::new(),
+        };
+        out.push(Action::Append(Entry::Commit(commit)));
+    }
+
     /// Whether a transaction may commit now, as far as all members can tell.
     fn certify(&self, commit: &Commit) -> Result<(), Reason> {
         if commit.start < self.window.horizon() {
@@ -434,7 +447,7 @@ impl Protocol for Replica {
             unreachable!("something is applied");
         };
         match outcome {
-            Outcome::Refused => self.fail(txn, Reason::Bound, out),
+            Outcome::Refused(reason) => self.fail(txn, reason, out),
             Outcome::Committed(more) => {
                 touched.extend(more);
                 let version = self.window.push(&touched);

@@ -97,7 +97,7 @@ impl Cluster<'_> {
         }
         let outcome = match is_applied {
             true => Outcome::Committed(more),
-            false => Outcome::Refused,
+            false => Outcome::Refused(Reason::Bound),
         };
         if is_applied {
             self.history.order(node, version, record)?;

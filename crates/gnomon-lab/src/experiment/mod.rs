@@ -89,7 +89,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     kbound::all::ALL_WITHOUT_SER,
     kbound::replicas::EXPERIMENT,
     kbound::append::EXPERIMENT,
-    kbound::nodes::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
 ];
 

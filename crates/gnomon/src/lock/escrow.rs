@@ -329,6 +329,21 @@ impl Escrow {
     }
 }
 
+/// The first claim that is not met by the value that it was made of, and by the changes of those before it.
+pub(crate) fn first_refused(claims: &[Claim]) -> Option<usize> {
+    let mut deltas: Vec<(u32, i128)> = Vec::new();
+    claims.iter().position(|claim| {
+        let at = deltas.iter().position(|(quantity, _)| *quantity == claim.quantity).unwrap_or_else(|| {
+            deltas.push((claim.quantity, 0));
+            deltas.len() - 1
+        });
+        let sum = deltas[at].1.saturating_add(claim.delta);
+        let after = claim.value.saturating_add(sum);
+        deltas[at].1 = sum;
+        !(claim.min..=claim.max).contains(&after)
+    })
+}
+
 /// Whether two transactions are both granted what they claim, one after the other, and nobody else claims anything.
 pub(crate) fn claims_of_two(first: (TxnId, &[Claim]), second: (TxnId, &[Claim])) -> bool {
     let mut escrow = Escrow::default();

@@ -94,7 +94,7 @@ pub use counter::LevelWaits;
 pub(crate) use counter::WaitCounter;
 pub use deadlock::Victim;
 pub use escrow::{Claim, Pending};
-pub(crate) use escrow::{Hold, claims_of_two};
+pub(crate) use escrow::{Hold, claims_of_two, first_refused};
 pub use interrupt::{Interrupt, InterruptReason};
 pub use manager::{LockInfo, LockManager, LockOwner, LockTable, LockWaits, Mark, WaitOptions};
 pub use modes::{

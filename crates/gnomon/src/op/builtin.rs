@@ -1,6 +1,6 @@
 //! The operations that every database knows.
 
-use super::{Call, Commutes, Family, Length, Operation, unsuited};
+use super::{Call, Commutes, Family, Length, Operation, both_limits, limits_before, unsuited};
 use crate::{Result, VALUE_BYTES_MAX, lock::Claim, sync::Arc};
 
 /// Numbers: the value is a signed integer, little-endian, of 8 bytes (an integer) or 16 (an integer, or the digits of a
@@ -149,6 +149,15 @@ pub mod number {
             Some(encode(&[first.checked_add(second)?, i128::MIN, i128::MAX]))
         }
 
+        fn merge_claims(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+            let ([first, min, max], [second, other_min, other_max]) =
+                (decode(first).ok()?, decode(second).ok()?);
+            // The limits of the first are for the sum without the second.
+            let limits = limits_before((min, max), second.checked_neg()?)?;
+            let (min, max) = both_limits(limits, (other_min, other_max));
+            Some(encode(&[first.checked_add(second)?, min, max]))
+        }
+
         fn length(&self, _: &[u8]) -> Length {
             Length::Same
         }
@@ -184,6 +193,10 @@ pub mod number {
                 Extreme::Minimum => first.min(second),
                 Extreme::Maximum => first.max(second),
             }]))
+        }
+
+        fn merge_claims(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+            self.merge(first, second)
         }
 
         fn length(&self, _: &[u8]) -> Length {
@@ -355,6 +368,10 @@ pub mod bytes {
 
         fn merge(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
             Some([first, second].concat())
+        }
+
+        fn merge_claims(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+            self.merge(first, second)
         }
 
         fn length(&self, args: &[u8]) -> Length {

@@ -6,7 +6,7 @@ use super::{Commutes, Family, Length, Operation};
 use crate::{
     Error, Result, TxnId,
     env::Rng,
-    lock::{Claim, claims_of_two},
+    lock::{Claim, claims_of_two, first_refused},
     sync::Arc,
 };
 
@@ -112,6 +112,31 @@ fn check_trial(family: &Family, trial: &Trial) -> Result<(), String> {
         let merged = Called { args: &merged, operation: a.operation };
         if merged.apply(value)? != b.apply(&a.apply(value)?)? {
             return Err(format!("two calls of '{}' are not what they are merged to", a.name()));
+        }
+    }
+    if a.name() == b.name()
+        && let Some(merged) = a.operation.merge_claims(a.args, b.args)
+        && first_refused(&claims_a).is_none()
+    {
+        let after = a.apply(value)?;
+        let merged = Called { args: &merged, operation: a.operation };
+        let is_granted = |called: &Called<'_>, value: &[u8]| {
+            called.operation.claims(called.args, value).is_ok_and(|claims| first_refused(&claims).is_none())
+        };
+        let (of_both, of_one) = (is_granted(&b, &after), is_granted(&merged, value));
+        if of_both != of_one {
+            return Err(format!(
+                "one after the other, two calls of '{}' are {}, and what they are merged to is {}",
+                a.name(),
+                if of_both { "granted" } else { "refused" },
+                if of_one { "granted" } else { "refused" }
+            ));
+        }
+        if of_both && merged.apply(value)? != b.apply(&after)? {
+            return Err(format!(
+                "two calls of '{}' are not what they are merged to with their claims",
+                a.name()
+            ));
         }
     }
     let commutes = family.commutes(trial.calls[0].0, trial.calls[1].0);

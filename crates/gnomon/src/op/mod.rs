@@ -80,8 +80,26 @@ pub trait Operation: Send + Sync + 'static {
         None
     }
 
+    /// As [`Operation::merge`], of two whose claims nobody has granted yet: those of the one call hold where those of both
+    /// do, one after the other, and it is refused where the limits of either are not kept.
+    fn merge_claims(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+        let _ = (first, second);
+        None
+    }
+
     /// What becomes of the length of a value.
     fn length(&self, args: &[u8]) -> Length;
+}
+
+/// The limits that a value has to keep so that it keeps these when `delta` is added; none if there are no such numbers.
+fn limits_before((min, max): (i128, i128), delta: i128) -> Option<(i128, i128)> {
+    let before = |limit: i128, none| if limit == none { Some(none) } else { limit.checked_sub(delta) };
+    Some((before(min, i128::MIN)?, before(max, i128::MAX)?))
+}
+
+/// What keeps both of two limits.
+fn both_limits((min, max): (i128, i128), (other_min, other_max): (i128, i128)) -> (i128, i128) {
+    (min.max(other_min), max.min(other_max))
 }
 
 /// What an operation makes of the length of a value.

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Commutes, Family, Length, Operation, unsuited};
+use super::{Call, Commutes, Family, Length, Operation, both_limits, limits_before, unsuited};
 use crate::{Error, Result, lock::Claim, sync::Arc};
 
 const FAMILY: &str = "record";
@@ -177,6 +177,50 @@ impl Operation for UpdateFields {
             if let Change::Add { min, max, .. } = change {
                 (*min, *max) = (i128::MIN, i128::MAX);
             }
+        }
+        Some(both.encode())
+    }
+
+    fn merge_claims(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+        let (mut both, second) = (Update::decode(first).ok()?, Update::decode(second).ok()?);
+        if second.widths.len() > both.widths.len() {
+            both.widths = second.widths;
+        }
+        for Condition { field, number, min, max } in second.conditions {
+            // It is one on what the first has made of the field.
+            let limits = match both.changes.get(&field) {
+                None => (min, max),
+                Some(Change::Add { number: added, delta, .. }) if *added == number => {
+                    limits_before((min, max), *delta)?
+                }
+                Some(_) => return None,
+            };
+            match both.conditions.iter_mut().find(|own| own.field == field) {
+                None => {
+                    let (min, max) = limits;
+                    both.conditions.push(Condition { field, number, min, max });
+                }
+                Some(own) if own.number == number => {
+                    (own.min, own.max) = both_limits((own.min, own.max), limits);
+                }
+                Some(_) => return None,
+            }
+        }
+        for (field, change) in second.changes {
+            let change = match (both.changes.remove(&field), change) {
+                (None, change) | (Some(Change::Set(_)), change @ Change::Set(_)) => change,
+                (
+                    Some(Change::Add { number, delta: first, scale, min, max }),
+                    Change::Add { number: added, delta, scale: other_scale, min: other_min, max: other_max },
+                ) if number == added => {
+                    let limits = limits_before((min, max), delta.checked_neg()?)?;
+                    let (min, max) = both_limits(limits, (other_min, other_max));
+                    let delta = first.checked_add(delta)?;
+                    Change::Add { number, delta, scale: scale.max(other_scale), min, max }
+                }
+                _ => return None,
+            };
+            both.changes.insert(field, change);
         }
         Some(both.encode())
     }

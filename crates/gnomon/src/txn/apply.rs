@@ -39,7 +39,7 @@ use super::{
 use crate::{
     Error, Result, TreeId,
     access::{self, Search},
-    lock::{Claim, LockName, Mode, key_mode, tree_mode},
+    lock::{Claim, LockName, Mode, first_refused, key_mode, tree_mode},
     op::{self, Call, Length, Registered},
     sync::Arc,
 };
@@ -494,21 +494,6 @@ impl Transaction {
         self.writes = writes;
         resolved
     }
-}
-
-/// The first claim that is not met by the value that it was made of, and by the changes of those before it.
-pub(super) fn first_refused(claims: &[Claim]) -> Option<usize> {
-    let mut deltas: Vec<(u32, i128)> = Vec::new();
-    claims.iter().position(|claim| {
-        let at = deltas.iter().position(|(quantity, _)| *quantity == claim.quantity).unwrap_or_else(|| {
-            deltas.push((claim.quantity, 0));
-            deltas.len() - 1
-        });
-        let sum = deltas[at].1.saturating_add(claim.delta);
-        let after = claim.value.saturating_add(sum);
-        deltas[at].1 = sum;
-        !(claim.min..=claim.max).contains(&after)
-    })
 }
 
 #[cfg(all(test, not(shuttle)))]

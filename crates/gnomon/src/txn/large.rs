@@ -132,6 +132,9 @@ impl Transaction {
     }
 
     fn relieve_now(&mut self) -> Result<()> {
+        if self.alone {
+            return Err(Error::TransactionTooLarge);
+        }
         let limit = self.inner().escalate_bytes;
         if self.observed.is_some() {
             // Others order what it changes, as a whole: it has no pages of its own.

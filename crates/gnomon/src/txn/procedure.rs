@@ -15,18 +15,14 @@
 //!   does something else is found, and refused.
 //! - *Run everywhere.* In a member of a cluster a call is ordered among the commits of all members, and each runs it in
 //!   its place, when all before it is applied and nothing beside it: so it never conflicts ([`Database::run_replicated`]).
+//!   Whether it does the same at all of them is not checked.
 //! - *Known by their code.* The directory of trees has the number of each procedure and a hash of the text that it was
 //!   registered with. Opening with another text writes a checkpoint, after which no call of the old one is in the log;
 //!   where calls of the old one are to be replayed, opening is refused.
 //!
-//! Not here: which calls are logged as such ([`Recovery`](super::Recovery) and `commit.rs` decide), and replay (`log`).
+//! Not here: the calls of a cluster's order (`ordered`), which calls are logged as such ([`Recovery`](super::Recovery) and `commit.rs` decide), and replay (`log`).
 
-use std::{
-    collections::HashMap,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use super::{
     apply::Applied,
@@ -50,6 +46,8 @@ use crate::{
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
+
+mod ordered;
 
 /// The longest name of a procedure, in bytes.
 const NAME_BYTES_MAX: usize = 63;
@@ -306,13 +304,6 @@ impl KnownProcedure {
         Ok(answer)
     }
 
-    /// A call as members of a cluster have it in their order: a hash of the code (8 bytes, little-endian), the length of
-    /// the name (1 byte) and the name, the parameters.
-    fn ordered(&self, params: &[u8]) -> Vec<u8> {
-        let Procedure { name, code, .. } = &self.procedure;
-        [&code.to_le_bytes(), &[name.len() as u8][..], name.as_bytes(), params].concat()
-    }
-
     /// The partitions of a call.
     pub fn partitions(&self, params: &[u8]) -> Partitions {
         match self.procedure.declared(params) {
@@ -546,39 +537,6 @@ impl Database {
         self.0.inner.procedures.get(name)
     }
 
-    /// Runs a call that [`KnownProcedure::ordered`] has made, alone, in a transaction that is not to be committed. Returns
-    /// what it answers, too, wherever it runs; it fails with what it need not meet elsewhere.
-    pub(super) fn run_call(&self, call: &[u8]) -> Result<(Transaction, Result<Vec<u8>>)> {
-        let damaged = || Error::Operation("a call in the order of the cluster cannot be read".into());
-        let (code, rest) = call.split_first_chunk().ok_or_else(damaged)?;
-        let (name_bytes, rest) = rest.split_first().ok_or_else(damaged)?;
-        let (name, params) = rest.split_at_checked((*name_bytes).into()).ok_or_else(damaged)?;
-        let name = std::str::from_utf8(name).map_err(|_| damaged())?;
-        let Procedure { code: own, body, .. } = &self.get_procedure(name, params)?.procedure;
-        let Body::Run(body) = body else { return Err(Error::NoSuchProcedure(name.into())) };
-        if *own != u64::from_le_bytes(*code) {
-            return Err(Error::ProcedureDiffers(name.into()));
-        }
-        let mut txn = Transaction::alone(self.0.clone());
-        let mut call = Call {
-            txn: &mut txn,
-            declared: &Declared::Nothing,
-            is_within: true,
-            digest: 0,
-            failed: None,
-            is_ordered: true,
-        };
-        let answer = catch_unwind(AssertUnwindSafe(|| body(&mut call, params)));
-        let answer = match call.failed {
-            Some(error) if error.reaction() != Reaction::FixInput => return Err(error),
-            // Of the program, which may be another one there.
-            Some(error @ Error::NoSuchOperation { .. }) => return Err(error),
-            Some(error) => Err(error),
-            None => answer.unwrap_or_else(|_| Err(Error::procedure("the procedure panicked"))),
-        };
-        Ok((txn, answer))
-    }
-
     /// Runs a call under locks, or in a cluster in the order of all members. The ticket is of its commit, or of what a
     /// refusal has seen.
     pub(super) fn start_call(
@@ -586,26 +544,10 @@ impl Database {
         registered: &KnownProcedure,
         params: &[u8],
     ) -> Result<(Result<Vec<u8>>, Ticket)> {
-        let mut runs = 0;
         if let Some(replicator) = self.0.inner.replicator() {
-            if let Body::Replay(_) = registered.procedure.body {
-                return Err(Error::NoSuchProcedure((*registered.procedure.name).into()));
-            }
-            loop {
-                runs += 1;
-                match replicator.call(registered.ordered(params)) {
-                    // It has not run: the member was held for gone.
-                    Err(Error::Serialization) if runs < RUNS_MAX => {}
-                    called => {
-                        let (csn, answer) = called?;
-                        if answer.is_ok() {
-                            self.0.inner.procedures.note_commit(registered.number, 0);
-                        }
-                        return Ok((answer, Ticket::new(self.0.clone(), csn)));
-                    }
-                }
-            }
+            return self.order_call(&**replicator, registered, params);
         }
+        let mut runs = 0;
         loop {
             runs += 1;
             let mut txn =

@@ -23,7 +23,6 @@ use std::{
 };
 
 use super::{
-    apply::first_refused,
     commit::{Ticket, begin, patch_in_order},
     database::{Database, Inner, TREES},
     key::{Key, KeyBytes},
@@ -34,7 +33,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
-    lock::{Interrupt, LockName, key_mode, tree_mode},
+    lock::{Interrupt, LockName, first_refused, key_mode, tree_mode},
     store::Store,
     sync::{Arc, atomic::Ordering},
 };
@@ -265,7 +264,7 @@ impl Transaction {
         if is_serializable {
             self.options.isolation = Isolation::Snapshot;
         }
-        self.writes.keep_calls();
+        self.writes.keep_claims();
         self.observed = Some(Box::new(Observed { is_serializable, ..Observed::default() }));
     }
 

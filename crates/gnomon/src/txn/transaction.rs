@@ -161,7 +161,7 @@ pub struct Transaction {
     /// Whether nothing else may.
     pub(super) by_value: bool,
     /// Whether nobody else is there, so that nothing is to be locked.
-    alone: bool,
+    pub(super) alone: bool,
     /// Where procedures run serially, what it may use.
     pub(super) confined: Confined,
     /// What it rests on, where others order commits.

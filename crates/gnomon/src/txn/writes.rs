@@ -37,7 +37,7 @@ pub(super) struct WriteSet {
     /// Whether anything was deleted or dropped so far, taken back or not.
     frees: bool,
     /// Whether operations on one key are kept as they are.
-    keeps_calls: bool,
+    keeps_claims: bool,
 }
 
 /// What a transaction makes of a key.
@@ -77,17 +77,22 @@ impl Calls {
         self.calls.iter()
     }
 
-    fn add(&mut self, call: BoundCall, value_bytes_max: usize, merges: bool) {
+    /// Adds one. `with_claims`: its claims, granted or not, are to be asked again.
+    fn add(&mut self, call: BoundCall, value_bytes_max: usize, with_claims: bool) {
         self.value_bytes_max = self.value_bytes_max.max(value_bytes_max);
-        if let Some(last) = self.calls.last_mut()
-            && merges
-            && Arc::ptr_eq(&last.operation, &call.operation)
-            && let Some(merged) = last.operation.operation.merge(&last.args, &call.args)
+        if let Some(last) = self.calls.last_mut().filter(|last| Arc::ptr_eq(&last.operation, &call.operation))
         {
-            last.args = merged.into();
-        } else {
-            self.calls.push(call);
+            let operation = &call.operation.operation;
+            let merged = match with_claims {
+                true => operation.merge_claims(&last.args, &call.args),
+                false => operation.merge(&last.args, &call.args),
+            };
+            if let Some(merged) = merged {
+                last.args = merged.into();
+                return;
+            }
         }
+        self.calls.push(call);
     }
 
     /// Whether they leave the length of the value as it is.
@@ -356,10 +361,9 @@ impl WriteSet {
         self.write(tree, key, Written { write: Write::of(value), place });
     }
 
-    /// Has each operation stay by itself from now on: merged ones have no conditions, and theirs are asked again when they
-    /// have their place in an order.
-    pub fn keep_calls(&mut self) {
-        self.keeps_calls = true;
+    /// Has operations keep their claims from now on, which are asked again when they have their place in an order.
+    pub fn keep_claims(&mut self) {
+        self.keeps_claims = true;
     }
 
     /// Adds an operation to what is made of a key, which is not put or deleted. `value_bytes_max`: see [`Calls`].
@@ -381,7 +385,7 @@ impl WriteSet {
         let written = writes.keys.get_mut(KeyBytes::of(key));
         let mut calls = match written.map(|written| &mut written.write) {
             Some(Write::Apply(calls)) if self.replaced.is_none() => {
-                calls.add(call, value_bytes_max, !self.keeps_calls);
+                calls.add(call, value_bytes_max, self.keeps_claims);
                 writes.bytes += bytes;
                 self.bytes += bytes;
                 return;
@@ -389,7 +393,7 @@ impl WriteSet {
             Some(Write::Apply(calls)) => calls.clone(),
             _ => Calls::default(),
         };
-        calls.add(call, value_bytes_max, !self.keeps_calls);
+        calls.add(call, value_bytes_max, self.keeps_claims);
         self.write(tree, key, Written { write: Write::Apply(calls), place });
     }
 

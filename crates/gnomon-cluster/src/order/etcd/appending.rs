@@ -99,11 +99,12 @@ impl Space {
     /// Forgets the log up to a revision, but no version that whoever follows from there needs: not the newest one, and
     /// no piece of a batch whose last piece is not forgotten.
     pub(super) async fn trim(&self, upto: u64) -> Result<(), LogError> {
-        let reads = [&self.keys.all_live, &self.keys.all_pieces].map(RequestOp::get_all);
+        let reads = [&self.keys.all_members, &self.keys.all_pieces].map(RequestOp::get_all);
         let answer =
             self.client.read([vec![RequestOp::get(&self.keys.log)], reads.to_vec()].concat()).await?;
         let Some(newest) = answer.found(0).first() else { return Ok(()) };
-        let live: BTreeSet<Member> =
+        // Nobody else can append the rest of a batch.
+        let heard: BTreeSet<Member> =
             answer.found(1).iter().map(|kv| Member(kv.create_revision as u64)).collect();
         let upto = i64::try_from(upto).unwrap_or(i64::MAX).min(newest.mod_revision);
         let mut bound = upto;
@@ -111,7 +112,7 @@ impl Space {
         for batch in answer.found(2) {
             let is_over = match &batch.value[..] {
                 COMPLETE => batch.mod_revision <= upto,
-                _ => self.keys.member_of_pieces(&batch.key).is_none_or(|member| !live.contains(&member)),
+                _ => self.keys.member_of_pieces(&batch.key).is_none_or(|member| !heard.contains(&member)),
             };
             match is_over {
                 true => forgotten.push(RequestOp::delete(&batch.key)),

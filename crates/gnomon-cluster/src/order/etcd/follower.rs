@@ -133,11 +133,14 @@ impl Follower {
                 )));
             }
             let record = decode(kv.value)?;
-            if !record.is_unfinished {
-                let bytes = whole(space, record, kv.mod_revision).await?;
-                let entries = encoding::decode(&bytes).map_err(LogError::Foreign)?;
-                self.ready.push(Appended { revision, entries });
-            }
+            let entries = match record.is_unfinished {
+                true => Vec::new(),
+                false => {
+                    let bytes = whole(space, record, kv.mod_revision).await?;
+                    encoding::decode(&bytes).map_err(LogError::Foreign)?
+                }
+            };
+            self.ready.push(Appended { revision, entries });
             (self.seen, self.has_seen) = (revision, true);
         }
         Ok(())

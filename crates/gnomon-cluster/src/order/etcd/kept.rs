@@ -2,7 +2,8 @@
 //!
 //! A member says it by a key of its own. A full etcd takes no value, but it deletes keys: for that a member has a key for
 //! each bit of a revision from its joining on, and deletes those of the bits that are set. As etcd takes values again, the
-//! member says it by its key, and makes the missing ones anew with that.
+//! member says it by its key, and makes the missing ones anew with that. To delete one is only for who knows when they were
+//! made: what is asked for late changes none of a later time.
 
 use std::collections::BTreeMap;
 
@@ -14,58 +15,91 @@ use super::{
     messages::{Compare, RequestOp},
 };
 
-/// Bits of a revision.
-const BITS: u32 = 63;
+/// Bits of a revision. The last one is never set, so its key stays.
+const BITS: u32 = 64;
+
+/// The bits of the member that has joined here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bits {
+    /// When they were made last, or before that.
+    made_at: i64,
+    /// Of these the keys may be missing since.
+    deleted: u64,
+}
+
+impl Bits {
+    /// All of them are there since a revision.
+    pub(super) fn made_at(revision: i64) -> Bits {
+        Bits { made_at: revision, deleted: 0 }
+    }
+}
 
 impl Shared {
     pub(super) async fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
-        let (name, lease, has_lost_bits) = self.own(member)?;
+        let (name, lease, bits) = self.own(member)?;
         let compare = vec![Compare::created(&self.space.keys.member(&name), member.0 as i64)];
         let mut puts = vec![RequestOp::put(&self.space.keys.kept(&name), revision.to_string().into())];
-        if has_lost_bits {
-            puts.extend(self.space.bits(&name, lease));
+        if bits.deleted != 0 {
+            puts.extend(self.space.make_bits(&name, lease));
         }
-        if !self.space.client.txn(compare, puts, Vec::new()).await?.succeeded {
+        let answer = self.space.client.txn(compare, puts, Vec::new()).await?;
+        if !answer.succeeded {
             return Err(Refused::Fenced.into());
         }
-        self.note_bits(member, false);
+        if bits.deleted != 0 {
+            self.note_bits(member, Bits::made_at(answer.revision()));
+        }
         Ok(())
     }
 
     pub(super) async fn keep_after_when_full(&self, member: Member, revision: u64) -> Result<(), LogError> {
-        let (name, _, has_lost_bits) = self.own(member)?;
-        // Another one would add bits to those of the former revision.
-        if has_lost_bits {
-            return Err(LogError::Full("etcd was full already when this member said what it needs".into()));
-        }
-        // If no answer comes, they may be missing all the same.
-        self.note_bits(member, true);
-        let compare = vec![Compare::created(&self.space.keys.member(&name), member.0 as i64)];
-        let deletes = (0..BITS).filter(|bit| revision >> bit & 1 == 1);
-        let deletes = deletes.map(|bit| RequestOp::delete(&self.space.keys.bit(&name, bit))).collect();
-        match self.space.client.txn(compare, deletes, Vec::new()).await?.succeeded {
-            true => Ok(()),
-            false => Err(Refused::Fenced.into()),
+        loop {
+            let (name, _, bits) = self.own(member)?;
+            // Together they would be more than either.
+            if bits.deleted & !revision != 0 {
+                return Err(LogError::Full("this member has said already what it needs".into()));
+            }
+            // Whether they are is not known without an answer.
+            self.note_bits(member, Bits { deleted: revision, ..bits });
+            let (member_key, last_bit) =
+                (self.space.keys.member(&name), self.space.keys.bit(&name, BITS - 1));
+            let compare = vec![
+                Compare::created(&member_key, member.0 as i64),
+                Compare::modified(&last_bit, bits.made_at),
+            ];
+            let deletes = (0..BITS).filter(|bit| revision >> bit & 1 == 1);
+            let deletes = deletes.map(|bit| RequestOp::delete(&self.space.keys.bit(&name, bit))).collect();
+            let reads = [&member_key, &last_bit].map(RequestOp::get).to_vec();
+            let answer = self.space.client.txn(compare, deletes, reads).await?;
+            if answer.succeeded {
+                return Ok(());
+            }
+            let [found, bit] = [0, 1].map(|place| answer.found(place).first());
+            match bit.filter(|_| found.is_some_and(|kv| kv.create_revision as u64 == member.0)) {
+                // They were made anew, and the answer to that was lost.
+                Some(bit) => self.note_bits(member, Bits::made_at(bit.mod_revision)),
+                None => return Err(Refused::Fenced.into()),
+            }
         }
     }
 
-    /// The name and the lease of the member that has joined here, and whether some of its bits may be missing.
-    fn own(&self, member: Member) -> Result<(String, i64, bool), Refused> {
+    /// The name and the lease of the member that has joined here, and its bits.
+    fn own(&self, member: Member) -> Result<(String, i64, Bits), Refused> {
         let joined = self.joined.lock();
         let own = joined.as_ref().filter(|own| own.member == member).ok_or(Refused::Fenced)?;
-        Ok((own.name.clone(), own.lease, own.has_lost_bits))
+        Ok((own.name.clone(), own.lease, own.bits))
     }
 
-    fn note_bits(&self, member: Member, are_lost: bool) {
+    fn note_bits(&self, member: Member, bits: Bits) {
         if let Some(own) = self.joined.lock().as_mut().filter(|own| own.member == member) {
-            own.has_lost_bits = are_lost;
+            own.bits = bits;
         }
     }
 }
 
 impl Space {
     /// Makes the keys of all bits, for a member with a lease.
-    pub(super) fn bits(&self, name: &str, lease: i64) -> Vec<RequestOp> {
+    pub(super) fn make_bits(&self, name: &str, lease: i64) -> Vec<RequestOp> {
         let put = |bit| RequestOp::put_with_lease(&self.keys.bit(name, bit), Bytes::new(), lease);
         (0..BITS).map(put).collect()
     }
@@ -80,22 +114,20 @@ impl Space {
             kept.insert(Keys::rest(&kv.key, &self.keys.all_kept).into_owned(), revision.unwrap_or(0));
         }
         // A member that is gone has none, and has then said what its key says.
-        let mut bits: BTreeMap<String, u64> = BTreeMap::new();
+        let mut missing: BTreeMap<String, u64> = BTreeMap::new();
         for (name, bit) in answer.found(1).iter().filter_map(|kv| self.keys.name_and_bit(&kv.key)) {
-            if bit < BITS {
-                *bits.entry(name).or_insert((1 << BITS) - 1) &= !(1 << bit);
-            }
+            *missing.entry(name).or_insert(u64::MAX) &= !1_u64.checked_shl(bit).unwrap_or(0);
         }
-        for (name, revision) in bits.into_iter().filter(|(_, revision)| *revision > 0) {
+        for (name, revision) in missing.into_iter().filter(|(_, revision)| *revision > 0) {
             let said = kept.entry(name).or_default();
             *said = revision.max(*said);
         }
         Ok(kept)
     }
 
-    pub(super) async fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
+    pub(super) async fn keep_nothing(&self, name: &str) -> Result<bool, LogError> {
         let compare = vec![Compare::absent(&self.keys.member(name))];
-        self.client.txn(compare, vec![RequestOp::delete(&self.keys.kept(name))], Vec::new()).await?;
-        Ok(())
+        let delete = RequestOp::delete(&self.keys.kept(name));
+        Ok(self.client.txn(compare, vec![delete], Vec::new()).await?.succeeded)
     }
 }

@@ -13,6 +13,7 @@ use super::{
     LogError, Member, MemberInfo, Refused, Shared, Space,
     client::Failure,
     encoding,
+    kept::Bits,
     keys::{Keys, Record},
     messages::{Compare, KeyValue, RequestOp},
     value_of,
@@ -29,8 +30,7 @@ pub(super) struct Joined {
     pub name: String,
     pub lease: i64,
     keeper: AbortHandle,
-    /// Of its bits in etcd, some may be missing.
-    pub has_lost_bits: bool,
+    pub bits: Bits,
     /// When etcd has answered last that the lease is kept.
     heard_at: Arc<Mutex<Instant>>,
 }
@@ -54,8 +54,8 @@ impl Shared {
             Ok(member) => {
                 let heard_at = Arc::new(Mutex::new(Instant::now()));
                 let keeper = tokio::spawn(keep_alive(self.clone(), lease, heard_at.clone())).abort_handle();
-                *self.joined.lock() =
-                    Some(Joined { member, name, lease, keeper, heard_at, has_lost_bits: false });
+                let bits = Bits::made_at(member.0 as i64);
+                *self.joined.lock() = Some(Joined { member, name, lease, keeper, heard_at, bits });
                 Ok(member)
             }
             Err(error) => {
@@ -113,7 +113,7 @@ impl Space {
                 Compare::absent(&member_key),
                 Compare::absent(&live_key),
             ];
-            let mut puts = self.bits(name, lease);
+            let mut puts = self.make_bits(name, lease);
             puts.extend([
                 RequestOp::put_with_lease(&member_key, Bytes::from(address.to_owned()), lease),
                 RequestOp::put(&live_key, Bytes::new()),

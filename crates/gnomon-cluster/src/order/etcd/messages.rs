@@ -92,6 +92,8 @@ pub(super) const EQUAL: i32 = 0;
 pub(super) const NOT_EQUAL: i32 = 3;
 /// [`Compare::target`]: the revision at which the key was created.
 pub(super) const CREATE: i32 = 1;
+/// [`Compare::target`]: the revision at which the key was written last.
+pub(super) const MODIFIED: i32 = 2;
 /// [`Compare::target`]: the value of the key.
 pub(super) const VALUE: i32 = 3;
 
@@ -103,7 +105,7 @@ pub(super) struct Compare {
     pub target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub key: Bytes,
-    #[prost(oneof = "Against", tags = "5, 7")]
+    #[prost(oneof = "Against", tags = "5, 6, 7")]
     pub against: Option<Against>,
 }
 
@@ -111,6 +113,8 @@ pub(super) struct Compare {
 pub(super) enum Against {
     #[prost(int64, tag = "5")]
     CreateRevision(i64),
+    #[prost(int64, tag = "6")]
+    ModRevision(i64),
     #[prost(bytes = "bytes", tag = "7")]
     Value(Bytes),
 }
@@ -263,6 +267,11 @@ impl Compare {
 
     pub(super) fn absent(key: &Bytes) -> Compare {
         Compare::created(key, 0)
+    }
+
+    pub(super) fn modified(key: &Bytes, revision: i64) -> Compare {
+        let against = Some(Against::ModRevision(revision));
+        Compare { result: EQUAL, target: MODIFIED, key: key.clone(), against }
     }
 
     pub(super) fn value(key: &Bytes, value: Bytes) -> Compare {

@@ -241,7 +241,7 @@ impl OrderedLog for EtcdLog {
         self.run(|shared| async move { shared.space.kept_after().await })
     }
 
-    fn keep_nothing(&self, name: &str) -> Result<(), LogError> {
+    fn keep_nothing(&self, name: &str) -> Result<bool, LogError> {
         let name = name.to_owned();
         self.run(|shared| async move { shared.space.keep_nothing(&name).await })
     }

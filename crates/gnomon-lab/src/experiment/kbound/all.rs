@@ -85,6 +85,10 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
         true => claims(paper, &points, &alone),
         false => claims_without(paper, &points),
     };
+    let of_paper = match paper {
+        How::Paper => ["completion, ms (paper's)", "aborts, % (paper's)"],
+        _ => ["completion, ms (voting)", "aborts, % (voting)"],
+    };
     let panel = |how: How, label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
         x: Axis { label: "transactions a second", scale: Scale::Linear },
         y: Axis { label, scale: Scale::Linear },
@@ -109,8 +113,8 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
             name: name.to_owned(),
             title: "All levels beside each other".to_owned(),
             panels: vec![
-                panel(paper, "completion, ms (paper's)", |found| found.complete_ms, Vec::new()),
-                panel(paper, "aborts, % (paper's)", |found| 100.0 * found.aborts, stated.collect()),
+                panel(paper, of_paper[0], |found| found.complete_ms, Vec::new()),
+                panel(paper, of_paper[1], |found| 100.0 * found.aborts, stated.collect()),
                 panel(How::Used, "completion, ms (used)", |found| found.complete_ms, Vec::new()),
                 panel(How::Used, "aborts, % (used)", |found| 100.0 * found.aborts, Vec::new()),
             ],

@@ -338,17 +338,9 @@ impl On {
     /// Settings that make no sense.
     pub fn new(settings: &Values) -> Result<On> {
         match settings.words(ON.name, &[("simulated", false), ("members", true)])?[0] {
-            true => On::members(settings),
+            true => settings.number(SCALE.name, 1.0, 1000.0).map(On::Members),
             false => Ok(On::Simulated),
         }
-    }
-
-    /// Real members, as [`SCALE`] says.
-    ///
-    /// # Errors
-    /// Settings that make no sense.
-    pub fn members(settings: &Values) -> Result<On> {
-        settings.number(SCALE.name, 1.0, 1000.0).map(On::Members)
     }
 
     /// The paper's protocol, or what stands for it.

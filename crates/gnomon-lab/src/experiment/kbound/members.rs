@@ -124,7 +124,10 @@ impl Cluster {
                 let has_committed = match self.run(number, job, load, scale) {
                     Ok(()) => true,
                     Err(Error::Serialization | Error::Deadlock) => false,
-                    Err(error) => return Err(error.into()),
+                    Err(error) => {
+                        next.store(arrivals.len(), Ordering::Relaxed);
+                        return Err(error.into());
+                    }
                 };
                 let took = clock.now() - begun;
                 ended.lock().push((number, Ended { level: job.level, took, has_committed }));
@@ -135,6 +138,9 @@ impl Cluster {
             let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
             while workers.iter().any(|worker| !worker.is_finished()) {
                 lab.progress.set(before + ended.lock().len() as u64, total);
+                if lab.check_canceled().is_err() {
+                    next.store(arrivals.len(), Ordering::Relaxed);
+                }
                 thread::sleep(Duration::from_millis(50));
             }
             workers.into_iter().try_for_each(|worker| worker.join().expect("workers do not panic"))

@@ -6,8 +6,8 @@
 //! how hot the hot spot is, or how long its databases took: these are settings, whose values are such that snapshot
 //! transactions take as long, and fail as often, as in its Figure 2.
 //!
-//! `members.rs` has the same job on real members and etcd, as [`nodes`] has it and the others by their setting `on`;
-//! [`append`] is about their commits beside bare appends.
+//! `members.rs` has the same job on real members and etcd, by the setting `on`; [`append`] is about their commits beside
+//! bare appends.
 
 pub mod all;
 pub mod append;
@@ -15,7 +15,6 @@ mod bench;
 pub mod bounds;
 mod members;
 pub mod mixes;
-pub mod nodes;
 pub mod replicas;
 
 #[cfg(test)]

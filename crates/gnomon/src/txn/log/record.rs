@@ -308,7 +308,7 @@ impl<'a> Writes<'a> {
         broken: impl Fn(&'static str) -> Error,
     ) -> Result<WriteSet> {
         let mut writes = WriteSet::default();
-        writes.keep_calls();
+        writes.keep_claims();
         while let Some(next) = self.next().map_err(&broken)? {
             match next {
                 Next::Created(tree, options) => writes.create_tree(tree, options),

@@ -266,6 +266,19 @@ fn bounds_of_each_of_several_operations_are_asked_in_the_order() {
 }
 
 #[test]
+fn very_many_operations_on_one_row_are_one() {
+    let (database, alone, tree) = member();
+    let mut txn = begin(&database, Isolation::ReadCommitted);
+    for _ in 0..10_000 {
+        // As each statement does.
+        txn.savepoint();
+        txn.apply(tree, b"a", &number::add_within(1, 0, 100_000)).unwrap();
+    }
+    txn.commit().unwrap();
+    assert!(last(&alone).changes.len() < 100);
+}
+
+#[test]
 fn trees_are_made_and_dropped_beside_those_who_use_them() {
     let (database, alone, tree) = member();
     let mut reader = begin(&database, Isolation::Snapshot);

@@ -1,0 +1,243 @@
+//! What a member looks after now and then: it says what it needs of the log, says of others that they are gone, and one of
+//! them trims the log and gives it room.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use gnomon::env::Clock;
+
+use super::{Life, Shared, State, Stopped};
+use crate::{
+    order::{LogError, MemberInfo},
+    protocol::{Entry, Member},
+};
+
+/// After so many bytes of changes it is said how far the data are durable: a full log does not take that any more.
+const UNSAID_BYTES_MAX: usize = 4 << 20;
+/// Behind so many bytes of entries without a commit there is to be one that changes nothing: only commits tell how far data
+/// are.
+const IDLE_BYTES_MAX: usize = 256 << 10;
+/// What an entry takes in the log beside its changes, about.
+const ENTRY_BYTES: usize = 64;
+/// How often a member looks; and while the log is full, after which it fills again.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_FULL: Duration = Duration::from_millis(200);
+/// How often is asked whether the log is full, by members that append nothing too.
+const FULL_INTERVAL: Duration = Duration::from_secs(10);
+/// How often a full log is given room, since it does not answer meanwhile: if more was trimmed, and otherwise.
+const ROOM_INTERVAL: Duration = Duration::from_secs(5);
+const ROOM_INTERVAL_IN_VAIN: Duration = Duration::from_secs(30);
+
+/// What a member knows when it looks again.
+#[derive(Default)]
+struct Known {
+    /// What it has said last that it does not need.
+    said: Option<(Member, u64)>,
+    /// Since when members were not heard of.
+    silent: BTreeMap<Member, Duration>,
+    /// Since when members are not there for whom the log is kept, as long as it is this one that trims.
+    absent: BTreeMap<String, Duration>,
+    /// Up to where the log was trimmed.
+    trimmed: u64,
+    /// When it was asked last whether the log is full.
+    asked_full_at: Option<Duration>,
+    /// When room was made last, and up to where the log was trimmed then.
+    made_room: Option<(Duration, u64)>,
+}
+
+impl Shared {
+    /// Looks after all that, until the member has stopped, and has then left if it can.
+    pub(super) fn look_after(&self) {
+        let mut known = Known::default();
+        while self.wait_to_look() {
+            match self.look(&mut known) {
+                Ok(()) => {}
+                Err(error @ (LogError::Unreachable(_) | LogError::Full(_) | LogError::Refused(_))) => {
+                    if let LogError::Full(_) = error {
+                        self.state.lock().note_full(true);
+                    }
+                    // How long it could not look does not count.
+                    known.absent.clear();
+                }
+                Err(error) => self.stop(Stopped::Log(error)),
+            }
+        }
+        let (why, member) = {
+            let state = self.state.lock();
+            (state.stopped.clone(), state.machine.member())
+        };
+        // One that is dropped says so then; another one may never be, and the others are not to wait for that.
+        if !matches!(why, Some(Stopped::Left)) {
+            let _ = self.log.gone(member);
+        }
+    }
+
+    /// Waits until it is time to look. False if the member has stopped.
+    fn wait_to_look(&self) -> bool {
+        let mut state = self.state.lock();
+        let pause = if state.is_full { LOOK_FULL } else { LOOK };
+        let end = self.clock.now() + pause;
+        while state.stopped.is_none() && state.unsaid_bytes < UNSAID_BYTES_MAX && self.clock.now() < end {
+            self.to_look.wait_for(&mut state, pause);
+        }
+        state.unsaid_bytes = 0;
+        state.stopped.is_none()
+    }
+
+    fn look(&self, known: &mut Known) -> Result<(), LogError> {
+        let is_full = self.ask_full(known)?;
+        let member = self.say_kept(known, is_full)?;
+        let members = self.log.members()?;
+        if members.iter().all(|info| info.member != member || !info.is_alive) {
+            self.state.lock().end_life(member);
+            self.to_append.notify_all();
+        }
+        self.say_gone(known, &members, is_full)?;
+        // One of them trims.
+        let is_alive = |info: &&MemberInfo| info.is_alive;
+        let all = || members.iter();
+        let trims =
+            all().filter(is_alive).min_by_key(|info| info.member).or(all().min_by_key(|info| info.member));
+        if trims.is_none_or(|info| info.member != member) {
+            known.absent.clear();
+            return Ok(());
+        }
+        self.append_if_idle();
+        self.trim(known, &members, is_full)
+    }
+
+    /// Whether the log is full.
+    fn ask_full(&self, known: &mut Known) -> Result<bool, LogError> {
+        let (is_full, now) = (self.state.lock().is_full, self.clock.now());
+        if !is_full && known.asked_full_at.is_some_and(|at| now.saturating_sub(at) < FULL_INTERVAL) {
+            return Ok(false);
+        }
+        let is_full = self.log.is_full()?;
+        known.asked_full_at = Some(now);
+        self.state.lock().note_full(is_full);
+        Ok(is_full)
+    }
+
+    /// Says up to where this member has what was appended, and returns which one it is.
+    fn say_kept(&self, known: &mut Known, is_full: bool) -> Result<Member, LogError> {
+        let newest = if is_full { Some(self.log.newest()?) } else { None };
+        let (last, member, has_all) = {
+            let state = self.state.lock();
+            let last = state.versions.back().map(|(csn, _, position)| (*csn, *position));
+            (last, state.machine.member(), newest.is_some_and(|newest| state.has_applied(newest)))
+        };
+        let Some((csn, position)) = last else { return Ok(member) };
+        // Only what is durable is said, and nobody else may have waited for that.
+        if self.applier.database().wait_durable(csn).is_err() {
+            return Ok(member);
+        }
+        // Of its own revision, later entries may be missing.
+        let kept_after = position.revision.saturating_sub(1);
+        if known.said == Some((member, kept_after)) {
+            return Ok(member);
+        }
+        let mut answer = self.log.keep_after(member, kept_after);
+        if let Err(LogError::Full(_)) = answer {
+            self.state.lock().note_full(true);
+            if has_all {
+                answer = self.log.keep_after_when_full(member, kept_after);
+            }
+        } else if answer.is_ok() {
+            known.said = Some((member, kept_after));
+        }
+        match answer {
+            // What was said before can be trimmed; or it must come back as another one.
+            Ok(()) | Err(LogError::Full(_) | LogError::Refused(_)) => Ok(member),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says of members that they are gone, which were not heard of for long.
+    fn say_gone(&self, known: &mut Known, members: &[MemberInfo], is_full: bool) -> Result<(), LogError> {
+        let now = self.clock.now();
+        let silent = members.iter().filter(|info| !info.is_alive);
+        let since = |info: &MemberInfo| known.silent.get(&info.member).copied().unwrap_or(now);
+        known.silent = silent.map(|info| (info.member, since(info))).collect();
+        for (member, since) in &known.silent {
+            // Which a full log does not take.
+            if now.saturating_sub(*since) >= self.options.silent_max && !is_full {
+                self.log.gone(*member)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a commit ordered that changes nothing, if there was none for long.
+    fn append_if_idle(&self) {
+        let mut state = self.state.lock();
+        if state.idle_bytes < IDLE_BYTES_MAX || state.life != Life::Present {
+            return;
+        }
+        state.idle_bytes = 0;
+        let (number, mut out) = (state.next_number, Vec::new());
+        state.next_number += 1;
+        state.machine.commit_nothing(number, &mut out);
+        state.perform(out);
+        self.to_append.notify_one();
+    }
+
+    /// Trims the log to what members need, and gives it room if it is full.
+    fn trim(&self, known: &mut Known, members: &[MemberInfo], is_full: bool) -> Result<(), LogError> {
+        let now = self.clock.now();
+        // Of who may come back; in a full log for as long only as one that is there may be silent.
+        let absent_max = if is_full { self.options.silent_max } else { self.options.absent_max };
+        let is_over = |since: &Duration| now.saturating_sub(*since) >= absent_max;
+        let needs = |info: &MemberInfo| !is_full || !known.silent.get(&info.member).is_some_and(is_over);
+        let needed: Vec<&String> = members.iter().filter(|info| needs(info)).map(|info| &info.name).collect();
+        let mut kept = self.log.kept_after()?;
+        known.absent = kept
+            .keys()
+            .filter(|name| members.iter().all(|info| info.name != **name || (is_full && !info.is_alive)))
+            .map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now)))
+            .collect();
+        for name in known.absent.iter().filter(|(_, since)| is_over(since)).map(|(name, _)| name) {
+            // It may be back by now.
+            if self.log.keep_nothing(name)? {
+                kept.remove(name);
+            }
+        }
+        // Who has not said yet what it needs may need all.
+        let all_said = needed.iter().all(|name| kept.contains_key(*name));
+        let upto = kept.values().min().copied().filter(|_| all_said).unwrap_or(0);
+        if upto > known.trimmed {
+            self.log.trim(upto)?;
+            known.trimmed = upto;
+        }
+        let is_room_due = known.made_room.is_none_or(|(at, trimmed)| {
+            let interval = if known.trimmed > trimmed { ROOM_INTERVAL } else { ROOM_INTERVAL_IN_VAIN };
+            now.saturating_sub(at) >= interval
+        });
+        if is_full && is_room_due {
+            known.made_room = Some((now, known.trimmed));
+            self.log.make_room()?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Notes that an entry has come; whether something is to be looked after at once.
+    pub(super) fn note_entry(&mut self, entry: &Entry) -> bool {
+        self.unsaid_bytes += entry.bytes();
+        self.idle_bytes += entry.bytes() + ENTRY_BYTES;
+        self.unsaid_bytes >= UNSAID_BYTES_MAX
+    }
+
+    /// Notes whether the log says that it is full.
+    fn note_full(&mut self, is_full: bool) {
+        if std::mem::replace(&mut self.is_full, is_full) && !is_full {
+            self.away = None;
+        }
+    }
+
+    /// The log has not heard of this member for too long: it has to come back as another one.
+    fn end_life(&mut self, member: Member) {
+        if self.life == Life::Present && self.machine.member() == member {
+            self.life = Life::Over;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Calls in the order of all members of a cluster: what stands there, how one gets there, and how each member runs it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Body, Call, KnownProcedure, Procedure, RUNS_MAX};
+use crate::{
+    Error, Reaction, Result,
+    txn::{
+        commit::Ticket, database::Database, declared::Declared, replicated::Replicator,
+        transaction::Transaction,
+    },
+};
+
+/// What a call writes may take so much memory, in bytes: everywhere the same, whatever options say.
+const WRITES_BYTES_MAX: usize = 256 << 20;
+
+impl KnownProcedure {
+    /// A call as it stands in the order: a hash of the code (8 bytes, little-endian), the length of the name (1 byte) and
+    /// the name, the parameters.
+    fn ordered(&self, params: &[u8]) -> Vec<u8> {
+        let Procedure { name, code, .. } = &self.procedure;
+        [&code.to_le_bytes(), &[name.len() as u8][..], name.as_bytes(), params].concat()
+    }
+}
+
+impl Database {
+    /// Has a call ordered, and returns what it answers when it has run here. The ticket is of its commit, or of what a
+    /// refusal has seen.
+    pub(super) fn order_call(
+        &self,
+        replicator: &dyn Replicator,
+        registered: &KnownProcedure,
+        params: &[u8],
+    ) -> Result<(Result<Vec<u8>>, Ticket)> {
+        if let Body::Replay(_) = registered.procedure.body {
+            return Err(Error::NoSuchProcedure((*registered.procedure.name).into()));
+        }
+        let mut runs = 0;
+        loop {
+            runs += 1;
+            match replicator.call(registered.ordered(params)) {
+                // It has not run: the member was held for gone.
+                Err(Error::Serialization) if runs < RUNS_MAX => {}
+                called => {
+                    let (csn, answer) = called?;
+                    if answer.is_ok() {
+                        self.0.inner.procedures.note_commit(registered.number, 0);
+                    }
+                    return Ok((answer, Ticket::new(self.0.clone(), csn)));
+                }
+            }
+        }
+    }
+
+    /// Runs a call that [`KnownProcedure::ordered`] has made, alone, in a transaction that is not to be committed. Returns
+    /// what it answers, too, wherever it runs; it fails with what it need not meet elsewhere.
+    pub(in crate::txn) fn run_call(&self, call: &[u8]) -> Result<(Transaction, Result<Vec<u8>>)> {
+        let damaged = || Error::Operation("a call in the order of the cluster cannot be read".into());
+        let (code, rest) = call.split_first_chunk().ok_or_else(damaged)?;
+        let (name_bytes, rest) = rest.split_first().ok_or_else(damaged)?;
+        let (name, params) = rest.split_at_checked((*name_bytes).into()).ok_or_else(damaged)?;
+        let name = std::str::from_utf8(name).map_err(|_| damaged())?;
+        let Procedure { code: own, body, .. } = &self.get_procedure(name, params)?.procedure;
+        let Body::Run(body) = body else { return Err(Error::NoSuchProcedure(name.into())) };
+        if *own != u64::from_le_bytes(*code) {
+            return Err(Error::ProcedureDiffers(name.into()));
+        }
+        let mut txn = Transaction::alone(self.0.clone());
+        txn.relieve_at = WRITES_BYTES_MAX;
+        let mut call = Call {
+            txn: &mut txn,
+            declared: &Declared::Nothing,
+            is_within: true,
+            digest: 0,
+            failed: None,
+            is_ordered: true,
+        };
+        let answer = catch_unwind(AssertUnwindSafe(|| body(&mut call, params)));
+        let answer = match call.failed {
+            Some(error) if error.reaction() != Reaction::FixInput => return Err(error),
+            // It writes as much wherever it runs.
+            Some(error @ Error::TransactionTooLarge) => Err(error),
+            // Of the program, which may be another one there.
+            Some(error @ Error::NoSuchOperation { .. }) => return Err(error),
+            Some(error) => Err(error),
+            None => answer.unwrap_or_else(|_| Err(Error::procedure("the procedure panicked"))),
+        };
+        Ok((txn, answer))
+    }
+}
