@@ -84,6 +84,7 @@ impl Shared {
     }
 
     fn look(&self, known: &mut Known) -> Result<(), LogError> {
+        self.append_digests();
         let is_full = self.ask_full(known)?;
         let member = self.say_kept(known, is_full)?;
         let members = self.log.members()?;
@@ -103,6 +104,15 @@ impl Shared {
         }
         self.append_if_idle();
         self.trim(known, &members, is_full)
+    }
+
+    /// Tells the others what calls have done that nothing was appended behind.
+    fn append_digests(&self) {
+        let mut state = self.state.lock();
+        if state.life == Life::Present && !state.digests.is_empty() {
+            state.append_digests();
+            self.to_append.notify_one();
+        }
     }
 
     /// Whether the log is full.
@@ -169,7 +179,8 @@ impl Shared {
     /// Has a commit ordered that changes nothing, if there was none for long.
     fn append_if_idle(&self) {
         let mut state = self.state.lock();
-        if state.idle_bytes < IDLE_BYTES_MAX || state.life != Life::Present {
+        // What is being applied may be one.
+        if state.idle_bytes < IDLE_BYTES_MAX || state.machine.waiting() > 0 || state.life != Life::Present {
             return;
         }
         state.idle_bytes = 0;

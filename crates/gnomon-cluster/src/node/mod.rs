@@ -37,7 +37,9 @@ use gnomon::{
 
 use crate::{
     order::{LogError, MemberInfo, OrderedLog, Sender},
-    protocol::{Action, Apply, Commit, Level, Member, Position, Protocol, Reason, Replica, Version},
+    protocol::{
+        Action, Apply, Commit, Entry, Level, Member, Position, Protocol, Reason, Replica, TxnName, Version,
+    },
 };
 
 mod chores;
@@ -62,6 +64,8 @@ pub enum Stopped {
     Left,
     /// Its database could not apply what all have applied.
     Database(Error),
+    /// A call of the procedure has done something else here than where its client was answered.
+    Differs(String),
     /// What it read of the order makes no sense, or is not there any more; or the log is not that of its data.
     Log(LogError),
 }
@@ -71,6 +75,12 @@ impl std::fmt::Display for Stopped {
         match self {
             Stopped::Left => f.write_str("it has left the cluster"),
             Stopped::Database(error) => write!(f, "its database cannot follow the others: {error}"),
+            Stopped::Differs(procedure) => write!(
+                f,
+                "the procedure '{procedure}' has done something else here than at the member whose client has called \
+                 it: have it depend on nothing but its parameters and the database, and start this member with an \
+                 empty directory, for a copy of that one's data"
+            ),
             Stopped::Log(error) => error.fmt(f),
         }
     }
@@ -178,6 +188,12 @@ struct State {
     unsaid_bytes: usize,
     /// How many bytes of entries have come behind the last commit.
     idle_bytes: usize,
+    /// What calls have done here, those that ran last: whose, of which procedure, and a checksum.
+    calls: VecDeque<(TxnName, String, u32)>,
+    /// What those of this member's clients have done, to be appended with whatever comes next.
+    digests: Vec<Entry>,
+    /// The procedure that has done something else elsewhere.
+    differs: Option<String>,
     /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
     /// What became of transactions, by number, until their sessions have heard.
@@ -228,7 +244,11 @@ impl State {
         let mut apply = None;
         for action in actions {
             match action {
-                Action::Append(entry) => self.sender.push(entry),
+                Action::Append(entry) => {
+                    self.append_digests();
+                    self.sender.push(entry);
+                }
+                Action::Compare(txn, digest) => self.compare(txn, digest),
                 Action::Apply(next) => apply = Some(next),
                 Action::Refuse(number, reason) => self.end(number, Err(reason)),
                 Action::Committed(number, version) => {
@@ -298,6 +318,9 @@ impl Node {
             last: marks.last.map(|last| (delivered, last)),
             unsaid_bytes: 0,
             idle_bytes: 0,
+            calls: VecDeque::new(),
+            digests: Vec::new(),
+            differs: None,
             begun: BTreeMap::new(),
             asking: BTreeMap::new(),
             versions: VecDeque::from([known]),

@@ -10,7 +10,7 @@ use gnomon::{
     env::Rng,
     op::number,
     replication::Ordered,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicI64, Ordering},
 };
 
 const KEYS: u8 = 16;
@@ -39,8 +39,18 @@ fn database(code: &str) -> Database {
         // What it has written does not count then.
         if left < 0 { Err(Error::procedure("there is too little")) } else { Ok(left.to_le_bytes().into()) }
     });
-    let procedures: Vec<Procedure> = vec![of_params];
+    let procedures: Vec<Procedure> = vec![of_params, different()];
     Database::in_memory(gnomon::Options { procedures, ..gnomon::Options::default() }).unwrap()
+}
+
+/// One that breaks what is asked of procedures: it does something else each time that it runs.
+fn different() -> Procedure {
+    static RUNS: AtomicI64 = AtomicI64::new(0);
+    Procedure::new("different", "1", |call, params| {
+        let tree = TreeId(u64::from_le_bytes(params.try_into().unwrap()));
+        call.put(tree, &[0], &RUNS.fetch_add(1, Ordering::Relaxed).to_le_bytes())?;
+        Ok(Vec::new())
+    })
 }
 
 fn call(database: &Database, rows: TreeId, [from, to, amount]: [u8; 3]) -> gnomon::Result<i64> {
@@ -227,6 +237,19 @@ fn calls_run_at_all_members_and_never_conflict() {
     nodes.push(world.start(2));
     nodes[2].catch_up().unwrap();
     assert_eq!(world.contents(2), world.contents(0));
+}
+
+#[test]
+fn who_has_done_something_else_than_a_client_was_told_stops() {
+    let world = world(3);
+    let nodes: Vec<Node> = (0..3).map(|member| world.start(member)).collect();
+    world.databases[1].call("different", &world.rows.0.to_le_bytes()).unwrap();
+    for stopped in [&nodes[0], &nodes[2]] {
+        eventually("it stops", || stopped.stopped().is_some());
+        let why = stopped.stopped().unwrap().to_string();
+        assert!(why.contains("'different' has done something else"), "{why}");
+    }
+    call(&world.databases[1], world.rows, [1, 2, 1]).unwrap();
 }
 
 #[test]

@@ -23,6 +23,9 @@ const PAUSE_FULL: Duration = Duration::from_millis(200);
 /// How long a member that joins anew waits for its own name, which is taken until its former life is over.
 const NAME_WAIT: Duration = Duration::from_secs(20);
 
+/// Of so many calls it is known what they have done, until others say what they have done there.
+const CALLS_MAX: usize = 10_000;
+
 impl Shared {
     /// Notes whether the log was reached.
     fn note_reached(&self, state: &mut State, reached: Result<(), &LogError>) {
@@ -139,6 +142,10 @@ impl Shared {
                 let revision = batch.revision;
                 for (position, entry) in batch.positioned() {
                     let mut state = self.state.lock();
+                    if let Some(procedure) = state.differs.take() {
+                        drop(state);
+                        return self.stop(Stopped::Differs(procedure));
+                    }
                     if let Err(why) = state.recognize(position, &entry) {
                         drop(state);
                         return self.stop(Stopped::Log(why));
@@ -157,7 +164,12 @@ impl Shared {
                     }
                 }
                 received = revision;
-                self.state.lock().received = revision;
+                let mut state = self.state.lock();
+                state.received = revision;
+                if let Some(procedure) = state.differs.take() {
+                    drop(state);
+                    return self.stop(Stopped::Differs(procedure));
+                }
             }
             if !self.live_on() {
                 return;
@@ -177,6 +189,7 @@ impl Shared {
         }
         let mut out = Vec::new();
         (state.life, state.sender) = (Life::Present, Sender::new(super::ENTRIES_MAX));
+        state.digests.clear();
         state.machine.rejoin(member, &mut out);
         let next = state.perform(out);
         self.apply_all(state, next)
@@ -203,8 +216,11 @@ impl Shared {
         let (touched, changes, is_call) = match work {
             Work::Changes(touched, changes) => (touched, changes, false),
             Work::Call(call) => {
-                let Called { touched, changes, answer } = self.applier.database().run_replicated(&call)?;
+                let called = self.applier.database().run_replicated(&call)?;
+                let digest = digest_of(&called);
+                let Called { procedure, touched, changes, answer } = called;
                 let mut state = self.state.lock();
+                state.note_call(txn, procedure, digest);
                 let has_failed = answer.is_err();
                 state.answer(txn, answer);
                 if has_failed {
@@ -269,7 +285,37 @@ impl Shared {
     }
 }
 
+/// A checksum of what a call has done. What it says of an error may differ.
+fn digest_of(called: &Called) -> u32 {
+    let done = |answer: &Vec<u8>| crc32c::crc32c_append(crc32c::crc32c(answer), &called.changes);
+    called.answer.as_ref().map_or(0, done)
+}
+
 impl State {
+    /// Notes what a call has done here, and has it told to the others if it is of this member.
+    fn note_call(&mut self, txn: TxnName, procedure: String, digest: u32) {
+        if txn.member == self.machine.member() {
+            self.digests.push(Entry::Digest(txn, digest));
+        }
+        self.calls.push_back((txn, procedure, digest));
+        if self.calls.len() > CALLS_MAX {
+            self.calls.pop_front();
+        }
+    }
+
+    /// Has what calls have done ordered.
+    pub(super) fn append_digests(&mut self) {
+        self.digests.drain(..).for_each(|digest| self.sender.push(digest));
+    }
+
+    /// Compares what a call has done with what it has done elsewhere, if it is known here.
+    pub(super) fn compare(&mut self, txn: TxnName, digest: u32) {
+        let differs = self.calls.iter().rev().find(|(of, ..)| *of == txn).filter(|(.., own)| *own != digest);
+        if let Some((_, procedure, _)) = differs {
+            self.differs = Some(procedure.clone());
+        }
+    }
+
     /// Keeps what a call of this member answers, for its session.
     fn answer(&mut self, txn: TxnName, answer: Result<Vec<u8>, Error>) {
         if txn.member == self.machine.member()

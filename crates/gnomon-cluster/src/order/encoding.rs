@@ -44,7 +44,7 @@ struct EntryMessage {
     member: Option<u64>,
     #[prost(uint64, tag = "2")]
     number: u64,
-    #[prost(oneof = "Kind", tags = "3, 4, 5, 6, 7")]
+    #[prost(oneof = "Kind", tags = "3, 4, 5, 6, 7, 8")]
     kind: Option<Kind>,
 }
 
@@ -60,6 +60,8 @@ enum Kind {
     Call(Vec<u8>),
     #[prost(bool, tag = "7")]
     Gone(bool),
+    #[prost(fixed32, tag = "8")]
+    Digest(u32),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -252,6 +254,7 @@ fn write_entry(entry: &Entry, batch: Member) -> EntryMessage {
         ),
         Entry::Decision(txn, commits) => (txn.number, Kind::Decision(*commits)),
         Entry::Call(txn, procedure) => (txn.number, Kind::Call(procedure.clone())),
+        Entry::Digest(txn, digest) => (txn.number, Kind::Digest(*digest)),
         Entry::Gone(_) => (0, Kind::Gone(true)),
     };
     EntryMessage { member: (member != batch).then_some(member.0), number, kind: Some(kind) }
@@ -272,6 +275,7 @@ fn read_entry(message: EntryMessage, batch: u64) -> Result<Entry, Damaged> {
         }),
         Kind::Decision(commits) => Entry::Decision(txn, commits),
         Kind::Call(procedure) => Entry::Call(txn, procedure),
+        Kind::Digest(digest) => Entry::Digest(txn, digest),
         Kind::Gone(_) => Entry::Gone(member),
     })
 }
@@ -364,6 +368,7 @@ mod tests {
             txn().prop_map(Entry::Begin),
             commit.prop_map(Entry::Commit),
             (txn(), any::<bool>()).prop_map(|(txn, commits)| Entry::Decision(txn, commits)),
+            (txn(), any::<u32>()).prop_map(|(txn, digest)| Entry::Digest(txn, digest)),
             (txn(), bytes()).prop_map(|(txn, procedure)| Entry::Call(txn, procedure)),
             any::<u64>().prop_map(|member| Entry::Gone(Member(member))),
         ]

@@ -110,6 +110,8 @@ pub enum Entry {
     Decision(TxnName, bool),
     /// A procedure, which each member runs in its place in the order.
     Call(TxnName, Vec<u8>),
+    /// A checksum of what a call has done where its client was answered; all must have the same.
+    Digest(TxnName, u32),
     /// A member is gone, and what it has not decided is decided: it does not commit.
     Gone(Member),
 }
@@ -120,14 +122,16 @@ impl Entry {
         match self {
             Entry::Commit(commit) => commit.changes.len(),
             Entry::Call(_, procedure) => procedure.len(),
-            Entry::Begin(_) | Entry::Decision(..) | Entry::Gone(_) => 0,
+            Entry::Begin(_) | Entry::Decision(..) | Entry::Digest(..) | Entry::Gone(_) => 0,
         }
     }
 
     /// The member whose transaction it is about.
     pub fn member(&self) -> Member {
         match self {
-            Entry::Begin(txn) | Entry::Decision(txn, _) | Entry::Call(txn, _) => txn.member,
+            Entry::Begin(txn) | Entry::Decision(txn, _) | Entry::Call(txn, _) | Entry::Digest(txn, _) => {
+                txn.member
+            }
             Entry::Commit(commit) => commit.txn.member,
             Entry::Gone(member) => *member,
         }
@@ -188,6 +192,8 @@ pub enum Action {
     Broadcast(TxnName, bool),
     /// Change the data by this commit, and answer [`Protocol::applied`]. One at a time.
     Apply(Apply),
+    /// Compare what a call has done with its checksum where its client was answered.
+    Compare(TxnName, u32),
     /// A transaction of this member is at its end: it does not commit.
     Refuse(u64, Reason),
     /// A transaction of this member has committed with this version; one that changed nothing, after it.

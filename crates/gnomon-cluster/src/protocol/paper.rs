@@ -276,7 +276,7 @@ impl Protocol for PaperReplica {
                 }
             }
             Entry::Commit(commit) => self.validate(position, commit, out),
-            Entry::Decision(..) | Entry::Call(..) | Entry::Gone(_) => {}
+            Entry::Decision(..) | Entry::Call(..) | Entry::Digest(..) | Entry::Gone(_) => {}
         }
         self.go_on(out);
     }

@@ -244,6 +244,7 @@ impl Replica {
             }
             // It was looked for when it was needed.
             Entry::Decision(..) => {}
+            Entry::Digest(txn, digest) => out.push(Action::Compare(txn, digest)),
             Entry::Gone(member) if member == self.me => {
                 self.is_fenced = true;
                 for number in std::mem::take(&mut self.locals).into_keys() {

@@ -33,6 +33,8 @@ impl Cluster<'_> {
                     let (at, after) = (self.at(node), self.within(&range));
                     self.schedule(after, Event::Applied(at));
                 }
+                // Jobs that are simulated do the same everywhere.
+                Action::Compare(..) => {}
                 Action::Refuse(number, reason) => {
                     if let Some(running) = self.nodes[node].running.remove(&number) {
                         self.history.end(running.record, End::Refused(reason), self.now);

@@ -15,7 +15,6 @@
 //!   does something else is found, and refused.
 //! - *Run everywhere.* In a member of a cluster a call is ordered among the commits of all members, and each runs it in
 //!   its place, when all before it is applied and nothing beside it: so it never conflicts ([`Database::run_replicated`]).
-//!   Whether it does the same at all of them is not checked.
 //! - *Known by their code.* The directory of trees has the number of each procedure and a hash of the text that it was
 //!   registered with. Opening with another text writes a checkpoint, after which no call of the old one is in the log;
 //!   where calls of the old one are to be replayed, opening is refused.

@@ -112,6 +112,8 @@ pub struct Ordered<'a> {
 /// What a call has done that has run in its place in the order. Nothing has changed yet.
 #[derive(Clone, Debug)]
 pub struct Called {
+    /// Of which procedure.
+    pub procedure: String,
     /// What it writes, as in [`CommitRequest::touched`].
     pub touched: Vec<Touch>,
     /// The same for [`Database::apply_replicated`], which is not called if the answer is an error.
@@ -494,7 +496,7 @@ impl Database {
     /// this one has not the procedure that was called.
     pub fn run_replicated(&self, call: &[u8]) -> Result<Called> {
         self.0.inner.check_open()?;
-        let (mut txn, answer) = self.run_call(call)?;
+        let (procedure, mut txn, answer) = self.run_call(call)?;
         let writes = match answer {
             Ok(_) => std::mem::take(&mut txn.writes),
             Err(_) => WriteSet::default(),
@@ -505,7 +507,7 @@ impl Database {
             writes.entries().map(|(key, _)| touch(tree, key)).collect::<Vec<_>>()
         };
         let touched = writes.trees().flat_map(of_tree).collect();
-        Ok(Called { touched, changes: encode_writes(&writes), answer })
+        Ok(Called { procedure, touched, changes: encode_writes(&writes), answer })
     }
 
     /// Applies changes in their place in the order of all members, and their mark with them. None if that is not possible,

@@ -53,8 +53,8 @@ impl Database {
     }
 
     /// Runs a call that [`KnownProcedure::ordered`] has made, alone, in a transaction that is not to be committed. Returns
-    /// what it answers, too, wherever it runs; it fails with what it need not meet elsewhere.
-    pub(in crate::txn) fn run_call(&self, call: &[u8]) -> Result<(Transaction, Result<Vec<u8>>)> {
+    /// the procedure's name and what it answers, too, wherever it runs; it fails with what it need not meet elsewhere.
+    pub(in crate::txn) fn run_call(&self, call: &[u8]) -> Result<(String, Transaction, Result<Vec<u8>>)> {
         let damaged = || Error::Operation("a call in the order of the cluster cannot be read".into());
         let (code, rest) = call.split_first_chunk().ok_or_else(damaged)?;
         let (name_bytes, rest) = rest.split_first().ok_or_else(damaged)?;
@@ -85,6 +85,6 @@ impl Database {
             Some(error) => Err(error),
             None => answer.unwrap_or_else(|_| Err(Error::procedure("the procedure panicked"))),
         };
-        Ok((txn, answer))
+        Ok((name.to_owned(), txn, answer))
     }
 }
