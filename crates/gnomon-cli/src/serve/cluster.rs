@@ -1,6 +1,7 @@
 //! `gnomon serve --cluster`: a member of a cluster, from its log to its copy of the data.
 
 use std::{
+    cell::OnceCell,
     path::Path,
     sync::mpsc::{self, RecvTimeoutError},
     time::Duration,
@@ -34,6 +35,8 @@ use crate::{Failure, backup};
 
 /// How long a member waits for one of its own name that may have died.
 const NAME_WAIT: Duration = Duration::from_secs(20);
+/// How long it waits for room in a full log.
+const ROOM_WAIT: Duration = Duration::from_secs(120);
 /// After so long without anything of a copy that is told.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How often it looks whether it has stopped.
@@ -106,6 +109,10 @@ pub struct Joining<'a> {
     log: Arc<EtcdLog>,
     /// Of the data that the cluster has.
     data: Option<u64>,
+    /// Whether the directory has no database before this.
+    is_new: bool,
+    /// Of the data that this one gives the cluster, if it is the first one.
+    made: OnceCell<u64>,
 }
 
 fn of_log(error: impl std::fmt::Display) -> Failure {
@@ -114,23 +121,23 @@ fn of_log(error: impl std::fmt::Display) -> Failure {
 
 impl ClusterArguments {
     /// Reaches the log of the cluster, if there is to be one.
-    pub fn reach(&self) -> Result<Option<Joining<'_>>, Failure> {
+    pub fn reach(&self, is_new: bool) -> Result<Option<Joining<'_>>, Failure> {
         let (Some(endpoints), Some(name)) = (&self.cluster, &self.node) else { return Ok(None) };
         let options = EtcdOptions { prefix: self.cluster_prefix.clone(), ..EtcdOptions::new(endpoints) };
         tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {endpoints}"));
         let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
         let data = log.data(None).map_err(of_log)?;
-        Ok(Some(Joining { arguments: self, name: name.clone(), log, data }))
+        Ok(Some(Joining { arguments: self, name: name.clone(), log, data, is_new, made: OnceCell::new() }))
     }
 }
 
 impl Joining<'_> {
     /// Copies what the cluster has into a directory without a database.
-    pub fn copy_if_new(&self, directory: &Path, is_new: bool, who: &Credentials) -> Result<(), Failure> {
-        if !is_new || self.data.is_none() {
+    pub fn copy_if_new(&self, directory: &Path, who: &Credentials) -> Result<(), Failure> {
+        if !self.is_new || self.data.is_none() {
             return Ok(());
         }
-        let member = wait_for_name(|| self.join_for_copy())?;
+        let member = self.wait_to_join(|| self.join_for_copy())?;
         let copied = self.copy(directory, who);
         // Otherwise it is gone when it was not heard of for a while.
         let _ = self.log.gone(member);
@@ -181,6 +188,35 @@ impl Joining<'_> {
         join().map_err(Stopped::Log)
     }
 
+    /// Joins, and waits for who had the name and may have died, and for room in the log.
+    fn wait_to_join<T>(&self, mut join: impl FnMut() -> Result<T, Stopped>) -> Result<T, Failure> {
+        let (clock, mut has_told) = (SystemClock::new(), false);
+        loop {
+            let stopped = match join() {
+                Ok(joined) => return Ok(joined),
+                Err(stopped) => stopped,
+            };
+            let (what, wait) = match &stopped {
+                Stopped::Log(LogError::Refused(Refused::NameInUse(name))) => {
+                    (format!("a member '{name}' was there until now: waiting whether it is gone"), NAME_WAIT)
+                }
+                Stopped::Log(LogError::Full(_)) => (format!("waiting for room: {stopped}"), ROOM_WAIT),
+                _ => return Err(of_log(stopped)),
+            };
+            if clock.now() >= wait {
+                return Err(of_log(stopped));
+            }
+            if let Stopped::Log(LogError::Full(_)) = &stopped {
+                // If it is not reached, the next try says so.
+                let _ = node::make_room_if_alone(&*self.log);
+            }
+            if !std::mem::replace(&mut has_told, true) {
+                tell(&mut std::io::stderr(), &what);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
     /// Opens a database as a member: of the cluster that it is of, or the first one of a new cluster.
     pub fn open(&self, engine: gnomon::Database, directory: &Path) -> Result<SqlDatabase, Failure> {
         let of_database = |error| Failure::new(directory.display(), error);
@@ -195,7 +231,8 @@ impl Joining<'_> {
                 directory.display()
             )));
         }
-        let common = Common { data: Rng::from_entropy().next_u64(), settings: Settings::default() };
+        let data = *self.made.get_or_init(|| Rng::from_entropy().next_u64());
+        let common = Common { data, settings: Settings::default() };
         let marks = node::create(database.engine(), &common)
             .map_err(|error| Failure::of_engine(directory, &error))?;
         database.set_marks(Some(marks)).map_err(of_database)?;
@@ -203,36 +240,37 @@ impl Joining<'_> {
         Ok(database)
     }
 
+    /// Whether another member has given the cluster its data while this one has made some in a new directory.
+    fn is_outrun(&self) -> bool {
+        let is_other =
+            |made: &u64| self.log.data(None).is_ok_and(|known| known.is_some_and(|data| data != *made));
+        self.is_new && self.made.get().is_some_and(is_other)
+    }
+
     /// Joins, and comes up to where the others are.
-    pub fn join(self, database: &SqlDatabase, address: String) -> Result<Arc<Node>, Failure> {
+    pub fn join(
+        self,
+        database: &SqlDatabase,
+        directory: &Path,
+        address: String,
+    ) -> Result<Arc<Node>, Failure> {
         let marks = database.marks().map_err(of_log)?;
         let marks = marks.ok_or_else(|| Failure("the database has no marks of a cluster".into()))?;
         let mut options = Options::new(&*self.name, marks);
         options.address = self.arguments.advertise.clone().unwrap_or(address);
-        let node =
-            wait_for_name(|| Node::start(Arc::new(database.clone()), self.log.clone(), options.clone()))?;
+        let start = || Node::start(Arc::new(database.clone()), self.log.clone(), options.clone());
+        let node = self.wait_to_join(start).map_err(|failure| match self.is_outrun() {
+            true => Failure(format!(
+                "another member was the first one at the same time: remove {}, which this start has made and which has \
+                 nothing, and start again for a copy of what the cluster has",
+                directory.display()
+            )),
+            false => failure,
+        })?;
         node.catch_up().map_err(of_log)?;
         let node = Arc::new(node);
         database.show_cluster(Arc::new(View { node: Arc::downgrade(&node), log: self.log.clone() }));
         Ok(node)
-    }
-}
-
-/// Does what needs a name that nobody has, and waits for who had it and may have died.
-fn wait_for_name<T>(mut work: impl FnMut() -> Result<T, Stopped>) -> Result<T, Failure> {
-    let (clock, mut has_told) = (SystemClock::new(), false);
-    loop {
-        match work() {
-            Ok(done) => return Ok(done),
-            Err(Stopped::Log(LogError::Refused(Refused::NameInUse(name)))) if clock.now() < NAME_WAIT => {
-                if !std::mem::replace(&mut has_told, true) {
-                    let what = format!("a member '{name}' was there until now: waiting whether it is gone");
-                    tell(&mut std::io::stderr(), &what);
-                }
-                thread::sleep(LOOK);
-            }
-            Err(stopped) => return Err(of_log(stopped)),
-        }
     }
 }
 

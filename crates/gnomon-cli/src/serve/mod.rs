@@ -164,9 +164,9 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     let directory = &arguments.directory;
     let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
-    let joining = arguments.cluster.reach()?;
+    let joining = arguments.cluster.reach(is_new)?;
     if let Some(joining) = &joining {
-        joining.copy_if_new(directory, is_new, &credentials(arguments)?)?;
+        joining.copy_if_new(directory, &credentials(arguments)?)?;
     }
     let engine = arguments.storage.open(directory, arguments.pool_mib)?;
     let reports = Reports::begin(engine.clone());
@@ -194,7 +194,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     };
     let server = Server::bind(database.clone(), options).map_err(|error| not_bound(&error))?;
     let address = server.local_addr();
-    let node = joining.map(|joining| joining.join(&database, address.to_string())).transpose()?;
+    let node = joining.map(|joining| joining.join(&database, directory, address.to_string())).transpose()?;
     drop(database);
     let handle = server.handle();
     signals::on_stop(move || {

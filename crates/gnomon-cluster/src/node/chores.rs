@@ -7,7 +7,7 @@ use gnomon::env::Clock;
 
 use super::{Life, Shared, State, Stopped};
 use crate::{
-    order::{LogError, MemberInfo},
+    order::{LogError, MemberInfo, OrderedLog},
     protocol::{Entry, Member},
 };
 
@@ -44,6 +44,23 @@ struct Known {
     made_room: Option<(Duration, u64)>,
 }
 
+/// Gives a full log room if no member is there who does: for whoever cannot join ([`LogError::Full`]).
+///
+/// # Errors
+/// What keeps it from reaching the log.
+pub fn make_room_if_alone(log: &dyn OrderedLog) -> Result<(), LogError> {
+    let members = log.members()?;
+    if members.iter().any(|info| info.is_alive) {
+        return Ok(());
+    }
+    let kept = log.kept_after()?;
+    let all_said = members.iter().all(|info| kept.contains_key(&info.name));
+    if let Some(upto) = kept.values().min().filter(|_| all_said) {
+        log.trim(*upto)?;
+    }
+    log.make_room()
+}
+
 impl Shared {
     /// Looks after all that, until the member has stopped, and has then left if it can.
     pub(super) fn look_after(&self) {
@@ -55,8 +72,6 @@ impl Shared {
                     if let LogError::Full(_) = error {
                         self.state.lock().note_full(true);
                     }
-                    // How long it could not look does not count.
-                    known.absent.clear();
                 }
                 Err(error) => self.stop(Stopped::Log(error)),
             }
@@ -196,23 +211,28 @@ impl Shared {
         let now = self.clock.now();
         // Of who may come back; in a full log for as long only as one that is there may be silent.
         let absent_max = if is_full { self.options.silent_max } else { self.options.absent_max };
-        let is_over = |since: &Duration| now.saturating_sub(*since) >= absent_max;
-        let needs = |info: &MemberInfo| !is_full || !known.silent.get(&info.member).is_some_and(is_over);
-        let needed: Vec<&String> = members.iter().filter(|info| needs(info)).map(|info| &info.name).collect();
+        let is_long = |since: &Duration| now.saturating_sub(*since) >= absent_max;
         let mut kept = self.log.kept_after()?;
-        known.absent = kept
-            .keys()
-            .filter(|name| members.iter().all(|info| info.name != **name || (is_full && !info.is_alive)))
-            .map(|name| (name.clone(), known.absent.get(name).copied().unwrap_or(now)))
-            .collect();
-        for name in known.absent.iter().filter(|(_, since)| is_over(since)).map(|(name, _)| name) {
+        let is_absent =
+            |name: &String| members.iter().all(|info| info.name != *name || (is_full && !info.is_alive));
+        // This one is there, whatever the log says.
+        let absent = kept.keys().filter(|name| **name != self.options.name && is_absent(name));
+        let since = |name: &String| known.absent.get(name).copied().unwrap_or(now);
+        known.absent = absent.map(|name| (name.clone(), since(name))).collect();
+        let is_over = |name: &String| known.absent.get(name).is_some_and(is_long);
+        // Of those who may not come back, the log is kept for who needs no more of it than others.
+        let needed = kept.iter().filter(|(name, _)| !is_over(name)).map(|(_, upto)| *upto).min();
+        let holds_back = |(name, upto): &(&String, &u64)| is_over(name) && needed > Some(**upto);
+        let hold_back: Vec<String> = kept.iter().filter(holds_back).map(|(name, _)| name.clone()).collect();
+        for name in hold_back {
             // It may be back by now.
-            if self.log.keep_nothing(name)? {
-                kept.remove(name);
+            if self.log.keep_nothing(&name)? {
+                kept.remove(&name);
             }
         }
         // Who has not said yet what it needs may need all.
-        let all_said = needed.iter().all(|name| kept.contains_key(*name));
+        let needs = |info: &&MemberInfo| !is_full || !known.silent.get(&info.member).is_some_and(is_long);
+        let all_said = members.iter().filter(needs).all(|info| kept.contains_key(&info.name));
         let upto = kept.values().min().copied().filter(|_| all_said).unwrap_or(0);
         if upto > known.trimmed {
             self.log.trim(upto)?;

@@ -47,6 +47,7 @@ mod marks;
 mod session;
 mod working;
 
+pub use chores::make_room_if_alone;
 pub use marks::{Common, create, remove};
 
 /// So many entries go into a batch at most.

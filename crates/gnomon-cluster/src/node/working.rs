@@ -17,9 +17,11 @@ use crate::{
 
 /// How long the log is waited for at a time.
 pub(super) const WAIT: Duration = Duration::from_millis(100);
-/// How long after the log was not reached, or was full, it is tried again.
+/// How long after the log was not reached it is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How often is asked whether a full log has room, and how long nothing is appended then.
 const PAUSE_FULL: Duration = Duration::from_millis(200);
+const ROOM_GRACE: Duration = Duration::from_millis(600);
 /// How long a member that joins anew waits for its own name, which is taken until its former life is over.
 const NAME_WAIT: Duration = Duration::from_secs(20);
 
@@ -94,9 +96,20 @@ impl Shared {
             Err(error) => {
                 self.note_reached(&mut state, Err(&error));
                 drop(state);
-                // It is full for a while.
-                let is_full = matches!(error, LogError::Full(_));
-                thread::sleep(if is_full { PAUSE_FULL } else { PAUSE });
+                match error {
+                    LogError::Full(_) => self.wait_for_room(),
+                    _ => thread::sleep(PAUSE),
+                }
+            }
+        }
+    }
+
+    /// Waits until a full log has room, and then a moment, so that all can say what they need before it is full again.
+    fn wait_for_room(&self) {
+        while !self.is_over() {
+            thread::sleep(PAUSE_FULL);
+            if self.log.is_full().is_ok_and(|is_full| !is_full) {
+                return thread::sleep(ROOM_GRACE);
             }
         }
     }

@@ -45,11 +45,13 @@ pub enum Commits {
 pub struct Ticket {
     handle: Arc<Handle>,
     csn: Csn,
+    /// Who orders the commits of this database has all of them up to this one durable.
+    is_elsewhere: bool,
 }
 
 impl Ticket {
     pub(super) fn new(handle: Arc<Handle>, csn: Csn) -> Ticket {
-        Ticket { handle, csn }
+        Ticket { handle, csn, is_elsewhere: false }
     }
 
     /// The commit's place in the order of commits; of a transaction that wrote nothing, that of the newest commit
@@ -61,6 +63,9 @@ impl Ticket {
     /// Waits until the commit is durable.
     pub fn wait(self) -> Result<Csn> {
         let inner = &self.handle.inner;
+        if self.is_elsewhere {
+            return inner.store.check().map(|()| self.csn);
+        }
         inner.wait_durable(self.csn)?;
         self.handle.background.tidy();
         inner.prune_unless_busy();
@@ -72,12 +77,15 @@ impl Ticket {
         if self.handle.inner.last_durable() >= self.csn {
             return Ok(true);
         }
-        self.handle.inner.store.check().map(|()| false)
+        self.handle.inner.store.check().map(|()| self.is_elsewhere)
     }
 
     /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one. That is
     /// soon, unless nobody forces commits ([`Commits::Unforced`]). `f` must not block.
     pub fn on_durable(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
+        if self.is_elsewhere {
+            return f(self.handle.inner.store.check().map(|()| self.csn));
+        }
         self.handle.inner.when_durable(self.csn, f);
         self.hurry();
     }
@@ -102,7 +110,7 @@ impl Ticket {
     /// Has somebody else make it durable, unless nobody forces commits, and looks after old versions.
     pub(super) fn hurry(&self) {
         let inner = &self.handle.inner;
-        if inner.commits != Commits::Unforced && inner.last_durable() < self.csn {
+        if inner.commits != Commits::Unforced && !self.is_elsewhere && inner.last_durable() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
             inner.prune();
@@ -116,13 +124,14 @@ impl Transaction {
     pub(super) fn finish(mut self) -> Result<Ticket> {
         let handle = self.handle.clone();
         if let Some(csn) = self.hand_over()? {
-            return Ok(Ticket { handle, csn });
+            return Ok(Ticket::new(handle, csn));
         }
         self.release_snapshot();
         self.check_committable()?;
         let mut large = self.finish_large()?;
         if self.writes.is_empty() && large.is_none() {
-            return Ok(Ticket { handle, csn: self.seen });
+            let is_elsewhere = self.observed.is_some();
+            return Ok(Ticket { handle, csn: self.seen, is_elsewhere });
         }
         let mut writes = std::mem::take(&mut self.writes);
         writes.know(&self.used);
@@ -143,7 +152,7 @@ impl Transaction {
                 grown.settle(&mut self.locks);
                 self.release(true);
                 inner.forget_after(changed);
-                return Ok(Ticket { handle, csn });
+                return Ok(Ticket::new(handle, csn));
             }
         };
         let record = inner.record(&match (&large, &self.command) {
@@ -177,7 +186,7 @@ impl Transaction {
         if dropped {
             handle.background.reclaim();
         }
-        Ok(Ticket { handle, csn })
+        Ok(Ticket::new(handle, csn))
     }
 
     /// What can fail for this transaction alone fails here.

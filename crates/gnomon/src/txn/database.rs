@@ -393,6 +393,8 @@ impl Inner {
         let watermark = self.timeline.watermark();
         match self.commits {
             Commits::Unforced => watermark,
+            // Who orders commits has them durable.
+            _ if self.replicator().is_some() => watermark,
             Commits::Synchronous | Commits::Asynchronous => self.last_durable().min(watermark),
         }
     }

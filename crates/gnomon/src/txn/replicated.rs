@@ -405,7 +405,9 @@ fn touched(observed: &Observed, used: &[Used], writes: &WriteSet, snapshot: Opti
     let mut touched = Vec::new();
     for (tree, writes) in writes.trees().filter(|(_, writes)| !(writes.created && writes.dropped)) {
         if writes.created || writes.dropped {
-            let based_on = based_on(observed.trees.get(&tree).copied());
+            // Nobody else can have changed one that is not there yet, in whichever commit.
+            let locked = observed.trees.get(&tree).copied().or(writes.created.then_some(Csn(u64::MAX)));
+            let based_on = based_on(locked);
             touched.push(Touch { tree, key: None, how: Touching::Writes, based_on });
             continue;
         }

@@ -7,6 +7,7 @@ use prost::{Message, bytes::Bytes};
 use super::{
     LogError, Member, Refused, Shared, Space,
     client::Failure,
+    kept::Bits,
     keys::{Ack, Record},
     messages::{Compare, RequestOp},
 };
@@ -22,20 +23,36 @@ const COMPLETE: &[u8] = b"complete";
 
 impl Shared {
     pub(super) async fn append(&self, member: Member, sequence: u64, bytes: Bytes) -> Result<u64, LogError> {
-        let name = self.joined.lock().as_ref().filter(|own| own.member == member).map(|own| own.name.clone());
-        let name = name.ok_or(Refused::Fenced)?;
-        self.space.append(member, &name, sequence, bytes).await
+        let (name, bits) = self.own(member)?;
+        // Before the log can be full again.
+        let lost = bits.lost(&self.space, &name);
+        let makes_bits = !lost.is_empty();
+        let (revision, first) = self.space.append(member, &name, sequence, bytes, lost).await?;
+        if let Some(first) = first.filter(|_| makes_bits) {
+            self.note_bits(member, Bits::made_at(first));
+        }
+        Ok(revision)
     }
 }
 
 impl Space {
-    async fn append(&self, member: Member, name: &str, sequence: u64, bytes: Bytes) -> Result<u64, LogError> {
+    /// Appends a batch, and makes other changes with its first piece. Returns its revision, and that of the first piece if
+    /// that was not there before.
+    async fn append(
+        &self,
+        member: Member,
+        name: &str,
+        sequence: u64,
+        bytes: Bytes,
+        mut others: Vec<RequestOp>,
+    ) -> Result<(u64, Option<i64>), LogError> {
         let (member_key, ack_key) = (self.keys.member(name), self.keys.ack(member));
         let pieces_key = self.keys.pieces(member, sequence);
         let pieces = bytes.len().div_ceil(PIECE_BYTES_MAX).max(1) as u64;
         // What is expected to be appended, and at which revision its last piece. There is no batch 0, nor one before:
         // who asks for it is told which one is next.
         let (mut ack, mut revision) = (Ack { batch: sequence.wrapping_sub(1), pieces: 0 }, 0);
+        let mut first = None;
         loop {
             let piece = ack.pieces;
             let is_last = piece + 1 == pieces;
@@ -57,6 +74,7 @@ impl Space {
                 let value = if is_last { COMPLETE } else { b"" };
                 puts.push(RequestOp::put(&pieces_key, Bytes::from_static(value)));
             }
+            puts.extend(others.iter().cloned());
             let is_next = match ack {
                 Ack { batch: 0, pieces: 0 } => Compare::absent(&ack_key),
                 ack => Compare::value(&ack_key, ack.to_bytes()),
@@ -66,8 +84,10 @@ impl Space {
             let answer = self.client.txn(compare, puts, reads).await?;
             if answer.succeeded {
                 revision = answer.revision();
+                first = first.or(Some(revision));
+                others.clear();
                 if is_last {
-                    return Ok(revision as u64);
+                    return Ok((revision as u64, first));
                 }
                 ack = next;
                 continue;
@@ -86,7 +106,9 @@ impl Space {
             })?;
             revision = found.map_or(0, |kv| kv.mod_revision);
             match known {
-                Ack { batch, pieces: 0 } if batch == sequence && sequence > 0 => return Ok(revision as u64),
+                Ack { batch, pieces: 0 } if batch == sequence && sequence > 0 => {
+                    return Ok((revision as u64, first));
+                }
                 Ack { batch, pieces: done } if batch == sequence && done != ack.pieces && done < pieces => {
                     ack = known
                 }

@@ -361,8 +361,8 @@ fn judge(address: &str, status: &Status) -> Verdict {
     match status.code() {
         Code::ResourceExhausted if message.contains("database space exceeded") => {
             Verdict::Final(Failure::Log(LogError::Full(format!(
-                "etcd at {address} has reached its quota. What all members have applied is trimmed, and its space given \
-                 back: if that does not help in a minute, see that they all run, or start etcd with a larger \
+                "etcd at {address} has reached its quota. Members that run, or start, trim what all of them have, and \
+                 have etcd give its space back: if that does not help in a minute, start etcd with a larger \
                  --quota-backend-bytes"
             ))))
         }

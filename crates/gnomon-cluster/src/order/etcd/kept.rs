@@ -1,9 +1,10 @@
 //! How far members need the log.
 //!
 //! A member says it by a key of its own. A full etcd takes no value, but it deletes keys: for that a member has a key for
-//! each bit of a revision from its joining on, and deletes those of the bits that are set. As etcd takes values again, the
-//! member says it by its key, and makes the missing ones anew with that. To delete one is only for who knows when they were
-//! made: what is asked for late changes none of a later time.
+//! each bit of a revision from its joining on, and deletes those of the bits that are set; one too that is not heard of any
+//! more and cannot join anew, which needs values. As etcd takes them again, the member says it by its key, and makes the
+//! missing ones anew with that. To delete one is only for who knows when they were made: what is asked for late changes
+//! none of a later time.
 
 use std::collections::BTreeMap;
 
@@ -32,15 +33,25 @@ impl Bits {
     pub(super) fn made_at(revision: i64) -> Bits {
         Bits { made_at: revision, deleted: 0 }
     }
+
+    /// Makes them anew, with what was said by them; nothing if they are all there.
+    pub(super) fn lost(self, space: &Space, name: &str) -> Vec<RequestOp> {
+        if self.deleted == 0 {
+            return Vec::new();
+        }
+        let mut puts = space.make_bits(name);
+        puts.push(RequestOp::put(&space.keys.kept(name), self.deleted.to_string().into()));
+        puts
+    }
 }
 
 impl Shared {
     pub(super) async fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError> {
-        let (name, lease, bits) = self.own(member)?;
+        let (name, bits) = self.own(member)?;
         let compare = vec![Compare::created(&self.space.keys.member(&name), member.0 as i64)];
         let mut puts = vec![RequestOp::put(&self.space.keys.kept(&name), revision.to_string().into())];
         if bits.deleted != 0 {
-            puts.extend(self.space.make_bits(&name, lease));
+            puts.extend(self.space.make_bits(&name));
         }
         let answer = self.space.client.txn(compare, puts, Vec::new()).await?;
         if !answer.succeeded {
@@ -54,28 +65,24 @@ impl Shared {
 
     pub(super) async fn keep_after_when_full(&self, member: Member, revision: u64) -> Result<(), LogError> {
         loop {
-            let (name, _, bits) = self.own(member)?;
+            let (name, bits) = self.own(member)?;
             // Together they would be more than either.
             if bits.deleted & !revision != 0 {
                 return Err(LogError::Full("this member has said already what it needs".into()));
             }
             // Whether they are is not known without an answer.
             self.note_bits(member, Bits { deleted: revision, ..bits });
-            let (member_key, last_bit) =
-                (self.space.keys.member(&name), self.space.keys.bit(&name, BITS - 1));
-            let compare = vec![
-                Compare::created(&member_key, member.0 as i64),
-                Compare::modified(&last_bit, bits.made_at),
-            ];
+            let (live_key, last_bit) = (self.space.keys.live(&name), self.space.keys.bit(&name, BITS - 1));
+            let compare = vec![Compare::modified(&last_bit, bits.made_at)];
             let deletes = (0..BITS).filter(|bit| revision >> bit & 1 == 1);
             let deletes = deletes.map(|bit| RequestOp::delete(&self.space.keys.bit(&name, bit))).collect();
-            let reads = [&member_key, &last_bit].map(RequestOp::get).to_vec();
+            let reads = [&live_key, &last_bit].map(RequestOp::get).to_vec();
             let answer = self.space.client.txn(compare, deletes, reads).await?;
             if answer.succeeded {
                 return Ok(());
             }
-            let [found, bit] = [0, 1].map(|place| answer.found(place).first());
-            match bit.filter(|_| found.is_some_and(|kv| kv.create_revision as u64 == member.0)) {
+            let [live, bit] = [0, 1].map(|place| answer.found(place).first());
+            match bit.filter(|_| live.is_some_and(|kv| kv.create_revision as u64 == member.0)) {
                 // They were made anew, and the answer to that was lost.
                 Some(bit) => self.note_bits(member, Bits::made_at(bit.mod_revision)),
                 None => return Err(Refused::Fenced.into()),
@@ -83,14 +90,14 @@ impl Shared {
         }
     }
 
-    /// The name and the lease of the member that has joined here, and its bits.
-    fn own(&self, member: Member) -> Result<(String, i64, Bits), Refused> {
+    /// The name of the member that has joined here, and its bits.
+    pub(super) fn own(&self, member: Member) -> Result<(String, Bits), Refused> {
         let joined = self.joined.lock();
         let own = joined.as_ref().filter(|own| own.member == member).ok_or(Refused::Fenced)?;
-        Ok((own.name.clone(), own.lease, own.bits))
+        Ok((own.name.clone(), own.bits))
     }
 
-    fn note_bits(&self, member: Member, bits: Bits) {
+    pub(super) fn note_bits(&self, member: Member, bits: Bits) {
         if let Some(own) = self.joined.lock().as_mut().filter(|own| own.member == member) {
             own.bits = bits;
         }
@@ -98,9 +105,9 @@ impl Shared {
 }
 
 impl Space {
-    /// Makes the keys of all bits, for a member with a lease.
-    pub(super) fn make_bits(&self, name: &str, lease: i64) -> Vec<RequestOp> {
-        let put = |bit| RequestOp::put_with_lease(&self.keys.bit(name, bit), Bytes::new(), lease);
+    /// Makes the keys of all bits.
+    pub(super) fn make_bits(&self, name: &str) -> Vec<RequestOp> {
+        let put = |bit| RequestOp::put(&self.keys.bit(name, bit), Bytes::new());
         (0..BITS).map(put).collect()
     }
 
@@ -113,7 +120,7 @@ impl Space {
             // Whoever has written something else there is served as one that needs everything.
             kept.insert(Keys::rest(&kv.key, &self.keys.all_kept).into_owned(), revision.unwrap_or(0));
         }
-        // A member that is gone has none, and has then said what its key says.
+        // Who has none was never there.
         let mut missing: BTreeMap<String, u64> = BTreeMap::new();
         for (name, bit) in answer.found(1).iter().filter_map(|kv| self.keys.name_and_bit(&kv.key)) {
             *missing.entry(name).or_insert(u64::MAX) &= !1_u64.checked_shl(bit).unwrap_or(0);
@@ -127,7 +134,8 @@ impl Space {
 
     pub(super) async fn keep_nothing(&self, name: &str) -> Result<bool, LogError> {
         let compare = vec![Compare::absent(&self.keys.member(name))];
-        let delete = RequestOp::delete(&self.keys.kept(name));
-        Ok(self.client.txn(compare, vec![delete], Vec::new()).await?.succeeded)
+        let deletes =
+            vec![RequestOp::delete(&self.keys.kept(name)), RequestOp::delete_all(&self.keys.bits(name))];
+        Ok(self.client.txn(compare, deletes, Vec::new()).await?.succeeded)
     }
 }

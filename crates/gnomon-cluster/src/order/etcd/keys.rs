@@ -10,7 +10,7 @@
 //! | `PREFIX/live/NAME`          |       | by joining, with the former | the member was not said gone                 |
 //! | `PREFIX/ack/MEMBER`         |       | by each append              | [`Ack`]: how far the member's batches are    |
 //! | `PREFIX/kept/NAME`          |       | by the member               | the revision up to which it needs nothing    |
-//! | `PREFIX/bits/NAME/BIT`      | yes   | by joining; see `kept`      | where it is missing, a bit of such a revision|
+//! | `PREFIX/bits/NAME/BIT`      |       | by joining; see `kept`      | where it is missing, a bit of such a revision|
 //! | `PREFIX/pieces/MEMBER/BATCH`|       | by each piece of a batch    | from the first revision to the newest one    |
 //!
 //! A member's number is the revision at which `members/NAME` and `live/NAME` were created.
@@ -100,6 +100,11 @@ impl Keys {
 
     pub(super) fn bit(&self, name: &str, bit: u32) -> Bytes {
         self.key(format_args!("bits/{name}/{bit}"))
+    }
+
+    /// What the keys of all bits of a name begin with.
+    pub(super) fn bits(&self, name: &str) -> Bytes {
+        self.key(format_args!("bits/{name}/"))
     }
 
     /// The name and the bit of a key of bits.

@@ -28,7 +28,7 @@ const SILENT_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Joined {
     pub member: Member,
     pub name: String,
-    pub lease: i64,
+    lease: i64,
     keeper: AbortHandle,
     pub bits: Bits,
     /// When etcd has answered last that the lease is kept.
@@ -75,15 +75,17 @@ impl Shared {
     pub(super) async fn gone(&self, member: Member) -> Result<(), LogError> {
         let own = self.joined.lock().as_ref().filter(|own| own.member == member).map(|own| own.lease);
         let members = self.space.members().await?;
-        if let Some(info) = members.into_iter().find(|info| info.member == member) {
-            self.space.say_gone(member, &info.name, own.is_some()).await?;
-        }
+        let said = match members.into_iter().find(|info| info.member == member) {
+            Some(info) => self.space.say_gone(member, &info.name, own.is_some()).await,
+            None => Ok(()),
+        };
+        // Said or not, it is heard of no more.
         if let Some(lease) = own {
             *self.joined.lock() = None;
             // Nothing is bound to it any more, and it would run out by itself.
             let _ = self.space.client.revoke(lease).await;
         }
-        Ok(())
+        said
     }
 }
 
@@ -113,7 +115,7 @@ impl Space {
                 Compare::absent(&member_key),
                 Compare::absent(&live_key),
             ];
-            let mut puts = self.make_bits(name, lease);
+            let mut puts = self.make_bits(name);
             puts.extend([
                 RequestOp::put_with_lease(&member_key, Bytes::from(address.to_owned()), lease),
                 RequestOp::put(&live_key, Bytes::new()),

@@ -61,6 +61,8 @@ pub(super) struct PutRequest {
 pub(super) struct DeleteRangeRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub range_end: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -279,6 +281,11 @@ impl Compare {
     }
 }
 
+/// Behind all keys that begin so and go on; the beginning ends with a slash.
+fn end_of_all(beginning: &Bytes) -> Bytes {
+    [beginning.strip_suffix(b"/").unwrap_or(beginning), b"0"].concat().into()
+}
+
 impl RequestOp {
     pub(super) fn get(key: &Bytes) -> RequestOp {
         let range = RangeRequest { key: key.clone(), ..RangeRequest::default() };
@@ -287,8 +294,7 @@ impl RequestOp {
 
     /// All keys that begin so and go on; the beginning ends with a slash.
     pub(super) fn get_all(beginning: &Bytes) -> RequestOp {
-        let range_end = [beginning.strip_suffix(b"/").unwrap_or(beginning), b"0"].concat().into();
-        let range = RangeRequest { key: beginning.clone(), range_end, revision: 0 };
+        let range = RangeRequest { key: beginning.clone(), range_end: end_of_all(beginning), revision: 0 };
         RequestOp { request: Some(Request::Range(range)) }
     }
 
@@ -301,7 +307,14 @@ impl RequestOp {
     }
 
     pub(super) fn delete(key: &Bytes) -> RequestOp {
-        RequestOp { request: Some(Request::DeleteRange(DeleteRangeRequest { key: key.clone() })) }
+        let delete = DeleteRangeRequest { key: key.clone(), range_end: Bytes::new() };
+        RequestOp { request: Some(Request::DeleteRange(delete)) }
+    }
+
+    /// As [`RequestOp::get_all`], but deletes them.
+    pub(super) fn delete_all(beginning: &Bytes) -> RequestOp {
+        let delete = DeleteRangeRequest { key: beginning.clone(), range_end: end_of_all(beginning) };
+        RequestOp { request: Some(Request::DeleteRange(delete)) }
     }
 }
 

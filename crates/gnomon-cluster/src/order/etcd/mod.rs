@@ -291,27 +291,36 @@ impl Space {
     /// Has the etcd be for this cluster: members trim all of it.
     async fn own(&self) -> Result<(), LogError> {
         let (key, prefix) = (&self.keys.owner, self.keys.prefix());
-        let put = RequestOp::put(key, Bytes::from(prefix.to_owned()));
-        let answer =
-            self.client.txn(vec![Compare::absent(key)], vec![put], vec![RequestOp::get(key)]).await?;
-        let known = answer.found(0).first().map(|kv| String::from_utf8_lossy(&kv.value).into_owned());
-        match known.filter(|known| !answer.succeeded && known != prefix) {
-            Some(known) => Err(LogError::Foreign(format!(
+        let known = self.value_or_put(key, Bytes::from(prefix.to_owned())).await?;
+        let known = String::from_utf8_lossy(&known);
+        match known == prefix {
+            true => Ok(()),
+            false => Err(LogError::Foreign(format!(
                 "this etcd is that of the cluster under {known}, whose members trim all of it: give the cluster under \
                  {prefix} an etcd of its own"
             ))),
-            None => Ok(()),
         }
     }
 
     /// The number that stands under a key, this one if it is not there.
     async fn number(&self, key: &Bytes, number: u64) -> Result<u64, LogError> {
-        let put = RequestOp::put(key, value_of(number));
+        let known = self.value_or_put(key, value_of(number)).await?;
+        self.number_of(key, &known)
+    }
+
+    /// The value that stands under a key, this one if it is not there.
+    async fn value_or_put(&self, key: &Bytes, value: Bytes) -> Result<Bytes, LogError> {
+        // A full etcd takes nothing that might put a value.
+        let answer = self.client.read(vec![RequestOp::get(key)]).await?;
+        if let Some(known) = answer.found(0).first() {
+            return Ok(known.value.clone());
+        }
+        let put = RequestOp::put(key, value.clone());
         let answer =
             self.client.txn(vec![Compare::absent(key)], vec![put], vec![RequestOp::get(key)]).await?;
         match answer.succeeded {
-            true => Ok(number),
-            false => self.number_of(key, answer.found(0).first().map_or(&[], |kv| &kv.value)),
+            true => Ok(value),
+            false => Ok(answer.found(0).first().map(|kv| kv.value.clone()).unwrap_or_default()),
         }
     }
 

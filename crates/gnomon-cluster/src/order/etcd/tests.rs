@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
+    node::make_room_if_alone,
     order::{
         Sender,
         conformance::{all_after, batch, conforms, entry, eventually},
@@ -219,14 +220,16 @@ fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
             newest = revision;
             None
         }
-        Err(error) => Some((sequence, error)),
+        Err(error) => Some(error),
     });
-    let (refused, error) = full.unwrap();
+    let error = full.unwrap();
     assert!(matches!(&error, LogError::Full(text) if text.contains("--quota-backend-bytes")), "{error}");
     assert!(matches!(log.keep_after(member, newest), Err(LogError::Full(_))));
     assert_eq!(log.is_full(), Ok(true));
     let kept = || log.kept_after().unwrap().get("one").copied();
     assert_eq!(kept(), None);
+    log.stop_keeping_alive();
+    eventually("its lease is over", || !log.members().unwrap()[0].is_alive);
     // As if the first answer had been lost.
     for _ in 0..2 {
         log.keep_after_when_full(member, newest).unwrap();
@@ -235,10 +238,13 @@ fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
     let other = newest.next_power_of_two();
     assert!(matches!(log.keep_after_when_full(member, other), Err(LogError::Full(_))));
     assert_eq!(kept(), Some(newest));
-    log.trim(newest).unwrap();
-    log.make_room().unwrap();
+    // Nobody is there: who cannot join gives it room.
+    assert!(matches!(log.gone(member), Err(LogError::Full(_))));
+    assert!(matches!(log.join("one", ""), Err(LogError::Full(_))));
+    make_room_if_alone(&log).unwrap();
     assert_eq!(log.is_full(), Ok(false));
-    assert!(append(refused).unwrap() > newest);
+    let member = log.join("one", "").unwrap();
+    assert!(log.append(member, &batch(1, &[large(0), large(1)])).unwrap() > newest);
     // What is said as always counts again, and so can the next time that it is full.
     log.keep_after(member, newest + 1).unwrap();
     assert_eq!(kept(), Some(newest + 1));
@@ -246,8 +252,11 @@ fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
     log.shared.joined.lock().as_mut().unwrap().bits = Bits::made_at(member.0 as i64);
     log.keep_after_when_full(member, newest + 2).unwrap();
     assert_eq!(kept(), Some(newest + 2));
+    // Which needs no lease.
     log.gone(member).unwrap();
-    assert_eq!(kept(), Some(newest + 1));
+    assert_eq!(kept(), Some(newest + 2));
+    assert_eq!(log.keep_nothing("one"), Ok(true));
+    assert_eq!(kept(), None);
 }
 
 #[test]

@@ -291,6 +291,8 @@ fn trees_are_made_and_dropped_beside_those_who_use_them() {
     let whole: Vec<_> =
         last(&alone).touched.iter().map(|touch| (touch.tree, touch.key.is_none(), touch.how)).collect();
     assert_eq!(whole, [(made, true, Touching::Writes), (tree, true, Touching::Writes)]);
+    let is_based = |touch: &Touch| touch.based_on > Csn(0);
+    assert!(last(&alone).touched.iter().all(is_based), "what is new is not older than all that is kept");
     // Another member drops the tree.
     let mut changes = WriteSet::default();
     changes.drop_tree(tree);
