@@ -217,7 +217,11 @@ impl Shared {
             |name: &String| members.iter().all(|info| info.name != *name || (is_full && !info.is_alive));
         // This one is there, whatever the log says.
         let absent = kept.keys().filter(|name| **name != self.options.name && is_absent(name));
-        let since = |name: &String| known.absent.get(name).copied().unwrap_or(now);
+        let silent = |name: &String| {
+            let info = members.iter().find(|info| info.name == *name)?;
+            known.silent.get(&info.member).copied()
+        };
+        let since = |name: &String| silent(name).or_else(|| known.absent.get(name).copied()).unwrap_or(now);
         known.absent = absent.map(|name| (name.clone(), since(name))).collect();
         let is_over = |name: &String| known.absent.get(name).is_some_and(is_long);
         // Of those who may not come back, the log is kept for who needs no more of it than others.
