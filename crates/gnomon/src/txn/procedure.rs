@@ -19,7 +19,8 @@
 //!   registered with. Opening with another text writes a checkpoint, after which no call of the old one is in the log;
 //!   where calls of the old one are to be replayed, opening is refused.
 //!
-//! Not here: the calls of a cluster's order (`ordered`), which calls are logged as such ([`Recovery`](super::Recovery) and `commit.rs` decide), and replay (`log`).
+//! Not here: the calls of a cluster's order (`ordered`), which calls are logged as such ([`Recovery`](super::Recovery)
+//! and `commit.rs` decide), and replay (`log`).
 
 use std::{collections::HashMap, fmt, time::Duration};
 

@@ -36,7 +36,7 @@ pub(super) struct WriteSet {
     bytes: usize,
     /// Whether anything was deleted or dropped so far, taken back or not.
     frees: bool,
-    /// Whether operations on one key are kept as they are.
+    /// Whether operations keep their claims when they become one.
     keeps_claims: bool,
 }
 

@@ -7,7 +7,6 @@ use prost::{Message, bytes::Bytes};
 use super::{
     LogError, Member, Refused, Shared, Space,
     client::Failure,
-    kept::Bits,
     keys::{Ack, Record},
     messages::{Compare, RequestOp},
 };
@@ -29,7 +28,7 @@ impl Shared {
         let makes_bits = !lost.is_empty();
         let (revision, first) = self.space.append(member, &name, sequence, bytes, lost).await?;
         if let Some(first) = first.filter(|_| makes_bits) {
-            self.note_bits(member, Bits::made_at(first));
+            self.note_bits_made(member, bits, first);
         }
         Ok(revision)
     }

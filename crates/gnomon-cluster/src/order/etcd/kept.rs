@@ -97,7 +97,16 @@ impl Shared {
         Ok((own.name.clone(), own.bits))
     }
 
-    pub(super) fn note_bits(&self, member: Member, bits: Bits) {
+    /// Notes that bits were made anew as they were known, unless somebody has come to know more of them meanwhile.
+    pub(super) fn note_bits_made(&self, member: Member, known: Bits, revision: i64) {
+        if let Some(own) = self.joined.lock().as_mut().filter(|own| own.member == member)
+            && own.bits.made_at == known.made_at
+        {
+            own.bits = Bits::made_at(revision);
+        }
+    }
+
+    fn note_bits(&self, member: Member, bits: Bits) {
         if let Some(own) = self.joined.lock().as_mut().filter(|own| own.member == member) {
             own.bits = bits;
         }
