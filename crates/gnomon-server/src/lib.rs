@@ -48,7 +48,7 @@ mod startup;
 mod tls;
 mod wire;
 
-pub use metrics::Metrics;
+pub use metrics::{Kind, Metrics};
 pub use options::{Auth, ServerError, ServerOptions, Tls};
 pub use scram::{NoRandomness, Users, Verifier};
 pub use server::{Server, ServerHandle};

@@ -2,8 +2,17 @@
 
 use gnomon::sync::atomic::{AtomicU64, Ordering};
 
+/// How a value changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows.
+    Counter,
+    /// It is what is there now.
+    Gauge,
+}
+
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[doc = $doc:literal])* $kind:ident $name:ident,)*) => {
         /// The counters themselves, bumped by connections.
         #[derive(Default)]
         pub(crate) struct Counters {
@@ -21,30 +30,37 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {
-            $($(#[$doc])* pub $name: u64,)*
+            $($(#[doc = $doc])* pub $name: u64,)*
+        }
+
+        impl Metrics {
+            /// Each of them: its name, what it says, how it changes, and its value.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, Kind, u64)> {
+                [$((stringify!($name), concat!($($doc),*).trim(), Kind::$kind, self.$name),)*].into_iter()
+            }
         }
     };
 }
 
 counters! {
     /// Sockets accepted, those of cancel requests and of refused clients too.
-    connections_accepted,
+    Counter connections_accepted,
     /// Connections that are open now and past authentication.
-    connections_open,
+    Gauge connections_open,
     /// Clients refused because `connections_max` was reached.
-    connections_refused,
+    Counter connections_refused,
     /// Clients that failed to authenticate.
-    authentications_failed,
+    Counter authentications_failed,
     /// Simple queries and executions of portals.
-    statements,
+    Counter statements,
     /// Reports of severity ERROR or FATAL sent to clients.
-    errors,
+    Counter errors,
     /// Cancel requests that named a session rightly.
-    cancels,
+    Counter cancels,
     /// Connections closed because their client had disappeared in the middle of a statement.
-    clients_lost,
+    Counter clients_lost,
     /// Connections closed by a panic: each is a bug.
-    panics,
+    Counter panics,
 }
 
 /// Adds one.

@@ -315,10 +315,7 @@ impl From<gnomon::Error> for SqlError {
         use gnomon::{Error as E, InterruptReason as Why};
         let (state, message) = match &error {
             E::Deadlock => (SqlState::DEADLOCK_DETECTED, "deadlock detected".to_owned()),
-            E::Serialization => (
-                SqlState::SERIALIZATION_FAILURE,
-                "could not serialize access due to concurrent update".to_owned(),
-            ),
+            E::Serialization(conflict) => (SqlState::SERIALIZATION_FAILURE, conflict.to_string()),
             E::SnapshotTooOld => (SqlState::SNAPSHOT_TOO_OLD, "snapshot too old".to_owned()),
             E::LockTimeout => {
                 (SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout".to_owned())
@@ -376,10 +373,11 @@ impl From<gnomon::Error> for SqlError {
             _ => (SqlState::IO_ERROR, error.to_string()),
         };
         let hint = match &error {
-            E::Deadlock => "The transaction might succeed if retried.",
+            E::Deadlock | E::Serialization(_) => "The transaction might succeed if retried.",
             E::DiskFull => {
                 "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
             }
+            E::TransactionTooLarge => "Load or change fewer rows in one transaction.",
             E::CannotPrepare(_) => "COMMIT it instead, or run it again in parts that can be prepared.",
             E::TooManyPrepared { max } if *max > 0 => {
                 "COMMIT PREPARED or ROLLBACK PREPARED those that pg_prepared_xacts lists and nobody will end, \
@@ -393,6 +391,9 @@ impl From<gnomon::Error> for SqlError {
         };
         let mut told = SqlError::new(state, message);
         told.0.hint = (!hint.is_empty()).then(|| hint.into());
+        if let E::Serialization(conflict) = &error {
+            told.0.detail = conflict.detail().map(Into::into);
+        }
         told.0.engine = Some(error);
         told
     }

@@ -22,6 +22,74 @@ pub enum Reaction {
     Restore,
 }
 
+/// What keeps a transaction from being serialized with others ([`Error::Serialization`]). All but the first two are of
+/// databases whose commits others order ([`replication`](crate::replication)).
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Conflict {
+    /// Another one has changed what it changes or counts on.
+    Write,
+    /// Another one has changed what it has read.
+    Read,
+    /// Its snapshot has missed more commits than it accepts.
+    Stale,
+    /// Its snapshot is older than what is kept to compare with.
+    TooOld,
+    /// A bound that it counts on is not met in the order of all commits.
+    Bound,
+    /// The others held this member for gone when it was to commit.
+    Gone,
+}
+
+impl Conflict {
+    /// As a word of metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Conflict::Write => "write",
+            Conflict::Read => "read",
+            Conflict::Stale => "stale",
+            Conflict::TooOld => "too_old",
+            Conflict::Bound => "bound",
+            Conflict::Gone => "gone",
+        }
+    }
+
+    /// What it is due to.
+    fn cause(self) -> &'static str {
+        match self {
+            Conflict::Write => "concurrent update",
+            Conflict::Read => "read/write dependencies among transactions",
+            Conflict::Stale => "missed commits",
+            Conflict::TooOld => "the age of its snapshot",
+            Conflict::Bound => "a bound that others have reached",
+            Conflict::Gone => "the absence of this member",
+        }
+    }
+
+    /// What there is to say beside that.
+    pub fn detail(self) -> Option<&'static str> {
+        match self {
+            Conflict::Write | Conflict::Read => None,
+            Conflict::Stale => {
+                Some("Its snapshot has missed more commits of what it has read than it accepts.")
+            }
+            Conflict::TooOld => Some("What others have changed since is not kept any more."),
+            Conflict::Bound => {
+                Some("What it took of a number was not there any more in the order of all commits.")
+            }
+            Conflict::Gone => {
+                Some("The cluster held this member for gone when the transaction was to commit.")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "could not serialize access due to {}", self.cause())
+    }
+}
+
 /// Every error of the engine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -29,7 +97,7 @@ pub enum Error {
     /// The transaction was chosen as the victim of a deadlock. Roll it back.
     Deadlock,
     /// The transaction cannot be serialized with others that ran beside it. Roll it back.
-    Serialization,
+    Serialization(Conflict),
     /// The transaction's snapshot was ended, because too many versions were kept for it
     /// ([`Options::version_bytes_max`](crate::Options::version_bytes_max)). Roll it back.
     SnapshotTooOld,
@@ -203,7 +271,7 @@ impl Error {
     pub fn reaction(&self) -> Reaction {
         match self {
             Error::Deadlock
-            | Error::Serialization
+            | Error::Serialization(_)
             | Error::SnapshotTooOld
             | Error::LockTimeout
             | Error::Busy
@@ -252,9 +320,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Deadlock => f.write_str("deadlock detected: roll back and run the transaction again"),
-            Error::Serialization => f.write_str(
-                "could not serialize access due to concurrent transactions: run the transaction again",
-            ),
+            Error::Serialization(conflict) => write!(f, "{conflict}: run the transaction again"),
             Error::SnapshotTooOld => f.write_str("snapshot too old: run the transaction again"),
             Error::LockTimeout => f.write_str("a lock was not granted within the lock timeout"),
             Error::Interrupted(InterruptReason::Cancel) => f.write_str("canceled on request"),

@@ -33,7 +33,7 @@ pub mod sync;
 mod txn;
 mod wal;
 
-pub use error::{Error, Reaction, Result};
+pub use error::{Conflict, Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
 pub use page::PageSize;
@@ -51,7 +51,9 @@ pub use txn::{
 
 /// What a database that is a member of a cluster has beside.
 pub mod replication {
-    pub use crate::txn::{Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching};
+    pub use crate::txn::{
+        Abandoned, Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching,
+    };
 }
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

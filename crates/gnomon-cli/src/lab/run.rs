@@ -29,7 +29,7 @@ pub struct Run {
     seconds: Option<f64>,
     /// Change a setting; can be given several times.
     ///
-    /// `gnomon lab list` has the settings of each experiment with their values and what they mean.
+    /// Of several experiments, those are changed that have it. `gnomon lab list` has the settings of each experiment with their values and what they mean.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
     #[command(flatten)]
@@ -88,21 +88,34 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     }
     let mut set = arguments.set.clone();
     set.extend(arguments.seconds.map(|seconds| ("seconds".to_owned(), seconds.to_string())));
-    let request = Request {
+    let fits = |name: &str, experiment: &Experiment| {
+        experiment.has_setting(name) || !experiments.iter().any(|other| other.has_setting(name))
+    };
+    let seed = arguments.common.seed();
+    let request = |experiment: &Experiment| Request {
         quick: arguments.quick,
-        seed: arguments.common.seed(),
-        set,
+        seed,
+        set: set.iter().filter(|(name, _)| fits(name, experiment)).cloned().collect(),
         dir: arguments.common.dir.clone(),
     };
     for experiment in &experiments {
-        let check = experiment::check(experiment, &request);
+        let check = experiment::check(experiment, &request(experiment));
         check.map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
+    }
+    for experiment in &experiments {
+        let unset =
+            set.iter().filter(|(name, _)| !experiment.has_setting(name)).map(|(name, _)| name.as_str());
+        let unset: Vec<&str> = unset.collect();
+        if !unset.is_empty() {
+            eprintln!("{} has no setting {}, and runs as it is", experiment.name, unset.join(", "));
+        }
     }
     let out = arguments.common.out()?;
     let cancel = cancel_on_stop()?;
     for (number, experiment) in experiments.iter().enumerate() {
-        let report = experiment::run(experiment, &request, Progress::on_stderr(experiment.name), &cancel)
-            .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
+        let report =
+            experiment::run(experiment, &request(experiment), Progress::on_stderr(experiment.name), &cancel)
+                .map_err(|error| Failure::new(format!("lab run {}", experiment.name), error))?;
         if let Some(out) = &out {
             out.write(&report, (experiments.len() > 1).then_some(experiment.name))?;
         }

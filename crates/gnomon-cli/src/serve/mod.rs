@@ -24,6 +24,7 @@ use crate::{Failure, signals, storage::Storage};
 use cluster::{ClusterArguments, Credentials};
 
 mod cluster;
+mod metrics;
 
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
 /// statements end and close the database. A second Ctrl-C ends at once; nothing acknowledged is lost.
@@ -115,6 +116,11 @@ pub struct Serve {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
+    /// Where to serve metrics over HTTP, for Prometheus: HOST:PORT, or a port of 127.0.0.1.
+    ///
+    /// OpenMetrics text at /metrics, without a password: whoever reaches the address reads counts and members' names.
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
     #[command(flatten)]
     cluster: ClusterArguments,
     #[command(flatten)]
@@ -162,6 +168,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
+    let metrics = arguments.metrics.map(metrics::Endpoint::begin).transpose()?;
     let directory = &arguments.directory;
     let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
     let joining = arguments.cluster.reach(is_new)?;
@@ -194,7 +201,9 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     };
     let server = Server::bind(database.clone(), options).map_err(|error| not_bound(&error))?;
     let address = server.local_addr();
-    let node = joining.map(|joining| joining.join(&database, directory, address.to_string())).transpose()?;
+    let joined =
+        joining.map(|joining| joining.join(&database, directory, address.to_string())).transpose()?;
+    let (node, view) = joined.unzip();
     drop(database);
     let handle = server.handle();
     signals::on_stop(move || {
@@ -207,8 +216,13 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     tell(&mut stdout(), &format!("serving {} on {address}", directory.display()));
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
+    if let Some(endpoint) = &metrics {
+        endpoint.show(metrics::Sources { server: server.handle(), cluster: view });
+        tell(&mut stderr(), &format!("metrics at http://{}/metrics", endpoint.address));
+    }
     let watch = node.map(|node| cluster::Watch::begin(node, server.handle()));
     let ran = server.run();
+    drop(metrics);
     let stopped = watch.and_then(cluster::Watch::end);
     drop(reports);
     ran.map_err(|error| Failure(error.to_string()))?;

@@ -1,14 +1,18 @@
 //! Members of a cluster as processes, on etcd. Without etcd these tests say so, and test nothing.
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Read},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use gnomon::env::Rng;
+use gnomon::{
+    env::Rng,
+    sync::{Arc, Mutex},
+};
 use gnomon_cluster::order::LocalEtcd;
 use postgres::{Client, NoTls, error::SqlState};
 use tempfile::TempDir;
@@ -44,6 +48,8 @@ fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
 pub struct Member {
     child: Child,
     port: u16,
+    /// What it has said on standard error.
+    said: Arc<Mutex<String>>,
 }
 
 impl World {
@@ -54,7 +60,8 @@ impl World {
     fn arguments(&self, name: &str) -> Vec<String> {
         let data = self.data(name);
         let endpoints = self.etcd.endpoints(0);
-        let arguments = ["serve", text(&data), "--listen", "127.0.0.1:0", "--cluster", &endpoints];
+        let arguments =
+            ["serve", text(&data), "--listen", "127.0.0.1:0", "--metrics", "0", "--cluster", &endpoints];
         arguments.map(str::to_owned).to_vec()
     }
 
@@ -79,13 +86,16 @@ impl World {
         let mut errors = child.stderr.take().unwrap();
         match line.trim().rsplit(':').next().and_then(|port| port.parse().ok()) {
             Some(port) => {
+                let said = Arc::new(Mutex::new(String::new()));
+                let heard = said.clone();
                 // So that it never waits for somebody to read.
                 thread::spawn(move || {
                     for line in BufReader::new(errors).lines().map_while(Result::ok) {
                         println!("{line}");
+                        *heard.lock() += &format!("{line}\n");
                     }
                 });
-                Ok(Member { child, port })
+                Ok(Member { child, port, said })
             }
             None => {
                 let mut said = String::new();
@@ -105,6 +115,27 @@ impl Member {
     pub fn connect_with(&self, more: &str) -> Result<Client, postgres::Error> {
         let config = format!("host=127.0.0.1 port={} user=gnomon dbname=gnomon {more}", self.port);
         Client::connect(&config, NoTls)
+    }
+
+    /// Waits until it has said something.
+    fn has_said(&self, what: &str) {
+        let begun = Instant::now();
+        while !self.said.lock().contains(what) {
+            assert!(begun.elapsed() < LONG, "{what}: {}", self.said.lock());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What it answers over HTTP where its metrics are.
+    fn http(&self, request: &str) -> String {
+        self.has_said("metrics at http://");
+        let said = self.said.lock().clone();
+        let address = said.split("metrics at http://").nth(1).and_then(|rest| rest.split('/').next());
+        let mut stream = TcpStream::connect(address.unwrap()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
     }
 
     pub fn process_id(&self) -> u32 {
@@ -323,11 +354,8 @@ fn each_transaction_picks_what_it_may_miss() {
         strict.batch_execute(&format!("SET gnomon.k = {k}; BEGIN ISOLATION LEVEL REPEATABLE READ")).unwrap();
         one(&mut strict, "SELECT sum(v) FROM t");
         retried(&mut writer, "UPDATE t SET v = v + 1 WHERE id = 2");
-        assert_eq!(
-            strict.batch_execute("COMMIT").is_err(),
-            is_refused,
-            "it was ordered later than the beginning"
-        );
+        let end = strict.batch_execute("COMMIT");
+        assert_eq!(end.is_err(), is_refused, "it was ordered later than the beginning");
     }
     // Write skew, which serializable transactions of different members do not have.
     let mut sessions = [members[0].connect(), members[1].connect()];
@@ -338,17 +366,41 @@ fn each_transaction_picks_what_it_may_miss() {
         session.batch_execute("BEGIN").unwrap();
         one(session, "SELECT sum(v) FROM t");
     }
-    let ends: Vec<bool> = sessions
-        .iter_mut()
-        .zip([1, 2])
-        .map(|(session, id)| {
-            session.batch_execute(&format!("UPDATE t SET v = v + 1 WHERE id = {id}; COMMIT")).is_ok()
-        })
-        .collect();
-    assert_eq!(ends, [true, false]);
+    sessions[0].batch_execute("UPDATE t SET v = v + 1 WHERE id = 1; COMMIT").unwrap();
+    let refused = sessions[1].batch_execute("UPDATE t SET v = v + 1 WHERE id = 2; COMMIT").unwrap_err();
+    let message = refused.as_db_error().unwrap().message();
+    assert_eq!(message, "could not serialize access due to read/write dependencies among transactions");
+    // What its own member refuses before it asks to commit counts too.
+    let mut late = members[1].connect();
+    late.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
+    one(&mut late, "SELECT v FROM t WHERE id = 1");
+    retried(&mut members[1].connect(), "UPDATE t SET v = 0 WHERE id = 1");
+    let refused = late.batch_execute("UPDATE t SET v = 1 WHERE id = 1").unwrap_err();
+    let message = refused.as_db_error().unwrap().message();
+    assert_eq!(message, "could not serialize access due to concurrent update");
     let levels = "SELECT DISTINCT level FROM gnomon_cluster_transactions ORDER BY 1";
-    let shown = one(&mut sessions[1], &format!("ROLLBACK; {levels}"));
+    let shown = one(&mut late, &format!("ROLLBACK; {levels}"));
     assert!(shown.contains("SER") && shown.contains("0-bound"), "{shown}");
+    let refusals =
+        "SELECT transactions FROM gnomon_cluster_transactions WHERE level = 'GSI' AND outcome = 'write'";
+    assert_eq!(one(&mut late, refusals), "1");
+    let metrics = members[1].http("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for line in [
+        "HTTP/1.1 200 OK",
+        "gnomon_cluster_member{member=\"one\",state=\"present\"} 1",
+        "gnomon_cluster_lag_positions{member=\"two\"} ",
+        "gnomon_cluster_transactions_total{level=\"GSI\",outcome=\"write\"} 1",
+        "gnomon_cluster_log_reachable 1",
+        "gnomon_server_connections_accepted_total ",
+        "gnomon_server_connections_open ",
+        "gnomon_build_info{version=",
+        "# EOF",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    assert!(members[1].http("POST /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 405"));
+    assert!(members[1].http("GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 404"));
+    assert!(members[1].http("\0\r\n\r\n").starts_with("HTTP/1.1 400"));
 }
 
 #[test]
@@ -416,6 +468,7 @@ fn a_log_that_is_away_is_waited_for_or_told_of() {
     }
     assert_eq!(one(&mut client, "SELECT count(*) FROM t"), "1", "it reads what it has");
     assert_eq!(one(&mut client, "SELECT name, state FROM gnomon_cluster"), "one,apart");
+    member.has_said("apart from the cluster: ");
     world.etcd.start_node(0).unwrap();
     let begun = Instant::now();
     while client.batch_execute("INSERT INTO t VALUES (4)").is_err() {
@@ -423,6 +476,7 @@ fn a_log_that_is_away_is_waited_for_or_told_of() {
         thread::sleep(Duration::from_millis(50));
     }
     retried(&mut client, "SET gnomon.max_staleness = 0");
+    member.has_said("with the cluster again");
     // What was not waited for has its place all the same.
     assert_eq!(one(&mut client, "SELECT id FROM t ORDER BY id"), "1;2;4");
     drop((client, waiting));
@@ -474,6 +528,9 @@ fn a_full_etcd_has_room_again_without_a_member_that_is_silent() {
     }
     assert!(refused > 0, "it was never full");
     assert_eq!(one(&mut writer, "SELECT count(*), sum(length(v)) FROM t"), "60,60000000");
+    member.has_said("member one is silent");
+    member.has_said("the log of the cluster is full");
+    member.has_said("the log of the cluster has room again");
     // What it needs is gone.
     silent.signal("-CONT");
     assert_ne!(silent.child.wait().unwrap().code(), Some(0));

@@ -32,6 +32,8 @@ const ROOM_INTERVAL_IN_VAIN: Duration = Duration::from_secs(30);
 struct Known {
     /// What it has said last that it does not need.
     said: Option<(Member, u64)>,
+    /// Whether it has said where it is reached.
+    has_said_address: bool,
     /// Since when members were not heard of.
     silent: BTreeMap<Member, Duration>,
     /// Since when members are not there for whom the log is kept, as long as it is this one that trims.
@@ -102,7 +104,9 @@ impl Shared {
         self.append_digests();
         let is_full = self.ask_full(known)?;
         let member = self.say_kept(known, is_full)?;
+        self.say_address(known, member)?;
         let members = self.log.members()?;
+        self.state.lock().members.clone_from(&members);
         if members.iter().all(|info| info.member != member || !info.is_alive) {
             self.state.lock().end_life(member);
             self.to_append.notify_all();
@@ -174,6 +178,18 @@ impl Shared {
             Ok(()) | Err(LogError::Full(_) | LogError::Refused(_)) => Ok(member),
             Err(error) => Err(error),
         }
+    }
+
+    /// Says where this member is reached, if it has joined before that was known.
+    fn say_address(&self, known: &mut Known, member: Member) -> Result<(), LogError> {
+        if self.options.joined == Some(member) && !known.has_said_address {
+            known.has_said_address = match self.log.reached_at(member, &self.options.address) {
+                Ok(()) => true,
+                Err(LogError::Full(_) | LogError::Refused(_)) => false,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(())
     }
 
     /// Says of members that they are gone, which were not heard of for long.

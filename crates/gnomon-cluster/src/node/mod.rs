@@ -52,6 +52,8 @@ pub use marks::{Common, create, remove};
 
 /// So many entries go into a batch at most.
 const ENTRIES_MAX: usize = 1000;
+/// Transactions with larger bounds are counted together.
+pub const BOUND_MAX: u32 = 10;
 /// When the log was not heard of for so long, nothing more is handed to it.
 const AWAY_MAX: Duration = Duration::from_secs(2);
 
@@ -96,6 +98,9 @@ pub struct Options {
     pub address: String,
     /// The tree that [`create`] has made.
     pub marks: TreeId,
+    /// As whom this log was joined before, to have what follows a copy of the data kept, without an address. Otherwise it
+    /// is joined.
+    pub joined: Option<Member>,
     /// Of members that were not heard of for so long it says that they are gone.
     pub silent_max: Duration,
     /// The log keeps what a member needs that is not there for so long, unless the log is full.
@@ -109,6 +114,7 @@ impl Options {
             name: name.into(),
             address: String::new(),
             marks,
+            joined: None,
             silent_max: Duration::from_secs(30),
             absent_max: Duration::from_secs(3600),
         }
@@ -128,7 +134,12 @@ pub struct Status {
     pub waiting: usize,
     /// Why it does not reach the log, if it does not.
     pub away: Option<String>,
-    /// How many transactions of its clients have ended how, by level: with a commit, or for a reason.
+    /// The log has no space left: it can be read, and takes nothing.
+    pub is_full: bool,
+    /// The members, this one among them, as it has asked last: every second, while the log answers.
+    pub members: Vec<MemberInfo>,
+    /// How many transactions of its clients have ended how, by level: with a commit, or for a reason. Bounds of
+    /// [`BOUND_MAX`] and more count as that.
     pub ended: BTreeMap<(Level, Option<Reason>), u64>,
 }
 
@@ -215,6 +226,7 @@ struct State {
     away: Option<String>,
     /// The log has no space left.
     is_full: bool,
+    members: Vec<MemberInfo>,
     ended: BTreeMap<(Level, Option<Reason>), u64>,
     stopped: Option<Stopped>,
 }
@@ -232,9 +244,17 @@ impl State {
         self.versions.get(at).map_or(Csn(0), |(csn, ..)| *csn)
     }
 
+    /// Counts a transaction of this member's clients.
+    fn count(&mut self, level: Level, end: Option<Reason>) {
+        let level = match level {
+            Level::KBound(k) => Level::KBound(k.min(BOUND_MAX)),
+            level => level,
+        };
+        *self.ended.entry((level, end)).or_default() += 1;
+    }
+
     fn end(&mut self, number: u64, end: Result<Csn, Reason>) {
         if let Some(asking) = self.asking.get_mut(&number) {
-            *self.ended.entry((asking.level, end.err())).or_default() += 1;
             asking.end = Some(end);
             asking.ended.notify_one();
         }
@@ -307,7 +327,15 @@ impl Node {
         let marks = marks::read(&database, options.marks).map_err(Stopped::Database)?;
         let (window, delivered) = (marks.window, marks.delivered);
         check_data(&*log, marks.common.data, window.version())?;
-        let member = log.join(&options.name, &options.address).map_err(Stopped::Log)?;
+        let present = match options.joined {
+            // Otherwise it was held for gone before, which what follows does not tell any more.
+            Some(_) => log.members().map_err(Stopped::Log)?,
+            None => Vec::new(),
+        };
+        let member = match options.joined.filter(|joined| present.iter().any(|info| info.member == *joined)) {
+            Some(member) => member,
+            None => log.join(&options.name, &options.address).map_err(Stopped::Log)?,
+        };
         let settings = marks.common.settings;
         let known = (database.durable_csn(), window.version(), delivered);
         let state = State {
@@ -332,6 +360,7 @@ impl Node {
             is_listening: false,
             away: None,
             is_full: false,
+            members: Vec::new(),
             ended: BTreeMap::new(),
             stopped: None,
         };
@@ -368,13 +397,15 @@ impl Node {
     /// How it is.
     pub fn status(&self) -> Status {
         let state = self.shared.state.lock();
-        let away = state.away(self.shared.clock.now());
+        let away = state.silent(self.shared.clock.now());
         Status {
             member: state.machine.member(),
             version: state.machine.version(),
             received: state.received,
             waiting: state.machine.waiting(),
             away,
+            is_full: state.is_full,
+            members: state.members.clone(),
             ended: state.ended.clone(),
         }
     }

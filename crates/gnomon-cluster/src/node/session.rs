@@ -6,7 +6,7 @@ use gnomon::{
     Csn, Error, InterruptReason, Isolation, KeyRange, TreeId, TxnId,
     env::Clock,
     lock::Interrupt,
-    replication::{CommitRequest, Note, Replicator, Touch, Touching},
+    replication::{Abandoned, CommitRequest, Note, Replicator, Touch, Touching},
     sync::{Arc, MutexGuard, Weak},
 };
 
@@ -49,9 +49,9 @@ impl Replicator for Door {
         self.shared()?.call(call)
     }
 
-    fn abandon(&self, txn: TxnId) {
+    fn abandon(&self, abandoned: Abandoned) {
         if let Some(shared) = self.0.upgrade() {
-            shared.abandon(txn);
+            shared.abandon(abandoned);
         }
     }
 
@@ -68,6 +68,13 @@ struct Asked {
 }
 
 impl State {
+    /// Forgets a transaction that has not asked to commit.
+    fn forget(&mut self, txn: TxnId) -> Option<Asking> {
+        let number = self.begun.remove(&txn)?;
+        self.machine.abandon(number);
+        self.asking.remove(&number)
+    }
+
     fn new_number(&mut self, level: Level) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
@@ -138,11 +145,14 @@ impl Shared {
         self.to_append.notify_one();
     }
 
-    fn abandon(&self, txn: TxnId) {
+    fn abandon(&self, abandoned: Abandoned) {
         let mut state = self.state.lock();
-        if let Some(number) = state.begun.remove(&txn) {
-            state.asking.remove(&number);
-            state.machine.abandon(number);
+        let asking = state.forget(abandoned.txn);
+        let told = asking.as_ref().and_then(|asking| asking.end?.err());
+        if let Some(reason) = told.or(abandoned.refused.map(Reason::Conflict)) {
+            let bound = abandoned.missed_max.map(Level::KBound);
+            let level = asking.map(|asking| asking.level).or(bound);
+            state.count(level.unwrap_or(level_of(abandoned.isolation)), Some(reason));
         }
     }
 
@@ -161,7 +171,7 @@ impl Shared {
     }
 
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
-        let mut state = self.ready(interrupt).inspect_err(|_| self.abandon(request.txn))?;
+        let mut state = self.ready(interrupt).inspect_err(|_| drop(self.state.lock().forget(request.txn)))?;
         let number = self.ask(&mut state, request);
         self.to_append.notify_one();
         self.wait_for_end(state, number, interrupt).and_then(|asked| asked.end)
@@ -179,7 +189,7 @@ impl Shared {
             (Some(Ok(answer)), end) => Ok((end?, Ok(answer))),
             // What it saw is what is committed.
             (Some(Err(error)), _) => Ok((self.state.lock().newest_commit(), Err(error))),
-            (None, end) => end.and(Err(Error::Serialization)),
+            (None, end) => Err(end.err().unwrap_or_else(|| Error::Unresolved("its answer is lost".into()))),
         }
     }
 
@@ -199,7 +209,7 @@ impl Shared {
         state.machine.note(number, touched, read_set(&note.reads), &mut out);
         state.perform(out);
         match state.asking.get(&number) {
-            Some(Asking { end: Some(Err(_)), .. }) => Err(Error::Serialization),
+            Some(Asking { end: Some(Err(reason)), .. }) => Err(error_of(*reason)),
             _ => Ok(()),
         }
     }
@@ -246,9 +256,10 @@ impl Shared {
             };
             let ended = asking.ended.clone();
             if let Some(end) = asking.end {
-                let answer = asking.answer.take();
+                let (level, answer) = (asking.level, asking.answer.take());
                 state.asking.remove(&number);
-                return Ok(Asked { end: end.map_err(|_: Reason| Error::Serialization), answer });
+                state.count(level, end.err());
+                return Ok(Asked { end: end.map_err(error_of), answer });
             }
             if let Some(stopped) = &state.stopped {
                 break unresolved(stopped.to_string());
@@ -258,7 +269,10 @@ impl Shared {
                 Err(Error::Interrupted(InterruptReason::Shutdown)) => {
                     break unresolved("the server stops".into());
                 }
-                Err(_) => break unresolved("it was not waited for, on request".into()),
+                Err(Error::Interrupted(InterruptReason::Timeout)) => {
+                    break unresolved("it was not waited for any longer (statement_timeout)".into());
+                }
+                Err(_) => break unresolved("it was not waited for any longer, on request".into()),
             }
             ended.wait_for(&mut state, WAIT);
         };
@@ -325,6 +339,14 @@ fn whole_tables(touched: Vec<Touched>) -> Vec<Touched> {
     }
     kept.extend(whole.into_values());
     kept
+}
+
+/// The error of a transaction that does not commit.
+fn error_of(reason: Reason) -> Error {
+    match reason {
+        Reason::Conflict(conflict) => Error::Serialization(conflict),
+        Reason::Failed => Error::Operation("the call has failed".into()),
+    }
 }
 
 fn level_of(isolation: Isolation) -> Level {

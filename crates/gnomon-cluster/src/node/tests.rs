@@ -6,7 +6,7 @@ use crate::{
     protocol::Settings,
 };
 use gnomon::{
-    Database, Direction, Isolation, KeyRange, Procedure, Ticket, Transaction, TxnOptions,
+    Conflict, Database, Direction, Isolation, KeyRange, Procedure, Ticket, Transaction, TxnOptions,
     env::Rng,
     op::number,
     replication::Ordered,
@@ -142,7 +142,7 @@ fn members_have_the_same_data_and_no_change_is_lost() {
                     };
                     match done {
                         Ok(()) => {}
-                        Err(Error::Serialization | Error::Deadlock) => refused += 1,
+                        Err(Error::Serialization(_) | Error::Deadlock) => refused += 1,
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -210,7 +210,7 @@ fn calls_run_at_all_members_and_never_conflict() {
                 let mut rng = Rng::from_seed(member as u64);
                 for _ in 0..60 {
                     match transfer(database, rows, Isolation::Serializable, &mut rng) {
-                        Ok(()) | Err(Error::Serialization) => {}
+                        Ok(()) | Err(Error::Serialization(_)) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -337,7 +337,7 @@ fn who_accepts_to_have_missed_nothing_waits_for_his_beginning() {
         // What was told to have committed before is not missed; who would is refused.
         match strict(reader) {
             Ok(value) => assert_eq!(value, i64::from(round)),
-            Err(error) => assert!(matches!(error, Error::Serialization), "{error}"),
+            Err(error) => assert!(matches!(error, Error::Serialization(_)), "{error}"),
         }
     }
     nodes.iter().for_each(|node| node.catch_up().unwrap());
@@ -356,7 +356,7 @@ fn who_was_held_for_gone_comes_back_by_itself() {
         }
         match transfer(&world.databases[1], world.rows, Isolation::Snapshot, &mut rng) {
             // Whether one is refused or waits for the next life is a matter of the moment.
-            Ok(()) | Err(Error::Serialization) => {}
+            Ok(()) | Err(Error::Serialization(_)) => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -371,8 +371,8 @@ fn who_was_held_for_gone_comes_back_by_itself() {
     txn.get(world.rows, &[3]).unwrap();
     world.log.fence(former);
     eventually("it is back", || nodes[1].status().member != former);
-    assert!(matches!(txn.commit(), Err(Error::Serialization)));
-    assert_eq!(nodes[1].status().ended.get(&(Level::KBound(0), Some(Reason::Gone))), Some(&1));
+    assert!(matches!(txn.commit(), Err(Error::Serialization(_))));
+    assert_eq!(nodes[1].status().ended.get(&(Level::KBound(0), Some(Conflict::Gone.into()))), Some(&1));
 }
 
 #[test]
@@ -465,17 +465,22 @@ impl Applier for Held {
     }
 }
 
+/// One that is soon full.
+fn small_etcd(directory: &std::path::Path) -> Option<LocalEtcd> {
+    match LocalEtcd::start(directory, 1, &["--quota-backend-bytes=8000000"]) {
+        Ok(etcd) => Some(etcd),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: etcd is not installed (Debian package etcd-server)");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 #[test]
 fn a_full_etcd_has_room_again_when_who_is_behind_has_come_after() {
     let directory = tempfile::tempdir().unwrap();
-    let etcd = match LocalEtcd::start(directory.path(), 1, &["--quota-backend-bytes=8000000"]) {
-        Ok(etcd) => etcd,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            println!("skipped: etcd is not installed (Debian package etcd-server)");
-            return;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let Some(etcd) = small_etcd(directory.path()) else { return };
     let world = world(2);
     let held = Arc::new(Mutex::new(()));
     let start = |member: usize, applier: Arc<dyn Applier>| {
@@ -518,6 +523,68 @@ fn a_full_etcd_has_room_again_when_who_is_behind_has_come_after() {
 }
 
 #[test]
+fn a_member_whose_thread_panics_stops() {
+    struct Panics(Database);
+    impl Applier for Panics {
+        fn database(&self) -> &Database {
+            &self.0
+        }
+
+        fn apply(&self, _: &Ordered<'_>) -> gnomon::Result<Option<Ticket>> {
+            panic!("as it should in this test")
+        }
+    }
+    let world = world(1);
+    let applier = Arc::new(Panics(world.databases[0].clone()));
+    let node = Node::start(applier, Arc::new(world.log.clone()), Options::new("node", world.marks)).unwrap();
+    let mut txn = begin(&world.databases[0], Isolation::Snapshot);
+    txn.put(world.rows, b"row", b"value").unwrap();
+    let told = txn.commit().map(drop);
+    assert!(matches!(told, Err(Error::Unresolved(_))), "{told:?}");
+    assert!(node.stopped().is_some_and(|why| why.to_string().contains("panicked")));
+    assert_eq!(world.log.members().unwrap().len(), 0, "it has left");
+}
+
+/// A copy may take long, and the log is kept for it meanwhile.
+#[test]
+fn who_has_copied_while_etcd_became_full_goes_on_and_gives_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(etcd) = small_etcd(directory.path()) else { return };
+    let world = world(2);
+    let open = || Arc::new(EtcdLog::open(&EtcdOptions::new(etcd.endpoints(0))).unwrap());
+    let start = |member: usize, log: Arc<EtcdLog>, joined: Option<Member>| {
+        let address = "there".to_owned();
+        let options = Options { joined, address, ..Options::new(format!("node {member}"), world.marks) };
+        Node::start(Arc::new(world.databases[member].clone()), log, options).unwrap()
+    };
+    let writing = start(0, open(), None);
+    let log = open();
+    let member = log.join("node 1", "").unwrap();
+    log.keep_after(member, 0).unwrap();
+    let put = |row: u64| {
+        let mut txn = begin(&world.databases[0], Isolation::Snapshot);
+        txn.put(world.rows, &row.to_be_bytes(), &vec![0; 300_000]).unwrap();
+        txn.commit()
+    };
+    thread::scope(|scope| {
+        // The last of them waits for room.
+        scope.spawn(|| (0..40).for_each(|row| while put(row).is_err() {}));
+        eventually("it is full", || writing.shared.state.lock().is_full);
+        let copied = start(1, log.clone(), Some(member));
+        eventually("it has room", || !writing.shared.state.lock().is_full);
+        assert_eq!(copied.status().member, member);
+        eventually("it is reached", || {
+            log.members().unwrap().iter().any(|info| info.member == member && info.address == "there")
+        });
+        copied.catch_up().unwrap();
+        while copied.status().version < Version(40) {
+            copied.catch_up().unwrap();
+        }
+        assert_eq!(world.contents(1), world.contents(0));
+    });
+}
+
+#[test]
 fn who_cannot_commit_any_more_is_told_at_the_next_statement() {
     let world = world(2);
     let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
@@ -542,7 +609,7 @@ fn who_cannot_commit_any_more_is_told_at_the_next_statement() {
         nodes[0].catch_up().unwrap();
         txn.put(world.rows, &[6], &8_i64.to_le_bytes()).unwrap();
         let told = txn.start_statement();
-        assert!(matches!(told, Err(Error::Serialization)), "{isolation:?}: {told:?}");
+        assert!(matches!(told, Err(Error::Serialization(_))), "{isolation:?}: {told:?}");
     }
     // Whoever goes on in vain all the same, and whoever goes back, leave nothing.
     let mut txn = begin(&world.databases[0], Isolation::Snapshot);
@@ -593,7 +660,7 @@ fn a_lock_on_a_whole_tree_counts_from_when_it_was_taken() {
     // What is told of first is based on more than the lock.
     txn.put(world.rows, &[6], &7_i64.to_le_bytes()).unwrap();
     txn.start_statement().unwrap();
-    assert!(matches!(txn.commit(), Err(Error::Serialization)));
+    assert!(matches!(txn.commit(), Err(Error::Serialization(_))));
 }
 
 #[test]
@@ -609,7 +676,7 @@ fn what_changes_very_many_rows_changes_the_whole_tree() {
     beside.put(world.rows, &[3], &7_i64.to_le_bytes()).unwrap();
     large.commit().unwrap();
     nodes[1].catch_up().unwrap();
-    assert!(matches!(beside.commit(), Err(Error::Serialization)), "it has written there");
+    assert!(matches!(beside.commit(), Err(Error::Serialization(_))), "it has written there");
     assert_eq!(world.contents(0).len() as u64, rows + u64::from(KEYS));
     assert_eq!(world.contents(1), world.contents(0));
     // Its mark is read again.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gnomon::{
-    Error,
+    Conflict, Error,
     env::Clock,
     replication::{Called, Mark, Ordered},
     sync::{MutexGuard, thread},
@@ -258,7 +258,7 @@ impl Shared {
         let ticket = self.applier.apply(&Ordered { trees: &trees, changes: &changes, mark })?;
         let mut state = self.state.lock();
         let outcome = match &ticket {
-            None => Outcome::Refused(Reason::Bound),
+            None => Outcome::Refused(Conflict::Bound.into()),
             Some(ticket) => {
                 state.idle_bytes = 0;
                 state.versions.push_back((ticket.csn(), version, position));

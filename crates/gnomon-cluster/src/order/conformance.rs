@@ -7,7 +7,7 @@ use gnomon::{
     sync::{Arc, thread},
 };
 
-use super::{Appended, BTreeMap, Batch, Ledger, LogError, Member, OrderedLog, Refused};
+use super::{Appended, BTreeMap, Batch, Ledger, LogError, Member, MemberInfo, OrderedLog, Refused};
 use crate::protocol::{Entry, TxnName};
 
 /// How long what takes place at some time may take.
@@ -163,7 +163,14 @@ fn says_who_is_gone<L: OrderedLog>(handle: &impl Fn() -> L) {
     assert_eq!(other.members().unwrap().iter().map(|info| info.member).collect::<Vec<_>>(), [two_again]);
     let said: Vec<Entry> = all_after(&other, before).into_iter().flat_map(|all| all.entries).collect();
     assert_eq!(said, members.map(Entry::Gone));
+    // Where it is reached does not make it another one.
+    other.reached_at(two_again, "there").unwrap();
+    assert_eq!(
+        other.members().unwrap(),
+        [MemberInfo { member: two_again, name: "two".into(), address: "there".into(), is_alive: true }]
+    );
     other.gone(two_again).unwrap();
+    assert_eq!(other.reached_at(two_again, "here"), Err(Refused::Fenced.into()));
 }
 
 fn trims<L: OrderedLog>(handle: &impl Fn() -> L) {

@@ -79,6 +79,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// A member is reached somewhere else.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`].
+    pub fn reached_at(&mut self, member: Member, address: &str) -> Result<(), Refused> {
+        let joined = self.members.get_mut(&member).ok_or(Refused::Fenced)?;
+        address.clone_into(&mut joined.address);
+        Ok(())
+    }
+
     /// Up to where each name needs nothing any more.
     pub fn kept_after(&self) -> &BTreeMap<String, u64> {
         &self.kept_after

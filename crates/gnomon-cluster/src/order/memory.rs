@@ -71,6 +71,14 @@ impl OrderedLog for MemoryLog {
         Ok(member)
     }
 
+    fn reached_at(&self, member: Member, address: &str) -> Result<(), LogError> {
+        let mut state = self.shared.state.lock();
+        match state.is_of(member, &self.handle) {
+            true => Ok(state.ledger.reached_at(member, address)?),
+            false => Err(Refused::Fenced.into()),
+        }
+    }
+
     fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError> {
         let mut state = self.shared.state.lock();
         if !state.is_of(member, &self.handle) {

@@ -120,6 +120,12 @@ pub trait OrderedLog: Send + Sync {
     /// [`Refused::NameInUse`], and what keeps it from reaching the log.
     fn join(&self, name: &str, address: &str) -> Result<Member, LogError>;
 
+    /// Says where others reach the member that has joined here from now on.
+    ///
+    /// # Errors
+    /// [`Refused::Fenced`], and what keeps it from reaching the log.
+    fn reached_at(&self, member: Member, address: &str) -> Result<(), LogError>;
+
     /// Appends a batch of the member that has joined here, unless it was appended before, and returns its revision.
     /// Batches of a member are numbered from 1.
     ///

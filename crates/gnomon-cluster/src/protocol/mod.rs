@@ -24,6 +24,8 @@
 
 use std::fmt;
 
+use gnomon::Conflict;
+
 mod footprint;
 mod paper;
 mod replica;
@@ -138,48 +140,28 @@ impl Entry {
     }
 }
 
-/// Why a transaction does not commit. Whichever, it can be run again.
+/// Why a transaction does not commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// Another one has changed a row of it, and was ordered before.
-    Write,
-    /// Another one has changed what it has read, and was ordered before.
-    Read,
-    /// Its snapshot has missed more commits than it accepts.
-    Stale,
-    /// Its snapshot is older than what is kept to certify against.
-    TooOld,
-    /// What it wants to do was not possible any more when its turn came: a bound was reached.
-    Bound,
+    /// It conflicts with others, and can be run again.
+    Conflict(Conflict),
     /// It was a call of a procedure, which has failed by itself.
     Failed,
-    /// Its member is gone.
-    Gone,
 }
 
 impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 7] = [
-        Reason::Write,
-        Reason::Read,
-        Reason::Stale,
-        Reason::TooOld,
-        Reason::Bound,
-        Reason::Failed,
-        Reason::Gone,
-    ];
-
     /// As a word of metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::Write => "write",
-            Reason::Read => "read",
-            Reason::Stale => "stale",
-            Reason::TooOld => "too_old",
-            Reason::Bound => "bound",
+            Reason::Conflict(conflict) => conflict.name(),
             Reason::Failed => "failed",
-            Reason::Gone => "gone",
         }
+    }
+}
+
+impl From<Conflict> for Reason {
+    fn from(conflict: Conflict) -> Reason {
+        Reason::Conflict(conflict)
     }
 }
 

@@ -18,6 +18,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use gnomon::Conflict;
+
 use super::{
     Action, Apply, Commit, Entry, Level, Member, Outcome, Position, Protocol, ReadSet, Reason, Touched,
     TxnName, Version, Window, Work,
@@ -128,7 +130,7 @@ impl PaperReplica {
         let is_certified = !matches!(commit.level, Level::Serializable | Level::ReadCommitted);
         let too_old = commit.start < self.validated.horizon();
         if is_certified && (too_old || self.validated.contradicted(&commit.touched, commit.start).is_some()) {
-            let reason = if too_old { Reason::TooOld } else { Reason::Write };
+            let reason = if too_old { Conflict::TooOld.into() } else { Conflict::Write.into() };
             own.into_iter().for_each(|number| self.refuse(number, reason, out));
             return;
         }
@@ -182,7 +184,8 @@ impl PaperReplica {
                             },
                         };
                         if !decision {
-                            own.into_iter().for_each(|number| self.refuse(number, Reason::Read, out));
+                            own.into_iter()
+                                .for_each(|number| self.refuse(number, Conflict::Read.into(), out));
                             self.to_commit.pop_front();
                             self.committed = end;
                             continue;
@@ -212,11 +215,11 @@ impl PaperReplica {
                 local.level == Level::Serializable && changes.iter().any(|change| local.reads.meets(change))
             };
             if !local.is_ordered && local.touched.iter().any(writes) {
-                refused.push((number, Reason::Write));
+                refused.push((number, Conflict::Write.into()));
             } else if reads() {
                 match local.is_ordered {
                     true => local.decision = false,
-                    false => refused.push((number, Reason::Read)),
+                    false => refused.push((number, Conflict::Read.into())),
                 }
             }
         }

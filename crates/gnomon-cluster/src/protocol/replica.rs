@@ -30,6 +30,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use gnomon::Conflict;
+
 use super::{
     Action, Apply, Commit, Entry, Level, Member, Outcome, Position, Protocol, ReadSet, Reason, Touched,
     TxnName, Version, Window, Work,
@@ -207,8 +209,10 @@ impl Replica {
     /// What was decided of a transaction, of what was delivered up to now.
     fn decision(&self, txn: TxnName) -> Option<Result<(), Reason>> {
         self.queue.iter().find_map(|(_, entry)| match entry {
-            Entry::Decision(of, commits) if *of == txn => Some(commits.then_some(()).ok_or(Reason::Read)),
-            Entry::Gone(member) if *member == txn.member => Some(Err(Reason::Gone)),
+            Entry::Decision(of, commits) if *of == txn => {
+                Some(commits.then_some(()).ok_or(Conflict::Read.into()))
+            }
+            Entry::Gone(member) if *member == txn.member => Some(Err(Conflict::Gone.into())),
             _ => None,
         })
     }
@@ -248,7 +252,7 @@ impl Replica {
             Entry::Gone(member) if member == self.me => {
                 self.is_fenced = true;
                 for number in std::mem::take(&mut self.locals).into_keys() {
-                    out.push(Action::Refuse(number, Reason::Gone));
+                    out.push(Action::Refuse(number, Conflict::Gone.into()));
                 }
                 out.push(Action::Fenced);
             }
@@ -272,13 +276,13 @@ impl Replica {
     /// Whether a transaction may commit now, as far as all members can tell.
     fn certify(&self, commit: &Commit) -> Result<(), Reason> {
         if commit.start < self.window.horizon() {
-            return Err(Reason::TooOld);
+            return Err(Conflict::TooOld.into());
         }
         if self.window.contradicted(&commit.touched, commit.start).is_some() {
-            return Err(Reason::Write);
+            return Err(Conflict::Write.into());
         }
         if self.window.changed_since(&commit.reads, commit.start).is_some() {
-            return Err(Reason::Read);
+            return Err(Conflict::Read.into());
         }
         Ok(())
     }
@@ -301,7 +305,7 @@ impl Replica {
         let Some(local) = self.locals.get(&number) else { return };
         let Level::KBound(k) = local.level else { return };
         if local.start < self.window.horizon() && local.begun.is_none() {
-            return self.refuse(number, Reason::TooOld, out);
+            return self.refuse(number, Conflict::TooOld.into(), out);
         }
         let reads = match self.settings.bounds_by_rows {
             true => local.reads.clone(),
@@ -310,7 +314,7 @@ impl Replica {
         let upto = local.begun.unwrap_or(self.window.version());
         let missed = self.window.count_changing(&reads, Version(local.start.0 + 1)..=upto);
         if missed > k as usize {
-            self.refuse(number, Reason::Stale, out);
+            self.refuse(number, Conflict::Stale.into(), out);
         }
     }
 
@@ -357,12 +361,12 @@ impl Replica {
                     && changes.iter().any(|change| change.conflicts_with(touched))
             };
             if local.touched.iter().any(conflicts) {
-                refused.push((number, Reason::Write));
+                refused.push((number, Conflict::Write.into()));
             } else if local.level == Level::Serializable
                 && local.touched.iter().any(Touched::is_change)
                 && changes.iter().any(|change| local.reads.meets(change))
             {
-                refused.push((number, Reason::Read));
+                refused.push((number, Conflict::Read.into()));
             } else if local.waits_for_begin() {
                 bounded.push(number);
             }
@@ -375,7 +379,7 @@ impl Replica {
 impl Protocol for Replica {
     fn begin(&mut self, number: u64, level: Level, start: Version, declared: ReadSet, out: &mut Vec<Action>) {
         if self.is_fenced {
-            return out.push(Action::Refuse(number, Reason::Gone));
+            return out.push(Action::Refuse(number, Conflict::Gone.into()));
         }
         let local =
             Local { level, start, touched: Vec::new(), reads: declared, begun: None, stage: Stage::Running };
@@ -390,9 +394,9 @@ impl Protocol for Replica {
         let Some(local) = self.locals.get_mut(&number) else { return };
         let start = local.start;
         let reason = if self.window.contradicted(&touched, start).is_some() {
-            Some(Reason::Write)
+            Some(Conflict::Write.into())
         } else if start < self.window.horizon() {
-            Some(Reason::TooOld)
+            Some(Conflict::TooOld.into())
         } else {
             None
         };
@@ -414,7 +418,7 @@ impl Protocol for Replica {
 
     fn call(&mut self, number: u64, procedure: Vec<u8>, out: &mut Vec<Action>) {
         if self.is_fenced {
-            return out.push(Action::Refuse(number, Reason::Gone));
+            return out.push(Action::Refuse(number, Conflict::Gone.into()));
         }
         let local = Local {
             level: Level::Serializable,

@@ -1,11 +1,13 @@
 //! Members of a simulated cluster: what their state machines want done, what they apply, and their ends and beginnings.
 
+use gnomon::Conflict;
+
 use super::{Cluster, ENTRIES_MAX, End, Event, FAULT_US, GONE_US, Violation, Which, Work, data::Applied};
 #[cfg(test)]
 use super::{PlantedBug, data::Changes};
 use crate::{
     order::Sender,
-    protocol::{self, Action, Apply, Outcome, Reason},
+    protocol::{self, Action, Apply, Outcome},
 };
 
 impl Cluster<'_> {
@@ -52,7 +54,7 @@ impl Cluster<'_> {
                             self.history.forget(running.record);
                             self.begin(node, running.job, running.record)?;
                         }
-                        _ => self.history.end(running.record, End::Refused(Reason::Stale), self.now),
+                        _ => self.history.end(running.record, End::Refused(Conflict::Stale.into()), self.now),
                     }
                 }
                 Action::Fenced => {
@@ -99,7 +101,7 @@ impl Cluster<'_> {
         }
         let outcome = match is_applied {
             true => Outcome::Committed(more),
-            false => Outcome::Refused(Reason::Bound),
+            false => Outcome::Refused(Conflict::Bound.into()),
         };
         if is_applied {
             self.history.order(node, version, record)?;

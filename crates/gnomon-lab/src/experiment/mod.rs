@@ -113,6 +113,11 @@ impl Experiment {
     fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         self.settings.iter().copied().flatten()
     }
+
+    /// Whether it has a setting of this name.
+    pub fn has_setting(&self, name: &str) -> bool {
+        self.settings().any(|setting| setting.name == name)
+    }
 }
 
 /// Something about an experiment that can be set.

@@ -281,7 +281,7 @@ pub(super) fn change(
         txn.put(SEQUENCE_TREE, key, &change(now)?)?;
         match txn.commit_ticket() {
             Ok(ticket) => return Ok(ticket.csn()),
-            Err(Error::Serialization) => {}
+            Err(Error::Serialization(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -37,7 +37,7 @@ use super::{
     writes::{BoundCall, Write, absent},
 };
 use crate::{
-    Error, Result, TreeId,
+    Conflict, Error, Result, TreeId,
     access::{self, Search},
     lock::{Claim, LockName, Mode, first_refused, key_mode, tree_mode},
     op::{self, Call, Length, Registered},
@@ -223,7 +223,9 @@ impl Transaction {
                 return self.apply_alone(used, key, &operation, args);
             }
             // It is met in the snapshot.
-            Some(_) if self.options.isolation == Isolation::Snapshot => return Err(Error::Serialization),
+            Some(_) if self.options.isolation == Isolation::Snapshot => {
+                return Err(self.refuse(Conflict::Write));
+            }
             Some(place) => return Ok(Applied::Refused(place)),
             None => {}
         }
@@ -322,13 +324,13 @@ impl Transaction {
         let snapshot = self.tree_snapshot(used)?;
         if let Some(state) = &used.state {
             if state.epochs.last() > snapshot {
-                return Err(Error::Serialization);
+                return Err(self.refuse(Conflict::Write));
             }
             let since = state.versions.since(key, snapshot);
             self.inner().timeline.check_snapshot(snapshot)?;
             match since {
                 Since::Nothing | Since::Operations => {}
-                Since::Changes { was_there: true } => return Err(Error::Serialization),
+                Since::Changes { was_there: true } => return Err(self.refuse(Conflict::Write)),
                 Since::Changes { was_there: false } => return Ok(None),
             }
         }

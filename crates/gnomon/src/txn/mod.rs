@@ -105,7 +105,9 @@ pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransact
 pub use procedure::{Call, Partitions, Procedure, ProcedureStats, Replayer};
 pub use range::{Direction, KeyRange};
 pub use recovery::{Records, Recovery};
-pub use replicated::{Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching};
+pub use replicated::{
+    Abandoned, Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching,
+};
 pub use savepoint::Savepoint;
 pub use serial::Execution;
 pub use strength::{RowLock, TreeLock};

@@ -558,7 +558,7 @@ impl Database {
             };
             let seen = txn.seen();
             drop(txn);
-            if !matches!(error, Error::Deadlock | Error::Serialization) || runs == RUNS_MAX {
+            if !matches!(error, Error::Deadlock | Error::Serialization(_)) || runs == RUNS_MAX {
                 // The error tells of what it saw.
                 return Ok((Err(error), Ticket::new(self.0.clone(), seen)));
             }

@@ -9,7 +9,7 @@ use super::{
     tree::TreeState,
 };
 use crate::{
-    Csn, Error, Result, TreeId,
+    Conflict, Csn, Result, TreeId,
     access::{Search, Tree},
     lock::{LockName, key_mode},
     store::GroupCommit,
@@ -60,7 +60,7 @@ impl Transaction {
     pub(super) fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
         let snapshot = self.statement_snapshot()?;
         match &used.state {
-            Some(state) if state.created > snapshot => Err(Error::Serialization),
+            Some(state) if state.created > snapshot => Err(self.refuse(Conflict::Write)),
             _ => Ok(snapshot),
         }
     }
@@ -73,7 +73,7 @@ impl Transaction {
         {
             let snapshot = self.tree_snapshot(used)?;
             if state.epochs.last() > snapshot || state.versions.changed_since(key, snapshot) {
-                return Err(Error::Serialization);
+                return Err(self.refuse(Conflict::Write));
             }
             self.inner().timeline.check_snapshot(snapshot)?;
         }

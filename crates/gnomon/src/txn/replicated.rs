@@ -32,7 +32,7 @@ use super::{
     writes::{BoundCall, TreeWrites, Write, WriteSet},
 };
 use crate::{
-    Csn, Error, Result, TreeId, TxnId,
+    Conflict, Csn, Error, Result, TreeId, TxnId,
     lock::{Interrupt, LockName, first_refused, key_mode, tree_mode},
     store::Store,
     sync::{Arc, atomic::Ordering},
@@ -66,8 +66,9 @@ pub trait Replicator: Send + Sync {
     /// [`Error::Serialization`] and [`Error::Apart`] if it has not run, [`Error::Unresolved`] if nobody here can tell.
     fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>>)>;
 
-    /// A transaction that was told of by [`Replicator::begin`] or [`Replicator::note`] ends without a commit.
-    fn abandon(&self, txn: TxnId);
+    /// A transaction ends without a commit that was told of by [`Replicator::begin`] or [`Replicator::note`], or that was
+    /// refused here before it could ask.
+    fn abandon(&self, abandoned: Abandoned);
 
     /// Waits until this member has all that was ordered up to so long ago, and returns the newest commit of that.
     ///
@@ -154,6 +155,19 @@ pub struct CommitRequest {
     pub changes: Vec<u8>,
 }
 
+/// A transaction that has not asked to commit, and does not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abandoned {
+    /// Which one it is here.
+    pub txn: TxnId,
+    /// How it is isolated.
+    pub isolation: Isolation,
+    /// How much it accepts to have missed, if that is bounded.
+    pub missed_max: Option<u32>,
+    /// What has kept it here from going on, if it was that.
+    pub refused: Option<Conflict>,
+}
+
 /// A key, or a whole tree, on which a commit rests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
@@ -185,6 +199,8 @@ pub(super) struct Observed {
     pub is_serializable: bool,
     /// Whether it was told of.
     pub is_begun: bool,
+    /// What it was refused for here, before it could ask to commit.
+    pub refused: Option<Conflict>,
     /// Of the keys, those that were not told of yet.
     untold: Vec<(TreeId, Key)>,
     /// How many of the reads were told of.
@@ -193,6 +209,13 @@ pub(super) struct Observed {
     /// Of trees that are locked as a whole.
     trees: BTreeMap<TreeId, Csn>,
     reads: Vec<(TreeId, KeyRange)>,
+}
+
+impl Observed {
+    /// How the transaction is isolated that runs here as that says.
+    fn isolation(&self, here: Isolation) -> Isolation {
+        if self.is_serializable { Isolation::Serializable } else { here }
+    }
 }
 
 /// A row that an applied commit leaves beside its own, so that what was applied can be told.
@@ -337,20 +360,30 @@ impl Transaction {
         // A scan may have gone on in the last one.
         let reads = observed.reads[observed.told_reads.saturating_sub(1)..].to_vec();
         observed.told_reads = observed.reads.len();
-        let isolation = match observed.is_serializable {
-            true => Isolation::Serializable,
-            false => self.options.isolation,
-        };
+        let isolation = observed.isolation(self.options.isolation);
         replicator.note(Note { txn: id, isolation, snapshot, touched, reads })
     }
 
-    /// Has a transaction that was told of forgotten.
+    /// The error of a transaction that cannot be serialized with what is committed here.
+    pub(super) fn refuse(&mut self, conflict: Conflict) -> Error {
+        if let Some(observed) = &mut self.observed {
+            observed.refused = Some(conflict);
+        }
+        Error::Serialization(conflict)
+    }
+
+    /// Has a transaction that was told of forgotten, and one that was refused counted.
     pub(super) fn tell_end(&mut self) {
         if let Some(observed) = self.observed.take()
-            && observed.is_begun
+            && (observed.is_begun || observed.refused.is_some())
             && let Some(replicator) = self.handle.inner.replicator()
         {
-            replicator.abandon(self.id());
+            replicator.abandon(Abandoned {
+                txn: self.id(),
+                isolation: observed.isolation(self.options.isolation),
+                missed_max: self.options.missed_max,
+                refused: observed.refused,
+            });
         }
     }
 
@@ -380,10 +413,7 @@ impl Transaction {
         let Some(observed) = self.observed.take() else { return Ok(None) };
         let mut writes = std::mem::take(&mut self.writes);
         writes.forget_marks();
-        let isolation = match observed.is_serializable {
-            true => Isolation::Serializable,
-            false => self.options.isolation,
-        };
+        let isolation = observed.isolation(self.options.isolation);
         let request = CommitRequest {
             txn: self.id(),
             isolation,

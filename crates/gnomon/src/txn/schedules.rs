@@ -551,7 +551,7 @@ fn large_transfers(race: Option<PlantedRace>) {
                     if thread_rng().gen_bool(0.5) { Isolation::ReadCommitted } else { Isolation::Snapshot };
                 match world.transfer(isolation) {
                     Ok(committed) => drop(done.fetch_add(usize::from(committed), Ordering::SeqCst)),
-                    Err(Error::Serialization) if isolation == Isolation::Snapshot => {}
+                    Err(Error::Serialization(_)) if isolation == Isolation::Snapshot => {}
                     Err(error) => panic!("{error}"),
                 }
             })

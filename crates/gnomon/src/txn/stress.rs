@@ -114,7 +114,7 @@ fn work(db: &Database, trees: &Trees, number: u64, seed: u64, client: &Arc<Mutex
         };
         match run() {
             Ok(()) => {}
-            Err(Error::Deadlock | Error::Serialization) => continue,
+            Err(Error::Deadlock | Error::Serialization(_)) => continue,
             Err(error) => return Err(error),
         }
         // Noted before, since the commit may be there without being acknowledged.

@@ -66,6 +66,20 @@ impl Shared {
         }
     }
 
+    pub(super) async fn reached_at(&self, member: Member, address: String) -> Result<(), LogError> {
+        let (member_key, lease) = {
+            let joined = self.joined.lock();
+            let own = joined.as_ref().filter(|own| own.member == member).ok_or(Refused::Fenced)?;
+            (self.space.keys.member(&own.name), own.lease)
+        };
+        let compare = vec![Compare::created(&member_key, member.0 as i64)];
+        let put = RequestOp::put_with_lease(&member_key, address.into(), lease);
+        match self.space.client.txn(compare, vec![put], Vec::new()).await?.succeeded {
+            true => Ok(()),
+            false => Err(Refused::Fenced.into()),
+        }
+    }
+
     /// How long etcd has not answered this member, if that is longer than it should be.
     pub(super) fn silent_for(&self) -> Option<Duration> {
         let heard_at = *self.joined.lock().as_ref()?.heard_at.lock();

@@ -197,6 +197,11 @@ impl OrderedLog for EtcdLog {
         self.run(|shared| async move { shared.join(name, address).await })
     }
 
+    fn reached_at(&self, member: Member, address: &str) -> Result<(), LogError> {
+        let address = address.to_owned();
+        self.run(move |shared| async move { shared.reached_at(member, address).await })
+    }
+
     fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError> {
         let (sequence, bytes) = (batch.sequence, Bytes::from(encoding::encode(&batch.entries)));
         self.run(|shared| async move { shared.append(member, sequence, bytes).await })

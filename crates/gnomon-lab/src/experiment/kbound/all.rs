@@ -126,14 +126,25 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
 /// Whether at every load the stricter of the levels behind SER abort more.
 fn is_ordered(paper: How, points: &[Point]) -> Option<bool> {
     let mut all = points.iter().filter(|point| point.how == paper).peekable();
-    all.peek()?;
+    // Of few transactions chance decides.
+    all.peek().filter(|point| point.found.iter().all(|found| found.transactions >= TRANSACTIONS_MIN))?;
     let ordered = |point: &Point| {
-        let aborts: Vec<f64> =
-            LEVELS[1..].iter().filter_map(|level| Some(point.of(*level)?.aborts)).collect();
+        let found: Vec<&Found> = LEVELS[1..].iter().filter_map(|level| point.of(*level)).collect();
         // Of levels that hardly differ, chance decides.
-        aborts.is_sorted_by(|stricter, other| stricter + 0.01 >= *other)
+        found.iter().enumerate().all(|(place, stricter)| {
+            found[place..].iter().all(|other| stricter.aborts + chance(stricter, other) >= other.aborts)
+        })
     };
     Some(all.all(ordered))
+}
+
+/// So many of each level tell an order.
+const TRANSACTIONS_MIN: f64 = 500.0;
+
+/// By how much abort rates that are the same may differ: two standard errors, and at least a hundredth.
+fn chance(one: &Found, other: &Found) -> f64 {
+    let variance = |found: &Found| found.aborts * (1.0 - found.aborts) / found.transactions;
+    (2.0 * (variance(one) + variance(other)).sqrt()).max(0.01)
 }
 
 /// The least and the longest time to commit, outside GRC, of the paper's protocol.

@@ -219,7 +219,7 @@ impl Bench<'_> {
                 let committed = txn.put(*tree, &row.to_be_bytes(), value).and_then(|()| txn.commit());
                 match committed {
                     Ok(_) => times.saturating_record((self.clock.now() - start).as_micros() as u64),
-                    Err(Error::Serialization) => refused += 1,
+                    Err(Error::Serialization(_)) => refused += 1,
                     Err(error) => return Err(error.into()),
                 }
             }

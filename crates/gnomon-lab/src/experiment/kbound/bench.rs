@@ -2,7 +2,7 @@
 
 use std::{io::ErrorKind, path::Path};
 
-use gnomon::{env::Rng, sync::atomic::AtomicBool};
+use gnomon::{Conflict, env::Rng, sync::atomic::AtomicBool};
 use gnomon_cluster::{
     order::LocalEtcd,
     protocol::{Level, ReadSet, Settings, Table},
@@ -268,9 +268,7 @@ impl Found {
         let transactions = of_level().count() as f64;
         let refused = |stale: bool| {
             let refused = of_level().filter(|record| match record.end {
-                Some((End::Refused(reason), _)) => {
-                    !stale || reason == gnomon_cluster::protocol::Reason::Stale
-                }
+                Some((End::Refused(reason), _)) => !stale || reason == Conflict::Stale.into(),
                 _ => false,
             });
             refused.count() as f64 / transactions

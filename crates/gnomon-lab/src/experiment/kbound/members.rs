@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::{
-    Call, Database, Error, Isolation, Procedure, RowLock, Transaction, TreeId, TxnOptions,
+    Call, Conflict, Database, Error, Isolation, Procedure, RowLock, Transaction, TreeId, TxnOptions,
     env::{Clock, Rng, SystemClock},
     op::number,
     sync::{
@@ -19,7 +19,7 @@ use gnomon::{
 use gnomon_cluster::{
     node::{Common, Node, Options, create},
     order::{EtcdLog, EtcdOptions, LocalEtcd},
-    protocol::{Level, Reason, Table},
+    protocol::{Level, Table},
     simulation::{Job, Jobs, Step},
 };
 
@@ -38,19 +38,21 @@ const JOB: &str = "job";
 pub fn measure(lab: &mut Lab, loads: &[(f64, Load)], runs: usize, scale: f64) -> Result<Vec<Point>> {
     let total = (loads.iter().map(|(_, load)| load.transactions).sum::<usize>() * runs) as u64;
     let mut done = 0;
-    let mut points = Vec::new();
-    for (at, load) in loads {
-        let mut all: Vec<Vec<Found>> = Vec::new();
-        for run in 0..runs {
+    let mut found = vec![Vec::new(); loads.len()];
+    // Each load once before any of them again: what a machine does meanwhile is shared by all that are compared.
+    for run in 0..runs {
+        for ((_, load), found) in loads.iter().zip(&mut found) {
             let etcd = start_etcd(&lab.new_path(), 1)?;
             let cluster = Cluster::start(lab, &etcd, load)?;
             let seed = lab.seed.wrapping_add(run as u64);
-            all.push(cluster.measure(lab, load, seed, scale, (done, total))?);
+            found.push(cluster.measure(lab, load, seed, scale, (done, total))?);
             done += load.transactions as u64;
         }
-        points.push(Point { how: load.how, at: *at, found: Found::means(&all) });
     }
-    Ok(points)
+    let points = loads.iter().zip(&found);
+    Ok(points
+        .map(|((at, load), found)| Point { how: load.how, at: *at, found: Found::means(found) })
+        .collect())
 }
 
 /// Members with the same data.
@@ -123,7 +125,7 @@ impl Cluster {
                 let begun = clock.now();
                 let has_committed = match self.run(number, job, load, scale) {
                     Ok(()) => true,
-                    Err(Error::Serialization | Error::Deadlock) => false,
+                    Err(Error::Serialization(_) | Error::Deadlock) => false,
                     Err(error) => {
                         next.store(arrivals.len(), Ordering::Relaxed);
                         return Err(error.into());
@@ -174,7 +176,7 @@ impl Cluster {
             for ((of, reason), count) in node.status().ended {
                 if of == level {
                     all += count;
-                    stale += if reason == Some(Reason::Stale) { count } else { 0 };
+                    stale += if reason == Some(Conflict::Stale.into()) { count } else { 0 };
                 }
             }
         }

@@ -213,7 +213,7 @@ pub struct ClusterTransactions {
 pub trait Cluster: Send + Sync {
     /// The members, and those for whom the log is kept.
     fn members(&self) -> Vec<ClusterMember>;
-    /// How transactions of this member's clients have ended, of those that were ordered.
+    /// How transactions of this member's clients have ended that changed something, or whose snapshot was bounded.
     fn transactions(&self) -> Vec<ClusterTransactions>;
 }
 

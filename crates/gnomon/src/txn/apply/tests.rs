@@ -169,18 +169,18 @@ fn under_snapshot_additions_merge_unless_their_value_is_read() {
     merges.commit().unwrap();
     assert_eq!(now(&db, tree, "a"), 16);
     assert_eq!(get(&mut reads_before, tree, "a").unwrap(), 10);
-    assert!(matches!(add(&mut reads_before, tree, "a", 1), Err(Error::Serialization)));
+    assert!(matches!(add(&mut reads_before, tree, "a", 1), Err(Error::Serialization(_))));
     drop(reads_before);
     assert_eq!(add(&mut reads_after, tree, "a", 1).unwrap(), Applied::Done);
-    assert!(matches!(get(&mut reads_after, tree, "a"), Err(Error::Serialization)));
+    assert!(matches!(get(&mut reads_after, tree, "a"), Err(Error::Serialization(_))));
     drop(reads_after);
     assert_eq!(add(&mut scans, tree, "a", 1).unwrap(), Applied::Done);
     let mut cursor = scans.scan(tree, KeyRange::all(), Direction::Forward).unwrap();
-    assert!(matches!(cursor.next(&mut scans), Err(Error::Serialization)));
+    assert!(matches!(cursor.next(&mut scans), Err(Error::Serialization(_))));
     drop(scans);
     // It holds in the snapshot and cannot hold any more.
     somebody_adds(-12);
-    assert!(matches!(add(&mut conditions, tree, "a", -8), Err(Error::Serialization)));
+    assert!(matches!(add(&mut conditions, tree, "a", -8), Err(Error::Serialization(_))));
     assert_eq!(add(&mut conditions, tree, "a", -11).unwrap(), Applied::Refused(0), "nor does it there");
     drop(conditions);
     let mut late = snapshot();
@@ -189,7 +189,7 @@ fn under_snapshot_additions_merge_unless_their_value_is_read() {
     writer.insert(tree, b"c", &1_i64.to_le_bytes()).unwrap();
     writer.commit().unwrap();
     assert_eq!(add(&mut late, tree, "c", 1).unwrap(), Applied::Absent, "not in the snapshot");
-    assert!(matches!(add(&mut late, tree, "b", 1), Err(Error::Serialization)), "not by an operation");
+    assert!(matches!(add(&mut late, tree, "b", 1), Err(Error::Serialization(_))), "not by an operation");
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn interleaved_transactions_do_what_they_would_one_after_another() {
             };
             match done {
                 Ok(()) => {}
-                Err(Error::LockTimeout | Error::Serialization) => {
+                Err(Error::LockTimeout | Error::Serialization(_)) => {
                     *counts.entry("conflicts").or_default() += 1;
                     *now = Running::default();
                 }
@@ -498,7 +498,7 @@ fn threads_add_and_every_snapshot_has_the_same_sum() {
                         }
                         Ok(true) => {}
                         Ok(false) => drop(refused.fetch_add(1, Ordering::Relaxed)),
-                        Err(Error::Deadlock | Error::Serialization) => {}
+                        Err(Error::Deadlock | Error::Serialization(_)) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -529,7 +529,7 @@ fn a_key_that_was_deleted_since_the_snapshot_is_a_conflict() {
     let mut other = begin(&db, Isolation::ReadCommitted);
     other.delete(tree, b"a").unwrap();
     other.commit().unwrap();
-    assert!(matches!(add(&mut txn, tree, "a", 1), Err(Error::Serialization)));
+    assert!(matches!(add(&mut txn, tree, "a", 1), Err(Error::Serialization(_))));
 }
 
 #[test]

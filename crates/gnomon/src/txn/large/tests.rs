@@ -193,7 +193,7 @@ fn a_transaction_far_beyond_memory_is_one_transaction() {
                 false => txn.rollback(),
             }
             assert_eq!(sum(&mut old, accounts).unwrap(), before);
-            assert!(matches!(old.put(accounts, &key(3), b"x"), Err(Error::Serialization)) == commit);
+            assert!(matches!(old.put(accounts, &key(3), b"x"), Err(Error::Serialization(_))) == commit);
             drop(old);
             drop(stop);
             let (old, new) = reader.join().unwrap();

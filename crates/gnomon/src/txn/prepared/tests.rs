@@ -189,8 +189,8 @@ fn snapshots_do_not_see_it_and_do_not_overwrite_it() {
     assert!(blocked(loser.put(tree, &[10], b"lost")));
     let writer = thread::spawn(move || waiter.put(tree, &[10], b"lost").err());
     db.commit_prepared("first").unwrap();
-    assert!(matches!(writer.join().unwrap(), Some(Error::Serialization)));
-    assert!(matches!(loser.put(tree, &[10], b"lost"), Err(Error::Serialization)));
+    assert!(matches!(writer.join().unwrap(), Some(Error::Serialization(_))));
+    assert!(matches!(loser.put(tree, &[10], b"lost"), Err(Error::Serialization(_))));
     assert_eq!(loser.get(tree, &[10]).unwrap().as_deref(), Some(&b"old"[..]));
     drop(loser);
     // And with a crash in between, after which every snapshot is new.
@@ -202,7 +202,7 @@ fn snapshots_do_not_see_it_and_do_not_overwrite_it() {
     assert_eq!(late.get(tree, &[10]).unwrap().as_deref(), Some(&b"first"[..]));
     db.commit_prepared("second").unwrap();
     assert_eq!(late.get(tree, &[10]).unwrap().as_deref(), Some(&b"first"[..]));
-    assert!(matches!(late.put(tree, &[10], b"lost"), Err(Error::Serialization)));
+    assert!(matches!(late.put(tree, &[10], b"lost"), Err(Error::Serialization(_))));
 }
 
 #[test]

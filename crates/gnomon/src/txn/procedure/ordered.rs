@@ -40,7 +40,7 @@ impl Database {
             runs += 1;
             match replicator.call(registered.ordered(params)) {
                 // It has not run: the member was held for gone.
-                Err(Error::Serialization) if runs < RUNS_MAX => {}
+                Err(Error::Serialization(_)) if runs < RUNS_MAX => {}
                 called => {
                     let (csn, answer) = called?;
                     if answer.is_ok() {

@@ -44,7 +44,7 @@ impl Replicator for Alone {
             request.touched.iter().any(|touch| before.touched.iter().any(|other| conflicts(touch, other)))
         });
         if conflict {
-            return Err(Error::Serialization);
+            return Err(Error::Serialization(Conflict::Write));
         }
         let database = self.database.get().expect("it is set");
         let mark =
@@ -52,7 +52,7 @@ impl Replicator for Alone {
         let ordered = Ordered { trees: &[], changes: &request.changes, mark };
         let csn = match database.apply_replicated(&ordered)? {
             Some(ticket) => ticket.csn(),
-            None => return Err(Error::Serialization),
+            None => return Err(Error::Serialization(Conflict::Bound)),
         };
         committed.push((csn, request));
         Ok(csn)
@@ -70,8 +70,8 @@ impl Replicator for Alone {
         Ok((ticket.expect("it puts").csn(), called.answer))
     }
 
-    fn abandon(&self, txn: TxnId) {
-        self.abandoned.lock().push(txn);
+    fn abandon(&self, abandoned: Abandoned) {
+        self.abandoned.lock().push(abandoned.txn);
     }
 
     fn freshen(&self, _: Duration, _: Option<&Interrupt>) -> Result<Csn> {
@@ -181,7 +181,7 @@ fn who_rests_on_what_has_changed_is_refused_and_operations_are_not() {
                 written.unwrap();
                 early.commit().unwrap();
             }
-            _ => assert!(matches!(written, Err(Error::Serialization))),
+            _ => assert!(matches!(written, Err(Error::Serialization(_)))),
         }
     }
     let mut txn = begin(&database, Isolation::ReadCommitted);
@@ -245,7 +245,7 @@ fn bounds_are_asked_in_the_order() {
     assert_eq!(take(&mut one), crate::Applied::Done);
     assert_eq!(take(&mut other), crate::Applied::Done, "nobody claims anything");
     one.commit().unwrap();
-    assert!(matches!(other.commit(), Err(Error::Serialization)));
+    assert!(matches!(other.commit(), Err(Error::Serialization(_))));
     let mut again = begin(&database, Isolation::ReadCommitted);
     assert_eq!(take(&mut again), crate::Applied::Refused(0));
 }
@@ -262,7 +262,7 @@ fn bounds_of_each_of_several_operations_are_asked_in_the_order() {
     };
     let (one, other) = (twice(), twice());
     one.commit().unwrap();
-    assert!(matches!(other.commit(), Err(Error::Serialization)), "there are 2 left");
+    assert!(matches!(other.commit(), Err(Error::Serialization(_))), "there are 2 left");
 }
 
 #[test]

@@ -314,7 +314,7 @@ fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
                             Ok(all) if isolation == Isolation::Serializable => {
                                 assert_eq!(all.iter().sum::<u64>(), 1000 * ACCOUNTS);
                             }
-                            Ok(_) | Err(Error::Deadlock | Error::Serialization) => {}
+                            Ok(_) | Err(Error::Deadlock | Error::Serialization(_)) => {}
                             Err(error) => panic!("{error}"),
                         }
                         let mut txn = db.begin(TxnOptions { isolation, ..TxnOptions::default() }).unwrap();
@@ -330,7 +330,7 @@ fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
                         };
                         match move_one() {
                             Ok(true) => drop(txn.commit().unwrap()),
-                            Ok(false) | Err(Error::Deadlock | Error::Serialization) => {}
+                            Ok(false) | Err(Error::Deadlock | Error::Serialization(_)) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }

@@ -9,29 +9,25 @@ use std::{
 
 use clap::Args;
 use gnomon::{
-    Error,
     disk::FileDisk,
     env::{Clock, Rng, SystemClock},
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-        thread,
-    },
+    sync::{Arc, thread},
 };
 use gnomon_cluster::{
     node::{self, Common, Node, Options, Stopped},
     order::{EtcdLog, EtcdOptions, LogError, MemberInfo, OrderedLog, Refused},
-    protocol::{Level, Member, Reason, Settings},
+    protocol::{Member, Settings},
 };
 use gnomon_lab::progress::Progress;
-use gnomon_server::ServerHandle;
-use gnomon_sql::{
-    catalog::system::{Cluster, ClusterMember, ClusterTransactions},
-    session::SqlDatabase,
-};
+use gnomon_sql::{catalog::system::Cluster, session::SqlDatabase};
 
 use super::tell;
 use crate::{Failure, backup};
+use view::View;
+pub use watch::Watch;
+
+mod view;
+mod watch;
 
 /// How long a member waits for one of its own name that may have died.
 const NAME_WAIT: Duration = Duration::from_secs(20);
@@ -39,8 +35,8 @@ const NAME_WAIT: Duration = Duration::from_secs(20);
 const ROOM_WAIT: Duration = Duration::from_secs(120);
 /// After so long without anything of a copy that is told.
 const SILENCE: Duration = Duration::from_secs(15);
-/// How often it looks whether it has stopped.
-const LOOK: Duration = Duration::from_millis(200);
+/// How long after it was not let in it asks again.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// What makes a server a member of a cluster.
 #[derive(Args)]
@@ -111,6 +107,8 @@ pub struct Joining<'a> {
     data: Option<u64>,
     /// Whether the directory has no database before this.
     is_new: bool,
+    /// As whom it has joined for its copy, if it has one.
+    copied_as: OnceCell<Member>,
     /// Of the data that this one gives the cluster, if it is the first one.
     made: OnceCell<u64>,
 }
@@ -127,7 +125,15 @@ impl ClusterArguments {
         tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {endpoints}"));
         let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
         let data = log.data(None).map_err(of_log)?;
-        Ok(Some(Joining { arguments: self, name: name.clone(), log, data, is_new, made: OnceCell::new() }))
+        Ok(Some(Joining {
+            arguments: self,
+            name: name.clone(),
+            log,
+            data,
+            is_new,
+            copied_as: OnceCell::new(),
+            made: OnceCell::new(),
+        }))
     }
 }
 
@@ -138,10 +144,15 @@ impl Joining<'_> {
             return Ok(());
         }
         let member = self.wait_to_join(|| self.join_for_copy())?;
-        let copied = self.copy(directory, who);
-        // Otherwise it is gone when it was not heard of for a while.
-        let _ = self.log.gone(member);
-        copied
+        match self.copy(directory, who) {
+            // It stays: the log, which may be full by now, is kept for it.
+            Ok(()) => self.copied_as.set(member).map_err(|_| unreachable!("it copies once")),
+            Err(failure) => {
+                // Otherwise it is gone when it was not heard of for a while.
+                let _ = self.log.gone(member);
+                Err(failure)
+            }
+        }
     }
 
     /// Copies what a member has, whichever can give it.
@@ -190,7 +201,7 @@ impl Joining<'_> {
 
     /// Joins, and waits for who had the name and may have died, and for room in the log.
     fn wait_to_join<T>(&self, mut join: impl FnMut() -> Result<T, Stopped>) -> Result<T, Failure> {
-        let (clock, mut has_told) = (SystemClock::new(), false);
+        let (clock, mut told) = (SystemClock::new(), String::new());
         loop {
             let stopped = match join() {
                 Ok(joined) => return Ok(joined),
@@ -210,10 +221,11 @@ impl Joining<'_> {
                 // If it is not reached, the next try says so.
                 let _ = node::make_room_if_alone(&*self.log);
             }
-            if !std::mem::replace(&mut has_told, true) {
+            if what != told {
                 tell(&mut std::io::stderr(), &what);
+                told = what;
             }
-            thread::sleep(LOOK);
+            thread::sleep(PAUSE);
         }
     }
 
@@ -253,11 +265,12 @@ impl Joining<'_> {
         database: &SqlDatabase,
         directory: &Path,
         address: String,
-    ) -> Result<Arc<Node>, Failure> {
+    ) -> Result<(Arc<Node>, Arc<dyn Cluster>), Failure> {
         let marks = database.marks().map_err(of_log)?;
         let marks = marks.ok_or_else(|| Failure("the database has no marks of a cluster".into()))?;
         let mut options = Options::new(&*self.name, marks);
         options.address = self.arguments.advertise.clone().unwrap_or(address);
+        options.joined = self.copied_as.get().copied();
         let start = || Node::start(Arc::new(database.clone()), self.log.clone(), options.clone());
         let node = self.wait_to_join(start).map_err(|failure| match self.is_outrun() {
             true => Failure(format!(
@@ -269,8 +282,9 @@ impl Joining<'_> {
         })?;
         node.catch_up().map_err(of_log)?;
         let node = Arc::new(node);
-        database.show_cluster(Arc::new(View { node: Arc::downgrade(&node), log: self.log.clone() }));
-        Ok(node)
+        let view = Arc::new(View { node: Arc::downgrade(&node), log: self.log });
+        database.show_cluster(view.clone());
+        Ok((node, view))
     }
 }
 
@@ -341,119 +355,5 @@ fn tell_of_silence(heard: &mpsc::Receiver<()>, source: &str) {
                 tell(&mut std::io::stderr(), &what);
             }
         }
-    }
-}
-
-/// Stops a server whose member of the cluster has stopped.
-pub struct Watch {
-    node: Arc<Node>,
-    ended: Arc<AtomicBool>,
-    thread: thread::JoinHandle<Option<Stopped>>,
-}
-
-impl Watch {
-    pub fn begin(node: Arc<Node>, server: ServerHandle) -> Watch {
-        let ended = Arc::new(AtomicBool::new(false));
-        let (watched, flag) = (node.clone(), ended.clone());
-        let thread = thread::spawn(move || {
-            while !flag.load(Ordering::Acquire) {
-                match watched.stopped() {
-                    // The server has.
-                    Some(Stopped::Database(Error::Closed)) => return None,
-                    Some(stopped) => {
-                        server.shut_down();
-                        return Some(stopped);
-                    }
-                    None => {}
-                }
-                thread::park_timeout(LOOK);
-            }
-            None
-        });
-        Watch { node, ended, thread }
-    }
-
-    /// The server has ended: the member leaves. Returns why it had stopped before.
-    pub fn end(self) -> Option<Stopped> {
-        self.ended.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        let stopped = self.thread.join().expect("watching does not panic");
-        drop(self.node);
-        stopped
-    }
-}
-
-/// What SQL shows of the cluster.
-struct View {
-    node: Weak<Node>,
-    log: Arc<EtcdLog>,
-}
-
-impl Cluster for View {
-    fn members(&self) -> Vec<ClusterMember> {
-        let Some(node) = self.node.upgrade() else { return Vec::new() };
-        let status = node.status();
-        let own = ClusterMember {
-            name: node.name().to_owned(),
-            member: Some(status.member.0),
-            address: String::new(),
-            state: "apart",
-            is_self: true,
-            applied: Some(status.version.0),
-            received: Some(status.received),
-            durable: None,
-            lag: None,
-        };
-        if status.away.is_some() {
-            return vec![own];
-        }
-        let (Ok((present, kept)), Ok(newest)) = (node.members(), self.log.newest()) else { return vec![own] };
-        let member = |info: &MemberInfo| {
-            let durable = kept.get(&info.name).copied();
-            let state = if info.is_alive { "present" } else { "silent" };
-            let shown = ClusterMember { address: info.address.clone(), state, durable, ..own.clone() };
-            match info.member == status.member {
-                true => ClusterMember { lag: Some(newest.saturating_sub(status.received)), ..shown },
-                false => ClusterMember {
-                    name: info.name.clone(),
-                    member: Some(info.member.0),
-                    is_self: false,
-                    applied: None,
-                    received: None,
-                    // It may come back to what it has said, and no later.
-                    lag: durable.map(|durable| newest.saturating_sub(durable + 1)),
-                    ..shown
-                },
-            }
-        };
-        let mut all: Vec<ClusterMember> = present.iter().map(member).collect();
-        let absent = kept.iter().filter(|(name, _)| present.iter().all(|info| info.name != **name));
-        all.extend(absent.map(|(name, durable)| ClusterMember {
-            name: name.clone(),
-            member: None,
-            state: "gone",
-            is_self: false,
-            applied: None,
-            received: None,
-            durable: Some(*durable),
-            lag: Some(newest.saturating_sub(*durable)),
-            ..own.clone()
-        }));
-        all.sort_by(|one, other| one.name.cmp(&other.name));
-        all
-    }
-
-    fn transactions(&self) -> Vec<ClusterTransactions> {
-        let Some(node) = self.node.upgrade() else { return Vec::new() };
-        let shown = |((level, reason), count): ((Level, Option<Reason>), u64)| {
-            let outcome = reason.map_or("committed", Reason::name);
-            // What the field calls SSI is not what users of PostgreSQL know by that name.
-            let level = match level {
-                Level::KBound(k) => format!("{k}-bound"),
-                level => level.to_string(),
-            };
-            ClusterTransactions { level, outcome, count }
-        };
-        node.status().ended.into_iter().map(shown).collect()
     }
 }

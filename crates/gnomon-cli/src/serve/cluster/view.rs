@@ -1,0 +1,90 @@
+//! What is shown of a cluster: its members, and how transactions have ended.
+
+use gnomon::sync::{Arc, Weak};
+use gnomon_cluster::{
+    node::{BOUND_MAX, Node},
+    order::{EtcdLog, MemberInfo, OrderedLog},
+    protocol::{Level, Reason},
+};
+use gnomon_sql::catalog::system::{Cluster, ClusterMember, ClusterTransactions};
+
+/// What SQL and metrics show of the cluster.
+pub struct View {
+    pub node: Weak<Node>,
+    pub log: Arc<EtcdLog>,
+}
+
+impl Cluster for View {
+    fn members(&self) -> Vec<ClusterMember> {
+        // Whoever stops the member is not to wait for etcd here.
+        let told = self.node.upgrade().map(|node| (node.name().to_owned(), node.status()));
+        let Some((name, status)) = told else { return Vec::new() };
+        let own = ClusterMember {
+            name,
+            member: Some(status.member.0),
+            address: String::new(),
+            state: "apart",
+            is_self: true,
+            applied: Some(status.version.0),
+            received: Some(status.received),
+            durable: None,
+            lag: None,
+        };
+        if status.away.is_some() {
+            return vec![own];
+        }
+        let (Ok(present), Ok(kept), Ok(newest)) =
+            (self.log.members(), self.log.kept_after(), self.log.newest())
+        else {
+            return vec![own];
+        };
+        let member = |info: &MemberInfo| {
+            let durable = kept.get(&info.name).copied();
+            let state = if info.is_alive { "present" } else { "silent" };
+            let shown = ClusterMember { address: info.address.clone(), state, durable, ..own.clone() };
+            match info.member == status.member {
+                true => ClusterMember { lag: Some(newest.saturating_sub(status.received)), ..shown },
+                false => ClusterMember {
+                    name: info.name.clone(),
+                    member: Some(info.member.0),
+                    is_self: false,
+                    applied: None,
+                    received: None,
+                    // It may come back to what it has said, and no later.
+                    lag: durable.map(|durable| newest.saturating_sub(durable.saturating_add(1))),
+                    ..shown
+                },
+            }
+        };
+        let mut all: Vec<ClusterMember> = present.iter().map(member).collect();
+        let absent = kept.iter().filter(|(name, _)| present.iter().all(|info| info.name != **name));
+        all.extend(absent.map(|(name, durable)| ClusterMember {
+            name: name.clone(),
+            member: None,
+            state: "gone",
+            is_self: false,
+            applied: None,
+            received: None,
+            durable: Some(*durable),
+            lag: Some(newest.saturating_sub(*durable)),
+            ..own.clone()
+        }));
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    fn transactions(&self) -> Vec<ClusterTransactions> {
+        let Some(node) = self.node.upgrade() else { return Vec::new() };
+        let shown = |((level, reason), count): ((Level, Option<Reason>), u64)| {
+            let outcome = reason.map_or("committed", Reason::name);
+            // What the field calls SSI is not what users of PostgreSQL know by that name.
+            let level = match level {
+                Level::KBound(BOUND_MAX) => "k-bound".into(),
+                Level::KBound(k) => format!("{k}-bound"),
+                level => level.to_string(),
+            };
+            ClusterTransactions { level, outcome, count }
+        };
+        node.status().ended.into_iter().map(shown).collect()
+    }
+}

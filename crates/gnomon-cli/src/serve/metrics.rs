@@ -1,0 +1,223 @@
+//! What a server counts, over HTTP for whoever collects it (Prometheus): OpenMetrics text at `/metrics`.
+//!
+//! A thread with its own runtime answers, so that who scrapes takes nothing from who queries: a few at a time, each once
+//! and in a bounded time. There is no password: who reaches the address reads counts and the names of members.
+
+use std::{
+    convert::Infallible,
+    net::{SocketAddr, TcpListener},
+    time::Duration,
+};
+
+use gnomon::sync::{Arc, OnceLock, atomic::AtomicU64, thread};
+use gnomon_server::{Kind, ServerHandle};
+use gnomon_sql::catalog::system::Cluster;
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        info::Info,
+    },
+    registry::Registry,
+};
+use tokio::{
+    runtime,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::{sleep, timeout},
+};
+
+use crate::Failure;
+
+/// So many are answered at a time.
+const CONNECTIONS_MAX: usize = 8;
+/// So long a connection may last.
+const CONNECTION_MAX: Duration = Duration::from_secs(10);
+/// After a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is counted.
+pub struct Sources {
+    pub server: ServerHandle,
+    pub cluster: Option<Arc<dyn Cluster>>,
+}
+
+/// Answers until it is dropped; before it knows the sources, that there is nothing yet.
+pub struct Endpoint {
+    pub address: SocketAddr,
+    sources: Arc<OnceLock<Sources>>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Endpoint {
+    pub fn begin(address: SocketAddr) -> Result<Endpoint, Failure> {
+        let failed = |error| {
+            Failure(format!("cannot serve metrics on {address}: {error}: give another address by --metrics"))
+        };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let listener = {
+            let _within = runtime.enter();
+            tokio::net::TcpListener::from_std(listener).map_err(failed)?
+        };
+        let (end, ended) = oneshot::channel();
+        let sources: Arc<OnceLock<Sources>> = Arc::default();
+        let known = sources.clone();
+        let work = move || {
+            runtime.spawn(answer_all(listener, known));
+            let _ = runtime.block_on(ended);
+            runtime.shutdown_background();
+        };
+        let thread = thread::spawn_named("metrics", work).map_err(failed)?;
+        Ok(Endpoint { address, sources, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Has it answer with what these count, from now on.
+    pub fn show(&self, sources: Sources) {
+        let _ = self.sources.set(sources);
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn answer_all(listener: tokio::net::TcpListener, sources: Arc<OnceLock<Sources>>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let (sources, place) = (sources.clone(), Arc::new(place));
+        tokio::spawn(async move {
+            let service = service_fn(|request| answer(request, sources.clone(), place.clone()));
+            let mut http = http1::Builder::new();
+            http.keep_alive(false).half_close(true).timer(TokioTimer::new());
+            // Who sends something else, or nothing, is not answered.
+            let _ = timeout(CONNECTION_MAX, http.serve_connection(TokioIo::new(stream), service)).await;
+        });
+    }
+}
+
+/// An answer without metrics.
+fn refusal(status: StatusCode, why: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(why));
+    *response.status_mut() = status;
+    response
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    sources: Arc<OnceLock<Sources>>,
+    place: Arc<OwnedSemaphorePermit>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.uri().path() != "/metrics" {
+        return Ok(refusal(StatusCode::NOT_FOUND, "metrics are at /metrics\n"));
+    }
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        let mut refusal = refusal(StatusCode::METHOD_NOT_ALLOWED, "metrics can be read only\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Ok(refusal);
+    }
+    // It may ask the log of the cluster, and its place is taken until that has answered, whoever still waits.
+    let read = move || {
+        let text = sources.get().map(Sources::text);
+        drop(place);
+        text
+    };
+    Ok(match tokio::task::spawn_blocking(read).await {
+        Ok(Some(text)) => {
+            let mut response = Response::new(Full::from(text));
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            response
+        }
+        Ok(None) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the server does not serve yet\n"),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be read\n"),
+    })
+}
+
+type Labels = Vec<(&'static str, String)>;
+type Gauges = Family<Labels, Gauge<u64, AtomicU64>>;
+
+impl Sources {
+    fn text(&self) -> String {
+        let mut registry = Registry::default();
+        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("gnomon_build", "The program", build);
+        let of_server = registry.sub_registry_with_prefix("gnomon_server");
+        for (name, help, kind, value) in self.server.metrics().all() {
+            let help = help.trim_end_matches('.');
+            match kind {
+                Kind::Gauge => of_server.register(name, help, ConstGauge::new(value)),
+                Kind::Counter => of_server.register(name, help, ConstCounter::new(value)),
+            }
+        }
+        if let Some(cluster) = &self.cluster {
+            of_cluster(registry.sub_registry_with_prefix("gnomon_cluster"), &**cluster);
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).expect("a string takes all");
+        text
+    }
+}
+
+/// As the tables `gnomon_cluster` and `gnomon_cluster_transactions` have it.
+fn of_cluster(registry: &mut Registry, cluster: &dyn Cluster) {
+    let [states, durable, lag] = [(); 3].map(|()| Gauges::default());
+    let mut is_apart = false;
+    for shown in cluster.members() {
+        let member = ("member", shown.name);
+        for state in ["present", "silent", "gone"] {
+            let labels = vec![member.clone(), ("state", state.to_owned())];
+            states.get_or_create(&labels).set(u64::from(state == shown.state));
+        }
+        for (family, value) in [(&durable, shown.durable), (&lag, shown.lag)] {
+            if let Some(value) = value {
+                family.get_or_create(&vec![member.clone()]).set(value);
+            }
+        }
+        is_apart |= shown.state == "apart";
+        if let Some(applied) = shown.applied {
+            let help = "Commits of the cluster that this member has applied";
+            registry.register("commits_applied", help, ConstCounter::new(applied));
+        }
+        if let Some(received) = shown.received {
+            let help = "The newest position of the log that this member has received";
+            registry.register("received_position", help, ConstGauge::new(received));
+        }
+    }
+    let help = "Whether this member reaches the log of the cluster";
+    registry.register("log_reachable", help, ConstGauge::new(u64::from(!is_apart)));
+    registry.register("member", "How a member is: 1 at its state", states);
+    registry.register("durable_position", "Up to where in the log a member's data are durable", durable);
+    registry.register("lag_positions", "How far behind the newest position of the log a member is", lag);
+    let transactions = Family::<Labels, Counter>::default();
+    for ended in cluster.transactions() {
+        let labels = vec![("level", ended.level), ("outcome", ended.outcome.to_owned())];
+        transactions.get_or_create(&labels).inc_by(ended.count);
+    }
+    let help =
+        "Transactions of this member's clients that asked to commit in the order of the cluster or could not";
+    registry.register("transactions", help, transactions);
+}
