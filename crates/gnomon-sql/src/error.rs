@@ -310,6 +310,20 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
+/// What there is to say of a conflict beside what it is due to.
+fn detail_of(conflict: gnomon::Conflict) -> Option<&'static str> {
+    use gnomon::Conflict as C;
+    Some(match conflict {
+        C::Write => "Another one was first that has changed what this one changes or has locked.",
+        C::Read => "Another one was first that has changed what this one has read.",
+        C::Stale => "The snapshot has missed more commits of what was read than gnomon.k allows.",
+        C::TooOld => "What others have changed since the snapshot is not kept any more.",
+        C::Bound => "What it took of a number was not there any more when its turn came among all commits.",
+        C::Gone => "The cluster held this member for gone when the transaction was to commit.",
+        _ => return None,
+    })
+}
+
 impl From<gnomon::Error> for SqlError {
     fn from(error: gnomon::Error) -> Self {
         use gnomon::{Error as E, InterruptReason as Why};
@@ -377,6 +391,10 @@ impl From<gnomon::Error> for SqlError {
             E::DiskFull => {
                 "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
             }
+            E::Apart(_) => {
+                "Nothing of it is committed: run it at another member, or here when this one is with the others again."
+            }
+            E::Unresolved(_) => "It may have committed: look it up before you run it again.",
             E::TransactionTooLarge => "Load or change fewer rows in one transaction.",
             E::CannotPrepare(_) => "COMMIT it instead, or run it again in parts that can be prepared.",
             E::TooManyPrepared { max } if *max > 0 => {
@@ -392,7 +410,7 @@ impl From<gnomon::Error> for SqlError {
         let mut told = SqlError::new(state, message);
         told.0.hint = (!hint.is_empty()).then(|| hint.into());
         if let E::Serialization(conflict) = &error {
-            told.0.detail = conflict.detail().map(Into::into);
+            told.0.detail = detail_of(*conflict).map(Into::into);
         }
         told.0.engine = Some(error);
         told

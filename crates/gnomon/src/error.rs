@@ -65,23 +65,6 @@ impl Conflict {
             Conflict::Gone => "the absence of this member",
         }
     }
-
-    /// What there is to say beside that.
-    pub fn detail(self) -> Option<&'static str> {
-        match self {
-            Conflict::Write | Conflict::Read => None,
-            Conflict::Stale => {
-                Some("Its snapshot has missed more commits of what it has read than it accepts.")
-            }
-            Conflict::TooOld => Some("What others have changed since is not kept any more."),
-            Conflict::Bound => {
-                Some("What it took of a number was not there any more in the order of all commits.")
-            }
-            Conflict::Gone => {
-                Some("The cluster held this member for gone when the transaction was to commit.")
-            }
-        }
-    }
 }
 
 impl fmt::Display for Conflict {

@@ -51,7 +51,16 @@ pub fn connect(url: &str, password: Option<&str>) -> Result<Client, Failure> {
     config.application_name("gnomon backup");
     // Of a host that is not there; one that is there and does nothing cannot be told from one that is slow.
     config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(KEEPALIVE_IDLE);
-    config.connect(NoTls).map_err(|error| Failure::new("cannot connect to the server", text_of(&error)))
+    let is_without_password = config.get_password().is_none();
+    config.connect(NoTls).map_err(|error| {
+        let why = text_of(&error);
+        match is_without_password && why.contains("password") {
+            true => {
+                Failure(format!("cannot connect to the server: {why}: give it by PGPASSWORD, or in the URL"))
+            }
+            false => Failure::new("cannot connect to the server", why),
+        }
+    })
 }
 
 /// Has the server write a backup to `out`.

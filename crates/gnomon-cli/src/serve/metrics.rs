@@ -33,16 +33,16 @@ use prometheus_client::{
 };
 use tokio::{
     runtime,
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{Semaphore, oneshot},
     time::{sleep, timeout},
 };
 
 use crate::Failure;
 
 /// So many are answered at a time.
-const CONNECTIONS_MAX: usize = 8;
+const CONNECTIONS_MAX: usize = 100;
 /// So long a connection may last.
-const CONNECTION_MAX: Duration = Duration::from_secs(10);
+const CONNECTION_MAX: Duration = Duration::from_secs(2);
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -108,13 +108,14 @@ async fn answer_all(listener: tokio::net::TcpListener, sources: Arc<OnceLock<Sou
             sleep(PAUSE).await;
             continue;
         };
-        let (sources, place) = (sources.clone(), Arc::new(place));
+        let sources = sources.clone();
         tokio::spawn(async move {
-            let service = service_fn(|request| answer(request, sources.clone(), place.clone()));
+            let service = service_fn(async |request| Ok::<_, Infallible>(answer(&request, &sources)));
             let mut http = http1::Builder::new();
             http.keep_alive(false).half_close(true).timer(TokioTimer::new());
             // Who sends something else, or nothing, is not answered.
             let _ = timeout(CONNECTION_MAX, http.serve_connection(TokioIo::new(stream), service)).await;
+            drop(place);
         });
     }
 }
@@ -126,35 +127,23 @@ fn refusal(status: StatusCode, why: &'static str) -> Response<Full<Bytes>> {
     response
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    sources: Arc<OnceLock<Sources>>,
-    place: Arc<OwnedSemaphorePermit>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Answers from memory, at once.
+fn answer(request: &Request<Incoming>, sources: &OnceLock<Sources>) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
-        return Ok(refusal(StatusCode::NOT_FOUND, "metrics are at /metrics\n"));
+        return refusal(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
     }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let mut refusal = refusal(StatusCode::METHOD_NOT_ALLOWED, "metrics can be read only\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return Ok(refusal);
+        return refusal;
     }
-    // It may ask the log of the cluster, and its place is taken until that has answered, whoever still waits.
-    let read = move || {
-        let text = sources.get().map(Sources::text);
-        drop(place);
-        text
+    let Some(sources) = sources.get() else {
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server does not serve yet\n");
     };
-    Ok(match tokio::task::spawn_blocking(read).await {
-        Ok(Some(text)) => {
-            let mut response = Response::new(Full::from(text));
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-            response
-        }
-        Ok(None) => refusal(StatusCode::SERVICE_UNAVAILABLE, "the server does not serve yet\n"),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "metrics cannot be read\n"),
-    })
+    let mut response = Response::new(Full::from(sources.text()));
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -188,11 +177,13 @@ fn of_cluster(registry: &mut Registry, cluster: &dyn Cluster) {
     let mut is_apart = false;
     for shown in cluster.members() {
         let member = ("member", shown.name);
-        for state in ["present", "silent", "gone"] {
+        for state in ["present", "silent", "gone", "apart"] {
             let labels = vec![member.clone(), ("state", state.to_owned())];
             states.get_or_create(&labels).set(u64::from(state == shown.state));
         }
-        for (family, value) in [(&durable, shown.durable), (&lag, shown.lag)] {
+        // Who is gone has no lag that anybody should do something about.
+        let lagging = shown.lag.filter(|_| shown.state != "gone");
+        for (family, value) in [(&durable, shown.durable), (&lag, lagging)] {
             if let Some(value) = value {
                 family.get_or_create(&vec![member.clone()]).set(value);
             }

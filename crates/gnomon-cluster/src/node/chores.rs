@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::env::Clock;
 
-use super::{Life, Shared, State, Stopped};
+use super::{Life, Overview, Shared, State, Stopped};
 use crate::{
     order::{LogError, MemberInfo, OrderedLog},
     protocol::{Entry, Member},
@@ -105,8 +105,12 @@ impl Shared {
         let is_full = self.ask_full(known)?;
         let member = self.say_kept(known, is_full)?;
         self.say_address(known, member)?;
-        let members = self.log.members()?;
-        self.state.lock().members.clone_from(&members);
+        let Overview { members, kept_after, newest } = Overview::ask(&*self.log)?;
+        {
+            let mut state = self.state.lock();
+            state.overview = Overview { members: members.clone(), kept_after: kept_after.clone(), newest };
+            state.dropped.retain(|name| members.iter().all(|info| info.name != *name));
+        }
         if members.iter().all(|info| info.member != member || !info.is_alive) {
             self.state.lock().end_life(member);
             self.to_append.notify_all();
@@ -122,7 +126,7 @@ impl Shared {
             return Ok(());
         }
         self.append_if_idle();
-        self.trim(known, &members, is_full)
+        self.trim(known, &members, kept_after, is_full)
     }
 
     /// Tells the others what calls have done that nothing was appended behind.
@@ -223,12 +227,17 @@ impl Shared {
     }
 
     /// Trims the log to what members need, and gives it room if it is full.
-    fn trim(&self, known: &mut Known, members: &[MemberInfo], is_full: bool) -> Result<(), LogError> {
+    fn trim(
+        &self,
+        known: &mut Known,
+        members: &[MemberInfo],
+        mut kept: BTreeMap<String, u64>,
+        is_full: bool,
+    ) -> Result<(), LogError> {
         let now = self.clock.now();
         // Of who may come back; in a full log for as long only as one that is there may be silent.
         let absent_max = if is_full { self.options.silent_max } else { self.options.absent_max };
         let is_long = |since: &Duration| now.saturating_sub(*since) >= absent_max;
-        let mut kept = self.log.kept_after()?;
         let is_absent =
             |name: &String| members.iter().all(|info| info.name != *name || (is_full && !info.is_alive));
         // This one is there, whatever the log says.
@@ -248,6 +257,9 @@ impl Shared {
             // It may be back by now.
             if self.log.keep_nothing(&name)? {
                 kept.remove(&name);
+                if members.iter().all(|info| info.name != name) {
+                    self.state.lock().dropped.insert(name);
+                }
             }
         }
         // Who has not said yet what it needs may need all.

@@ -22,7 +22,7 @@
 //! Not done here: copies of the data for new members.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{self, RecvTimeoutError},
     time::Duration,
@@ -136,11 +136,30 @@ pub struct Status {
     pub away: Option<String>,
     /// The log has no space left: it can be read, and takes nothing.
     pub is_full: bool,
-    /// The members, this one among them, as it has asked last: every second, while the log answers.
-    pub members: Vec<MemberInfo>,
+    /// The cluster as it has asked last: every second, while the log answers.
+    pub overview: Overview,
+    /// Those absent for whom it has the log kept no more: they need a new copy.
+    pub dropped: BTreeSet<String>,
     /// How many transactions of its clients have ended how, by level: with a commit, or for a reason. Bounds of
     /// [`BOUND_MAX`] and more count as that.
     pub ended: BTreeMap<(Level, Option<Reason>), u64>,
+}
+
+/// What a log says of its cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Overview {
+    /// The members, with those that are not heard of.
+    pub members: Vec<MemberInfo>,
+    /// How far each of them, and of those that may come back, is durable, by name.
+    pub kept_after: BTreeMap<String, u64>,
+    /// The revision of the newest append.
+    pub newest: u64,
+}
+
+impl Overview {
+    fn ask(log: &dyn OrderedLog) -> Result<Overview, LogError> {
+        Ok(Overview { members: log.members()?, kept_after: log.kept_after()?, newest: log.newest()? })
+    }
 }
 
 /// A member of a cluster. Dropped, it leaves.
@@ -226,7 +245,8 @@ struct State {
     away: Option<String>,
     /// The log has no space left.
     is_full: bool,
-    members: Vec<MemberInfo>,
+    overview: Overview,
+    dropped: BTreeSet<String>,
     ended: BTreeMap<(Level, Option<Reason>), u64>,
     stopped: Option<Stopped>,
 }
@@ -326,7 +346,7 @@ impl Node {
         let database = applier.database().clone();
         let marks = marks::read(&database, options.marks).map_err(Stopped::Database)?;
         let (window, delivered) = (marks.window, marks.delivered);
-        check_data(&*log, marks.common.data, window.version())?;
+        check_data(&*log, marks.common.data, window.version(), delivered)?;
         let present = match options.joined {
             // Otherwise it was held for gone before, which what follows does not tell any more.
             Some(_) => log.members().map_err(Stopped::Log)?,
@@ -336,6 +356,7 @@ impl Node {
             Some(member) => member,
             None => log.join(&options.name, &options.address).map_err(Stopped::Log)?,
         };
+        let overview = Overview::ask(&*log).map_err(Stopped::Log)?;
         let settings = marks.common.settings;
         let known = (database.durable_csn(), window.version(), delivered);
         let state = State {
@@ -360,7 +381,8 @@ impl Node {
             is_listening: false,
             away: None,
             is_full: false,
-            members: Vec::new(),
+            overview,
+            dropped: BTreeSet::new(),
             ended: BTreeMap::new(),
             stopped: None,
         };
@@ -405,7 +427,8 @@ impl Node {
             waiting: state.machine.waiting(),
             away,
             is_full: state.is_full,
-            members: state.members.clone(),
+            overview: state.overview.clone(),
+            dropped: state.dropped.clone(),
             ended: state.ended.clone(),
         }
     }
@@ -413,14 +436,6 @@ impl Node {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.shared.options.name
-    }
-
-    /// The members, this one among them, and how far each of them, and of those that may come back, is durable.
-    ///
-    /// # Errors
-    /// What keeps it from reaching the log.
-    pub fn members(&self) -> Result<(Vec<MemberInfo>, BTreeMap<String, u64>), LogError> {
-        Ok((self.shared.log.members()?, self.shared.log.kept_after()?))
     }
 
     /// Waits until it has applied all that was ordered before the call.
@@ -454,21 +469,37 @@ impl State {
     }
 }
 
-/// Fails unless a log is for data of this number, or for none yet, and the data were in no order.
-fn check_data(log: &dyn OrderedLog, data: u64, version: Version) -> Result<(), Stopped> {
+/// Fails unless a log is for data of this number and reaches to where these end, or is for none yet, and the data were in
+/// no order.
+fn check_data(log: &dyn OrderedLog, data: u64, version: Version, delivered: Position) -> Result<(), Stopped> {
     let claimed = (version == Version(0)).then_some(data);
     let foreign = |why: &str| Err(Stopped::Log(LogError::Foreign(why.into())));
     match log.data(claimed).map_err(Stopped::Log)? {
-        Some(known) if known == data => Ok(()),
+        Some(known) if known == data => {
+            // Whether its last commit is there is seen when the member comes to it.
+            match version > Version(0) && log.newest().map_err(Stopped::Log)? < delivered.revision {
+                true => Err(Stopped::Log(has_lost_data())),
+                false => Ok(()),
+            }
+        }
         Some(_) => foreign(
             "this database is of another cluster than the one whose log that is: give the log of its own, or start with \
              an empty directory to have a copy of what that cluster has",
         ),
         None => foreign(
             "the log of the cluster is empty, and this database has followed one: if its log is lost, take the database \
-             out of the cluster and start a new one from it",
+             out of the cluster (gnomon serve DIR --leave-cluster), and start a new one from it",
         ),
     }
+}
+
+/// A log without the last commit of this database.
+fn has_lost_data() -> LogError {
+    LogError::Foreign(
+        "the log has not the last commit of this database where that was ordered: etcd has lost data; start a new \
+         cluster from a member's data (gnomon serve DIR --leave-cluster)"
+            .into(),
+    )
 }
 
 impl Drop for Node {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use gnomon::{
-    Csn, Error, InterruptReason, Isolation, KeyRange, TreeId, TxnId,
+    Conflict, Csn, Error, InterruptReason, Isolation, KeyRange, TreeId, TxnId,
     env::Clock,
     lock::Interrupt,
     replication::{Abandoned, CommitRequest, Note, Replicator, Touch, Touching},
@@ -73,6 +73,14 @@ impl State {
         let number = self.begun.remove(&txn)?;
         self.machine.abandon(number);
         self.asking.remove(&number)
+    }
+
+    /// A serializable transaction changes something, and so has missed nothing if it commits.
+    fn forget_bound(&mut self, txn: TxnId) {
+        let begun = self.begun.get(&txn).and_then(|number| self.asking.get(number));
+        if begun.is_some_and(|asking| matches!(asking.level, Level::KBound(_))) {
+            self.forget(txn);
+        }
     }
 
     fn new_number(&mut self, level: Level) -> u64 {
@@ -147,12 +155,12 @@ impl Shared {
 
     fn abandon(&self, abandoned: Abandoned) {
         let mut state = self.state.lock();
-        let asking = state.forget(abandoned.txn);
-        let told = asking.as_ref().and_then(|asking| asking.end?.err());
-        if let Some(reason) = told.or(abandoned.refused.map(Reason::Conflict)) {
-            let bound = abandoned.missed_max.map(Level::KBound);
-            let level = asking.map(|asking| asking.level).or(bound);
-            state.count(level.unwrap_or(level_of(abandoned.isolation)), Some(reason));
+        state.forget(abandoned.txn);
+        if let Some(conflict) = abandoned.refused {
+            // What is to be serializable and changes something is not bounded.
+            let is_bounded = abandoned.isolation != Isolation::Serializable || conflict == Conflict::Stale;
+            let bound = abandoned.missed_max.filter(|_| is_bounded).map(Level::KBound);
+            state.count(bound.unwrap_or(level_of(abandoned.isolation)), Some(conflict.into()));
         }
     }
 
@@ -198,6 +206,10 @@ impl Shared {
         let mut state = self.state.lock();
         let mut out = Vec::new();
         let (touched, start) = state.touched(&note.touched, note.snapshot);
+        let changes = |touch: &Touch| touch.how != Touching::Locks;
+        if note.isolation == Isolation::Serializable && note.touched.iter().any(changes) {
+            state.forget_bound(note.txn);
+        }
         let number = match state.begun.get(&note.txn) {
             Some(number) => *number,
             None => {

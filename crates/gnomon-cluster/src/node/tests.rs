@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    order::{EtcdLog, EtcdOptions, LocalEtcd, MemoryLog, conformance::eventually},
+    order::{Batch, EtcdLog, EtcdOptions, LocalEtcd, MemoryLog, conformance::eventually},
     protocol::Settings,
 };
 use gnomon::{
@@ -264,7 +264,7 @@ fn a_member_with_another_code_of_a_procedure_stops() {
     assert!(stopped.contains("'move' has another code"), "{stopped}");
     let refused = call(&world.databases[1], world.rows, [0, 1, 1]).unwrap_err();
     assert!(matches!(refused, Error::Apart(_)), "{refused}");
-    eventually("it has left, and is not waited for", || one.members().unwrap().0.len() == 1);
+    eventually("it has left, and is not waited for", || one.status().overview.members.len() == 1);
 }
 
 #[test]
@@ -523,6 +523,37 @@ fn a_full_etcd_has_room_again_when_who_is_behind_has_come_after() {
 }
 
 #[test]
+fn who_has_what_the_log_has_not_does_not_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Database::open(directory.path().join("data"), gnomon::Options::default()).unwrap();
+    let database = open();
+    let marks = create(&database, &Common { data: 7, settings: Settings::default() }).unwrap();
+    let options = Options::new("node", marks);
+    let log = Arc::new(MemoryLog::default());
+    let node = Node::start(Arc::new(database.clone()), log, options.clone()).unwrap();
+    for _ in 0..3 {
+        let mut txn = begin(&database, Isolation::Snapshot);
+        txn.create_tree().unwrap();
+        txn.commit().unwrap();
+    }
+    drop((node, database));
+    let database = open();
+    let older = MemoryLog::default();
+    assert_eq!(older.data(Some(7)), Ok(Some(7)));
+    let start = || Node::start(Arc::new(database.clone()), Arc::new(older.clone()), options.clone());
+    let is_lost = |stopped: Stopped| matches!(stopped, Stopped::Log(LogError::Foreign(_)));
+    assert!(start().err().is_some_and(is_lost), "it ends before that");
+    assert_eq!(older.members(), Ok(Vec::new()), "it has not joined");
+    let other = older.join("other", "").unwrap();
+    for sequence in 1..=20 {
+        let entries = vec![Entry::Begin(TxnName { member: other, number: sequence })];
+        older.append(other, &Batch { sequence, entries }).unwrap();
+    }
+    let node = start().unwrap();
+    assert!(node.catch_up().err().is_some_and(is_lost), "it has gone on without that");
+}
+
+#[test]
 fn a_member_whose_thread_panics_stops() {
     struct Panics(Database);
     impl Applier for Panics {
@@ -542,7 +573,7 @@ fn a_member_whose_thread_panics_stops() {
     let told = txn.commit().map(drop);
     assert!(matches!(told, Err(Error::Unresolved(_))), "{told:?}");
     assert!(node.stopped().is_some_and(|why| why.to_string().contains("panicked")));
-    assert_eq!(world.log.members().unwrap().len(), 0, "it has left");
+    eventually("it has left", || world.log.members().unwrap().is_empty());
 }
 
 /// A copy may take long, and the log is kept for it meanwhile.

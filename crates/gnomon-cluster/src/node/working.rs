@@ -9,7 +9,7 @@ use gnomon::{
     sync::{MutexGuard, thread},
 };
 
-use super::{Life, Shared, State, Stopped, marks, session::touched_by_call};
+use super::{Life, Shared, State, Stopped, has_lost_data, marks, session::touched_by_call};
 use crate::{
     order::{Batch, LogError, Refused, Sender},
     protocol::{Apply, Entry, Outcome, Position, Protocol, Reason, Touched, TxnName, Work},
@@ -349,11 +349,7 @@ impl State {
         };
         match is_same && last == position {
             true => Ok(()),
-            false => Err(LogError::Foreign(
-                "the log has not the last commit of this database where that was ordered: etcd has lost data; start a \
-                 new cluster from a member's data (gnomon serve DIR --leave-cluster)"
-                    .into(),
-            )),
+            false => Err(has_lost_data()),
         }
     }
 }

@@ -199,7 +199,7 @@ pub(super) struct Observed {
     pub is_serializable: bool,
     /// Whether it was told of.
     pub is_begun: bool,
-    /// What it was refused for here, before it could ask to commit.
+    /// What it was told last that it was refused for, before it could ask to commit.
     pub refused: Option<Conflict>,
     /// Of the keys, those that were not told of yet.
     untold: Vec<(TreeId, Key)>,
@@ -361,7 +361,11 @@ impl Transaction {
         let reads = observed.reads[observed.told_reads.saturating_sub(1)..].to_vec();
         observed.told_reads = observed.reads.len();
         let isolation = observed.isolation(self.options.isolation);
-        replicator.note(Note { txn: id, isolation, snapshot, touched, reads })
+        let told = replicator.note(Note { txn: id, isolation, snapshot, touched, reads });
+        if let Err(Error::Serialization(conflict)) = told {
+            observed.refused = Some(conflict);
+        }
+        told
     }
 
     /// The error of a transaction that cannot be serialized with what is committed here.
@@ -398,6 +402,8 @@ impl Transaction {
         let is_begun = self.observed.as_ref().is_some_and(|observed| observed.is_begun);
         let Some(replicator) = handle.inner.replicator().filter(|_| is_begun || !self.writes.is_empty())
         else {
+            // Whatever it was refused for, it went back and commits.
+            self.observed = None;
             return Ok(None);
         };
         if self.has_pages() {

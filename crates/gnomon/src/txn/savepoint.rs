@@ -64,9 +64,6 @@ impl Transaction {
         if let Some(large) = &mut self.large {
             large.go_back(state.number);
         }
-        if let Some(observed) = &mut self.observed {
-            observed.refused = None;
-        }
         // Its lock may go.
         self.found.tree = None;
         for (tree, key) in self.pending.drain(state.pending..) {

@@ -282,7 +282,7 @@ impl Joining<'_> {
         })?;
         node.catch_up().map_err(of_log)?;
         let node = Arc::new(node);
-        let view = Arc::new(View { node: Arc::downgrade(&node), log: self.log });
+        let view = Arc::new(View(Arc::downgrade(&node)));
         database.show_cluster(view.clone());
         Ok((node, view))
     }
@@ -297,7 +297,9 @@ pub fn leave(engine: &gnomon::Database, directory: &Path) -> Result<(), Failure>
         return Err(Failure(format!("{} is in no cluster: leave --leave-cluster out", directory.display())));
     };
     database.set_marks(None).map_err(|error| Failure::new(directory.display(), error))?;
-    node::remove(engine, marks).map_err(|error| Failure::of_engine(directory, &error))
+    node::remove(engine, marks).map_err(|error| Failure::of_engine(directory, &error))?;
+    tell(&mut std::io::stderr(), "this database has left its cluster, and follows it no more");
+    Ok(())
 }
 
 /// A part of a URL.

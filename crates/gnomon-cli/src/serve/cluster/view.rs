@@ -1,24 +1,21 @@
 //! What is shown of a cluster: its members, and how transactions have ended.
 
-use gnomon::sync::{Arc, Weak};
+use gnomon::sync::Weak;
 use gnomon_cluster::{
-    node::{BOUND_MAX, Node},
-    order::{EtcdLog, MemberInfo, OrderedLog},
+    node::{BOUND_MAX, Node, Overview},
+    order::MemberInfo,
     protocol::{Level, Reason},
 };
 use gnomon_sql::catalog::system::{Cluster, ClusterMember, ClusterTransactions};
 
 /// What SQL and metrics show of the cluster.
-pub struct View {
-    pub node: Weak<Node>,
-    pub log: Arc<EtcdLog>,
-}
+pub struct View(pub Weak<Node>);
 
 impl Cluster for View {
     fn members(&self) -> Vec<ClusterMember> {
-        // Whoever stops the member is not to wait for etcd here.
-        let told = self.node.upgrade().map(|node| (node.name().to_owned(), node.status()));
-        let Some((name, status)) = told else { return Vec::new() };
+        let Some(node) = self.0.upgrade() else { return Vec::new() };
+        let (name, status) = (node.name().to_owned(), node.status());
+        drop(node);
         let own = ClusterMember {
             name,
             member: Some(status.member.0),
@@ -33,11 +30,7 @@ impl Cluster for View {
         if status.away.is_some() {
             return vec![own];
         }
-        let (Ok(present), Ok(kept), Ok(newest)) =
-            (self.log.members(), self.log.kept_after(), self.log.newest())
-        else {
-            return vec![own];
-        };
+        let Overview { members: present, kept_after: kept, newest } = status.overview;
         let member = |info: &MemberInfo| {
             let durable = kept.get(&info.name).copied();
             let state = if info.is_alive { "present" } else { "silent" };
@@ -74,7 +67,7 @@ impl Cluster for View {
     }
 
     fn transactions(&self) -> Vec<ClusterTransactions> {
-        let Some(node) = self.node.upgrade() else { return Vec::new() };
+        let Some(node) = self.0.upgrade() else { return Vec::new() };
         let shown = |((level, reason), count): ((Level, Option<Reason>), u64)| {
             let outcome = reason.map_or("committed", Reason::name);
             // What the field calls SSI is not what users of PostgreSQL know by that name.

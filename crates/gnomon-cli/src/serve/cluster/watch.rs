@@ -1,6 +1,9 @@
 //! A member of a cluster at work: what people are told of it, and that the server stops with it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use gnomon::{
     Error,
@@ -71,6 +74,7 @@ struct Known {
     is_full: bool,
     /// The other members by name: who each is in this life, and whether it is heard of.
     others: BTreeMap<String, (Member, bool)>,
+    dropped: BTreeSet<String>,
 }
 
 impl Known {
@@ -89,7 +93,7 @@ impl Known {
             _ => {}
         }
         self.is_full = status.is_full;
-        let others = status.members.iter().filter(|info| info.name != name);
+        let others = status.overview.members.iter().filter(|info| info.name != name);
         let others: BTreeMap<String, (Member, bool)> =
             others.map(|info| (info.name.clone(), (info.member, info.is_alive))).collect();
         for (name, known) in &others {
@@ -101,13 +105,18 @@ impl Known {
         let gone = self.others.keys().filter(|name| !others.contains_key(*name));
         news.extend(gone.map(|name| format!("member {name} is gone")));
         self.others = others;
+        let dropped = status.dropped.difference(&self.dropped);
+        let needs_copy =
+            "is gone, and the log is kept for it no more: it needs a new copy when it comes back";
+        news.extend(dropped.map(|name| format!("member {name} {needs_copy}")));
+        self.dropped.clone_from(&status.dropped);
         news
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gnomon_cluster::{order::MemberInfo, protocol::Version};
+    use gnomon_cluster::{node::Overview, order::MemberInfo, protocol::Version};
 
     use super::*;
 
@@ -125,7 +134,8 @@ mod tests {
             waiting: 0,
             away: away.map(str::to_owned),
             is_full: false,
-            members: members.iter().map(info).collect(),
+            overview: Overview { members: members.iter().map(info).collect(), ..Overview::default() },
+            dropped: BTreeSet::new(),
             ended: BTreeMap::new(),
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::TcpListener,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -63,6 +64,8 @@ impl LocalEtcd {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // Ctrl-C is for whoever has started it, and ends it then.
+            .process_group(0)
             .spawn()?;
         self.nodes[node] = Some(child);
         Ok(())
