@@ -29,7 +29,8 @@ pub struct Run {
     seconds: Option<f64>,
     /// Change a setting; can be given several times.
     ///
-    /// Of several experiments, those are changed that have it. `gnomon lab list` has the settings of each experiment with their values and what they mean.
+    /// Of several experiments, those are changed that have it. `gnomon lab list` has the settings of each experiment with
+    /// their values and what they mean.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
     #[command(flatten)]

@@ -356,7 +356,10 @@ impl Node {
             Some(member) => member,
             None => log.join(&options.name, &options.address).map_err(Stopped::Log)?,
         };
-        let overview = Overview::ask(&*log).map_err(Stopped::Log)?;
+        let overview = Overview::ask(&*log).map_err(|error| {
+            let _ = log.gone(member);
+            Stopped::Log(error)
+        })?;
         let settings = marks.common.settings;
         let known = (database.durable_csn(), window.version(), delivered);
         let state = State {

@@ -69,10 +69,11 @@ struct Asked {
 
 impl State {
     /// Forgets a transaction that has not asked to commit.
-    fn forget(&mut self, txn: TxnId) -> Option<Asking> {
-        let number = self.begun.remove(&txn)?;
-        self.machine.abandon(number);
-        self.asking.remove(&number)
+    fn forget(&mut self, txn: TxnId) {
+        if let Some(number) = self.begun.remove(&txn) {
+            self.asking.remove(&number);
+            self.machine.abandon(number);
+        }
     }
 
     /// A serializable transaction changes something, and so has missed nothing if it commits.
@@ -179,7 +180,7 @@ impl Shared {
     }
 
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn, Error> {
-        let mut state = self.ready(interrupt).inspect_err(|_| drop(self.state.lock().forget(request.txn)))?;
+        let mut state = self.ready(interrupt).inspect_err(|_| self.state.lock().forget(request.txn))?;
         let number = self.ask(&mut state, request);
         self.to_append.notify_one();
         self.wait_for_end(state, number, interrupt).and_then(|asked| asked.end)
