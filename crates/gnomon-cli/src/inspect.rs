@@ -64,7 +64,7 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
 fn read_catalog(directory: &Path) -> Result<Option<Catalog>, Failure> {
     let database = match Database::open_read_only(directory, options()) {
         Ok(database) => database,
-        Err(Error::Corrupt { .. }) => return Ok(None),
+        Err(Error::Corrupt { .. } | Error::Mismatch { .. }) => return Ok(None),
         Err(error) => return Err(Failure::of_reading(directory, &error)),
     };
     match Catalog::read(&database) {

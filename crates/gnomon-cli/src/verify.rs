@@ -50,6 +50,9 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
         Err(Error::Corrupt { file, page, detail }) => {
             (None, vec![Finding { file, page, detail, severity: Severity::Data }])
         }
+        Err(Error::Mismatch { file, detail }) => {
+            (None, vec![Finding { file, page: 0, detail, severity: Severity::Data }])
+        }
         Err(error) => return Err(Failure::of_reading(directory, &error)),
     };
     let damaged = findings.iter().filter(|finding| finding.severity > Severity::Trace).count();

@@ -219,6 +219,13 @@ pub enum Error {
         /// What is wrong with it.
         detail: String,
     },
+    /// A file of the database does not go with the others: it is an older or newer copy, or another database's.
+    Mismatch {
+        /// The file's name within the database directory.
+        file: String,
+        /// What the files say of each other, and what to do.
+        detail: String,
+    },
     /// A stream that a backup is written to or read from failed.
     BackupStream(Arc<io::Error>),
     /// A backup is damaged or cut short.
@@ -292,9 +299,10 @@ impl Error {
             | Error::BackupChain(_) => Reaction::FixInput,
             Error::DiskFull | Error::TransactionTooLarge => Reaction::FreeSpace,
             Error::Io(_) | Error::Poisoned(_) | Error::Unresolved(_) | Error::Closed => Reaction::Reopen,
-            Error::Corrupt { .. } | Error::BackupDamaged { .. } | Error::ProcedureDiverged { .. } => {
-                Reaction::Restore
-            }
+            Error::Corrupt { .. }
+            | Error::Mismatch { .. }
+            | Error::BackupDamaged { .. }
+            | Error::ProcedureDiverged { .. } => Reaction::Restore,
         }
     }
 }
@@ -405,6 +413,9 @@ impl fmt::Display for Error {
             Error::Io(error) => write!(f, "I/O error: {error}"),
             Error::Corrupt { file, page, detail } => {
                 write!(f, "damaged page {page} in file {file}: {detail}")
+            }
+            Error::Mismatch { file, detail } => {
+                write!(f, "file {file} does not go with the other files of the database: {detail}")
             }
             Error::BackupStream(error) => write!(f, "the backup cannot be read or written: {error}"),
             Error::BackupDamaged { backup, offset, detail } => {

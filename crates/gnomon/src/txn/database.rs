@@ -629,12 +629,14 @@ impl Database {
         let handle = Arc::new(Handle { inner, background, executors, closing });
         let inner = &handle.inner;
         if let Some(unread) = log {
-            let log = CommitLog::open(&handle, unread, &options, progress)?;
+            let log = CommitLog::open(&handle, unread, &options, access, progress)?;
             match inner.store.shadow() {
                 Some(store) if access == Access::Read => store.end_writing(),
                 _ => inner.store_procedures(&log)?,
             }
             let _ = inner.log.set(log);
+        } else if let (Access::Read, Some(store)) = (access, inner.store.shadow()) {
+            store.end_writing();
         }
         inner.next_tree.store(inner.directory.last(&inner.store)?.0 + 1, Ordering::Relaxed);
         immediate::undo_losers(inner, &losers)?;

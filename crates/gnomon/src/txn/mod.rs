@@ -87,6 +87,8 @@ mod strength;
 #[cfg(all(test, not(shuttle)))]
 mod stress;
 #[cfg(all(test, not(shuttle)))]
+mod swapped_files;
+#[cfg(all(test, not(shuttle)))]
 mod tests;
 mod transaction;
 mod tree;

@@ -255,16 +255,18 @@ pub(super) fn open(
             }
         }
     }
-    let (recovery, log) = find_log(&opened, &members, options, wanted)?;
+    let (recovery, log) = find_log(&opened, &members, options, wanted, read_only)?;
     Ok(Opened { store: opened, losers: Vec::new(), recovery, log })
 }
 
-/// How a database with shadow paging recovers, which is `wanted` if it is new; and its log of commits, if it has one.
+/// How a database with shadow paging recovers, which is `wanted` if it is new; and its log of commits, if it has one that
+/// is to be read: `looks` is true if nothing is to be written.
 fn find_log(
     store: &Store,
     disks: &[Arc<dyn Disk>],
     options: &Options,
     wanted: Recovery,
+    looks: bool,
 ) -> Result<(Recovery, Option<log::Unread>)> {
     let shadow = store.shadow_for("a log of commits")?;
     let recovery = match (store.is_new(), wanted) {
@@ -279,10 +281,8 @@ fn find_log(
         return Err(one_disk());
     };
     let log = match store.is_new() {
-        true => Some(log::Unread::create(disk, shadow.stats().identity, options.logs.segment_bytes)?),
-        // It is only looked at, and has everything without the log.
-        false if shadow.is_read_only() && shadow.was_closed() => None,
-        false => Some(log::Unread::find(disk, shadow, options.logs.segment_bytes)?),
+        true => Some(log::Unread::create(disk, shadow, options.logs.segment_bytes, 1)?),
+        false => log::Unread::find(disk, shadow, options.logs.segment_bytes, looks)?,
     };
     Ok((recovery, log))
 }

@@ -154,9 +154,11 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
         read_only: true,
     };
     let store = Arc::new(ShadowStore::open_on(disks, how)?);
+    let of_disk = |detail| Finding { file: FILE.into(), page: 0, detail, severity: Severity::Spare };
+    let left_behind: Vec<Finding> = store.take_reports().into_iter().map(of_disk).collect();
     let found = store.verify(progress)?;
     let opened = Store::Shadow(store.clone());
-    let mut check = Check::new(&opened, found.findings);
+    let mut check = Check::new(&opened, [left_behind, found.findings].concat());
     if !store.is_new() && check.all()? {
         let lost: Vec<PageId> = found.data_pages.difference(&check.owned).copied().collect();
         check.find_lost(lost);
@@ -185,6 +187,10 @@ fn verify_log(disks: DiskSet, options: Options, report: &mut VerifyReport) -> Re
     let db = match Database::open_store(disks, options, Access::Read, |_| ()) {
         Err(Error::Corrupt { file, page, detail }) => {
             report.findings.push(Finding { file, page, detail, severity: Severity::Data });
+            return Ok(());
+        }
+        Err(Error::Mismatch { file, detail }) => {
+            report.findings.push(Finding { file, page: 0, detail, severity: Severity::Data });
             return Ok(());
         }
         opened => opened?,

@@ -21,9 +21,11 @@
 //! more before anybody sees its records. And a whole block behind one that is not whole, and of no older epoch than the
 //! one before that, shows that the log was damaged there ([`Error::Corrupt`]).
 //!
-//! Not done: damage of the last block, or of the headers of segments in which no later block begins, is not told from
-//! the end of the log, unless it is before the tail that the owner gives; nor are files at the end that are gone or
-//! empty. Nothing here bounds the memory that records take until they are forced. There is one writer of blocks at a time,
+//! A segment that was entered is known to be there by the note in the one before it, and the owner tells how far the log
+//! reached when it last noted that ([`LogOptions::reaches`]): a log that ends before either is damaged.
+//!
+//! Not done: damage of the last block, or an older copy of the last file, is not told from the end of the log behind
+//! what the owner knows that it reached. Nothing here bounds the memory that records take until they are forced. There is one writer of blocks at a time,
 //! which waits for its sync.
 
 mod block;
@@ -54,8 +56,10 @@ pub(crate) struct LogOptions {
     pub database: u64,
     /// The size of a file, a multiple of 4 KiB.
     pub segment_bytes: u64,
-    /// The run. Grows with each opening, durably before the log is opened.
+    /// The run. Grows with each opening, durably before anything is appended.
     pub epoch: u32,
+    /// The log is known to reach so far: one that ends before is damaged.
+    pub reaches: Lsn,
 }
 
 /// A record that is found when a log is opened.
@@ -180,7 +184,13 @@ impl Log {
                 lsn => visit(Record { lsn, upto, epoch: block.header.epoch, payload }),
             })
         };
-        let lost = |end| segments.damaged_at(tail.0, format!("the log ends at {end}, its tail is at {tail}"));
+        let reaches = tail.max(how.reaches);
+        let lost = |end| {
+            let detail = format!(
+                "the log ends at {end}, but reached {reaches} before: a file of it is gone, cut or an older copy"
+            );
+            segments.damaged_at(tail.0, detail)
+        };
         let (mut end, mut newest) = segments.begin(tail.0).ok_or_else(|| lost(0))?;
         let mut last: Option<Block> = None;
         while let Some(block) = segments.read(end)? {
@@ -202,17 +212,18 @@ impl Log {
                 visit_all(&durable)?;
             }
         }
-        if end < tail.0 {
+        if end < reaches.0 {
             return Err(lost(end));
         }
         // Whose planted bug is in blocks of older epochs is to come to them.
-        if planted != Some(PlantedBug::DamageUnseen)
-            && planted != Some(PlantedBug::EpochUnchecked)
-            && let Some(behind) = segments.block_behind(end, newest)?
-        {
+        let looks = planted != Some(PlantedBug::DamageUnseen) && planted != Some(PlantedBug::EpochUnchecked);
+        if looks && let Some(behind) = segments.block_behind(end, newest)? {
             let detail =
                 format!("position {end} of the log is damaged: a whole block is behind it, at {behind}");
             return Err(segments.damaged_at(end, detail));
+        }
+        if looks {
+            segments.check_left(end)?;
         }
         if let Some(block) = last {
             if planted == Some(PlantedBug::LastBlockTrusted) {

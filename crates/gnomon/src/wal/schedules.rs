@@ -15,7 +15,7 @@ const THREADS: u8 = 3;
 const EACH: u8 = 3;
 
 fn how(epoch: u32) -> LogOptions {
-    LogOptions { name: "wal".into(), database: 7, segment_bytes: 4096, epoch }
+    LogOptions { name: "wal".into(), database: 7, segment_bytes: 4096, epoch, reaches: Lsn(0) }
 }
 
 /// Opens the log on a disk; the positions of its records.

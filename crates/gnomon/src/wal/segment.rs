@@ -14,12 +14,17 @@
 //! | 32..40 | where the first block begins that begins in this segment or after it |
 //! | 40..48 | the file's size in bytes |
 //! | 48..52 | the epoch of the block that entered the segment |
+//! | 52..56 | 1 once the next segment was entered, durably; else 0 |
 //!
 //! A header is written together with the block that *enters* the segment, which is to cover its first byte, and made
 //! durable by the same syncs. A block counts only if the headers of all segments that it enters are there, say where it
 //! ends, and are of its epoch. So what a header says of its first block is right if any block after that was
 //! acknowledged, and reading can begin there, wherever in a block the tail of the log is. And a block that a crash left
 //! whole, but without a header, does not come to life when a later run writes one and crashes as well.
+//!
+//! When a block that enters a segment is durable, and before that is acknowledged, the header of the segment before it
+//! is written once more, with the note that it was left. So a log whose newest file is gone, or is an older copy of
+//! itself, is told from one that a crash has ended. (Opening adds a note that a crash has prevented.)
 //!
 //! A file without a header that counts is spare. It was filled with zeros and synced when it was made: to overwrite
 //! what was written once changes nothing but data, and a sync of it is much cheaper than one of a file that grows. (A
@@ -41,8 +46,8 @@ use std::{
 };
 
 const MAGIC: [u8; 4] = *b"GnLs";
-/// The version of the format of segments.
-const FORMAT_VERSION: u32 = 1;
+/// The version of the format of segments. Headers of version 1 have no note that the segment was left.
+const FORMAT_VERSION: u32 = 2;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 /// New files are filled with zeros in writes of so many bytes.
 const FILL_BYTES: usize = 1 << 20;
@@ -81,6 +86,8 @@ struct Segment {
     file: Arc<dyn File>,
     /// What its header says; none if that is not durable.
     entry: Option<Entry>,
+    /// True if the header says that the next segment was entered.
+    was_left: bool,
 }
 
 /// How a segment was entered.
@@ -155,7 +162,7 @@ impl Segments {
         let mut state = segments.state.lock();
         let mut segment = state.spare.pop().expect("made");
         let entry = Entry { first: 0, epoch };
-        segment.file.write_at(0, &segments.header(0, entry))?;
+        segment.file.write_at(0, &segments.header(0, entry, false))?;
         segment.file.sync()?;
         segment.entry = Some(entry);
         state.live.insert(0, segment);
@@ -169,18 +176,19 @@ impl Segments {
         let mut state = segments.state.lock();
         for slot in segments.slots()? {
             let file = disk.open(&segments.file_name(slot), false)?;
-            let mut segment = Segment { slot, file, entry: None };
+            let mut segment = Segment { slot, file, entry: None, was_left: false };
             let bytes = segment.file.len()?;
             let header = if bytes < SECTOR { None } else { segments.read_header(&segment)? };
             match header {
                 // One that was about to be made has nothing in it.
-                Some((number, _)) if bytes < segments.file_bytes => {
+                Some((number, ..)) if bytes < segments.file_bytes => {
                     let detail = format!("segment {number} has {bytes} bytes of {}", segments.file_bytes);
                     return Err(segments.damaged(slot, bytes, detail));
                 }
                 None => state.spare.push(segment),
-                Some((number, entry)) => {
+                Some((number, entry, was_left)) => {
                     segment.entry = Some(entry);
+                    segment.was_left = was_left;
                     if let Some(other) = state.live.insert(number, segment) {
                         let detail =
                             format!("it is segment {number}, as is {}", segments.file_name(other.slot));
@@ -199,6 +207,40 @@ impl Segments {
         self.state.lock().begin(tail).map(|(_, entry)| (entry.first, entry.epoch))
     }
 
+    /// Refuses a log that ends before a segment that was entered durably.
+    pub fn check_left(&self, end: u64) -> Result<()> {
+        let state = self.state.lock();
+        let missing = |number: u64| end <= (number + 1).saturating_mul(self.capacity());
+        let left = state.live.iter().find(|(number, segment)| segment.was_left && missing(**number));
+        let Some((number, slot)) = left.map(|(number, segment)| (*number, segment.slot)) else {
+            return Ok(());
+        };
+        drop(state);
+        let detail = format!(
+            "the log went on from it to segment {}, but ends at {end}: the file of that is gone, cut or an older copy",
+            number + 1
+        );
+        Err(self.damaged(slot, 0, detail))
+    }
+
+    /// Notes in the header of each segment before those given that it was left.
+    fn note_left(&self, entered: impl Iterator<Item = u64>) -> Result<()> {
+        for number in entered {
+            let state = self.state.lock();
+            let before = number.checked_sub(1).and_then(|before| Some((before, state.live.get(&before)?)));
+            let Some((before, Segment { file, entry: Some(entry), was_left: false, .. })) = before else {
+                continue;
+            };
+            let (file, header) = (file.clone(), self.header(before, *entry, true));
+            drop(state);
+            file.write_durably_at(0, &header)?;
+            if let Some(segment) = self.state.lock().live.get_mut(&before) {
+                segment.was_left = true;
+            }
+        }
+        Ok(())
+    }
+
     /// Where the files end that hold a part of the log.
     pub fn upto(&self) -> u64 {
         let last = self.state.lock().live.last_key_value().map(|(number, _)| *number);
@@ -212,9 +254,16 @@ impl Segments {
         let (low, entry) = state.begin(tail).expect("it was read from there");
         let high = low.max(end.saturating_sub(1) / self.capacity());
         let State { live, spare, lately, .. } = &mut *state;
+        if let Some(segment) = live.get_mut(&high).filter(|segment| segment.was_left && high > low) {
+            segment.was_left = false;
+            if let Some(entry) = segment.entry {
+                segment.file.write_durably_at(0, &self.header(high, entry, false))?;
+            }
+        }
         // If no block begins there, the header may be of one that did not become durable, and be in a cache only.
-        live[&low].file.write_at(0, &self.header(low, entry))?;
-        live[&low].file.sync()?;
+        let first = live.get_mut(&low).expect("it was read from there");
+        first.was_left &= low < high;
+        first.file.write_durably_at(0, &self.header(low, entry, first.was_left))?;
         let beyond = live.split_off(&(high + 1));
         let kept = live.split_off(&low);
         let before = std::mem::replace(live, kept);
@@ -234,7 +283,8 @@ impl Segments {
         for slot in short {
             self.disk.remove(&self.file_name(slot))?;
         }
-        Ok(())
+        // A crash may have come before the note.
+        self.note_left(low + 1..=high)
     }
 
     /// Writes a block and makes it durable, with the headers of the segments that it enters. One at a time. Returns how
@@ -255,7 +305,7 @@ impl Segments {
             if let Some(entry) = piece.entry
                 && !self.keeps_header(piece)
             {
-                piece.file.write_at(0, &self.header(piece.number, entry))?;
+                piece.file.write_at(0, &self.header(piece.number, entry, false))?;
                 written += SECTOR;
             }
             piece.file.write_at(piece.offset, &bytes[piece.part.clone()])?;
@@ -264,10 +314,14 @@ impl Segments {
             pieces.iter().try_for_each(|piece| piece.file.sync())?;
         }
         let mut state = self.state.lock();
-        for piece in pieces.iter().filter(|piece| piece.entry.is_some()) {
-            state.live.get_mut(&piece.number).expect("entered").entry = piece.entry;
+        let entered = pieces.iter().filter(|piece| piece.entry.is_some());
+        for piece in entered.clone() {
+            let segment = state.live.get_mut(&piece.number).expect("entered");
+            (segment.entry, segment.was_left) = (piece.entry, false);
         }
-        state.blocks.push_back(header.start);
+        drop(state);
+        self.note_left(entered.map(|piece| piece.number))?;
+        self.state.lock().blocks.push_back(header.start);
         Ok(written)
     }
 
@@ -428,7 +482,11 @@ impl Segments {
         if freed.is_empty() {
             return Ok(());
         }
-        state.spare.extend(freed.into_values().map(|segment| Segment { entry: None, ..segment }));
+        state.spare.extend(freed.into_values().map(|segment| Segment {
+            entry: None,
+            was_left: false,
+            ..segment
+        }));
         state.lately = needed.max(state.lately.saturating_sub(1));
         let surplus = state.files().saturating_sub(2 * state.lately) as usize;
         let from = state.spare.len().saturating_sub(surplus);
@@ -470,7 +528,7 @@ impl Segments {
             let _ = self.disk.remove(&self.file_name(slot));
             return Err(error);
         }
-        self.state.lock().spare.push(Segment { slot, file, entry: None });
+        self.state.lock().spare.push(Segment { slot, file, entry: None, was_left: false });
         Ok(())
     }
 
@@ -515,23 +573,28 @@ impl Segments {
         Some(pieces)
     }
 
-    fn header(&self, number: u64, entry: Entry) -> [u8; SECTOR_BYTES] {
+    fn header(&self, number: u64, entry: Entry, was_left: bool) -> [u8; SECTOR_BYTES] {
+        self.header_of(FORMAT_VERSION, number, entry, was_left)
+    }
+
+    fn header_of(&self, version: u32, number: u64, entry: Entry, was_left: bool) -> [u8; SECTOR_BYTES] {
         let mut header = [0; SECTOR_BYTES];
         header[4..8].copy_from_slice(&MAGIC);
-        header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        header[8..12].copy_from_slice(&version.to_le_bytes());
         header[12..16].copy_from_slice(&crc32c::crc32c(self.name.as_bytes()).to_le_bytes());
         header[16..24].copy_from_slice(&self.database.to_le_bytes());
         header[24..32].copy_from_slice(&number.to_le_bytes());
         header[32..40].copy_from_slice(&entry.first.to_le_bytes());
         header[40..48].copy_from_slice(&self.file_bytes.to_le_bytes());
         header[48..52].copy_from_slice(&entry.epoch.to_le_bytes());
+        header[52..56].copy_from_slice(&u32::from(was_left).to_le_bytes());
         let sum = crc32c::crc32c(&header[4..]);
         header[..4].copy_from_slice(&sum.to_le_bytes());
         header
     }
 
     /// What a segment's header says; none if there is none, or a damaged one.
-    fn read_header(&self, segment: &Segment) -> Result<Option<(u64, Entry)>> {
+    fn read_header(&self, segment: &Segment) -> Result<Option<(u64, Entry, bool)>> {
         let mut header = [0; SECTOR_BYTES];
         segment.file.read_at(0, &mut header)?;
         let word = |at| u32::from_le_bytes(field(&header, at).expect("within the sector"));
@@ -543,11 +606,23 @@ impl Segments {
             return Err(Error::TooNew { found: word(8), known: FORMAT_VERSION });
         }
         let (number, entry) = (long(24), Entry { first: long(32), epoch: word(48) });
+        let was_left = word(52) != 0;
         let has_end = number.checked_add(1).and_then(|next| next.checked_mul(self.capacity())).is_some();
-        if header != self.header(number, entry) || !entry.first.is_multiple_of(SECTOR) || !has_end {
-            return Err(self.damaged(segment.slot, 0, "it is of another log".into()));
+        if header != self.header_of(word(8), number, entry, was_left)
+            || !entry.first.is_multiple_of(SECTOR)
+            || !has_end
+        {
+            return Err(self.damaged(segment.slot, 0, self.foreign(long(16))));
         }
-        Ok(Some((number, entry)))
+        Ok(Some((number, entry, was_left)))
+    }
+
+    /// The text for a file with the header of another log, of this database or of another one.
+    fn foreign(&self, database: u64) -> String {
+        match database == self.database {
+            true => "it is of another log".into(),
+            false => format!("it is of the database {database:016x}, this is {:016x}", self.database),
+        }
     }
 
     /// The numbers of the files that the log may have.

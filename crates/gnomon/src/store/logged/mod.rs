@@ -69,7 +69,7 @@ mod unit;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use self::{
-    root::{PAGES_AT, Root},
+    root::{PAGES_AT, Reaches, Root},
     space::Space,
     sphere::Spheres,
 };
@@ -579,6 +579,12 @@ impl LoggedStore {
     /// How long the log of pages is, in bytes: what a warmstart would read.
     pub fn log_bytes(&self) -> u64 {
         self.redo.iter().map(Log::live_bytes).sum()
+    }
+
+    /// How far the logs are durable.
+    fn reaches(&self) -> Reaches {
+        let ops = self.ops.as_ref().map_or(Lsn(0), Log::forced);
+        Reaches { ops, redo: self.redo.iter().map(Log::forced).collect() }
     }
 
     /// What the page at a place says of itself. A place has the page whenever it was written.

@@ -16,7 +16,7 @@ use super::{
     Contents, Counters, FILE, LOG_FILES_MAX, Limits, LogShape, LoggedStore, PAGES_AT, State, Strategy,
     TxnState, UnitStart,
     record::Record,
-    root::Root,
+    root::{Reaches, Root},
     space::{CHUNK_UNITS, MAP_SIZE, Space},
     sphere::Spheres,
     unit::malformed,
@@ -140,8 +140,14 @@ struct Redo {
     next_unit: u64,
 }
 
-fn log_options(root: &Root, name: String) -> LogOptions {
-    LogOptions { name, database: root.database, segment_bytes: root.logs.segment_bytes, epoch: root.epoch }
+fn log_options(root: &Root, name: String, reaches: Lsn) -> LogOptions {
+    LogOptions {
+        name,
+        database: root.database,
+        segment_bytes: root.logs.segment_bytes,
+        epoch: root.epoch,
+        reaches,
+    }
 }
 
 fn redo_name(file: usize) -> String {
@@ -216,10 +222,12 @@ impl LoggedStore {
             csn: Csn(0),
             ops_tail: Lsn(0),
             tails: vec![Lsn(0); how.logs.redo_files],
+            reaches: Reaches { ops: Lsn(0), redo: vec![Lsn(0); how.logs.redo_files] },
+            end: 0,
         };
         // First of all: logs beside it are none of a database that was there.
         let file = disk.open(UNFINISHED_FILE, true)?;
-        let log = |name| Log::create(disk, log_options(&root, name));
+        let log = |name| Log::create(disk, log_options(&root, name, Lsn(0)));
         let redo = (0..how.logs.redo_files).map(|file| log(redo_name(file))).collect::<Result<_>>()?;
         let ops = if how.logs.shared { None } else { Some(log(OPS_NAME.into())?) };
         file.truncate(0)?;
@@ -293,9 +301,8 @@ impl LoggedStore {
         root: Root,
         how: &Opening,
     ) -> Result<(LoggedStore, Vec<Loser>)> {
-        // Before anything is appended: what an earlier run left half written is known by its epoch.
         let mut root = Root { number: root.number + 1, epoch: root.epoch + 1, ..root };
-        root.write(&*file)?;
+        check_length(&*file, &root)?;
         let (redo, scans) = scan_files(disk, &root)?;
         let mut operations = Operations::default();
         let mut files = Vec::new();
@@ -308,13 +315,16 @@ impl LoggedStore {
         let ops = match root.logs.shared {
             true => None,
             false => {
-                Some(Log::open(disk, log_options(&root, OPS_NAME.into()), root.ops_tail, &mut |found| {
+                let options = log_options(&root, OPS_NAME.into(), root.reaches.ops);
+                Some(Log::open(disk, options, root.ops_tail, &mut |found| {
                     let record = Record::decode(found.payload).ok_or_else(|| malformed(found.lsn))?;
                     operations.note(found.lsn, record);
                     Ok(())
                 })?)
             }
         };
+        // Before anything is appended: what an earlier run left half written is known by its epoch.
+        root.write(&*file)?;
         let units = whole_units(&files, root.first_unit);
         let (mut space, maps) = read_maps(&*file, &root)?;
         let (done, maps) = put_together(root.first_unit, &units, &redo, &mut space, maps)?;
@@ -335,12 +345,35 @@ impl LoggedStore {
         let (losers, txns) = losers(&operations, &done);
         let store = LoggedStore::assemble(file, redo, ops, root, how, space, done);
         store.redo(&newest)?;
+        if !how.read_only {
+            store.begin_run()?;
+        }
         {
             let mut state = store.state.lock();
             state.txns = txns;
             store.forget_ended(&mut state);
         }
         Ok((store, losers))
+    }
+
+    /// Begins a new run: a record that says nothing makes each log longer than every earlier copy of it, and the root says
+    /// so. On a full disk the run begins without.
+    fn begin_run(&self) -> Result<()> {
+        for log in self.redo.iter().chain(&self.ops) {
+            match log.ensure(BEGIN_BYTES) {
+                Err(Error::DiskFull) => return Ok(()),
+                made => made?,
+            }
+            Record::Written { txn: TxnId(0), subtxns: Vec::new() }.encode(|pieces| log.append(pieces));
+            log.force(log.end())?;
+        }
+        let mut root = self.root.lock();
+        // It was synced when the newest images had been written to it.
+        let end = self.file.len()?.saturating_sub(PAGES_AT) / self.unit.bytes() as u64;
+        let next = Root { number: root.number + 1, reaches: self.reaches(), end, ..root.clone() };
+        next.write(&*self.file)?;
+        *root = next;
+        Ok(())
     }
 
     /// Writes the newest images of pages to their places, each file of the log by itself.
@@ -361,6 +394,20 @@ impl LoggedStore {
         on_each(self.redo.iter().zip(&by_record), |(log, records)| replay(log, records))?;
         Ok(self.file.sync()?)
     }
+}
+
+/// What the record that begins a run takes of a log, with all that is beside it, in bytes.
+const BEGIN_BYTES: u64 = 2048;
+
+/// Refuses a file of pages that has lost its end.
+fn check_length(file: &dyn File, root: &Root) -> Result<()> {
+    let unit = root.unit.bytes() as u64;
+    let end = file.len()?.saturating_sub(PAGES_AT) / unit;
+    if end < root.end {
+        let detail = format!("the file ends here, but should have {} pages: restore a backup", root.end);
+        return Err(Error::Corrupt { file: FILE.into(), page: PAGES_AT / unit + end, detail });
+    }
+    Ok(())
 }
 
 /// The name of the file of pages until it is one.
@@ -414,7 +461,8 @@ fn scan_files(disk: &Arc<dyn Disk>, root: &Root) -> Result<(Vec<Log>, Vec<Scan>)
             }
             Ok(())
         };
-        let log = Log::open(disk, log_options(root, redo_name(file)), root.tails[file], &mut visit)?;
+        let options = log_options(root, redo_name(file), root.reaches.redo[file]);
+        let log = Log::open(disk, options, root.tails[file], &mut visit)?;
         Ok((log, scan))
     })?;
     Ok(opened.into_iter().unzip())

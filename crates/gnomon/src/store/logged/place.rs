@@ -214,6 +214,7 @@ impl LoggedStore {
         let skips = self.has_planted(PlantedBug::PlacesUnsynced);
         #[cfg(not(test))]
         let skips = false;
+        let end = self.file.len()?.saturating_sub(PAGES_AT) / self.unit.bytes() as u64;
         if !skips {
             self.counters.place_syncs.fetch_add(1, Ordering::Relaxed);
             self.file.sync()?;
@@ -250,6 +251,8 @@ impl LoggedStore {
             csn,
             ops_tail,
             tails: start.at.clone(),
+            reaches: self.reaches(),
+            end,
             ..root.clone()
         };
         next.write(&*self.file)?;

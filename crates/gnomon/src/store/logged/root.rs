@@ -5,8 +5,9 @@
 //! (8), code of the smallest page's size (1), strategy (1), files of the log of pages (1), whether both levels share a
 //! log (1), what level 1 keeps in the store (1), 3 bytes of zeros, bytes of a segment (8), first unit that is needed
 //! (8), next number of a transaction or subtransaction (8), last commit before that unit (8), beginning of the log of
-//! operations (8), beginnings of the files of the log of pages (8 each, 16 of them); the checksum (crc32c) of all that
-//! in the last 4 bytes.
+//! operations (8), beginnings of the files of the log of pages (8 each, 16 of them); how far at least these reached (8
+//! each, 16), how far the log of operations did (8), the smallest pages of the file (8; zeros, these and those before, in
+//! roots of older programs); the checksum (crc32c) of all that in the last 4 bytes.
 
 use super::{Contents, LogShape, Strategy};
 use crate::{
@@ -23,6 +24,8 @@ const MAGIC: &[u8; 8] = b"gnomonpl";
 const SLOT_BYTES: u64 = 4096;
 /// Where the first page is in the file, in bytes.
 pub(super) const PAGES_AT: u64 = 2 * SLOT_BYTES;
+const TAILS_AT: usize = 80;
+const REACHES_AT: usize = TAILS_AT + LOG_FILES_MAX * 8;
 /// So many files the log of pages has at most.
 pub const LOG_FILES_MAX: usize = 16;
 
@@ -41,6 +44,18 @@ pub(super) struct Root {
     pub csn: Csn,
     pub ops_tail: Lsn,
     pub tails: Vec<Lsn>,
+    /// The logs were durable up to there when this was written: files that end before are not those that belong to it.
+    pub reaches: Reaches,
+    /// The file had so many smallest pages, durably.
+    pub end: u64,
+}
+
+/// How far the logs reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reaches {
+    pub ops: Lsn,
+    /// The files of the log of pages.
+    pub redo: Vec<Lsn>,
 }
 
 impl Root {
@@ -61,7 +76,12 @@ impl Root {
         for number in [self.logs.segment_bytes, self.first_unit, self.next_id, self.csn.0, self.ops_tail.0] {
             put(&number.to_le_bytes());
         }
-        self.tails.iter().for_each(|tail| put(&tail.0.to_le_bytes()));
+        for positions in [&self.tails, &self.reaches.redo] {
+            let all = positions.iter().map(|at| at.0).chain(std::iter::repeat(0));
+            all.take(LOG_FILES_MAX).for_each(|at| put(&at.to_le_bytes()));
+        }
+        put(&self.reaches.ops.0.to_le_bytes());
+        put(&self.end.to_le_bytes());
         let sum = crc32c::crc32c(&bytes[..SECTOR_BYTES - 4]);
         bytes[SECTOR_BYTES - 4..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -102,7 +122,12 @@ impl Root {
             next_id: number(56),
             csn: Csn(number(64)),
             ops_tail: Lsn(number(72)),
-            tails: (0..redo_files).map(|file| Lsn(number(80 + file * 8))).collect(),
+            tails: (0..redo_files).map(|file| Lsn(number(TAILS_AT + file * 8))).collect(),
+            reaches: Reaches {
+                ops: Lsn(number(REACHES_AT + LOG_FILES_MAX * 8)),
+                redo: (0..redo_files).map(|file| Lsn(number(REACHES_AT + file * 8))).collect(),
+            },
+            end: number(REACHES_AT + LOG_FILES_MAX * 8 + 8),
         }))
     }
 
@@ -154,6 +179,8 @@ mod tests {
             csn: Csn(6),
             ops_tail: Lsn(7),
             tails: vec![Lsn(8), Lsn(9), Lsn(10)],
+            reaches: Reaches { ops: Lsn(11), redo: vec![Lsn(12), Lsn(13), Lsn(14)] },
+            end: 15,
         };
         root.write(&*file).unwrap();
         assert_eq!(Root::read(&*file).unwrap(), Some(root.clone()));

@@ -47,6 +47,7 @@ pub(crate) fn log_entries(disk: &SimDisk) -> BTreeMap<String, Vec<LogEntry>> {
             database: root.database,
             segment_bytes: root.logs.segment_bytes,
             epoch: root.epoch + 1,
+            reaches: Lsn(0),
         };
         let mut visit = |record: crate::wal::Record<'_>| {
             entries.push(match record::Record::decode(record.payload).unwrap() {

@@ -190,6 +190,7 @@ impl ShadowStore {
             closed: false,
             copies_whole: self.copies_whole.load(Ordering::Acquire),
             table: table.map_or(old.table, |place| PageEntry::new(place, batch)),
+            log: self.next_mark(&old)?,
             ..old
         };
         let nodes: Vec<(PoolKey, Page)> = std::mem::take(&mut building.nodes).into_iter().collect();

@@ -102,6 +102,7 @@ pub use pages::PageTxn;
 pub(crate) use pin::PinnedRoot;
 pub use private::PrivatePages;
 pub use reservation::Reservation;
+pub(crate) use root::LogMark;
 #[cfg(test)]
 pub(crate) use space::Young;
 pub use verify::{Finding, Severity};
@@ -148,6 +149,8 @@ pub struct ShadowStore {
     poison: OnceLock<Arc<str>>,
     /// Called when it is poisoned.
     tell_poisoned: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Tells of the log that a root needs beside it.
+    mark_roots: OnceLock<Box<dyn Fn() -> Result<Option<LogMark>> + Send + Sync>>,
     read_only: AtomicBool,
     /// Whether something was written since the store was opened.
     has_written: Mutex<bool>,
@@ -385,6 +388,23 @@ impl ShadowStore {
     /// Has somebody be told when it is poisoned, by a call that must not block. Once.
     pub fn tell_when_poisoned(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.tell_poisoned.set(Box::new(tell));
+    }
+
+    /// Has each root that tells of more commits than the one before note the log of commits as `mark` tells of it, which
+    /// makes the log durable that far. Set once.
+    pub fn mark_roots(&self, mark: impl Fn() -> Result<Option<LogMark>> + Send + Sync + 'static) {
+        let _ = self.mark_roots.set(Box::new(mark));
+    }
+
+    /// The log of commits that the newest root tells of.
+    pub fn log_mark(&self) -> LogMark {
+        self.root.lock().log
+    }
+
+    /// The mark for a root that follows another one.
+    fn next_mark(&self, before: &Root) -> Result<LogMark> {
+        let marked = self.mark_roots.get().map_or(Ok(None), |mark| mark())?;
+        Ok(marked.unwrap_or(before.log))
     }
 
     /// Whether it was closed, and nothing written since.
@@ -895,7 +915,7 @@ impl ShadowStore {
         // Otherwise opening it has just done that.
         if !*has_written && root.closed {
             let copies_whole = self.copies_whole.load(Ordering::Acquire);
-            let root = Root { closed: false, copies_whole, ..root };
+            let root = Root { closed: false, copies_whole, log: self.next_mark(&root)?, ..root };
             let table = self.disk_table(StateOf::Published);
             // One copy after the other, as when it is opened: see `open::renew`.
             let (first, renewed) = (root.first_place(), root.of_new_run());
@@ -967,7 +987,8 @@ impl ShadowStore {
         let has_written = self.has_written.lock();
         let root = *self.root.lock();
         if *has_written || !root.closed {
-            self.write_root_alone(Root { batch: root.batch + 1, closed: true, ..root })?;
+            let log = self.next_mark(&root)?;
+            self.write_root_alone(Root { batch: root.batch + 1, closed: true, log, ..root })?;
             drop(has_written);
             self.record_losses()?;
         }

@@ -13,7 +13,7 @@ use super::{
     disks::{Disks, Member},
     pin,
     place::DISKS_MAX,
-    root::{self, DiskEntry, DiskState, DiskTable, ROOT_PAGES, Root, RootCopy},
+    root::{self, DiskEntry, DiskState, DiskTable, LogMark, ROOT_PAGES, Root, RootCopy},
     space::Space,
     spaces::Spaces,
     table::PageEntry,
@@ -52,8 +52,10 @@ struct Found {
     newest: RootCopy,
     /// The file of each disk that belongs to the newest state, by its number, and which of those given it is.
     files: [Option<(Arc<dyn File>, usize)>; DISKS_MAX],
-    /// Disks of the newest state that are missing.
+    /// Disks of the newest state that are missing, or were left behind.
     missing: Vec<usize>,
+    /// What was found wrong with those that were left behind.
+    reports: Vec<String>,
     /// Whether every copy of the root on every disk is whole.
     roots_whole: bool,
 }
@@ -180,16 +182,34 @@ impl ShadowStore {
             given[newest?].clone()
         };
         let newest = root::newest(&by_number, &copies)?;
-        let mut found =
-            Found { newest, files: [const { None }; DISKS_MAX], missing: Vec::new(), roots_whole };
+        let mirrored = newest.disks.mirrored;
+        let least = least_batch(&newest, &copies);
+        let mut found = Found {
+            newest,
+            files: [const { None }; DISKS_MAX],
+            missing: Vec::new(),
+            reports: Vec::new(),
+            roots_whole,
+        };
         for (number, entry) in found.newest.disks.present() {
             let at = owners.iter().position(|owner| {
                 let owner = owner.as_ref();
                 owner.is_some_and(|owner| owner.disk == number && identity_of(owner) == Some(entry.identity))
             });
-            match at.and_then(|at| Some((given[at].clone()?, at))) {
-                Some(file) => found.files[number] = Some(file),
-                None => found.missing.push(number),
+            let old = at.and_then(|at| left_behind(owners[at].as_ref()?, &found.newest, least));
+            match (at.and_then(|at| Some((given[at].clone()?, at))), old) {
+                (Some(_), Some(detail)) if mirrored && degraded => {
+                    found.reports.push(format!("{}: {detail}", file_name(number)));
+                    found.missing.push(number);
+                }
+                (Some(_), Some(detail)) => {
+                    return Err(Error::Mismatch {
+                        file: file_name(number),
+                        detail: with_advice(detail, mirrored),
+                    });
+                }
+                (Some(file), None) => found.files[number] = Some(file),
+                (None, _) => found.missing.push(number),
             }
         }
         for owner in owners.iter().flatten() {
@@ -205,7 +225,6 @@ impl ShadowStore {
                 )));
             }
         }
-        let mirrored = found.newest.disks.mirrored;
         let used = |disk: usize| found.newest.disks.disks[disk].used;
         let most = found.present().map(|(disk, _)| used(disk)).max().unwrap_or_default();
         // A disk that is being filled has fewer pages than the one that it is filled from.
@@ -333,6 +352,7 @@ impl ShadowStore {
             root: Mutex::new(root),
             poison: OnceLock::new(),
             tell_poisoned: OnceLock::new(),
+            mark_roots: OnceLock::new(),
             read_only: AtomicBool::new(how.read_only),
             has_written: Mutex::new(false),
             confirmed: AtomicBool::new(true),
@@ -342,7 +362,7 @@ impl ShadowStore {
             fill_found: AtomicBool::new(true),
             filled: Mutex::default(),
             damaged: Mutex::default(),
-            reports: Mutex::default(),
+            reports: Mutex::new(found.reports.iter().cloned().collect()),
             #[cfg(test)]
             planted: None,
             #[cfg(all(test, shuttle))]
@@ -389,6 +409,7 @@ impl ShadowStore {
             closed: true,
             copies_whole: true,
             table: PageEntry::default(),
+            log: LogMark::default(),
         };
         // A crash leaves files of the other name, or such of new databases, which are no database yet.
         let mut files = Vec::new();
@@ -444,6 +465,42 @@ fn renew(
     }
     files.iter().try_for_each(|(_, file)| file.sync())?;
     Ok(root)
+}
+
+/// The batch that every disk of a state had durably before the newest was begun.
+fn least_batch(newest: &RootCopy, copies: &[Result<RootCopy, root::RootFault>]) -> u64 {
+    // Roots are written to the pairs of copies in turn, so the other pair on that disk has the one before.
+    let on_it = copies.iter().flatten().filter(|copy| copy.disk == newest.disk);
+    let before = on_it.map(|copy| copy.root.batch).filter(|batch| *batch < newest.root.batch).max();
+    before.unwrap_or(newest.root.batch.saturating_sub(BATCHES_OF_RUN_MAX))
+}
+
+/// A batch has a number that is by so much larger at most than that of the one before ([`Root::of_new_run`]).
+const BATCHES_OF_RUN_MAX: u64 = 4;
+
+/// The reason if a disk's file is not as it was when the newest state was written: each batch is durable on all disks
+/// before the next one is begun, and a disk that fails is lost by the next root.
+fn left_behind(owner: &RootCopy, newest: &RootCopy, least: u64) -> Option<String> {
+    let (its, new) = (&owner.root, &newest.root);
+    let state = |root: &Root| (root.csn, root.table, root.logical_end);
+    if its.batch < least {
+        return Some(format!(
+            "it is an older copy, of batch {} (commit {}), and the others have batch {} (commit {})",
+            its.batch, its.csn, new.batch, new.csn
+        ));
+    }
+    (its.batch == new.batch && state(its) != state(new)).then(|| {
+        format!("its batch {} is another one than that of the others: it was used without them", its.batch)
+    })
+}
+
+fn with_advice(detail: String, mirrored: bool) -> String {
+    match mirrored {
+        true => format!(
+            "{detail}; put the newest one back, or open the database degraded (`--degraded`), without it, and add its directory, emptied, as a fresh disk"
+        ),
+        false => format!("{detail}; put the newest one back, or restore a backup"),
+    }
 }
 
 /// A file on a disk that is not left of something that was cut short.

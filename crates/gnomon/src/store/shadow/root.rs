@@ -25,14 +25,15 @@
 //! | 40..48 | logical pages: each page number below was in use at some time |
 //! | 48..56 | physical pages in use, over all disks |
 //! | 56 | depth of the page table |
-//! | 57 | bit 0: `closed`; bit 1: `copies_whole`; bit 2: pages are mirrored |
+//! | 57 | bit 0: `closed`; bit 1: `copies_whole`; bit 2: pages are mirrored; bit 3: bytes 4052..4064 tell of a log |
 //! | 58 | the number of the disk that this copy is on |
 //! | 59 | how many numbers of disks are in use |
 //! | 60..62 | how many runs of pages are listed |
 //! | 62 | log2 of the bytes of a physical page, less 9 |
 //! | 64..80 | page table entry of the page table's root node |
 //! | 80..592 | for each number of a disk: its identity (8 bytes), the pages of its file (8), its pages in use (8), where its allocator goes on (7), its state (1) |
-//! | 592..4064 | the runs: 5 bytes for the first physical page, 5 for that of their second copies, 3 for how many pages |
+//! | 592..4052 | the runs: 5 bytes for the first physical page, 5 for that of their second copies, 3 for how many pages |
+//! | 4052..4064 | if bit 3 of byte 57 is set, of the log of commits: its run (4 bytes), how far it reached (8); else the runs go on |
 
 use super::{
     place::{self, DISK_PAGES_MAX, DISKS_MAX, Place},
@@ -64,7 +65,8 @@ const RUN_BYTES: usize = 13;
 /// A batch of more bytes is synced before its root is written: so much is read when a database is opened after a crash.
 pub(crate) const LISTED_BYTES_MAX: usize = 4 << 20;
 /// At most so many runs can be listed.
-pub(crate) const RUNS_MAX: usize = (RECORD_BYTES - RUNS_AT) / RUN_BYTES;
+pub(crate) const RUNS_MAX: usize = (LOG_AT - RUNS_AT) / RUN_BYTES;
+const LOG_AT: usize = RECORD_BYTES - 12;
 
 /// Physical pages and batches have 40 bits in the page table.
 pub(crate) const NUMBER_MAX: u64 = 1 << 40;
@@ -86,6 +88,17 @@ pub(crate) struct Root {
     /// that all were looked at, and none was too full for one.
     pub copies_whole: bool,
     pub table: PageEntry,
+    /// The log of commits that belongs to it.
+    pub log: LogMark,
+}
+
+/// The log of commits, as a root tells of it: a log that ends before is not the one that was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogMark {
+    /// The run; 0 if there is no log, or roots did not tell of it yet.
+    pub epoch: u32,
+    /// The log was durable up to there.
+    pub reaches: u64,
 }
 
 /// The disks of a state.
@@ -160,7 +173,8 @@ impl Root {
         put(32, &self.csn.0.to_le_bytes());
         put(40, &self.logical_end.to_le_bytes());
         put(48, &self.used.to_le_bytes());
-        let flags = [self.closed, self.copies_whole, table.mirrored];
+        let has_log = self.log != LogMark::default();
+        let flags = [self.closed, self.copies_whole, table.mirrored, has_log];
         let flags = flags.iter().rev().fold(0, |bits, &flag| bits << 1 | u8::from(flag));
         put(56, &[self.depth, flags, disk as u8, table.disks.len() as u8]);
         put(60, &(listed.len() as u16).to_le_bytes());
@@ -177,6 +191,10 @@ impl Root {
             put(at, &run.place.first.to_le_bytes()[..5]);
             put(at + 5, &run.place.second.to_le_bytes()[..5]);
             put(at + 10, &run.pages.to_le_bytes()[..3]);
+        }
+        if has_log {
+            block[LOG_AT..LOG_AT + 4].copy_from_slice(&self.log.epoch.to_le_bytes());
+            block[LOG_AT + 4..].copy_from_slice(&self.log.reaches.to_le_bytes());
         }
         let sum = crc32c::crc32c(&block[4..]);
         block[..4].copy_from_slice(&sum.to_le_bytes());
@@ -211,6 +229,10 @@ impl Root {
         let unit = PageSize::from_code(block[62]).filter(|unit| *unit <= BLOCK);
         let unit = unit.ok_or(RootFault::Damaged("its physical pages have no size that they can have"))?;
         let flag = |bit: u8| block[57] >> bit & 1 == 1;
+        let log = match flag(3) {
+            true => LogMark { epoch: number(LOG_AT, 4) as u32, reaches: number(LOG_AT + 4, 8) },
+            false => LogMark::default(),
+        };
         let root = Root {
             database: number(16, 8),
             unit,
@@ -222,6 +244,7 @@ impl Root {
             closed: flag(0),
             copies_whole: flag(1),
             table: PageEntry::decode(&block[64..80]),
+            log,
         };
         let damaged = RootFault::Damaged("its numbers do not fit each other");
         let (disk, count) = (usize::from(block[58]), usize::from(block[59]));
@@ -492,6 +515,7 @@ mod tests {
             closed: false,
             copies_whole: true,
             table: PageEntry::new(Place::single(9), batch),
+            log: LogMark { epoch: 3, reaches: batch * 512 },
         }
     }
 

@@ -1,11 +1,12 @@
 //! What opening a log begins with, in two copies that are written in turn.
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the copy (8), the
-//! database's identity (8), bytes of a segment (8), where the part of the log begins that is needed (8); the checksum
+//! database's identity (8), bytes of a segment (8), where the part of the log begins that is needed (8), the last commit
+//! before that (8), how far the log reached at least (8; both are zero in files of older programs); the checksum
 //! (crc32c) of all that in the last 4 bytes.
 
 use crate::{
-    Error, Result,
+    Csn, Error, Result,
     disk::{Disk, File, SECTOR_BYTES},
     id::Lsn,
     sync::Arc,
@@ -26,6 +27,10 @@ pub(super) struct Control {
     pub segment_bytes: u64,
     /// No record before it is needed.
     pub tail: Lsn,
+    /// The pages have every commit up to this one, whose records may be gone.
+    pub base: Csn,
+    /// The log was durable up to there when this was written.
+    pub reaches: u64,
 }
 
 impl Control {
@@ -34,7 +39,9 @@ impl Control {
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.epoch.to_le_bytes());
-        for (at, number) in [self.number, self.database, self.segment_bytes, self.tail.0].iter().enumerate() {
+        let numbers =
+            [self.number, self.database, self.segment_bytes, self.tail.0, self.base.0, self.reaches];
+        for (at, number) in numbers.iter().enumerate() {
             bytes[16 + at * 8..24 + at * 8].copy_from_slice(&number.to_le_bytes());
         }
         let sum = crc32c::crc32c(&bytes[..SECTOR_BYTES - 4]);
@@ -61,6 +68,8 @@ impl Control {
             database: number(24),
             segment_bytes: number(32),
             tail: Lsn(number(40)),
+            base: Csn(number(48)),
+            reaches: number(56),
         };
         let fits = control.segment_bytes > 0 && control.segment_bytes.is_multiple_of(4096);
         Ok(fits.then_some(control))
@@ -83,8 +92,8 @@ impl ControlFile {
         Ok(created)
     }
 
-    /// Reads the file; none if there is none. The text says what is wrong with it.
-    pub fn open(disk: &dyn Disk, name: &str) -> Result<Option<Result<ControlFile, &'static str>>> {
+    /// Reads the file; none if there is none. The inner none is a file of which neither copy is whole.
+    pub fn open(disk: &dyn Disk, name: &str) -> Result<Option<Option<ControlFile>>> {
         let file = match disk.open(name, false) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -102,10 +111,7 @@ impl ControlFile {
                 newest = Some(control);
             }
         }
-        Ok(Some(match newest {
-            Some(control) => Ok(ControlFile { file, control }),
-            None => Err("neither copy of what the log begins with is whole: restore it, or a backup"),
-        }))
+        Ok(Some(newest.map(|control| ControlFile { file, control })))
     }
 
     pub fn control(&self) -> Control {
@@ -131,21 +137,29 @@ mod tests {
     fn the_newer_copy_counts_and_a_damaged_one_does_not() {
         let disk = MemDisk::new();
         assert!(ControlFile::open(&disk, "commits").unwrap().is_none());
-        let first = Control { number: 7, epoch: 1, database: 2, segment_bytes: 4096, tail: Lsn(3) };
+        let first = Control {
+            number: 7,
+            epoch: 1,
+            database: 2,
+            segment_bytes: 4096,
+            tail: Lsn(3),
+            base: Csn(4),
+            reaches: 5,
+        };
         let mut file = ControlFile::create(&disk, "commits", first).unwrap();
         let next = Control { epoch: 2, tail: Lsn(99), ..first };
         file.write(next).unwrap();
         let newest = file.control();
         assert_eq!(newest, Control { number: 10, ..next });
         let read = || ControlFile::open(&disk, "commits").unwrap().unwrap().map(|file| file.control());
-        assert_eq!(read(), Ok(newest));
+        assert_eq!(read(), Some(newest));
         let damage = |slot: u64| {
             disk.open("commits", false).unwrap().write_at(slot * SLOT_BYTES + 20, &[0xee]).unwrap();
         };
         damage(newest.number % 2);
-        assert_eq!(read(), Ok(Control { number: 9, ..first }));
+        assert_eq!(read(), Some(Control { number: 9, ..first }));
         damage(1 - newest.number % 2);
-        assert!(read().is_err());
+        assert_eq!(read(), None);
         let mut older = first.encode();
         older[8..12].copy_from_slice(&(FORMAT_VERSION - 1).to_le_bytes());
         let sum = crc32c::crc32c(&older[..SECTOR_BYTES - 4]);

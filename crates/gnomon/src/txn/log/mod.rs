@@ -27,6 +27,7 @@
 
 mod control;
 mod cost;
+mod fit;
 mod gather;
 mod record;
 mod replay;
@@ -41,7 +42,7 @@ pub(super) use replay::BYTES_OF_RUN;
 
 use super::{
     bytes::put_varint,
-    database::{Handle, Options},
+    database::{Access, Handle, Options},
 };
 #[cfg(all(test, shuttle))]
 use crate::store::shadow::PlantedRace;
@@ -51,7 +52,7 @@ use crate::{
     id::Lsn,
     store::{
         Durability, GroupCommit,
-        shadow::{PageTxn, ShadowStore},
+        shadow::{LogMark, PageTxn, ShadowStore},
     },
     sync::{
         Arc, Mutex,
@@ -60,6 +61,7 @@ use crate::{
     wal::{Log, LogCounts, LogOptions},
 };
 use control::{Control, ControlFile};
+use fit::{Decision, LogSays, PagesSay};
 use room::{Promise, Room};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -80,14 +82,19 @@ pub(super) struct Unread {
     control: ControlFile,
     /// The log, if it is new.
     new: Option<Log>,
+    /// The run that is to begin.
+    epoch: u32,
+    /// The log reaches at least so far.
+    reaches: Lsn,
 }
 
-fn log_options(control: &Control) -> LogOptions {
+fn log_options(control: &Control, epoch: u32, reaches: Lsn) -> LogOptions {
     LogOptions {
         name: FILE.into(),
         database: control.database,
         segment_bytes: control.segment_bytes,
-        epoch: control.epoch,
+        epoch,
+        reaches,
     }
 }
 
@@ -106,42 +113,65 @@ pub(super) fn is_on(disk: &dyn Disk) -> Result<bool> {
 impl Unread {
     /// Makes a log for a database that has no commits yet, or has them all in its root. What is left of another one is
     /// removed.
-    pub fn create(disk: &Arc<dyn Disk>, database: u64, segment_bytes: u64) -> Result<Unread> {
-        let control = Control { number: 0, epoch: 1, database, segment_bytes, tail: Lsn(0) };
-        let log = Log::create(disk, log_options(&control))?;
+    pub fn create(
+        disk: &Arc<dyn Disk>,
+        store: &ShadowStore,
+        segment_bytes: u64,
+        epoch: u32,
+    ) -> Result<Unread> {
+        let control = Control {
+            number: 0,
+            epoch,
+            database: store.stats().identity,
+            segment_bytes,
+            tail: Lsn(0),
+            base: store.last_csn(),
+            reaches: 0,
+        };
+        let log = Log::create(disk, log_options(&control, epoch, Lsn(0)))?;
         // Last: as long as it is not there, neither is the log.
         let control = ControlFile::create(&**disk, FILE, control)?;
-        Ok(Unread { disk: disk.clone(), control, new: Some(log) })
+        Ok(Unread { disk: disk.clone(), control, new: Some(log), epoch, reaches: Lsn(0) })
     }
 
-    /// Finds the log of a database, and begins a new run of it. `is_closed`: whether the database was closed, so that
-    /// its root has every commit.
+    /// Finds the log of a database, and decides whether it goes with the pages. None if it is only to be looked at, and is
+    /// not needed nor there.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if there is none although there should be, or it is another database's.
-    pub fn find(disk: &Arc<dyn Disk>, store: &ShadowStore, segment_bytes: u64) -> Result<Unread> {
-        let database = store.stats().identity;
+    /// Those of [`fit::decide`].
+    pub fn find(
+        disk: &Arc<dyn Disk>,
+        store: &ShadowStore,
+        segment_bytes: u64,
+        looks: bool,
+    ) -> Result<Option<Unread>> {
         let control = match ControlFile::open(&**disk, FILE) {
-            Ok(None | Some(Err(_))) | Err(Error::TooOld { .. }) if store.was_closed() => {
-                return Unread::create(disk, database, segment_bytes);
-            }
+            Err(Error::TooOld { .. }) if store.was_closed() => None,
             opened => opened?,
         };
-        let mut control = match control {
-            None => return Err(damaged("the log of commits is not there: restore it, or a backup")),
-            Some(Err(what)) => return Err(damaged(what)),
-            Some(Ok(control)) => control,
+        let says = match &control {
+            None => LogSays::Nothing,
+            Some(None) => LogSays::Damaged,
+            Some(Some(file)) => LogSays::Begins(file.control()),
         };
-        let found = control.control();
-        if found.database != database {
-            return Err(damaged(format!(
-                "it is of the database {:016x}, this is {database:016x}: put the right one in its place",
-                found.database
-            )));
+        let pages = PagesSay {
+            database: store.stats().identity,
+            csn: store.last_csn(),
+            is_closed: store.was_closed(),
+            log: store.log_mark(),
+        };
+        match (fit::decide(pages, says)?, control.flatten()) {
+            (Decision::Read { reaches }, Some(control)) => {
+                let next = control.control().epoch.checked_add(1);
+                let epoch = next.ok_or_else(|| damaged("it was opened too often"))?;
+                let reaches = Lsn(reaches);
+                Ok(Some(Unread { disk: disk.clone(), control, new: None, epoch, reaches }))
+            }
+            (Decision::MakeAnew { epoch }, _) if !looks => {
+                Unread::create(disk, store, segment_bytes, epoch).map(Some)
+            }
+            _ => Ok(None),
         }
-        let epoch = found.epoch.checked_add(1).ok_or_else(|| damaged("it was opened too often"))?;
-        control.write(Control { epoch, ..found })?;
-        Ok(Unread { disk: disk.clone(), control, new: None })
     }
 }
 
@@ -166,6 +196,8 @@ const PROGRESS_BYTES: u64 = 1 << 20;
 pub(super) struct CommitLog {
     store: Arc<ShadowStore>,
     log: Log,
+    /// The run.
+    epoch: u32,
     control: Mutex<ControlFile>,
     durability: Durability,
     order: Mutex<Order>,
@@ -254,11 +286,13 @@ impl CommitLog {
         handle: &Arc<Handle>,
         unread: Unread,
         options: &Options,
+        access: Access,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Arc<CommitLog>> {
         let store = handle.inner.store.shadow_for("a log of commits")?.clone();
-        let Unread { disk, control, new } = unread;
-        let how = log_options(&control.control());
+        let Unread { disk, mut control, new, epoch, reaches } = unread;
+        let how = log_options(&control.control(), epoch, reaches);
+        let is_new = new.is_some();
         let root = store.last_csn();
         #[cfg(all(test, not(shuttle)))]
         let root = match options.log_bug {
@@ -282,8 +316,12 @@ impl CommitLog {
             }
         };
         let csn = store.last_csn();
+        if access == Access::Write && !is_new {
+            begin_run(&log, &mut control, epoch, csn)?;
+        }
         let log = Arc::new(CommitLog {
             log,
+            epoch,
             control: Mutex::new(control),
             durability: Durability::new(csn),
             order: Mutex::new(Order { appended: csn, held: VecDeque::new() }),
@@ -302,10 +340,28 @@ impl CommitLog {
                 log.durability.fail();
             }
         });
+        let marks = Arc::downgrade(&log);
+        store.mark_roots(move || match marks.upgrade() {
+            Some(log) => log.mark().map(Some),
+            None => Ok(None),
+        });
         // From now on commits are in the log alone for a while: the root says no more that it has everything.
-        store.before_writing()?;
+        if access == Access::Write {
+            store.before_writing()?;
+        }
         store.let_pages_wait();
         Ok(log)
+    }
+
+    /// Makes the log durable as far as it has commits of the pages as they are, and tells how far that is.
+    fn mark(&self) -> Result<LogMark> {
+        let end = {
+            // Behind records of commits that are about to be appended.
+            let _order = self.order.lock();
+            self.log.end()
+        };
+        self.log.force(end)?;
+        Ok(LogMark { epoch: self.epoch, reaches: self.log.forced().0 })
     }
 
     /// Makes a record, and room for it. Called outside of the gate.
@@ -387,7 +443,7 @@ impl CommitLog {
         };
         #[cfg(all(test, not(shuttle)))]
         if self.planted == Some(PlantedBug::GivenUpFirst) {
-            self.give_up(tail)?;
+            self.give_up(tail, csn)?;
         }
         self.store.flush()?;
         assert!(self.store.durable_csn() >= csn, "a batch has every commit that had its CSN before");
@@ -396,16 +452,17 @@ impl CommitLog {
             Some(PlantedRace::CheckpointBehindBatch) => self.log.end(),
             _ => tail,
         };
-        self.give_up(tail)
+        self.give_up(tail, csn)
     }
 
-    /// Gives up the log before a position. A root has what is there.
-    fn give_up(&self, tail: Lsn) -> Result<()> {
+    /// Gives up the log before a position. A root has what is there, the commits up to `base`.
+    fn give_up(&self, tail: Lsn, base: Csn) -> Result<()> {
         let given_up = self.log.force(tail).and_then(|()| {
             let mut control = self.control.lock();
             let now = control.control();
             if now.tail < tail {
-                control.write(Control { tail, ..now })?;
+                let base = now.base.max(base);
+                control.write(Control { tail, base, reaches: self.log.forced().0, ..now })?;
             }
             drop(control);
             self.log.recycle(tail)
@@ -424,8 +481,24 @@ impl CommitLog {
         // Tells who waits.
         self.flush()?;
         self.store.close()?;
-        self.give_up(self.log.end())
+        self.give_up(self.log.end(), self.store.durable_csn())
     }
+}
+
+/// Begins a new run of a log that was read: a record that no root lacks makes it longer than every earlier copy of it,
+/// and the file of its beginning says so. On a full disk the run begins without.
+fn begin_run(log: &Log, control: &mut ControlFile, epoch: u32, csn: Csn) -> Result<()> {
+    let begun = Control { epoch, ..control.control() };
+    control.write(begun)?;
+    match log.ensure(BESIDE_BYTES) {
+        Err(Error::DiskFull) => return Ok(()),
+        made => made?,
+    }
+    let mut record = SmallVec::<[u8; 10]>::new();
+    put_varint(&mut record, csn.0);
+    log.append(&[&record]);
+    log.force(log.end())?;
+    control.write(Control { reaches: log.forced().0, ..begun })
 }
 
 impl GroupCommit for CommitLog {

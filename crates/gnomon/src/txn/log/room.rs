@@ -156,7 +156,13 @@ mod tests {
         const THREADS: u64 = 3;
         const SEED: u64 = 5;
         let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
-        let options = LogOptions { name: "log".into(), database: 7, segment_bytes: 1 << 16, epoch: 1 };
+        let options = LogOptions {
+            name: "log".into(),
+            database: 7,
+            segment_bytes: 1 << 16,
+            epoch: 1,
+            reaches: crate::id::Lsn(0),
+        };
         let log = Log::create(&disk, options).unwrap();
         let room = Room::default();
         // What the threads were promised and have not used.

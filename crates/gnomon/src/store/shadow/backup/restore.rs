@@ -15,7 +15,7 @@ use crate::{
     store::shadow::{
         open::disk_identity,
         place::Place,
-        root::{self, DiskTable, Root},
+        root::{self, DiskTable, LogMark, Root},
         space::{CHUNK_PAGES, Run},
         table::{self, BLOCK, DEPTH_MAX, FANOUT, PageEntry},
     },
@@ -88,6 +88,7 @@ pub fn restore<R: Read>(
         closed: true,
         copies_whole: true,
         table: PageEntry::default(),
+        log: LogMark::default(),
     };
     layout.finish(root)?;
     Ok(sources.last().expect("there is one").summary())
