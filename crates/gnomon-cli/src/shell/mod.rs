@@ -34,7 +34,7 @@ use self::{
     describe::Kinds,
     input::{EditedLines, Line, Lines, StdinLines, TextLines},
     output::{CopyFile, Format, Printer, Style},
-    progress::Watch,
+    progress::{Instead, Watch},
 };
 use crate::{Failure, signals, storage::Storage};
 
@@ -360,10 +360,10 @@ impl Shell {
     ) -> Done {
         let began = self.clock.now();
         // Standard output itself writes line by line.
-        let mut out = BufWriter::new(std::io::stdout().lock());
-        let mut printer = Printer::new(&mut out, lines, style, title, file);
+        let mut out = BufWriter::new(Instead { watch: &self.watch, out: std::io::stdout().lock() });
+        let mut printer = Printer::new(&mut out, lines, &self.watch, style, title, file);
         let result = self.session.execute(sql, &mut printer);
-        self.watch.clear();
+        self.watch.end();
         let taken = printer.lines_taken;
         // What was printed before an error is seen before it.
         let _ = out.flush();
@@ -502,6 +502,9 @@ fn report(place: Option<&str>, sql: &str, error: &Notice) {
     }
     if let Some(hint) = &report.hint {
         eprintln!("HINT:  {hint}");
+    }
+    if let Some(context) = &report.context {
+        eprintln!("CONTEXT:  {context}");
     }
 }
 

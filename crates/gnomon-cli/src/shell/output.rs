@@ -16,7 +16,10 @@ use gnomon_sql::{
     types::{Context, Datum, Type, text},
 };
 
-use super::input::{Line, Lines};
+use super::{
+    input::{Line, Lines},
+    progress::Watch,
+};
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,7 +28,7 @@ pub enum Format {
     Table,
     /// Comma-separated values, names first.
     Csv,
-    /// A JSON object a row and line.
+    /// A JSON object a row and line; of columns of one name the second is called name_2.
     Json,
 }
 
@@ -138,6 +141,7 @@ pub struct Printer<'a> {
     out: &'a mut dyn Write,
     /// Where COPY FROM STDIN takes its data from.
     lines: &'a mut dyn Lines,
+    watch: &'a Watch,
     style: Style,
     types: Vec<Type>,
     names: Vec<String>,
@@ -154,6 +158,7 @@ impl<'a> Printer<'a> {
     pub fn new(
         out: &'a mut dyn Write,
         lines: &'a mut dyn Lines,
+        watch: &'a Watch,
         style: Style,
         title: Option<&'static str>,
         file: Option<CopyFile>,
@@ -161,6 +166,7 @@ impl<'a> Printer<'a> {
         Printer {
             out,
             lines,
+            watch,
             style,
             types: Vec::new(),
             names: Vec::new(),
@@ -190,6 +196,9 @@ impl Sink for Printer<'_> {
             rows: Vec::new(),
             title: self.title,
         });
+        if self.style.format == Format::Json {
+            self.names = keys(&self.names);
+        }
         if self.style.format == Format::Csv {
             let names: Vec<String> = self.names.iter().map(|name| csv(name)).collect();
             writeln!(self.out, "{}", names.join(",")).map_err(lost)?;
@@ -244,7 +253,7 @@ impl Sink for Printer<'_> {
     fn notice(&mut self, notice: Notice) -> Result<()> {
         // What was printed before it is seen before it.
         self.out.flush().map_err(lost)?;
-        super::report(None, "", &notice);
+        self.watch.instead(|| super::report(None, "", &notice));
         Ok(())
     }
 
@@ -369,6 +378,18 @@ fn csv(text: &str) -> String {
     }
 }
 
+/// The keys of columns in an object: a name that was there before gets a number, from 2, that makes it another.
+fn keys(names: &[String]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::with_capacity(names.len());
+    for (position, name) in names.iter().enumerate() {
+        let is_taken = |key: &String| keys.contains(key) || (names.contains(key) && key != name);
+        let repeated = names[..position].contains(name);
+        let numbered = (2..).map(|number| format!("{name}_{number}")).find(|key| !is_taken(key));
+        keys.push(if repeated { numbered.unwrap_or_default() } else { name.clone() });
+    }
+    keys
+}
+
 /// Numbers and truth values as JSON has them, everything else as text. numeric is text too: its digits are exact.
 fn to_json((datum, text): (&Datum, Option<String>)) -> serde_json::Value {
     match datum {
@@ -417,6 +438,21 @@ mod tests {
         rows.rows.truncate(1);
         rows.print(true, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "-[ RECORD 1 ]\nid   | 1\nname | Ada\n(1 row)\n\n");
+    }
+
+    #[test]
+    fn keys_of_json_are_distinct() {
+        for (names, expected) in [
+            (vec!["a", "b"], vec!["a", "b"]),
+            (vec!["a", "a", "a"], vec!["a", "a_2", "a_3"]),
+            (vec!["a", "a", "a_2"], vec!["a", "a_3", "a_2"]),
+            (vec!["a_2", "a", "a"], vec!["a_2", "a", "a_3"]),
+            (vec!["a", "a_2", "a", "a_2"], vec!["a", "a_2", "a_3", "a_2_2"]),
+            (vec!["?column?", "?column?"], vec!["?column?", "?column?_2"]),
+        ] {
+            let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+            assert_eq!(keys(&names), expected);
+        }
     }
 
     #[test]
