@@ -2,6 +2,7 @@
 //!
 //! Only STDIN and STDOUT are served: a database has no business with the files of its host.
 
+mod lines;
 mod options;
 mod read;
 mod write;
@@ -34,8 +35,8 @@ use crate::{
 const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 /// How many rows pass between two looks at the interrupt.
 const ROWS_BETWEEN_CHECKS: u64 = 256;
-/// How much of a value stands in the context of an error, in characters.
-const CONTEXT_CHARS_MAX: usize = 100;
+/// How much of a value or a line stands in the context of an error, in bytes.
+const CONTEXT_BYTES_MAX: usize = 100;
 
 /// The table of a COPY FROM, bound.
 struct Target {
@@ -121,7 +122,7 @@ impl Session {
                 match rows.next(&names) {
                     Ok(true) => {}
                     Ok(false) => return Ok(count),
-                    Err(error) => return Err(at_line(error, &table, rows.line, None)),
+                    Err(error) => return Err(at_line(error, &table, &rows)),
                 }
                 if rows.line % ROWS_BETWEEN_CHECKS == 0 {
                     interrupt.check()?;
@@ -129,18 +130,19 @@ impl Session {
                 row.clear();
                 row.resize(table.columns.len(), Datum::Null);
                 read_row(ctx.types, &table, &target.positions, &rows, is_binary, &mut row)?;
+                let here = |error| at_line(error, &table, &rows);
                 for (position, default) in &target.defaults {
-                    row[*position] = default.eval(&[], ctx)?;
+                    row[*position] = default.eval(&[], ctx).map_err(here)?;
                 }
                 if let Some(filter) = &target.filter
-                    && !filter.is_true(&row, ctx)?
+                    && !filter.is_true(&row, ctx).map_err(here)?
                 {
                     continue;
                 }
+                writer.check(ctx, &row).map_err(here)?;
                 writer
-                    .check(ctx, &row)
-                    .and_then(|()| writer.insert(ctx.txn, ctx.types, &row))
-                    .map_err(|error| at_line(error, &table, rows.line, None))?;
+                    .insert(ctx.txn, ctx.types, &row)
+                    .map_err(|error| error.context(place(&table, rows.line)))?;
                 ctx.row_done();
                 count += 1;
             }
@@ -302,7 +304,7 @@ fn read_row(
 ) -> Result<()> {
     if rows.width() > positions.len() {
         let error = SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, "extra data after last expected column");
-        return Err(at_line(error, table, rows.line, None));
+        return Err(at_line(error, table, rows));
     }
     for (i, &position) in positions.iter().enumerate() {
         let column = &table.columns[position];
@@ -311,12 +313,14 @@ fn read_row(
                 SqlState::BAD_COPY_FILE_FORMAT,
                 format!("missing data for column \"{}\"", column.name),
             );
-            return Err(at_line(error, table, rows.line, None));
+            return Err(at_line(error, table, rows));
         }
         let Some(bytes) = rows.field(i) else { continue };
         let value = read_value(context, bytes, column.ty, is_binary);
-        row[position] = value
-            .map_err(|error| at_line(error, table, rows.line, Some((&column.name, bytes, is_binary))))?;
+        row[position] = value.map_err(|error| {
+            let value = if is_binary { String::new() } else { format!(": \"{}\"", shown(bytes)) };
+            error.context(format!("{}, column {}{value}", place(table, rows.line), column.name))
+        })?;
     }
     Ok(())
 }
@@ -329,17 +333,26 @@ fn read_value(context: &Context<'_>, bytes: &[u8], ty: ColumnType, is_binary: bo
     }
 }
 
-/// An error with where in the data it came up.
-fn at_line(error: SqlError, table: &Table, line: u64, column: Option<(&str, &[u8], bool)>) -> SqlError {
-    let mut context = format!("COPY {}, line {line}", table.name);
-    if let Some((column, bytes, is_binary)) = column {
-        context.push_str(&format!(", column {column}"));
-        if !is_binary {
-            let value: String = String::from_utf8_lossy(bytes).chars().take(CONTEXT_CHARS_MAX).collect();
-            context.push_str(&format!(": \"{value}\""));
-        }
+fn place(table: &Table, line: u64) -> String {
+    format!("COPY {}, line {line}", table.name)
+}
+
+/// An error with the line of the data at which it came up.
+fn at_line(error: SqlError, table: &Table, rows: &Rows<'_>) -> SqlError {
+    let text = rows.line_text().map(|text| format!(": \"{}\"", shown(text)));
+    error.context(place(table, rows.line) + text.as_deref().unwrap_or_default())
+}
+
+/// The beginning of a value or a line.
+fn shown(bytes: &[u8]) -> String {
+    if bytes.len() <= CONTEXT_BYTES_MAX {
+        return String::from_utf8_lossy(bytes).into_owned();
     }
-    error.context(context)
+    let cut = match std::str::from_utf8(&bytes[..CONTEXT_BYTES_MAX]) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => CONTEXT_BYTES_MAX,
+    };
+    format!("{}...", String::from_utf8_lossy(&bytes[..cut]))
 }
 
 /// Rows on their way to the client.

@@ -3,7 +3,10 @@
 //! The fields of a row are ranges of one buffer, which is used again for the next row: nothing is allocated for a
 //! field.
 
-use super::options::{DataFormat, Header, Options};
+use super::{
+    lines::{FoundLine, LineSearch, Newline},
+    options::{DataFormat, Header, Options},
+};
 use crate::{Result, SqlError, SqlState, session::CopySource};
 
 /// Data that is consumed from the front gives its room back once there is this much of it, in bytes.
@@ -95,6 +98,10 @@ pub(super) struct Rows<'a> {
     fields: Vec<Field>,
     /// The number of the present line (or, of binary data, row), from 1.
     pub(super) line: u64,
+    /// Where the text of the present line stands in the input.
+    text: Option<(usize, usize)>,
+    /// How lines end, once one has.
+    newline: Option<Newline>,
     begun: bool,
     finished: bool,
 }
@@ -113,6 +120,8 @@ impl<'a> Rows<'a> {
             values: Vec::new(),
             fields: Vec::new(),
             line: 0,
+            text: None,
+            newline: None,
             begun: false,
             finished: false,
         })
@@ -189,36 +198,38 @@ impl<'a> Rows<'a> {
 
     /// Reads a line and takes it apart.
     fn read_line(&mut self) -> Result<bool> {
-        let csv = self.options.format == DataFormat::Csv;
-        let mut scanned = 0;
-        let mut quoted = false;
-        let mut lines = 0;
-        let end = loop {
-            let rest = self.input.rest();
-            match if csv {
-                self.csv_end(rest, &mut scanned, &mut quoted, &mut lines)
-            } else {
-                text_end(rest, &mut scanned, &mut lines)
-            } {
-                Some(end) => break end,
+        self.text = None;
+        self.line += 1;
+        let Options { format, quote, escape, .. } = self.options;
+        let csv = format == DataFormat::Csv;
+        let mut search = LineSearch::default();
+        let first_line = self.line;
+        let found = loop {
+            let (rest, ended) = (self.input.rest(), self.input.ended);
+            let found = match csv {
+                true => search.csv(rest, ended, &mut self.newline, quote, escape),
+                false => search.text(rest, ended, &mut self.newline),
+            };
+            self.line = first_line + search.newlines;
+            match found? {
+                Some(found) => break found,
                 None if self.input.fill()? => {}
+                None if !ended => {}
                 None if self.input.rest().is_empty() => return Ok(false),
-                None => break self.input.rest().len(),
+                None => {
+                    let end = self.input.rest().len();
+                    let is_end_of_data = self.input.rest() == b"\\.";
+                    break FoundLine { end, next: end, is_end_of_data };
+                }
             }
         };
-        self.line += 1 + lines;
-        if quoted {
+        let start = self.input.start;
+        self.text = Some((start, start + found.end));
+        if search.quoted {
             return Err(bad("unterminated CSV quoted field"));
         }
-        let rest = self.input.rest();
-        let (mut line, consumed) = (&rest[..end], (end + 1).min(rest.len()));
-        if let Some(before) = line.strip_suffix(b"\r")
-            && consumed > end
-        {
-            line = before;
-        }
-        let marker = line == b"\\.";
-        if !marker {
+        if !found.is_end_of_data {
+            let line = &self.input.rest()[..found.end];
             let (values, fields) = (&mut self.values, &mut self.fields);
             values.clear();
             fields.clear();
@@ -228,31 +239,14 @@ impl<'a> Rows<'a> {
                 split_text(line, &self.options, values, fields)?;
             }
         }
-        self.input.start += consumed;
-        Ok(!marker)
+        self.input.start += found.next;
+        Ok(!found.is_end_of_data)
     }
 
-    /// The end of a CSV line: the first newline outside of quotes.
-    fn csv_end(&self, rest: &[u8], scanned: &mut usize, quoted: &mut bool, lines: &mut u64) -> Option<usize> {
-        let Options { quote, escape, .. } = self.options;
-        while let Some(&byte) = rest.get(*scanned) {
-            if *quoted && byte == escape && escape != quote {
-                // What follows is no end of the quotes; if it is not here yet, this is looked at again.
-                rest.get(*scanned + 1)?;
-                *scanned += 2;
-                continue;
-            }
-            if byte == quote {
-                *quoted = !*quoted;
-            } else if byte == b'\n' {
-                if !*quoted {
-                    return Some(*scanned);
-                }
-                *lines += 1;
-            }
-            *scanned += 1;
-        }
-        None
+    /// The text of the present line, as far as there is one.
+    pub(super) fn line_text(&self) -> Option<&[u8]> {
+        let (start, end) = self.text?;
+        self.input.buffer.get(start..end)
     }
 
     fn next_binary(&mut self, columns: usize) -> Result<bool> {
@@ -329,22 +323,6 @@ impl<'a> Rows<'a> {
         self.input.start += N;
         Some(bytes)
     }
-}
-
-/// The end of a line of text: the first newline with no backslash in front of it.
-fn text_end(rest: &[u8], scanned: &mut usize, lines: &mut u64) -> Option<usize> {
-    while let Some(found) = rest.get(*scanned..).and_then(|rest| rest.iter().position(|b| *b == b'\n')) {
-        let end = *scanned + found;
-        let backslashes = rest[..end].iter().rev().take_while(|b| **b == b'\\').count();
-        if backslashes % 2 == 0 {
-            return Some(end);
-        }
-        *lines += 1;
-        *scanned = end + 1;
-    }
-    // Only what is new is looked at the next time.
-    *scanned = rest.len().max(*scanned);
-    None
 }
 
 /// Takes a line of the text format apart.
@@ -512,7 +490,7 @@ mod tests {
     fn text_is_taken_apart_wherever_it_is_cut() {
         same(
             "format text",
-            b"1\tab\n2\t\\N\n\\\\N\t\\x41\\102\\t\\q\r\nx\\\ny\t\n\\.\nrest\n",
+            b"1\tab\n2\t\\N\n\\\\N\t\\x41\\102\t\\q\nx\\\ny\t\n\\.\nrest\n",
             &[
                 &[Some("1"), Some("ab")],
                 &[Some("2"), None],
@@ -528,7 +506,7 @@ mod tests {
     fn csv_is_taken_apart_wherever_it_is_cut() {
         same(
             "format csv",
-            b"1,\"a,\"\"b\"\"\"\n,\"\"\n\"two\nlines\",x\r\n",
+            b"1,\"a,\"\"b\"\"\"\n,\"\"\n\"two\nlines\",x\n",
             &[&[Some("1"), Some("a,\"b\"")], &[None, Some("")], &[Some("two\nlines"), Some("x")]],
         );
         same(
