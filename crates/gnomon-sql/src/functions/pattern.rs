@@ -147,11 +147,30 @@ fn similar(pattern: &str, escape: Option<&str>) -> Result<String> {
         return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
             .hint("Escape string must be empty or one character."));
     }
-    let mut out = String::from("^(?:");
+    const BEGINNING: &str = "^(?:";
+    let mut out = String::from(BEGINNING);
     let mut escaped = false;
     let mut in_brackets = false;
+    let mut separators = 0;
     for c in pattern.chars() {
-        if escaped {
+        if escaped && c == '"' && !in_brackets {
+            // What stands between two separators is a group; what is before it takes as little as it can.
+            separators += 1;
+            match separators {
+                1 => {
+                    out.replace_range(..BEGINNING.len(), "^(?U:");
+                    out.push_str(")(");
+                }
+                2 => out.push_str(")(?:"),
+                _ => {
+                    return Err(SqlError::new(
+                        SqlState("2200C"),
+                        "SQL regular expression may not contain more than two escape-double-quote separators",
+                    ));
+                }
+            }
+            escaped = false;
+        } else if escaped {
             out.push('\\');
             out.push(c);
             escaped = false;
@@ -435,6 +454,14 @@ pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Elements> {
     Ok(out)
 }
 
+/// What of a text a regular expression matches: its first group, if it has one.
+fn matched(whole: &str, pattern: &str) -> Result<Datum> {
+    let regex = compile(pattern, Flags::default())?;
+    let Some(captures) = regex.captures(whole) else { return Ok(Datum::Null) };
+    let wanted = usize::from(captures.len() > 1);
+    Ok(captures.get(wanted).map_or(Datum::Null, |group| Datum::text(group.as_str())))
+}
+
 pub(super) fn declare(all: &mut Declarations) {
     all.add("like_escape", &[TEXT, TEXT], TEXT, |_, a| {
         like_escape(text(a, 0)?, text(a, 1)?).map(Datum::text)
@@ -444,11 +471,9 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("similar_to_escape", &[TEXT, TEXT], TEXT, |_, a| {
         similar(text(a, 0)?, Some(text(a, 1)?)).map(Datum::text)
     });
-    all.add("substring", &[TEXT, TEXT], TEXT, |_, a| {
-        let regex = compile(text(a, 1)?, Flags::default())?;
-        let Some(captures) = regex.captures(text(a, 0)?) else { return Ok(Datum::Null) };
-        let wanted = usize::from(captures.len() > 1);
-        Ok(captures.get(wanted).map_or(Datum::Null, |group| Datum::text(group.as_str())))
+    all.add("substring", &[TEXT, TEXT], TEXT, |_, a| matched(text(a, 0)?, text(a, 1)?));
+    all.add("substring", &[TEXT, TEXT, TEXT], TEXT, |_, a| {
+        matched(text(a, 0)?, &similar(text(a, 1)?, Some(text(a, 2)?))?)
     });
     let regexp_match: Eval = |_, a| {
         let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };

@@ -348,6 +348,18 @@ fn overlay(a: &[Datum]) -> Result<Datum> {
     Ok(Datum::text(format!("{head}{new}{tail}")))
 }
 
+fn overlay_bytes(a: &[Datum]) -> Result<Datum> {
+    let (original, new, start) = (bytes(a, 0)?, bytes(a, 1)?, integer(a, 2)?);
+    let length = if a.len() > 3 { integer(a, 3)? } else { new.len() as i64 };
+    if start <= 0 {
+        return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+    }
+    let at = |position: i64| usize::try_from(position.max(0)).unwrap_or(usize::MAX).min(original.len());
+    let (head, tail) = (&original[..at(start - 1)], &original[at(start + length - 1)..]);
+    check_bytes(head.len() + new.len() + tail.len())?;
+    Ok(Datum::Bytea([head, new, tail].concat().into()))
+}
+
 fn changes(all: &mut Declarations) {
     all.add("lower", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_lowercase())));
     all.add("upper", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_uppercase())));
@@ -368,6 +380,8 @@ fn changes(all: &mut Declarations) {
     all.add("rpad", &[TEXT, INT4, TEXT], TEXT, |_, a| pad(a, text(a, 2)?, false));
     all.add("overlay", &[TEXT, TEXT, INT4], TEXT, |_, a| overlay(a));
     all.add("overlay", &[TEXT, TEXT, INT4, INT4], TEXT, |_, a| overlay(a));
+    all.add("overlay", &[BYTEA, BYTEA, INT4], BYTEA, |_, a| overlay_bytes(a));
+    all.add("overlay", &[BYTEA, BYTEA, INT4, INT4], BYTEA, |_, a| overlay_bytes(a));
 }
 
 fn joins(all: &mut Declarations) {

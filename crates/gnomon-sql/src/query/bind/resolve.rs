@@ -126,7 +126,8 @@ impl Binder<'_> {
     }
 
     /// An operator applied to one or two operands.
-    pub(super) fn operator(&mut self, name: &str, args: Vec<Expr>) -> Result<Expr> {
+    pub(super) fn operator(&mut self, name: &str, mut args: Vec<Expr>) -> Result<Expr> {
+        args.iter_mut().for_each(|arg| self.settle(arg));
         let function = match &args[..] {
             [left, right] => resolve_operator(name, Some(left.ty.ty), right.ty.ty)?,
             [arg] => resolve_operator(name, None, arg.ty.ty)?,
@@ -136,13 +137,24 @@ impl Binder<'_> {
         self.apply(function, args)
     }
 
+    /// Gives a parameter the type that another use of it has decided since it was bound.
+    fn settle(&self, expr: &mut Expr) {
+        if let (ExprKind::Param(position), Type::Unknown) = (&expr.kind, expr.ty.ty)
+            && let Some(ty) = self.params.get(*position)
+        {
+            expr.ty = (*ty).into();
+        }
+    }
+
     /// A binary operator and its operands, converted to what it takes.
     pub(super) fn comparison(
         &mut self,
         name: &str,
-        left: Expr,
-        right: Expr,
+        mut left: Expr,
+        mut right: Expr,
     ) -> Result<(FunctionRef, [Expr; 2])> {
+        self.settle(&mut left);
+        self.settle(&mut right);
         let function = resolve_operator(name, Some(left.ty.ty), right.ty.ty)?;
         let args = self.arguments(vec![left, right], function.arguments())?;
         match <[Expr; 2]>::try_from(args) {
