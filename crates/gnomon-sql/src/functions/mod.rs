@@ -85,6 +85,18 @@ impl Comparison {
             same => same,
         }
     }
+
+    /// Its operator.
+    pub fn operator(self) -> &'static str {
+        match self {
+            Comparison::Equal => "=",
+            Comparison::NotEqual => "<>",
+            Comparison::Less => "<",
+            Comparison::LessOrEqual => "<=",
+            Comparison::Greater => ">",
+            Comparison::GreaterOrEqual => ">=",
+        }
+    }
 }
 
 /// A function's body: gets values of its argument types, none NULL if it is strict.

@@ -10,7 +10,10 @@ use gnomon::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
-    query::exec::{CteRows, SubqueryResult},
+    query::{
+        exec::{CteRows, SubqueryResult},
+        expr::List,
+    },
     types::{Context, Datum, Row},
 };
 
@@ -50,6 +53,8 @@ pub(super) struct ExecState {
     slots: Vec<Datum>,
     /// Results of subqueries that depend on no row, by the number that the binder gave them.
     pub(super) subqueries: HashMap<usize, SubqueryResult>,
+    /// Lists that are the same for all rows, by the number that the binder gave them.
+    pub(super) lists: HashMap<usize, List>,
     /// Rows of common table expressions, by their number.
     pub(super) tables: HashMap<usize, CteRows>,
     /// Rows of computed tables, by their identifiers.

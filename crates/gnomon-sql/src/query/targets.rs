@@ -6,7 +6,10 @@
 //! qualifies is left out. A row whose primary key was changed meanwhile counts as deleted. With the whole primary key
 //! given there is nothing to find: the key is locked at once.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use gnomon::RowLock;
 use sqlparser::ast::{self, TableWithJoins};
@@ -34,14 +37,14 @@ pub struct TargetScan {
     find: Find,
     /// What a row is tested for once it is locked.
     condition: Option<Expr>,
-    /// Whether the condition may give another result on the same row, so that it is tested once.
-    volatile: bool,
+    /// True if the condition may give another result on the same row, so that it is tested once.
+    once: bool,
 }
 
 #[derive(Debug)]
 enum Find {
-    /// By the whole primary key.
-    Key(KeyAccess),
+    /// By the whole primary key: the access, and the scan that has it.
+    Key(KeyAccess, Plan),
     /// By a scan whose rows are the columns that the condition needs, and the row key.
     Scan(Plan),
     /// By a join whose rows are those of [`Target::row`].
@@ -101,14 +104,21 @@ impl Binder<'_> {
             self.condition(selection, &scope, false)?.split_and(&mut conditions);
         }
         let all = Expr::and(conditions.clone());
-        let volatile = all.is_volatile();
+        // A subquery that reads the table would see what the statement has changed when it is tested again.
+        let once = all.is_volatile() || all.reads(table.oid);
+        let needed: BTreeSet<usize> = match from.is_empty() {
+            true if once => all.columns(),
+            true => BTreeSet::new(),
+            false => (0..width).collect(),
+        };
         let condition = (!conditions.is_empty()).then_some(all);
         let (numbers, environment) = self.planning();
-        let all_columns = (!from.is_empty()).then_some(width);
-        let (plan, layout) = plan_targets(tree, conditions, all_columns, numbers, environment)?;
+        let (plan, layout) = plan_targets(tree, conditions, needed, numbers, environment)?;
         let find = match plan {
             Plan::TableScan(scan) if from.is_empty() => match &scan.access {
-                Access::Key(access) if access.is_whole_key() => Find::Key(access.clone()),
+                Access::Key(access) if access.is_whole_key() => {
+                    Find::Key(access.clone(), Plan::TableScan(scan.clone()))
+                }
                 _ => Find::Scan(Plan::TableScan(scan)),
             },
             plan => {
@@ -121,7 +131,7 @@ impl Binder<'_> {
             }
         };
         let types = table.columns.iter().map(|column| column.ty).collect();
-        Ok((TargetScan { table: table.clone(), types, lock, find, condition, volatile }, scope))
+        Ok((TargetScan { table: table.clone(), types, lock, find, condition, once }, scope))
     }
 }
 
@@ -138,7 +148,7 @@ impl TargetScan {
 
     /// What is asked of a row beside its key, if that is all that is needed to find it.
     pub fn beside_key(&self) -> Option<Vec<Expr>> {
-        let Find::Key(access) = &self.find else { return None };
+        let Find::Key(access, _) = &self.find else { return None };
         let key = &access.index_of(&self.table).columns;
         let mut conditions = Vec::new();
         self.condition.clone().into_iter().for_each(|condition| condition.split_and(&mut conditions));
@@ -152,7 +162,7 @@ impl TargetScan {
 
     /// The key of the only row that there may be, where [`TargetScan::beside_key`] is some; none if there is none.
     pub fn key(&self, ctx: &mut ExecContext<'_>) -> Result<Option<Vec<u8>>> {
-        let Find::Key(access) = &self.find else { return Err(misplanned()) };
+        let Find::Key(access, _) = &self.find else { return Err(misplanned()) };
         match key_ranges(&self.table, access, ctx)? {
             Ranges::Points(keys) => Ok(keys.into_iter().next()),
             Ranges::Ranges(_) => Err(misplanned()),
@@ -162,18 +172,7 @@ impl TargetScan {
     /// How the rows are found, as EXPLAIN prints it.
     pub fn explain(&self) -> Vec<String> {
         match &self.find {
-            Find::Key(access) => {
-                let index = access.index_of(&self.table);
-                let mut lines = vec![format!("Index Scan using {} on {}", index.name, self.table.name)];
-                if let Some(condition) = &self.condition {
-                    let text = super::expr::DisplayExpr { expr: condition, qualified: false };
-                    lines.push(format!("  Index Cond: {text}"));
-                }
-                let partitions = super::plan::partitions(&self.table, true);
-                lines.extend(partitions.map(|partitions| format!("  Partitions: {partitions}")));
-                lines
-            }
-            Find::Scan(plan) => super::plan::explain(plan),
+            Find::Key(_, plan) | Find::Scan(plan) => super::plan::explain(plan),
             Find::Join(plan) => plan.inputs().into_iter().flat_map(super::plan::explain).collect(),
         }
     }
@@ -196,7 +195,7 @@ enum Found {
 /// A row that was found.
 struct Candidate {
     key: Vec<u8>,
-    /// Of a join: the whole row. Of a scan with a volatile condition: the columns that were seen.
+    /// Of a join: the whole row. Of a scan whose condition is tested once: the columns that were seen.
     row: Row,
 }
 
@@ -222,7 +221,7 @@ impl Targets {
 
     fn find(&self, ctx: &mut ExecContext<'_>) -> Result<Found> {
         let plan = match &self.scan.find {
-            Find::Key(access) => {
+            Find::Key(access, _) => {
                 return match key_ranges(&self.scan.table, access, ctx)? {
                     Ranges::Points(keys) => {
                         let candidates = keys.into_iter().map(|key| Candidate { key, row: Row::new() });
@@ -248,7 +247,7 @@ impl Targets {
             if joined && !seen.insert(key.clone()) {
                 continue;
             }
-            if !joined && !self.scan.volatile {
+            if !joined && !self.scan.once {
                 keys.push(ctx.txn, key)?;
                 continue;
             }
@@ -271,16 +270,16 @@ impl Targets {
         let wanted: Vec<usize> = (0..width).collect();
         let now = self.reader.read(&scan.types, &wanted, &stored)?;
         let (row, changed) = match &scan.find {
-            Find::Key(_) => (now, true),
+            Find::Key(..) => (now, true),
             Find::Scan(plan) => {
                 // A condition that is tested once is not tested again on a row that is as it was seen.
-                let changed = !scan.volatile || differs(plan, &found, &now);
+                let changed = !scan.once || differs(plan, &found, &now);
                 (now, changed)
             }
             Find::Join(_) => {
                 let changed = found.iter().zip(&now).any(|(old, new)| !compare::same(old, new));
                 found.splice(..width.min(found.len()), now);
-                (found, changed || !scan.volatile)
+                (found, changed || !scan.once)
             }
         };
         if changed

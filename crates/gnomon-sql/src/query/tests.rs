@@ -161,7 +161,7 @@ fn keys_are_used() {
         Limit
           ->  Index Scan Backward using t_pkey on t
                 Index Cond: ((id > 1) AND (id <= 3))
-                Filter: ((id > 1) AND (id <= 3) AND (a = 20))
+                Filter: (a = 20)
         ",
     );
 }

@@ -1,19 +1,23 @@
 //! Comparisons of one value, or one row, with many: IN, ANY, ALL, row constructors, subqueries.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, BinaryOperator};
 
 use super::{
     Binder, Clause, Place, Scope,
     expr::{operator_name, unnested},
+    keyed::{Asked, Keying},
     name_of,
     query::plain_argument,
 };
 use crate::{
     Result, SqlError, SqlState,
+    functions::Comparison,
     query::{
         Expr,
         expr::{ExprKind, RowPair, Subquery, SubqueryKind},
-        plan::{Plan, Project},
+        plan::{Plan, Project, hashed_alike},
     },
     types::{ColumnType, Type},
 };
@@ -36,7 +40,10 @@ impl Binder<'_> {
                 let right = right.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
                 any.push(self.compare_rows(RowOperator::Equal, left.clone(), right)?);
             }
-            return Ok(Expr::new(ExprKind::Or(any), Type::Bool));
+            return Ok(match any.len() {
+                1 => any.swap_remove(0),
+                _ => Expr::new(ExprKind::Or(any), Type::Bool),
+            });
         }
         let left = self.bind(expr, place)?;
         let mut items = list.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
@@ -109,7 +116,16 @@ impl Binder<'_> {
                 format!("op {} (array) requires operator to yield boolean", if all { "ALL" } else { "ANY" }),
             ));
         }
-        let kind = ExprKind::AnyAll { function, all, left: Box::new(left), array: Box::new(array) };
+        let decides = matches!(
+            (function.comparison(), all),
+            (Some(Comparison::Equal), false) | (Some(Comparison::NotEqual), true)
+        );
+        let is_fixed = !array.has_columns() && !array.is_volatile() && array.outer_slots().is_empty();
+        let list = (decides && is_fixed && array.ty.ty.element() == Some(left.ty.ty)).then(|| {
+            self.numbers.subqueries += 1;
+            self.numbers.subqueries - 1
+        });
+        let kind = ExprKind::AnyAll { function, all, left: Box::new(left), array: Box::new(array), list };
         Ok(Expr::new(kind, Type::Bool))
     }
 
@@ -126,7 +142,7 @@ impl Binder<'_> {
             Some(items) => items.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?,
             None => vec![self.bind(left, place)?],
         };
-        let (mut bound, columns) = self.subquery(query, place)?;
+        let (mut bound, columns) = self.subquery_asked(query, place, Some(Asked::Rows))?;
         if columns.len() != left.len() {
             let few = if columns.len() < left.len() { "few" } else { "many" };
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {few} columns")));
@@ -146,10 +162,7 @@ impl Binder<'_> {
             .then(|| {
                 pairs
                     .iter()
-                    .map(|(_, slot, [left, right])| {
-                        (left.ty.ty == right.ty.ty && right.as_column().is_some())
-                            .then_some((*slot, left.ty.ty))
-                    })
+                    .map(|(_, _, [left, right])| hashed_alike(left, right))
                     .collect::<Option<Vec<_>>>()
             })
             .flatten();
@@ -210,6 +223,16 @@ impl Binder<'_> {
         query: &ast::Query,
         place: Place<'_>,
     ) -> Result<(Subquery, Vec<ColumnType>)> {
+        self.subquery_asked(query, place, None)
+    }
+
+    /// As [`Binder::subquery`], of which no more is asked than this.
+    pub(super) fn subquery_asked(
+        &mut self,
+        query: &ast::Query,
+        place: Place<'_>,
+        asked: Option<Asked>,
+    ) -> Result<(Subquery, Vec<ColumnType>)> {
         if matches!(place.clause, Clause::Check | Clause::Default) {
             let what = if place.clause == Clause::Check { "check constraint" } else { "DEFAULT expression" };
             return Err(SqlError::new(
@@ -219,13 +242,18 @@ impl Binder<'_> {
         }
         let scope = Scope::within(place.scope);
         let changing = self.changing_references;
+        self.keying = Keying { asked, found: None };
         let (plan, columns) = self.bind_query(query, &scope, None)?;
+        let keyed = self.keying.found.take();
         let (args, correlated) = scope.into_captures();
-        let correlated = correlated || self.changing_references > changing;
+        let changes = self.changing_references > changing;
+        let keyed = keyed.filter(|_| correlated && !changes && !plan.is_lookup()).map(Arc::new);
+        let correlated = correlated || changes;
+        let outer_slots = Arc::new(plan.outer_slots());
         let id = self.numbers.subqueries;
         self.numbers.subqueries += 1;
         let types = columns.iter().map(|column| column.ty).collect();
-        Ok((Subquery { id, kind: SubqueryKind::Scalar, plan, args, correlated }, types))
+        Ok((Subquery { id, kind: SubqueryKind::Scalar, plan, args, correlated, outer_slots, keyed }, types))
     }
 
     pub(super) fn compare_rows(

@@ -10,6 +10,7 @@ use sqlparser::ast::{
 use super::{
     Binder, Clause, Place,
     compare::{as_row, one_column, row_expected, row_operator},
+    keyed::Asked,
     located::at_expr,
     name_of, name_parts,
     scope::{ScopeColumn, is_system_column, unsupported_column},
@@ -143,7 +144,7 @@ impl Binder<'_> {
             E::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, false, place),
             E::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true, place),
             E::Exists { subquery, negated } => {
-                let (bound, _) = self.subquery(subquery, place)?;
+                let (bound, _) = self.subquery_asked(subquery, place, Some(Asked::Existence))?;
                 let bound = Expr::new(
                     ExprKind::Subquery(Box::new(Subquery { kind: SubqueryKind::Exists, ..bound })),
                     Type::Bool,

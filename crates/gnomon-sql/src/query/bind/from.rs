@@ -3,11 +3,11 @@
 //! Columns are numbered through the level in the order of FROM; a stored table takes a number for each of its
 //! columns, dropped ones included, and one more for its row key.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use sqlparser::ast::{
-    self, Cte, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias,
-    TableFactor, TableWithJoins,
+    FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor,
+    TableWithJoins,
 };
 
 use super::{
@@ -20,12 +20,13 @@ use crate::{
     query::{
         Expr, Relation, ResultColumn, VirtualTable,
         expr::ExprKind,
-        plan::{self, CteScan, JoinKind, Plan, RowsFrom},
+        plan::{CteScan, JoinKind, Plan, RowsFrom},
     },
-    types::{ColumnType, Type, cast::CastContext},
+    types::{ColumnType, Type},
 };
 
 /// An item of FROM.
+#[derive(Clone)]
 pub(in crate::query) struct FromItem {
     /// What it is.
     pub kind: FromKind,
@@ -40,6 +41,7 @@ pub(in crate::query) struct FromItem {
 }
 
 /// The kinds of items.
+#[derive(Clone)]
 pub(in crate::query) enum FromKind {
     Table(Arc<Table>),
     Virtual(Arc<dyn VirtualTable>),
@@ -48,6 +50,7 @@ pub(in crate::query) enum FromKind {
 }
 
 /// Items joined.
+#[derive(Clone)]
 pub(in crate::query) enum JoinTree {
     Item(Box<FromItem>),
     Join { kind: JoinKind, left: Box<JoinTree>, right: Box<JoinTree>, condition: Vec<Expr> },
@@ -430,114 +433,6 @@ impl Binder<'_> {
         };
         Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len(), params))
     }
-
-    /// Binds WITH. The names stay in reach until the caller takes them away again.
-    pub(super) fn bind_with(&mut self, with: &ast::With, level: &Scope<'_>) -> Result<Vec<plan::Cte>> {
-        let mut plans = Vec::with_capacity(with.cte_tables.len());
-        let mut names = HashSet::new();
-        for cte in &with.cte_tables {
-            let name = name_of(&cte.alias.name);
-            if !names.insert(name.clone()) {
-                return Err(SqlError::new(
-                    SqlState::DUPLICATE_ALIAS,
-                    format!("WITH query name \"{name}\" specified more than once"),
-                ));
-            }
-            let inner = Scope::within(level);
-            let (plan, columns) = match with.recursive.then(|| recursive_parts(cte, &name)).flatten() {
-                Some(parts) => self.recursive_cte(cte, &name, parts, &inner)?,
-                None => {
-                    let (plan, mut columns) = self.bind_query(&cte.query, &inner, None)?;
-                    rename_columns(&mut columns, &cte.alias, &name)?;
-                    let table = self.next_table();
-                    (plan::Cte { table, name: name.clone(), plan, recursive: None }, columns)
-                }
-            };
-            let changes = inner.is_correlated();
-            self.ctes.push(super::CteName { name, table: plan.table, columns, changes });
-            plans.push(plan);
-        }
-        Ok(plans)
-    }
-
-    fn next_table(&mut self) -> usize {
-        let table = self.numbers.tables;
-        self.numbers.tables += 1;
-        table
-    }
-
-    fn recursive_cte(
-        &mut self,
-        cte: &Cte,
-        name: &str,
-        (first, second, all): (&ast::SetExpr, &ast::SetExpr, bool),
-        inner: &Scope<'_>,
-    ) -> Result<(plan::Cte, Vec<ResultColumn>)> {
-        let simple = |query: &ast::Query| {
-            query.order_by.is_none()
-                && query.limit_clause.is_none()
-                && query.with.is_none()
-                && query.fetch.is_none()
-        };
-        if !simple(&cte.query) {
-            return Err(SqlError::unsupported("ORDER BY, LIMIT or WITH in a recursive query"));
-        }
-        let (plan, mut columns) = self.bind_set_expr(first, inner, None)?;
-        rename_columns(&mut columns, &cte.alias, name)?;
-        let table = self.next_table();
-        self.ctes.push(super::CteName {
-            name: name.to_owned(),
-            table,
-            columns: columns.clone(),
-            changes: true,
-        });
-        let (recursive, others) = self.bind_set_expr(second, inner, None)?;
-        self.ctes.pop();
-        if others.len() != columns.len() {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "each UNION query must have the same number of columns",
-            ));
-        }
-        let mut casts = Vec::with_capacity(columns.len());
-        for (position, (column, other)) in columns.iter().zip(&others).enumerate() {
-            let expr = Expr::column(position, other.name.clone(), other.ty);
-            let (wanted, given) = (column.ty.ty, other.ty.ty);
-            let cast = self.coerce(expr, wanted.into(), CastContext::Implicit)?;
-            casts.push(cast.filter(|_| wanted == given || given == Type::Unknown).ok_or_else(|| {
-                SqlError::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!(
-                        "recursive query \"{name}\" column {} has type {} in non-recursive term but type {} overall",
-                        position + 1,
-                        self.type_name(wanted),
-                        self.type_name(given)
-                    ),
-                )
-                .hint("Cast the output of the non-recursive term to the correct type.")
-            })?);
-        }
-        let project = plan::Project { input: recursive, columns: casts };
-        let recursive = Plan::Project(Arc::new(project));
-        let name = name.to_owned();
-        let recursive = Some((recursive, !all));
-        Ok((plan::Cte { table, name, plan, recursive }, columns))
-    }
-}
-
-/// The two parts of a recursive query, if it refers to itself at all: `first UNION [ALL] second`.
-fn recursive_parts<'c>(cte: &'c Cte, name: &str) -> Option<(&'c ast::SetExpr, &'c ast::SetExpr, bool)> {
-    use std::ops::ControlFlow;
-    let ast::SetExpr::SetOperation { op: ast::SetOperator::Union, set_quantifier, left, right } =
-        &*cte.query.body
-    else {
-        return None;
-    };
-    let refers = ast::visit_relations(&**right, |relation| match &relation.0[..] {
-        [part] if part.as_ident().is_some_and(|ident| name_of(ident) == name) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    refers.is_break().then_some((left, right, *set_quantifier == ast::SetQuantifier::All))
 }
 
 impl FromCx<'_> {
@@ -630,21 +525,4 @@ fn rename(mut columns: Vec<ScopeColumn>, alias: Option<&TableAlias>) -> Result<V
         column.name = name_of(&new.name);
     }
     Ok(columns)
-}
-
-fn rename_columns(columns: &mut [ResultColumn], alias: &TableAlias, name: &str) -> Result<()> {
-    if alias.columns.len() > columns.len() {
-        return Err(SqlError::new(
-            SqlState::INVALID_COLUMN_REFERENCE,
-            format!(
-                "WITH query \"{name}\" has {} columns available but {} columns specified",
-                columns.len(),
-                alias.columns.len()
-            ),
-        ));
-    }
-    for (column, new) in columns.iter_mut().zip(&alias.columns) {
-        column.name = name_of(&new.name);
-    }
-    Ok(())
 }

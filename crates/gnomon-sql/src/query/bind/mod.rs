@@ -8,13 +8,16 @@ mod compare;
 mod expr;
 mod from;
 mod group;
+mod keyed;
 mod located;
 mod locks;
 mod output;
 mod query;
+mod recursion;
 mod resolve;
 mod scope;
 mod window;
+mod with;
 
 use std::sync::Arc;
 
@@ -61,6 +64,8 @@ pub struct Binder<'a> {
     changing_references: usize,
     /// Whether the select list being bound is an arm of a set operation, which gives its literals their types.
     keep_unknown: bool,
+    /// Another form of a subquery's query, on its way to the subquery.
+    keying: keyed::Keying,
 }
 
 /// The names of a procedure and its parameters.
@@ -92,6 +97,8 @@ struct CteName {
     /// Whether its rows change while the statement runs: they depend on a row around it, or it is a recursive one seen
     /// from its own recursive part.
     changes: bool,
+    /// True if it is seen from its own recursive part.
+    is_itself: bool,
 }
 
 /// Where an expression stands.
@@ -185,6 +192,7 @@ impl<'a> Binder<'a> {
             ctes: Vec::new(),
             changing_references: 0,
             keep_unknown: false,
+            keying: keyed::Keying::default(),
         }
     }
 

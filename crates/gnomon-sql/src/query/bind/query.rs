@@ -9,7 +9,8 @@ use sqlparser::ast::{
 
 use super::{
     Binder, COLUMNS_MAX, Calls, Clause, Place, Scope, SelectItem, expr::unnested, from::JoinTree,
-    group::Grouping, located::at_expr, locks::not_allowed, name_of, output::output_columns,
+    group::Grouping, keyed::Asked, located::at_expr, locks::not_allowed, name_of, output::output_columns,
+    recursion::reads_any,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -71,6 +72,8 @@ struct Tail<'q> {
     limit: Option<Expr>,
     offset: Option<Expr>,
     locks: &'q [ast::LockClause],
+    /// Set if it is the query of a subquery, of which no more is asked.
+    asked: Option<Asked>,
 }
 
 /// The targets of INSERT: names and types of columns.
@@ -84,6 +87,7 @@ impl Binder<'_> {
         level: &Scope<'_>,
         targets: Targets<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let asked = self.keying.asked.take();
         self.enter()?;
         if query.for_clause.is_some() || query.settings.is_some() || !query.pipe_operators.is_empty() {
             return Err(SqlError::unsupported("this clause of a query"));
@@ -99,7 +103,8 @@ impl Binder<'_> {
             Some(ast::OrderBy { kind: OrderByKind::Expressions(exprs), interpolate: None }) => exprs,
             Some(_) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
-        let tail = Tail { order, limit, offset, locks: &query.locks };
+        let asked = asked.filter(|_| query.with.is_none());
+        let tail = Tail { order, limit, offset, locks: &query.locks, asked };
         let (body, columns) = match &*query.body {
             SetExpr::Select(select) => self.bind_select(select, tail, level, targets)?,
             body => self.bind_body(body, tail, level, targets)?,
@@ -108,7 +113,7 @@ impl Binder<'_> {
         self.leave();
         let plan = match ctes.is_empty() {
             true => body,
-            false => Plan::With(Arc::new(plan::With { tables: ctes, body })),
+            false => Plan::With(Arc::new(plan::With { tables: ctes.into(), body })),
         };
         Ok((plan, columns))
     }
@@ -209,7 +214,7 @@ impl Binder<'_> {
         self.enter()?;
         let bound = match body {
             SetExpr::Select(select) => {
-                let tail = Tail { order: &[], limit: None, offset: None, locks: &[] };
+                let tail = Tail { order: &[], limit: None, offset: None, locks: &[], asked: None };
                 self.bind_select(select, tail, level, targets)
             }
             SetExpr::Query(query) => self.bind_query(query, level, targets),
@@ -444,6 +449,7 @@ impl Binder<'_> {
         check_distinct(distinct.as_ref(), &order)?;
 
         let calls = calls.into_inner();
+        self.check_recursive_term(from.as_ref(), &calls)?;
         let grouped = grouping.is_some() || !calls.aggregates.is_empty() || select.having.is_some();
         let refused = match () {
             () if select.distinct.is_some() => Some("with DISTINCT clause"),
@@ -475,8 +481,24 @@ impl Binder<'_> {
             let grouping = grouping.unwrap_or_default();
             self.apply_grouping(&mut bound, grouping, &scope)?;
         }
+        self.keying.found = match tail.asked {
+            Some(asked) => self.keyed(&bound, asked)?,
+            None => None,
+        };
         bound.number_windows();
         Ok((plan_select(bound, &mut self.numbers, self.types.environment)?, columns))
+    }
+
+    /// Refuses aggregates over the rows of the round before.
+    fn check_recursive_term(&self, from: Option<&JoinTree>, calls: &Calls) -> Result<()> {
+        let itself: Vec<usize> = self.ctes.iter().filter(|cte| cte.is_itself).map(|cte| cte.table).collect();
+        match calls.aggregates.is_empty() || !from.is_some_and(|from| reads_any(from, &itself)) {
+            true => Ok(()),
+            false => Err(SqlError::new(
+                SqlState::INVALID_RECURSION,
+                "aggregate functions are not allowed in a recursive query's recursive term",
+            )),
+        }
     }
 
     fn bind_order(

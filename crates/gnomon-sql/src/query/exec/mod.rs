@@ -63,7 +63,7 @@ impl Execution {
 /// Rows kept by the execution, shared by those who read them.
 pub(super) type CachedRows = Arc<Vec<Row>>;
 
-/// What is kept of a subquery that depends on no row.
+/// What is kept of a subquery from row to row.
 #[derive(Clone)]
 pub(super) enum SubqueryResult {
     /// A value (EXISTS, scalar, ARRAY).
@@ -72,6 +72,21 @@ pub(super) enum SubqueryResult {
     Rows(CachedRows),
     /// Its rows by hash.
     Hash(Arc<HashedRows>),
+    /// Of a correlated one: for how many rows around it was evaluated alone.
+    Evaluated(u32),
+    /// Of a correlated one: the rows for all rows around.
+    Keyed(Arc<KeyedRows>),
+}
+
+/// The rows of a correlated subquery, by the values that must be equal.
+pub(super) struct KeyedRows {
+    pub buckets: std::collections::HashMap<HashKey, Bucket>,
+}
+
+/// The rows of one key.
+pub(super) enum Bucket {
+    Rows(Vec<Row>),
+    Hashed(HashedRows),
 }
 
 /// The rows of a subquery for `IN`.

@@ -13,6 +13,7 @@ use crate::{
     },
     functions::Rows,
     query::{
+        Expr,
         context::{ExecContext, row_bytes},
         plan::{self, Access, KeyAccess, KeyPart, RowsFrom},
     },
@@ -102,10 +103,10 @@ struct Prefix {
 }
 
 impl Prefix {
-    fn push(&mut self, key: &[u8], value: &Datum, table: &Table) {
+    fn push(&mut self, key: &[u8], values: &[Datum], table: &Table) {
         self.key.extend_from_slice(key);
         if table.partitioning.is_some() {
-            self.values.push(value.clone());
+            self.values.extend_from_slice(values);
         }
     }
 
@@ -128,6 +129,7 @@ fn allowed(part: &KeyPart, ty: Type, ctx: &mut ExecContext<'_>) -> Result<Vec<Da
             Datum::Array(_, items) => items.into_iter().collect(),
             _ => Vec::new(),
         },
+        KeyPart::Rows(..) => Vec::new(),
     };
     Ok(given
         .into_iter()
@@ -165,36 +167,78 @@ fn prefixes(
     ctx: &mut ExecContext<'_>,
 ) -> Result<Vec<Prefix>> {
     let mut prefixes = vec![Prefix::default()];
-    for (position, part) in equal.iter().enumerate() {
-        let ty = table.columns[index.columns[position]].ty.ty;
-        let encoded = |value: Datum| {
-            let mut key = Vec::new();
-            push_key(index, position, &value, &mut key);
-            (key, value)
-        };
-        let mut values: Vec<_> = allowed(part, ty, ctx)?.into_iter().map(encoded).collect();
-        if values.is_empty() {
-            return Ok(Vec::new());
+    let mut position = 0;
+    for part in equal {
+        match part {
+            KeyPart::Equal(_) | KeyPart::Any(_) => {
+                let ty = table.columns[index.columns[position]].ty.ty;
+                let encoded = |value: Datum| {
+                    let mut key = Vec::new();
+                    push_key(index, position, &value, &mut key);
+                    (key, [value])
+                };
+                let choices = allowed(part, ty, ctx)?.into_iter().map(encoded).collect();
+                multiply(&mut prefixes, choices, table, ctx)?;
+            }
+            KeyPart::Rows(_, rows) => {
+                let mut choices = Vec::with_capacity(rows.len());
+                for row in rows {
+                    choices.extend(row_key(table, index, position, row, ctx)?);
+                }
+                multiply(&mut prefixes, choices, table, ctx)?;
+            }
         }
-        if let [(key, value)] = &values[..] {
-            prefixes.iter_mut().for_each(|prefix| prefix.push(key, value, table));
-            continue;
+        if prefixes.is_empty() {
+            break;
         }
-        values.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-        values.dedup_by(|(left, _), (right, _)| left == right);
-        ctx.reserve(prefixes.len().saturating_mul(values.len()).saturating_mul(48))?;
-        prefixes = prefixes
-            .iter()
-            .flat_map(|prefix| {
-                values.iter().map(move |(key, value)| {
-                    let mut longer = prefix.clone();
-                    longer.push(key, value, table);
-                    longer
-                })
-            })
-            .collect();
+        position += part.width();
     }
     Ok(prefixes)
+}
+
+/// The part of a key from a column on that has the values of a row; none if a column cannot have its value.
+fn row_key(
+    table: &Table,
+    index: &Index,
+    position: usize,
+    row: &[Expr],
+    ctx: &mut ExecContext<'_>,
+) -> Result<Option<(Vec<u8>, Row)>> {
+    let (mut key, mut values) = (Vec::new(), Row::with_capacity(row.len()));
+    for (position, expr) in (position..).zip(row) {
+        let ty = table.columns[index.columns[position]].ty.ty;
+        let Fit::Value(value) = fit(expr.eval(&[], ctx)?, ty) else { return Ok(None) };
+        push_key(index, position, &value, &mut key);
+        values.push(value);
+    }
+    Ok(Some((key, values)))
+}
+
+/// Continues each prefix by each of several choices, in the order of their bytes.
+fn multiply<V: AsRef<[Datum]>>(
+    prefixes: &mut Vec<Prefix>,
+    mut choices: Vec<(Vec<u8>, V)>,
+    table: &Table,
+    ctx: &mut ExecContext<'_>,
+) -> Result<()> {
+    if let [(key, values)] = &choices[..] {
+        prefixes.iter_mut().for_each(|prefix| prefix.push(key, values.as_ref(), table));
+        return Ok(());
+    }
+    choices.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+    choices.dedup_by(|(left, _), (right, _)| left == right);
+    ctx.reserve(prefixes.len().saturating_mul(choices.len()).saturating_mul(48))?;
+    *prefixes = prefixes
+        .iter()
+        .flat_map(|prefix| {
+            choices.iter().map(move |(key, values)| {
+                let mut longer = prefix.clone();
+                longer.push(key, values.as_ref(), table);
+                longer
+            })
+        })
+        .collect();
+    Ok(())
 }
 
 /// The key ranges of an access, its values computed.
@@ -224,7 +268,7 @@ pub(in crate::query) fn key_ranges(
                 .collect(),
         ));
     };
-    let position = access.equal.len();
+    let position = access.equal_columns();
     let ty = table.columns[index.columns[position]].ty.ty;
     let low = bound(range.low.as_ref(), ty, true, ctx)?;
     let high = bound(range.high.as_ref(), ty, false, ctx)?;

@@ -228,7 +228,7 @@ impl WithSource {
 
     /// Forgets the rows, be they of this source or of one before it that was not read to its end.
     fn forget(&self, ctx: &mut ExecContext<'_>) {
-        for cte in &self.node.tables {
+        for cte in self.node.tables.iter() {
             if let Some(CteRows::Growing(growing)) = ctx.state.tables.remove(&cte.table) {
                 ctx.release_kept(growing.bytes);
             }

@@ -129,7 +129,7 @@ impl DisplayExpr<'_> {
                 self.list(f, args, ", ")?;
                 f.write_str(")")
             }
-            ExprKind::AnyAll { function, all, left, array } => {
+            ExprKind::AnyAll { function, all, left, array, .. } => {
                 let quantifier = if *all { "ALL" } else { "ANY" };
                 let operator = function.operator().unwrap_or("?");
                 write!(f, "({} {operator} {quantifier} ({}))", self.sub(left), self.sub(array))
@@ -188,7 +188,11 @@ impl DisplayExpr<'_> {
                     SubqueryKind::Quantified { hash: Some(_), .. } if !subquery.correlated => "hashed ANY ",
                     SubqueryKind::Quantified { .. } => "ANY ",
                 };
-                write!(f, "({what}SubPlan {})", subquery.id + 1)
+                let number = subquery.id + 1;
+                match subquery.keyed {
+                    None => write!(f, "({what}SubPlan {number})"),
+                    Some(_) => write!(f, "({what}SubPlan {number} or hashed SubPlan {number})"),
+                }
             }
             ExprKind::Aggregate(_) => f.write_str("aggregate"),
             ExprKind::Window(_) => f.write_str("window"),

@@ -2,15 +2,15 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Expr, ExprKind, Subquery, SubqueryKind, on_deep_stack};
+use super::{Expr, ExprKind, on_deep_stack};
 use crate::{
     Result, SqlError, SqlState,
     functions::FunctionRef,
     query::{
         context::ExecContext,
-        exec::{self, HashedRows, SubqueryResult},
+        exec::{self, HashKey},
     },
-    types::{Datum, Row, Type, cast::cast, keys, limit},
+    types::{Datum, cast::cast, keys, limit},
 };
 
 impl Expr {
@@ -140,8 +140,13 @@ impl Expr {
                 }
                 best
             }
-            ExprKind::AnyAll { function, all, left, array } => {
+            ExprKind::AnyAll { function, all, left, array, list } => {
                 let value = left.eval(row, ctx)?;
+                if let Some(list) = list
+                    && let Some(items) = hashed_list(*list, array, ctx)?
+                {
+                    return Ok(items.contains(&value, *all));
+                }
                 match &array.kind {
                     // Lists are not copied for each row.
                     ExprKind::Const(Datum::Array(_, items)) => any_all(function, *all, value, items, ctx)?,
@@ -240,6 +245,75 @@ fn is_true(value: &Datum) -> bool {
     matches!(value, Datum::Bool(true))
 }
 
+/// From this many elements on a list is hashed, if it is asked more than once.
+const HASHED_ITEMS_MIN: usize = 16;
+
+/// What an execution keeps of a list that is the same for all rows.
+pub(in crate::query) enum List {
+    /// It was looked through once.
+    Seen,
+    /// It is short.
+    Short,
+    /// It is looked up by hash.
+    Hashed(Arc<HashedItems>),
+}
+
+/// The elements of a list.
+pub(in crate::query) struct HashedItems {
+    keys: HashSet<HashKey>,
+    has_null: bool,
+}
+
+impl HashedItems {
+    /// `value = ANY (items)`, or with `all` `value <> ALL (items)`.
+    fn contains(&self, value: &Datum, all: bool) -> Datum {
+        if value.is_null() {
+            return Datum::Null;
+        }
+        let mut key = Vec::with_capacity(16);
+        keys::encode(&mut key, value, false, false);
+        match self.keys.contains(&key[..]) {
+            true => Datum::Bool(!all),
+            false if self.has_null => Datum::Null,
+            false => Datum::Bool(all),
+        }
+    }
+}
+
+fn hashed_list(list: usize, array: &Expr, ctx: &mut ExecContext<'_>) -> Result<Option<Arc<HashedItems>>> {
+    let kept = match ctx.state.lists.get(&list) {
+        Some(List::Hashed(items)) => return Ok(Some(items.clone())),
+        Some(List::Short) => return Ok(None),
+        None => List::Seen,
+        Some(List::Seen) => match array.eval(&[], ctx)? {
+            Datum::Array(_, items) if items.len() >= HASHED_ITEMS_MIN => {
+                let before = ctx.reserved();
+                let mut found = HashedItems { keys: HashSet::new(), has_null: false };
+                for item in items.iter() {
+                    ctx.tick()?;
+                    if item.is_null() {
+                        found.has_null = true;
+                        continue;
+                    }
+                    let mut key = Vec::with_capacity(16);
+                    keys::encode(&mut key, item, false, false);
+                    ctx.reserve(key.len() + 32)?;
+                    found.keys.insert(key.into());
+                }
+                ctx.keep_since(before);
+                List::Hashed(Arc::new(found))
+            }
+            _ => List::Short,
+        },
+    };
+    let found = match &kept {
+        List::Hashed(items) => Some(items.clone()),
+        List::Seen | List::Short => None,
+    };
+    ctx.state.lists.insert(list, kept);
+    Ok(found)
+}
+
 fn any_all(
     function: &FunctionRef,
     all: bool,
@@ -259,172 +333,4 @@ fn any_all(
         }
     }
     Ok(if null { Datum::Null } else { Datum::Bool(all) })
-}
-
-impl Subquery {
-    fn eval(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
-        for (slot, value) in &self.args {
-            let value = value.eval(row, ctx)?;
-            ctx.set_slot(*slot, value);
-        }
-        match &self.kind {
-            SubqueryKind::Quantified { all, test, hash } => self.quantified(*all, test, hash.as_deref(), ctx),
-            _ if self.correlated => self.value(ctx),
-            _ => {
-                if let Some(SubqueryResult::Value(value)) = ctx.state.subqueries.get(&self.id) {
-                    return Ok(value.clone());
-                }
-                let value = self.value(ctx)?;
-                let before = ctx.reserved();
-                ctx.reserve(limit::datum_bytes(&value))?;
-                ctx.keep_since(before);
-                ctx.state.subqueries.insert(self.id, SubqueryResult::Value(value.clone()));
-                Ok(value)
-            }
-        }
-    }
-
-    fn value(&self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
-        let before = ctx.reserved();
-        let value = self.read_value(ctx)?;
-        ctx.release_since(before);
-        Ok(value)
-    }
-
-    fn read_value(&self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
-        let mut source = exec::open(&self.plan);
-        Ok(match &self.kind {
-            SubqueryKind::Exists => Datum::Bool(source.next(ctx)?.is_some()),
-            SubqueryKind::Array(scalar) => {
-                let mut items = limit::Elements::default();
-                while let Some(row) = source.next(ctx)? {
-                    ctx.tick()?;
-                    row.into_iter().next().map_or(Ok(()), |item| items.push(item))?;
-                }
-                items.into_array(*scalar)
-            }
-            SubqueryKind::Scalar | SubqueryKind::Quantified { .. } => {
-                let Some(row) = source.next(ctx)? else { return Ok(Datum::Null) };
-                if source.next(ctx)?.is_some() {
-                    return Err(SqlError::new(
-                        SqlState::CARDINALITY_VIOLATION,
-                        "more than one row returned by a subquery used as an expression",
-                    ));
-                }
-                row.into_iter().next().unwrap_or(Datum::Null)
-            }
-        })
-    }
-
-    /// ANY and ALL over the subquery's rows, which are kept if they depend on no row around.
-    fn quantified(
-        &self,
-        all: bool,
-        test: &Expr,
-        hash: Option<&[(usize, Type)]>,
-        ctx: &mut ExecContext<'_>,
-    ) -> Result<Datum> {
-        let before = ctx.reserved();
-        if self.correlated {
-            let result = test_source(test, &mut *exec::open(&self.plan), all, ctx)?;
-            ctx.release_since(before);
-            return Ok(result);
-        }
-        let kept = match ctx.state.subqueries.get(&self.id) {
-            Some(kept) => kept.clone(),
-            None => {
-                let (rows, _) = exec::collect(&mut *exec::open(&self.plan), ctx)?;
-                let kept = match hash {
-                    Some(slots) => SubqueryResult::Hash(Arc::new(hashed(rows, slots.len(), ctx)?)),
-                    None => SubqueryResult::Rows(Arc::new(rows)),
-                };
-                ctx.keep_since(before);
-                ctx.state.subqueries.insert(self.id, kept.clone());
-                kept
-            }
-        };
-        let rows = match (&kept, hash) {
-            (SubqueryResult::Hash(table), Some(slots)) => {
-                if table.empty {
-                    return Ok(Datum::Bool(false));
-                }
-                let mut key = Vec::with_capacity(16);
-                let mut null = false;
-                for (slot, _) in slots {
-                    let value = ctx.slot(*slot);
-                    null |= value.is_null();
-                    keys::encode(&mut key, value, false, false);
-                }
-                if !null && table.rows.contains(&key[..]) {
-                    return Ok(Datum::Bool(true));
-                }
-                // Of several columns with a NULL among them the answer may still be false: then all rows are tested.
-                if null && slots.len() == 1 {
-                    return Ok(Datum::Null);
-                }
-                if !null {
-                    return test_rows(test, &table.with_null, all, ctx);
-                }
-                &table.all
-            }
-            (SubqueryResult::Rows(rows), _) => &**rows,
-            _ => return Ok(Datum::Null),
-        };
-        test_rows(test, rows, all, ctx)
-    }
-}
-
-fn test_source(
-    test: &Expr,
-    source: &mut dyn exec::RowSource,
-    all: bool,
-    ctx: &mut ExecContext<'_>,
-) -> Result<Datum> {
-    let mut null = false;
-    while let Some(row) = source.next(ctx)? {
-        match test.eval(&row, ctx)? {
-            Datum::Bool(found) if found != all => return Ok(Datum::Bool(found)),
-            Datum::Null => null = true,
-            _ => {}
-        }
-    }
-    Ok(if null { Datum::Null } else { Datum::Bool(all) })
-}
-
-fn test_rows(test: &Expr, rows: &[Row], all: bool, ctx: &mut ExecContext<'_>) -> Result<Datum> {
-    let mut null = false;
-    for row in rows {
-        ctx.tick()?;
-        match test.eval(row, ctx)? {
-            Datum::Bool(found) if found != all => return Ok(Datum::Bool(found)),
-            Datum::Null => null = true,
-            _ => {}
-        }
-    }
-    Ok(if null { Datum::Null } else { Datum::Bool(all) })
-}
-
-fn hashed(rows: Vec<Row>, width: usize, ctx: &mut ExecContext<'_>) -> Result<HashedRows> {
-    let mut table = HashedRows {
-        rows: HashSet::with_capacity(rows.len()),
-        with_null: Vec::new(),
-        empty: rows.is_empty(),
-        all: Vec::new(),
-    };
-    for row in &rows {
-        ctx.tick()?;
-        if row.iter().any(Datum::is_null) {
-            table.with_null.push(row.clone());
-            continue;
-        }
-        let mut key = Vec::with_capacity(16);
-        row.iter().for_each(|value| keys::encode(&mut key, value, false, false));
-        ctx.reserve(key.len() + 32)?;
-        table.rows.insert(key.into());
-    }
-    // One column is decided by the hash and the NULLs alone.
-    if width > 1 {
-        table.all = rows;
-    }
-    Ok(table)
 }

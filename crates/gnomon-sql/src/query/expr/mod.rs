@@ -7,6 +7,7 @@
 
 mod display;
 mod eval;
+mod subquery;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,6 +18,7 @@ use crate::{
 };
 
 pub use display::DisplayExpr;
+pub(super) use eval::List;
 
 /// Less stack than this, in bytes, is not left to a function that recurses over expressions.
 const STACK_LEFT_BYTES: usize = 256 << 10;
@@ -128,6 +130,8 @@ pub enum ExprKind {
         left: Box<Expr>,
         /// The array.
         array: Box<Expr>,
+        /// If elements can be looked up by hash: the number under which the execution keeps them.
+        list: Option<usize>,
     },
     /// ARRAY[...].
     Array(Scalar, Vec<Expr>),
@@ -209,6 +213,26 @@ pub struct Subquery {
     pub args: Vec<(usize, Expr)>,
     /// Whether its rows depend on a row around it; if not, it is run once.
     pub correlated: bool,
+    /// The slots that its plan needs.
+    pub outer_slots: Arc<BTreeSet<usize>>,
+    /// Of a correlated one: how its rows are found for all rows around it at once, where that may be better.
+    pub keyed: Option<Arc<Keyed>>,
+}
+
+/// A correlated subquery without the conditions that depend on the row around it: its rows are told apart by what is to
+/// be equal.
+#[derive(Debug)]
+pub struct Keyed {
+    /// Its plan: the subquery's own columns, as far as they are asked for, the keys, and what `condition` needs.
+    pub plan: Plan,
+    /// How many columns are the subquery's own.
+    pub width: usize,
+    /// What the keys must be equal to, in slots.
+    pub probes: Vec<Expr>,
+    /// What each row with equal keys is tested for.
+    pub condition: Option<Expr>,
+    /// The conditions that the keys stand for, for EXPLAIN.
+    pub equalities: Vec<Expr>,
 }
 
 /// What is made of a subquery's rows.
@@ -226,9 +250,9 @@ pub enum SubqueryKind {
         all: bool,
         /// The comparison of the left side, which is in slots, with the subquery's row, which is the row.
         test: Box<Expr>,
-        /// If the test is equality of expressions of one type: the slots of the left side, and that type. The
-        /// subquery's rows, run once, are then looked up by hash.
-        hash: Option<Vec<(usize, Type)>>,
+        /// If the test is equality of what has equal bytes when it is equal: the left side, in slots, and the right
+        /// side, of the subquery's row. The rows are then looked up by hash.
+        hash: Option<Vec<(Expr, Expr)>>,
     },
 }
 

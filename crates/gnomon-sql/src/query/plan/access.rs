@@ -10,7 +10,7 @@ use gnomon::Direction;
 
 use crate::{
     catalog::model::{Index, Table},
-    functions::{Comparison, like_prefix},
+    functions::{Comparison, like_prefix, resolve_operator},
     query::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind},
@@ -33,7 +33,7 @@ pub enum Access {
 pub struct KeyAccess {
     /// Which of the table's indexes: position in [`Table::indexes`], or none for the primary key.
     pub index: Option<usize>,
-    /// What its leading columns are equal to.
+    /// What its leading columns are equal to, in order.
     pub equal: Vec<KeyPart>,
     /// The range of the column after these.
     pub range: Option<KeyRangePart>,
@@ -41,17 +41,29 @@ pub struct KeyAccess {
     pub point: bool,
     /// Which way it is passed.
     pub direction: Direction,
-    /// The conditions that it stands for, for EXPLAIN: in terms of the scan's columns.
+    /// What it stands for of the conditions, for EXPLAIN: in terms of the scan's columns.
     pub conditions: Vec<Expr>,
 }
 
-/// What a column of the key is equal to. The expressions see no row: constants, parameters, slots.
+/// What a column of the key, or several of them, are equal to. The expressions see no row: constants, parameters, slots.
 #[derive(Clone, Debug)]
 pub enum KeyPart {
     /// One value.
     Equal(Expr),
     /// Any element of an array.
     Any(Expr),
+    /// Any of several rows, each of a value for each of so many columns.
+    Rows(usize, Vec<Vec<Expr>>),
+}
+
+impl KeyPart {
+    /// How many columns it is about.
+    pub fn width(&self) -> usize {
+        match self {
+            KeyPart::Equal(_) | KeyPart::Any(_) => 1,
+            KeyPart::Rows(width, _) => *width,
+        }
+    }
 }
 
 /// A bound of a range.
@@ -75,6 +87,11 @@ impl KeyAccess {
                 table.primary_key.as_ref().expect("access by primary key is planned on tables that have one")
             }
         }
+    }
+
+    /// How many columns are compared by equality.
+    pub fn equal_columns(&self) -> usize {
+        self.equal.iter().map(KeyPart::width).sum()
     }
 
     /// Whether it is the whole primary key, each column equal to one value.
@@ -118,7 +135,22 @@ struct Comparand {
     column: usize,
     operator: Operator,
     value: Expr,
+    /// The position of the condition that it was read out of.
     condition: usize,
+    /// True if the condition says no more than this.
+    exact: bool,
+    /// The comparison as an expression.
+    shown: Expr,
+}
+
+/// Columns that are equal to those of one of several rows.
+struct RowsComparand<'c> {
+    columns: Vec<usize>,
+    /// For each row and column: the comparison, and the value.
+    rows: Vec<Vec<(&'c Expr, &'c Expr)>>,
+    condition: usize,
+    /// True if the condition says no more than this.
+    exact: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -159,30 +191,31 @@ struct Reader<'r> {
     table: &'r Table,
     columns: &'r [usize],
     out: Vec<Comparand>,
+    rows: Vec<RowsComparand<'r>>,
 }
 
-impl Reader<'_> {
+impl<'r> Reader<'r> {
     fn usable(&self, column: usize, value: &Expr, ty: Type) -> bool {
         compatible(self.table.columns[column].ty.ty, ty) && !value.has_columns() && !value.is_volatile()
     }
 
-    fn condition(&mut self, condition: &Expr, position: usize) {
+    fn condition(&mut self, condition: &'r Expr, position: usize) {
         match &condition.kind {
             ExprKind::Call { function, args } => {
                 let [left, right] = &args[..] else { return };
                 match function.comparison() {
-                    Some(comparison) => self.comparison(comparison, left, right, position),
+                    Some(comparison) => self.comparison(comparison, left, right, position, Some(condition)),
                     None if function.operator() == Some("~~") => self.like(left, right, position),
                     None => {}
                 }
             }
-            ExprKind::AnyAll { function, all: false, left, array }
+            ExprKind::AnyAll { function, all: false, left, array, .. }
                 if function.comparison() == Some(Comparison::Equal) =>
             {
-                self.any(left, array.as_ref().clone(), position);
+                self.any(left, array.as_ref().clone(), position, Some(condition));
             }
-            ExprKind::Or(args) => self.equal_to_one_of(args, position),
-            ExprKind::Subquery(subquery) => self.in_subquery(subquery, position),
+            ExprKind::Or(args) => self.equal_to_one_of(condition, args, position),
+            ExprKind::Subquery(subquery) => self.in_subquery(subquery, position, condition),
             // The first pair bounds a range; the rest is left to the filter, as the bound itself is.
             ExprKind::RowCompare { pairs } => {
                 let Some(pair) = pairs.first() else { return };
@@ -192,65 +225,150 @@ impl Reader<'_> {
                     _ => return,
                 };
                 let [left, right] = &pair.args;
-                self.comparison(comparison, left, right, position);
+                self.comparison(comparison, left, right, position, None);
             }
             _ => {}
         }
     }
 
-    fn comparison(&mut self, comparison: Comparison, left: &Expr, right: &Expr, position: usize) {
+    /// Reads a comparison of a column with a value. `whole` is the condition if it says no more than that.
+    fn comparison(
+        &mut self,
+        comparison: Comparison,
+        left: &Expr,
+        right: &Expr,
+        position: usize,
+        whole: Option<&Expr>,
+    ) {
         for (side, value, comparison) in [(left, right, comparison), (right, left, comparison.mirrored())] {
             if let Some(column) = key_column(side, self.columns)
                 && comparison != Comparison::NotEqual
                 && self.usable(column, value, value.ty.ty)
             {
-                let operator = Operator::Compare(comparison);
-                self.out.push(Comparand { column, operator, value: value.clone(), condition: position });
+                self.compared(column, comparison, side, value.clone(), position, whole);
                 return;
             }
         }
     }
 
-    fn any(&mut self, left: &Expr, array: Expr, position: usize) {
-        if let (Some(column), Some(element)) = (key_column(left, self.columns), array.ty.ty.element())
-            && self.usable(column, &array, element)
-        {
-            self.out.push(Comparand { column, operator: Operator::Any, value: array, condition: position });
-        }
+    fn compared(
+        &mut self,
+        column: usize,
+        comparison: Comparison,
+        side: &Expr,
+        value: Expr,
+        position: usize,
+        whole: Option<&Expr>,
+    ) {
+        let shown = match whole {
+            Some(condition) => condition.clone(),
+            None => match resolve_operator(comparison.operator(), Some(side.ty.ty), value.ty.ty) {
+                Ok(function) => {
+                    let args = vec![side.clone(), value.clone()];
+                    Expr::new(ExprKind::Call { function, args }, Type::Bool)
+                }
+                Err(_) => return,
+            },
+        };
+        let (operator, exact) = (Operator::Compare(comparison), whole.is_some());
+        self.out.push(Comparand { column, operator, value, condition: position, exact, shown });
     }
 
-    /// `column = a OR column = b`, as a list.
-    fn equal_to_one_of(&mut self, args: &[Expr], position: usize) {
-        let mut of: Option<&Expr> = None;
-        let mut values: Vec<Expr> = Vec::with_capacity(args.len());
+    fn any(&mut self, left: &Expr, array: Expr, position: usize, whole: Option<&Expr>) {
+        let (Some(column), Some(element)) = (key_column(left, self.columns), array.ty.ty.element()) else {
+            return;
+        };
+        if !self.usable(column, &array, element) {
+            return;
+        }
+        let shown = match whole {
+            Some(condition) => condition.clone(),
+            None => match resolve_operator("=", Some(left.ty.ty), element) {
+                Ok(function) => {
+                    let (left, array) = (Box::new(left.clone()), Box::new(array.clone()));
+                    Expr::new(ExprKind::AnyAll { function, all: false, left, array, list: None }, Type::Bool)
+                }
+                Err(_) => return,
+            },
+        };
+        let (operator, exact) = (Operator::Any, whole.is_some());
+        self.out.push(Comparand { column, operator, value: array, condition: position, exact, shown });
+    }
+
+    /// `column = value`: the column, its side, the value.
+    fn equality(&self, condition: &'r Expr) -> Option<(usize, &'r Expr, &'r Expr)> {
+        let ExprKind::Call { function, args } = &condition.kind else { return None };
+        let (Some(Comparison::Equal), [left, right]) = (function.comparison(), &args[..]) else {
+            return None;
+        };
+        [(left, right), (right, left)].into_iter().find_map(|(side, value)| {
+            let column = key_column(side, self.columns)?;
+            self.usable(column, value, value.ty.ty).then_some((column, side, value))
+        })
+    }
+
+    /// `a = 1 AND b = 2 OR a = 3 AND b = 4`: the columns that each arm says a value of, as rows; of one column, as a
+    /// list.
+    fn equal_to_one_of(&mut self, condition: &'r Expr, args: &'r [Expr], position: usize) {
+        let mut exact = true;
+        let mut arms = Vec::with_capacity(args.len());
         for arg in args {
-            let ExprKind::Call { function, args } = &arg.kind else { return };
-            let (Some(Comparison::Equal), [left, right]) = (function.comparison(), &args[..]) else { return };
-            let (side, value) = match key_column(left, self.columns) {
-                Some(_) => (left, right),
-                None => (right, left),
+            let conjuncts = match &arg.kind {
+                ExprKind::And(conjuncts) => &conjuncts[..],
+                _ => std::slice::from_ref(arg),
             };
-            if key_column(side, self.columns).is_none()
-                || of.is_some_and(|of| !of.same(side))
-                || values.first().is_some_and(|first| first.ty.ty != value.ty.ty)
-            {
-                return;
+            let mut arm: Vec<(usize, &Expr, &Expr, &Expr)> = Vec::with_capacity(conjuncts.len());
+            for conjunct in conjuncts {
+                match self.equality(conjunct) {
+                    Some((column, side, value)) if arm.iter().all(|(known, ..)| *known != column) => {
+                        arm.push((column, side, value, conjunct));
+                    }
+                    _ => exact = false,
+                }
             }
-            of = Some(side);
-            values.push(value.clone());
+            arms.push(arm);
         }
-        if let (Some(side), Some(scalar)) = (of, values.first().and_then(|value| value.ty.ty.scalar())) {
-            self.any(side, Expr::new(ExprKind::Array(scalar, values), Type::Array(scalar)), position);
+        let Some(first) = arms.first() else { return };
+        let of = |arm: &[(usize, &Expr, &Expr, &'r Expr)], column: usize| {
+            arm.iter().any(|(known, ..)| *known == column)
+        };
+        let columns: Vec<usize> = first
+            .iter()
+            .map(|(column, ..)| *column)
+            .filter(|column| arms.iter().all(|arm| of(arm, *column)))
+            .collect();
+        exact &= arms.iter().all(|arm| arm.len() == columns.len());
+        for column in &columns {
+            // As a list too: it serves an index of this column alone, and tells partitions.
+            let found = arms.iter().flatten().filter(|(known, ..)| known == column);
+            let values: Vec<Expr> = found.clone().map(|(_, _, value, _)| (*value).clone()).collect();
+            let sides: Vec<&Expr> = found.map(|(_, side, ..)| *side).collect();
+            if let (Some(side), Some(ty)) = (sides.first(), values.first().map(|value| value.ty.ty))
+                && let Some(scalar) = ty.scalar()
+                && values.iter().all(|value| value.ty.ty == ty)
+            {
+                let whole = (exact && columns.len() == 1).then_some(condition);
+                let array = Expr::new(ExprKind::Array(scalar, values), Type::Array(scalar));
+                self.any(side, array, position, whole);
+            }
+        }
+        if columns.len() > 1 {
+            let row = |arm: Vec<(usize, &'r Expr, &'r Expr, &'r Expr)>| {
+                let cell = |column: &usize| arm.iter().find(|(known, ..)| known == column);
+                columns.iter().filter_map(cell).map(|(_, _, value, shown)| (*shown, *value)).collect()
+            };
+            let rows = arms.into_iter().map(row).collect();
+            self.rows.push(RowsComparand { columns, rows, condition: position, exact });
         }
     }
 
     /// `column IN (SELECT ...)` of a subquery that depends on no row: its rows, collected once, are the list.
-    fn in_subquery(&mut self, subquery: &Subquery, position: usize) {
-        let SubqueryKind::Quantified { all: false, hash: Some(slots), .. } = &subquery.kind else { return };
-        let ([(_, ty)], [(_, left)], false) = (&slots[..], &subquery.args[..], subquery.correlated) else {
+    fn in_subquery(&mut self, subquery: &Subquery, position: usize, condition: &Expr) {
+        let SubqueryKind::Quantified { all: false, hash: Some(pairs), .. } = &subquery.kind else { return };
+        let ([(_, own)], [(_, left)], false) = (&pairs[..], &subquery.args[..], subquery.correlated) else {
             return;
         };
-        let Some(scalar) = ty.scalar() else { return };
+        let (Some(scalar), Some(0)) = (own.ty.ty.scalar(), own.as_column()) else { return };
         let rows = Subquery {
             // The rows are kept in another form than for the test itself, which may run too: under another number.
             id: subquery.id | LIST_OF_SUBQUERY,
@@ -258,8 +376,11 @@ impl Reader<'_> {
             plan: subquery.plan.clone(),
             args: Vec::new(),
             correlated: false,
+            outer_slots: subquery.outer_slots.clone(),
+            keyed: None,
         };
-        self.any(left, Expr::new(ExprKind::Subquery(Box::new(rows)), Type::Array(scalar)), position);
+        let array = Expr::new(ExprKind::Subquery(Box::new(rows)), Type::Array(scalar));
+        self.any(left, array, position, Some(condition));
     }
 
     /// `column LIKE 'prefix%'`: text is ordered by its bytes, so the prefix bounds a range.
@@ -274,8 +395,7 @@ impl Reader<'_> {
         }
         let mut bound = |comparison, text: String| {
             let value = Expr::constant(Datum::text(text), Type::Text);
-            let operator = Operator::Compare(comparison);
-            self.out.push(Comparand { column, operator, value, condition: position });
+            self.compared(column, comparison, left, value, position, None);
         };
         // The next text after all that begin with the prefix: its last character that has a successor, raised.
         let mut after = prefix.clone();
@@ -304,11 +424,11 @@ pub(in crate::query) fn choose_access(
     order: &[SortKey],
     limited: bool,
 ) -> Choice {
-    let mut reader = Reader { table, columns, out: Vec::new() };
+    let mut reader = Reader { table, columns, out: Vec::new(), rows: Vec::new() };
     for (position, condition) in conditions.iter().enumerate() {
         reader.condition(condition, position);
     }
-    let comparands = reader.out;
+    let Reader { out: comparands, rows, .. } = reader;
     let pruning = pruning(table, &comparands);
     // Partitions are passed one after another, so several of them have no order together.
     let is_one = |parts: &Vec<KeyPart>| parts.iter().all(|part| matches!(part, KeyPart::Equal(_)));
@@ -327,8 +447,7 @@ pub(in crate::query) fn choose_access(
     };
     let indexes = table.indexes.iter().enumerate().map(|(position, index)| (Some(position), index));
     for (position, index) in table.primary_key.iter().map(|index| (None, index)).chain(indexes) {
-        let Some(mut choice) = by_index(table, position, index, columns, conditions, &comparands, order)
-        else {
+        let Some(mut choice) = by_index(table, position, index, columns, &comparands, &rows, order) else {
             continue;
         };
         choice.ordered &= has_order || order.is_empty();
@@ -360,39 +479,80 @@ fn pruning(table: &Table, comparands: &[Comparand]) -> Option<Vec<KeyPart>> {
     table.partitioning.as_ref()?.columns.iter().map(of_column).collect()
 }
 
+/// The first of several columns of a key that a comparison with rows has values of.
+fn rows_part(comparand: &RowsComparand<'_>, columns: &[usize]) -> Option<(KeyPart, Expr)> {
+    let places: Vec<usize> = columns
+        .iter()
+        .map_while(|column| comparand.columns.iter().position(|known| known == column))
+        .collect();
+    if places.is_empty() {
+        return None;
+    }
+    let rows = comparand.rows.iter().map(|row| places.iter().map(|place| row[*place].1.clone()).collect());
+    let part = KeyPart::Rows(places.len(), rows.collect());
+    let arm =
+        |row: &Vec<(&Expr, &Expr)>| Expr::and(places.iter().map(|place| row[*place].0.clone()).collect());
+    let shown = ExprKind::Or(comparand.rows.iter().map(arm).collect());
+    Some((part, Expr::new(shown, Type::Bool)))
+}
+
 fn by_index(
     table: &Table,
     position: Option<usize>,
     index: &Index,
     columns: &[usize],
-    conditions: &[Expr],
     comparands: &[Comparand],
+    rows: &[RowsComparand<'_>],
     order: &[SortKey],
 ) -> Option<Choice> {
-    let mut equal = Vec::new();
+    let mut equal: Vec<KeyPart> = Vec::new();
     let mut covered = BTreeSet::new();
-    let mut used = Vec::new();
+    let mut shown = Vec::new();
     let mut fixed = Vec::new();
-    for column in &index.columns {
+    let mut is_one = true;
+    let mut at = 0;
+    while let Some(column) = index.columns.get(at) {
         let of_column = |operator| comparand(comparands, *column, operator);
         if let Some(c) = of_column(Operator::Compare(Comparison::Equal)) {
             equal.push(KeyPart::Equal(c.value.clone()));
             fixed.push(*column);
             covered.insert(c.condition);
-            used.push(c.condition);
-        } else if let Some(c) = of_column(Operator::Any)
-            && !equal.iter().any(|part| matches!(part, KeyPart::Any(_)))
-        {
+            shown.push(c.shown.clone());
+            at += 1;
+            continue;
+        }
+        // Several values of one part of a key at most: two would multiply.
+        if !is_one {
+            break;
+        }
+        let list = of_column(Operator::Any);
+        let of_rows = rows
+            .iter()
+            .filter_map(|rows| Some((rows, rows_part(rows, &index.columns[at..])?)))
+            .find(|(_, (part, _))| part.width() > 1 || list.is_none());
+        if let Some((rows, (part, comparison))) = of_rows {
+            if rows.exact && part.width() == rows.columns.len() {
+                covered.insert(rows.condition);
+            }
+            at += part.width();
+            equal.push(part);
+            shown.push(comparison);
+        } else if let Some(c) = list {
             equal.push(KeyPart::Any(c.value.clone()));
-            covered.insert(c.condition);
-            used.push(c.condition);
+            if c.exact {
+                covered.insert(c.condition);
+            }
+            shown.push(c.shown.clone());
+            at += 1;
         } else {
             break;
         }
+        is_one = false;
     }
     let mut range = None;
-    if let Some(column) = index.columns.get(equal.len()) {
+    if let Some(column) = index.columns.get(at) {
         let mut part = KeyRangePart::default();
+        let mut bounds = Vec::new();
         for c in comparands.iter().filter(|c| c.column == *column) {
             let (bound, inclusive) = match c.operator {
                 Operator::Compare(Comparison::Greater) => (&mut part.low, false),
@@ -401,21 +561,25 @@ fn by_index(
                 Operator::Compare(Comparison::LessOrEqual) => (&mut part.high, true),
                 _ => continue,
             };
-            // A second bound on the same side is left to the filter, as NULLs within the range are.
+            // A second bound on the same side is left to the filter.
             if bound.is_none() {
                 *bound = Some((c.value.clone(), inclusive));
-                used.push(c.condition);
+                bounds.push(c);
+                shown.push(c.shown.clone());
             }
+        }
+        // Within one bound alone there are NULLs, if the column may have them.
+        if table.columns[*column].not_null || (part.low.is_some() && part.high.is_some()) {
+            covered.extend(bounds.iter().filter(|c| c.exact).map(|c| c.condition));
         }
         if part.low.is_some() || part.high.is_some() {
             range = Some(part);
         }
     }
-    used.dedup();
-    let point = index.unique && equal.len() == index.columns.len();
+    let point = index.unique && at == index.columns.len();
     let direction = if order.is_empty() { None } else { order_of(table, index, &fixed, columns, order) };
     // Several prefixes are passed in key order only if nothing but the listed column varies before the order's.
-    let rank = match (equal.len(), &range) {
+    let rank = match (at, &range) {
         _ if point => Rank::Point,
         (0, None) => Rank::Full,
         (0, Some(_)) => Rank::Range,
@@ -428,7 +592,7 @@ fn by_index(
             range,
             point,
             direction: direction.unwrap_or(Direction::Forward),
-            conditions: used.iter().map(|position| conditions[*position].clone()).collect(),
+            conditions: shown,
         }),
         covered,
         ordered: order.is_empty() || direction.is_some(),

@@ -73,7 +73,7 @@ impl Printer {
             self.lines.push(format!("{:1$}{label}: {value}", "", indent + 2));
         }
         if let Plan::With(node) = plan {
-            for cte in &node.tables {
+            for cte in node.tables.iter() {
                 self.role(format!("CTE {}", cte.name), &cte.plan, indent);
                 if let Some((recursive, _)) = &cte.recursive {
                     self.role(format!("CTE {} (recursive)", cte.name), recursive, indent);
@@ -87,6 +87,12 @@ impl Printer {
             if self.printed.insert(subquery.id) {
                 let name = if subquery.correlated { "SubPlan" } else { "InitPlan" };
                 self.role(format!("{name} {}", subquery.id + 1), &subquery.plan, indent);
+                if let Some(keyed) = &subquery.keyed {
+                    self.lines.push(format!("{:1$}{name} {2} (hashed)", "", indent + 2, subquery.id + 1));
+                    let equal = self.text(&Expr::and(keyed.equalities.clone()));
+                    self.lines.push(format!("{:1$}Hash Cond: {equal}", "", indent + 4));
+                    self.plan(&keyed.plan, indent + 8);
+                }
             }
         }
     }
@@ -101,6 +107,7 @@ impl Printer {
     fn node<'p>(&self, plan: &'p Plan) -> (String, Vec<(&'static str, String)>, Vec<&'p Subquery>) {
         let mut details = Vec::new();
         let mut subqueries = Vec::new();
+        plan.exprs(&mut |expr| find_subqueries(expr, &mut subqueries));
         let filter = |details: &mut Vec<_>, condition: Option<&Expr>| {
             if let Some(condition) = condition {
                 details.push(("Filter", self.text(condition)));
@@ -108,15 +115,14 @@ impl Printer {
         };
         let name = match plan {
             Plan::Values(node) => {
-                node.rows.iter().flatten().for_each(|expr| find_subqueries(expr, &mut subqueries));
-                if node.rows.len() == 1 { "Result".to_owned() } else { "Values Scan".to_owned() }
+                if node.rows.len() == 1 {
+                    "Result".to_owned()
+                } else {
+                    "Values Scan".to_owned()
+                }
             }
             Plan::TableScan(node) => {
                 filter(&mut details, node.filter.as_ref());
-                node.filter.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
-                if let Access::Key(access) = &node.access {
-                    access.conditions.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
-                }
                 let (name, condition) = scan_name(node);
                 if let Some(condition) = condition {
                     details.insert(0, ("Index Cond", self.text(&condition)));
@@ -128,7 +134,6 @@ impl Printer {
             }
             Plan::VirtualScan(node) => {
                 filter(&mut details, node.filter.as_ref());
-                node.filter.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
                 on("Seq Scan on", node.table.name(), &node.alias)
             }
             Plan::FunctionScan(node) => {
@@ -145,11 +150,9 @@ impl Printer {
             Plan::CteScan(node) => format!("CTE Scan on {}", node.name),
             Plan::Filter(node) => {
                 filter(&mut details, Some(&node.condition));
-                find_subqueries(&node.condition, &mut subqueries);
                 "Filter".to_owned()
             }
             Plan::Project(node) => {
-                node.columns.iter().for_each(|expr| find_subqueries(expr, &mut subqueries));
                 details.push(("Output", self.list(&node.columns)));
                 "Project".to_owned()
             }
@@ -157,7 +160,6 @@ impl Printer {
             Plan::NestedLoop(node) => {
                 if let Some(condition) = &node.condition {
                     details.push(("Join Filter", self.text(condition)));
-                    find_subqueries(condition, &mut subqueries);
                 }
                 join_name("Nested Loop", "Nested Loop", node.kind)
             }
@@ -170,7 +172,6 @@ impl Printer {
                 details.push(("Hash Cond", if equal.len() > 1 { format!("({text})") } else { text }));
                 if let Some(condition) = &node.condition {
                     details.push(("Join Filter", self.text(condition)));
-                    find_subqueries(condition, &mut subqueries);
                 }
                 join_name("Hash Join", "Hash", node.kind)
             }
@@ -200,7 +201,7 @@ impl Printer {
 }
 
 /// Which partitions of a table are looked at, if it has them: those that their key leads to, or all.
-pub(in crate::query) fn partitions(table: &Table, by_key: bool) -> Option<String> {
+fn partitions(table: &Table, by_key: bool) -> Option<String> {
     let partitioning = table.partitioning.as_ref()?;
     let names: Vec<&str> =
         partitioning.columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
@@ -234,7 +235,7 @@ fn join_name(inner: &str, stem: &str, kind: JoinKind) -> String {
 }
 
 /// A scan's name, and the condition that its key stands for.
-pub(in crate::query) fn scan_name(node: &TableScan) -> (String, Option<Expr>) {
+fn scan_name(node: &TableScan) -> (String, Option<Expr>) {
     let table = &node.table;
     match &node.access {
         Access::Full(Direction::Forward) => (on("Seq Scan on", &table.name, &node.alias), None),

@@ -19,7 +19,7 @@ use crate::{
         bind::{FromItem, FromKind, JoinTree, Numbers},
         expr::ExprKind,
     },
-    types::{Environment, Type},
+    types::{Environment, Type, cast::CastContext},
 };
 
 /// A plan, and the numbers of its columns in order.
@@ -558,14 +558,10 @@ fn as_lookup(condition: &Expr, item: &FromItem) -> Expr {
 
 /// The sides of an equality between what is joined and a member, if it is one that a hash can decide.
 fn equal_sides(condition: &Expr, left: &[usize], right: &Member) -> Option<(Expr, Expr)> {
-    let ExprKind::Call { function, args } = &condition.kind else { return None };
-    let [a, b] = &args[..] else { return None };
-    if function.comparison() != Some(Comparison::Equal)
-        || !hash_alike(a.ty.ty, b.ty.ty)
-        || condition.is_volatile()
-    {
+    if condition.is_volatile() {
         return None;
     }
+    let (a, b) = hash_sides(condition)?;
     let of_left = |expr: &Expr| {
         let columns = expr.columns();
         !columns.is_empty() && columns.iter().all(|column| left.contains(column))
@@ -574,19 +570,39 @@ fn equal_sides(condition: &Expr, left: &[usize], right: &Member) -> Option<(Expr
         let columns = expr.columns();
         !columns.is_empty() && columns.iter().all(|column| right.has(*column))
     };
-    match (of_left(a) && of_right(b), of_left(b) && of_right(a)) {
-        (true, _) => Some((a.clone(), b.clone())),
-        (_, true) => Some((b.clone(), a.clone())),
+    match (of_left(&a) && of_right(&b), of_left(&b) && of_right(&a)) {
+        (true, _) => Some((a, b)),
+        (_, true) => Some((b, a)),
         _ => None,
     }
 }
 
-/// Whether equal values of the two types have equal key bytes.
-fn hash_alike(a: Type, b: Type) -> bool {
+/// The sides of an equality, as a hash can compare them.
+pub(in crate::query) fn hash_sides(condition: &Expr) -> Option<(Expr, Expr)> {
+    let ExprKind::Call { function, args } = &condition.kind else { return None };
+    let [a, b] = &args[..] else { return None };
+    (function.comparison() == Some(Comparison::Equal)).then(|| hashed_alike(a, b)).flatten()
+}
+
+/// Two expressions, widened if need be, so that equal values have equal key bytes; none if that cannot be.
+pub(in crate::query) fn hashed_alike(a: &Expr, b: &Expr) -> Option<(Expr, Expr)> {
     let text = |ty| matches!(ty, Type::Text | Type::Varchar | Type::Name);
     let oid =
         |ty| matches!(ty, Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace);
-    a == b || (text(a) && text(b)) || (oid(a) && oid(b))
+    let wide = |expr: &Expr| match expr.ty.ty {
+        Type::Float4 => {
+            let kind = ExprKind::Cast { context: CastContext::Implicit, arg: Box::new(expr.clone()) };
+            Expr::new(kind, Type::Float8)
+        }
+        _ => expr.clone(),
+    };
+    match (a.ty.ty, b.ty.ty) {
+        (a_type, b_type) if a_type == b_type => Some((a.clone(), b.clone())),
+        (Type::Float4, Type::Float8) | (Type::Float8, Type::Float4) => Some((wide(a), wide(b))),
+        (a_type, b_type) if text(a_type) && text(b_type) => Some((a.clone(), b.clone())),
+        (a_type, b_type) if oid(a_type) && oid(b_type) => Some((a.clone(), b.clone())),
+        _ => None,
+    }
 }
 
 impl TableScan {

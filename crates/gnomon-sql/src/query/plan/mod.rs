@@ -7,6 +7,7 @@ mod access;
 mod explain;
 mod from;
 mod select;
+mod visit;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::{
 
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
 pub use explain::explain;
-pub(in crate::query) use explain::partitions;
+pub(in crate::query) use from::{hash_sides, hashed_alike};
 pub(super) use select::{finish_query, plan_select, plan_set_operation, plan_targets};
 
 /// A node of a plan with everything below it.
@@ -412,7 +413,7 @@ pub enum LockWait {
 #[derive(Debug)]
 pub struct With {
     /// The table expressions, in order.
-    pub tables: Vec<Cte>,
+    pub tables: Arc<[Cte]>,
     /// The query.
     pub body: Plan,
 }

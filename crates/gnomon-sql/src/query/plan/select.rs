@@ -435,17 +435,16 @@ impl Planned {
     }
 }
 
-/// Plans the rows of UPDATE and DELETE: table 0 of the tree with its row key, and with `width` all columns, else only
-/// those that the conditions need. Returns the numbers of the plan's columns too.
+/// Plans the rows of UPDATE and DELETE: table 0 of the tree with its row key, and the columns that are `needed` beside
+/// those that the filter is left with. Returns the numbers of the plan's columns too.
 pub(in crate::query) fn plan_targets(
     tree: JoinTree,
     conditions: Vec<Expr>,
-    width: Option<usize>,
+    needed: BTreeSet<usize>,
     numbers: &mut Numbers,
     environment: &dyn Environment,
 ) -> Result<(Plan, Vec<usize>)> {
-    let wishes =
-        Wishes { needed: (0..width.unwrap_or(0)).collect(), order: &[], limited: false, keys: vec![0] };
+    let wishes = Wishes { needed, order: &[], limited: false, keys: vec![0] };
     let planned = plan_from(tree, conditions, &wishes, numbers, environment)?;
     Ok((planned.plan, planned.layout))
 }

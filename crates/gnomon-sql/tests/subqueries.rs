@@ -1,0 +1,204 @@
+//! EXISTS, IN and comparisons with subqueries: their values, however they are evaluated, and their cost.
+
+mod support;
+
+use gnomon_sql::session::{Session, SessionOptions};
+use proptest::prelude::*;
+use support::{database, ok, value};
+
+fn session() -> Session {
+    database().session(SessionOptions::default()).expect("a session")
+}
+
+/// A comparison with a subquery over `i`: the predicate, the comparison with one row, the condition of the rows.
+struct Case {
+    predicate: &'static str,
+    test: &'static str,
+    rows: &'static str,
+}
+
+const fn case(predicate: &'static str, test: &'static str, rows: &'static str) -> Case {
+    Case { predicate, test, rows }
+}
+
+/// Those with ANY; `NOT` of each is tested beside it.
+const CASES: [Case; 24] = [
+    case("EXISTS (SELECT 1 FROM i WHERE i.x = o.x)", "true", "i.x = o.x"),
+    case("EXISTS (SELECT 1 FROM i WHERE o.x = i.x AND i.y = o.y)", "true", "i.x = o.x AND i.y = o.y"),
+    case("EXISTS (SELECT * FROM i WHERE i.x = o.x AND i.y > o.y)", "true", "i.x = o.x AND i.y > o.y"),
+    case("EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND i.y > 1)", "true", "i.x = o.x AND i.y > 1"),
+    case("EXISTS (SELECT 1 FROM i WHERE i.x + 1 = o.x + o.y)", "true", "i.x + 1 = o.x + o.y"),
+    case("EXISTS (SELECT 1 FROM i WHERE i.x = o.x ORDER BY i.y LIMIT 1)", "true", "i.x = o.x"),
+    case("EXISTS (SELECT DISTINCT i.y FROM i WHERE i.x = o.x)", "true", "i.x = o.x"),
+    case("EXISTS (SELECT 1 FROM i WHERE i.x = o.x LIMIT 0)", "true", "false"),
+    case("EXISTS (SELECT 1 FROM i JOIN i j ON j.id = i.id AND j.x = o.x)", "true", "i.x = o.x"),
+    case("EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND o.y > 1)", "true", "i.x = o.x AND o.y > 1"),
+    case("EXISTS (SELECT 1 FROM i LEFT JOIN i j ON j.x = i.y WHERE i.x = o.x)", "true", "i.x = o.x"),
+    case(
+        "EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND EXISTS (SELECT 1 FROM i j WHERE j.x = i.y AND j.y = o.y))",
+        "true",
+        "i.x = o.x AND (SELECT count(*) FROM i j WHERE j.x = i.y AND j.y = o.y) > 0",
+    ),
+    case("EXISTS (SELECT 1 FROM (SELECT x + 1 AS z FROM i) s WHERE s.z = o.x)", "true", "i.x + 1 = o.x"),
+    case("o.x IN (SELECT i.x FROM i)", "o.x = i.x", "true"),
+    case("o.x IN (SELECT i.w FROM i)", "o.x = i.w", "true"),
+    case("o.x = ANY (SELECT i.x FROM i WHERE i.y = o.y)", "o.x = i.x", "i.y = o.y"),
+    case(
+        "o.x IN (SELECT i.w FROM i WHERE i.y = o.y AND i.id <> o.id)",
+        "o.x = i.w",
+        "i.y = o.y AND i.id <> o.id",
+    ),
+    case("o.x IN (SELECT DISTINCT i.x FROM i WHERE i.y = o.y ORDER BY 1)", "o.x = i.x", "i.y = o.y"),
+    case("o.x IN (SELECT i.x + o.y FROM i WHERE i.y = o.y)", "o.x = i.x + o.y", "i.y = o.y"),
+    case("o.x < ANY (SELECT i.x FROM i WHERE i.y = o.y)", "o.x < i.x", "i.y = o.y"),
+    case("(o.x, o.y) IN (SELECT i.x, i.y FROM i)", "(o.x, o.y) = (i.x, i.y)", "true"),
+    case("(o.x, o.y) IN (SELECT i.w, i.y FROM i WHERE i.y = o.y)", "(o.x, o.y) = (i.w, i.y)", "i.y = o.y"),
+    case(
+        "(o.x, o.y) IN (SELECT i.x, i.y FROM i WHERE i.id % 2 = o.id % 2)",
+        "(o.x, o.y) = (i.x, i.y)",
+        "i.id % 2 = o.id % 2",
+    ),
+    case("(o.x, o.id) IN (SELECT i.w, i.y FROM i WHERE i.x = 1)", "(o.x, o.id) = (i.w, i.y)", "i.x = 1"),
+];
+
+/// The value of a quantified comparison by its definition: one row of `i` after the other.
+fn by_definition(case: &Case) -> String {
+    let Case { test, rows, .. } = case;
+    format!(
+        "(SELECT CASE WHEN count(*) FILTER (WHERE {test}) > 0 THEN true \
+         WHEN count(*) FILTER (WHERE ({test}) IS NULL) > 0 THEN NULL ELSE false END FROM i WHERE {rows})"
+    )
+}
+
+type Rows = Vec<(Option<i32>, Option<i32>)>;
+
+fn fill(session: &mut Session, table: &str, rows: &Rows) {
+    ok(session, &format!("TRUNCATE {table}"));
+    let text = |value: &Option<i32>| value.map_or("NULL".to_owned(), |value| value.to_string());
+    for (id, (x, y)) in rows.iter().enumerate() {
+        let (x, y) = (text(x), text(y));
+        let columns = if table == "i" { format!("{id}, {x}, {y}, {x}") } else { format!("{id}, {x}, {y}") };
+        ok(session, &format!("INSERT INTO {table} VALUES ({columns})"));
+    }
+}
+
+fn rows(most: usize) -> impl Strategy<Value = Rows> {
+    let value = || prop_oneof![1 => Just(None), 4 => (0..4).prop_map(Some)];
+    prop::collection::vec((value(), value()), 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// 40 pairs of tables, with NULLs and repeated values; each of 24 predicates and its negation.
+    #[test]
+    fn subqueries_are_what_their_definition_says(outer in rows(12), inner in rows(80)) {
+        let mut session = session();
+        ok(&mut session, "CREATE TABLE o (id int, x int, y int); CREATE TABLE i (id int, x int, y int, w bigint)");
+        fill(&mut session, "o", &outer);
+        fill(&mut session, "i", &inner);
+        for case in &CASES {
+            let (predicate, definition) = (case.predicate, by_definition(case));
+            for not in ["", "NOT "] {
+                let sql = format!(
+                    "SELECT count(*) FROM o WHERE ({not}{predicate}) IS DISTINCT FROM ({not}{definition})"
+                );
+                prop_assert_eq!(value(&mut session, &sql), "0", "{}", sql);
+            }
+        }
+    }
+}
+
+/// Each is quadratic in 20,000 rows if it is evaluated row by row.
+#[test]
+fn large_inputs_without_an_index_take_one_reading() {
+    let mut session = session();
+    ok(&mut session, "CREATE TABLE a (x int, y int, w bigint, t text)");
+    ok(&mut session, "INSERT INTO a SELECT g, g % 100, g, 'x' || g FROM generate_series(1, 20000) g");
+    ok(&mut session, "CREATE TABLE b AS SELECT x + 10000 AS x, y, w + 10000 AS w, t FROM a");
+    ok(&mut session, "SET statement_timeout = '20s'");
+    for (condition, count) in [
+        ("EXISTS (SELECT 1 FROM b WHERE b.x = a.x)", 10000),
+        ("NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x)", 10000),
+        ("EXISTS (SELECT 1 FROM b WHERE b.w = a.x AND b.y = a.y)", 10000),
+        ("NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x AND b.y > a.y)", 20000),
+        ("a.x IN (SELECT x FROM b)", 10000),
+        ("a.x NOT IN (SELECT x FROM b)", 10000),
+        ("a.w IN (SELECT x FROM b)", 10000),
+        ("a.x NOT IN (SELECT w FROM b)", 10000),
+        ("a.x IN (SELECT x FROM b WHERE b.y = a.y)", 10000),
+        ("a.x NOT IN (SELECT x FROM b WHERE b.y = a.y)", 10000),
+        ("(a.x, a.y) IN (SELECT x, y FROM b)", 10000),
+        ("(a.x, a.y) NOT IN (SELECT w, y FROM b)", 10000),
+        ("a.x = ANY (SELECT x FROM b)", 10000),
+        ("a.x <> ALL (SELECT x FROM b)", 10000),
+        ("a.x = ANY (ARRAY(SELECT x FROM b))", 10000),
+        ("a.x <> ALL (ARRAY(SELECT x FROM b))", 10000),
+    ] {
+        let sql = format!("SELECT count(*) FROM a WHERE {condition}");
+        assert_eq!(value(&mut session, &sql), count.to_string(), "{sql}");
+    }
+    assert_eq!(
+        ok(&mut session, "UPDATE a SET y = 0 WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.x = a.x)").affected,
+        10000
+    );
+    assert_eq!(
+        ok(&mut session, "DELETE FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.x = a.x)").affected,
+        10000
+    );
+}
+
+/// A reading for all rows that needs too much memory gives way to one for each row.
+#[test]
+fn rows_that_do_not_fit_are_read_for_each_row() {
+    let mut session = session();
+    ok(&mut session, "CREATE TABLE o (x int); INSERT INTO o SELECT generate_series(1, 12)");
+    ok(&mut session, "CREATE TABLE i (x int, t text)");
+    ok(&mut session, "INSERT INTO i SELECT g, repeat('x', 10000000) FROM generate_series(1, 30) g");
+    let sql = "SELECT count(*) FROM o WHERE EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND length(i.t) > o.x)";
+    assert_eq!(value(&mut session, sql), "12");
+}
+
+#[test]
+fn explain_shows_how_a_subquery_is_evaluated() {
+    let mut session = session();
+    ok(
+        &mut session,
+        "CREATE TABLE o (x int, y int); CREATE TABLE i (x int, y int); CREATE TABLE k (x int PRIMARY KEY)",
+    );
+    let mut plan = |condition: &str| {
+        let rows = ok(&mut session, &format!("EXPLAIN SELECT * FROM o WHERE {condition}")).rows;
+        rows.into_iter().map(|row| row[0].clone()).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        plan("EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND i.y > 3)"),
+        "Seq Scan on o\n  Filter: (EXISTS SubPlan 1 or hashed SubPlan 1)\n  SubPlan 1\n    ->  Project\n          \
+         Output: 1\n          ->  Seq Scan on i\n                Filter: ((x = outer.0) AND (y > 3))\n  \
+         SubPlan 1 (hashed)\n    Hash Cond: (x = outer.0)\n    ->  Project\n          Output: x\n          \
+         ->  Seq Scan on i\n                Filter: (y > 3)"
+    );
+    let by_index = plan("EXISTS (SELECT 1 FROM k WHERE k.x = o.x)");
+    assert!(by_index.contains("Index Cond: (x = outer.0)") && !by_index.contains("hashed"), "{by_index}");
+    let uncorrelated = plan("x NOT IN (SELECT x FROM i)");
+    assert!(uncorrelated.contains("(NOT (hashed ANY SubPlan 1))"), "{uncorrelated}");
+}
+
+/// What a statement changes does not decide which other rows it changes.
+#[test]
+fn conditions_do_not_see_the_statement_s_own_changes() {
+    let mut session = session();
+    ok(&mut session, "CREATE TABLE t (id int PRIMARY KEY, a int)");
+    for rows in [6, 600] {
+        ok(
+            &mut session,
+            &format!("TRUNCATE t; INSERT INTO t SELECT g, g / 2 FROM generate_series(0, {rows}) g"),
+        );
+        let other = "EXISTS (SELECT 1 FROM t other WHERE other.a = t.a AND other.id <> t.id)";
+        assert_eq!(ok(&mut session, &format!("UPDATE t SET a = -1 - id WHERE {other}")).affected, rows);
+        ok(
+            &mut session,
+            &format!("TRUNCATE t; INSERT INTO t SELECT g, g / 2 FROM generate_series(0, {rows}) g"),
+        );
+        assert_eq!(ok(&mut session, &format!("DELETE FROM t WHERE {other}")).affected, rows);
+    }
+}
