@@ -490,7 +490,7 @@ mod tests {
     fn text_is_taken_apart_wherever_it_is_cut() {
         same(
             "format text",
-            b"1\tab\n2\t\\N\n\\\\N\t\\x41\\102\t\\q\nx\\\ny\t\n\\.\nrest\n",
+            b"1\tab\n2\t\\N\n\\\\N\t\\x41\\102\\t\\q\nx\\\ny\t\n\\.\nrest\n",
             &[
                 &[Some("1"), Some("ab")],
                 &[Some("2"), None],
