@@ -210,7 +210,7 @@ impl Binder<'_> {
                 let whole = self.bind(r#in, place)?;
                 self.call("position", vec![whole, part])
             }
-            E::Substring { expr, substring_from, substring_for, .. } => {
+            E::Substring { expr, substring_from, substring_for, shorthand, .. } => {
                 let mut args = vec![self.bind(expr, place)?];
                 match substring_from {
                     Some(from) => args.push(self.bind(from, place)?),
@@ -219,7 +219,7 @@ impl Binder<'_> {
                 if let Some(length) = substring_for {
                     args.push(self.bind(length, place)?);
                 }
-                self.call("substring", args)
+                self.call(if *shorthand { "substr" } else { "substring" }, args)
             }
             E::Trim { trim_where, trim_what, expr, trim_characters } => {
                 let mut args = vec![self.bind(expr, place)?];
