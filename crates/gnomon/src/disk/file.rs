@@ -5,6 +5,10 @@
 //! left behind, and the system lets go when the process dies). Directories and files that it makes are readable by
 //! their owner alone.
 //!
+//! Names of files of databases are those of regular files: a directory where one of them is a link, a pipe, or anything
+//! else, is refused by that name before anything is opened, and each file is looked at once more when it is opened. The
+//! directory itself may be reached by links.
+//!
 //! Where the file system has no way to reserve or to punch, zeros are written instead.
 //!
 //! What is written durably at once ([`File::write_durably_at`]) goes past the page cache, if it consists of sectors and
@@ -15,7 +19,7 @@
 //! Not done: other direct I/O (the engine relies on the page cache only between a write and its sync), and trust after
 //! a failed sync (the kernel may have dropped the data; see [`Disk`]).
 
-use super::{Disk, File, SECTOR_BYTES, check_name, sparse::range_end};
+use super::{Disk, File, SECTOR_BYTES, check_name, names, sparse::range_end};
 use crate::{
     Error, Result,
     sync::{
@@ -29,6 +33,8 @@ use rustix::{
 };
 use std::{io, os::fd::OwnedFd, os::unix::fs::FileExt, path::Path};
 
+/// A link is not followed, and nothing is waited for: what is no regular file is refused.
+const FILE_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// How much is written at once where zeros are written, in bytes.
 const ZEROS_BYTES: usize = 64 << 10;
@@ -108,6 +114,7 @@ impl FileDisk {
             create_directory(path).map_err(|error| explain(path, error))?;
         }
         let fd = lock_directory(path, FlockOperation::NonBlockingLockExclusive)?;
+        check_kinds(path, &fd)?;
         fs::accessat(&fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
             .map_err(|error| explain(path, error))?;
         Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: false }) })
@@ -119,6 +126,7 @@ impl FileDisk {
     /// Errors: as [`FileDisk::open`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<FileDisk> {
         let fd = lock_directory(path.as_ref(), FlockOperation::NonBlockingLockShared)?;
+        check_kinds(path.as_ref(), &fd)?;
         Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: true }) })
     }
 }
@@ -128,7 +136,7 @@ impl FileDisk {
     /// system has no such thing.
     fn open_direct(&self, name: &str) -> Option<Direct> {
         let Directory { fd, read_only } = &*self.directory;
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::DIRECT | OFlags::DSYNC;
+        let flags = FILE_FLAGS | OFlags::RDWR | OFlags::DIRECT | OFlags::DSYNC;
         let file = (!read_only).then(|| fs::openat(fd, name, flags, Mode::empty()))?.ok()?;
         Some(Direct { file: file.into(), is_refused: AtomicBool::new(false), buffer: Mutex::default() })
     }
@@ -162,6 +170,60 @@ fn lock_directory(path: &Path, lock: FlockOperation) -> Result<OwnedFd> {
         Ok(()) => Ok(fd),
         Err(Errno::WOULDBLOCK) => Err(Error::InUse { path: path.display().to_string() }),
         Err(error) => Err(explain(path, error)),
+    }
+}
+
+/// Refuses a directory in which something else has the name of a file of a database.
+fn check_kinds(path: &Path, directory: &OwnedFd) -> Result<()> {
+    let explained = |error| explain(path, error);
+    for entry in fs::Dir::read_from(directory).map_err(explained)? {
+        let entry = entry.map_err(explained)?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if names::is_of_a_database(name)
+            && let Some(kind) = other_kind(directory, name).map_err(explained)?
+        {
+            let path = path.display().to_string();
+            return Err(Error::NotADatabase { path, detail: not_a_file(name, kind) });
+        }
+    }
+    Ok(())
+}
+
+/// The kind of what has a name, if there is something and it is no regular file.
+fn other_kind(directory: &OwnedFd, name: &str) -> rustix::io::Result<Option<FileType>> {
+    match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => {
+            Ok(Some(FileType::from_raw_mode(stat.st_mode)).filter(|kind| *kind != FileType::RegularFile))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_a_file(name: &str, kind: FileType) -> String {
+    let kind = match kind {
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        FileType::Directory => "a directory",
+        FileType::BlockDevice | FileType::CharacterDevice => "a device",
+        _ => "something else",
+    };
+    let advice = match kind {
+        "a symbolic link" => "put the file itself there; the directory may be a link",
+        _ => "move it out of the way",
+    };
+    format!("its '{name}' is {kind}, and must be a regular file: {advice}")
+}
+
+/// The error of a file that could not be opened.
+fn not_opened(directory: &OwnedFd, name: &str, error: Errno) -> io::Error {
+    match other_kind(directory, name) {
+        Ok(Some(kind)) => io::Error::new(io::ErrorKind::InvalidData, not_a_file(name, kind)),
+        _ => {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("file {name}: {error}"))
+        }
     }
 }
 
@@ -203,15 +265,19 @@ impl Disk for FileDisk {
             true => OFlags::RDONLY,
             false => OFlags::RDWR,
         };
-        let mut flags = access | OFlags::CLOEXEC;
+        let mut flags = access | FILE_FLAGS;
         if create {
             self.directory.writable()?;
             flags |= OFlags::CREATE;
         }
-        let file = fs::openat(fd, name, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
-            let error = io::Error::from(error);
-            io::Error::new(error.kind(), format!("file {name}: {error}"))
-        })?;
+        let file = match fs::openat(fd, name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => file,
+            Err(error) => return Err(not_opened(fd, name, error)),
+        };
+        match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+            FileType::RegularFile => {}
+            other => return Err(io::Error::new(io::ErrorKind::InvalidData, not_a_file(name, other))),
+        }
         if create {
             // Also when it was there already: perhaps a crash came between its making and this line.
             fs::fsync(fd)?;
@@ -486,6 +552,59 @@ mod tests {
         Disk::open(&disk, "b", true).unwrap();
         Disk::open(&disk, "a", true).unwrap();
         assert_eq!(disk.list().unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_by_its_name_and_left_alone() {
+        let outside = tempfile::tempdir().unwrap();
+        let target = outside.path().join("target");
+        let disk = FileDisk::open(outside.path(), false).unwrap();
+        Disk::open(&disk, "target", true).unwrap().write_at(0, b"kept").unwrap();
+        type Make<'a> = &'a dyn Fn(&Path);
+        let make: [(&str, Make<'_>); 5] = [
+            ("a symbolic link", &|path| std::os::unix::fs::symlink(&target, path).unwrap()),
+            ("a symbolic link", &|path| std::os::unix::fs::symlink("/nowhere/at/all", path).unwrap()),
+            ("a pipe", &|path| fs::mkfifoat(fs::CWD, path, Mode::RWXU).unwrap()),
+            ("a directory", &|path| std::fs::create_dir(path).unwrap()),
+            ("a socket", &|path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
+        ];
+        let names = [
+            "pages",
+            "pages.new",
+            "disks",
+            "disks.new",
+            "commits",
+            "commits.0",
+            "logged-pages",
+            "redo-0.0",
+            "ops.1",
+        ];
+        for (kind, make) in make {
+            for name in names {
+                let directory = tempfile::tempdir().unwrap();
+                let opened = FileDisk::open(directory.path(), false).unwrap();
+                make(&directory.path().join(name));
+                // Also if it was put there just now.
+                for create in [false, true] {
+                    let error = Disk::open(&opened, name, create).err().unwrap().to_string();
+                    assert!(error.contains(&format!("its '{name}' is {kind}")), "{error}");
+                }
+                drop(opened);
+                let refused = |error: Option<Error>| {
+                    let error = error.expect("refused");
+                    assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
+                    assert!(error.to_string().contains(&format!("its '{name}' is {kind}")), "{error}");
+                };
+                refused(FileDisk::open(directory.path(), true).err());
+                refused(FileDisk::open_read_only(directory.path()).err());
+                assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+            }
+        }
+        assert_eq!(std::fs::read(&target).unwrap(), b"kept");
+        let linked = outside.path().join("linked");
+        let directory = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(directory.path(), &linked).unwrap();
+        FileDisk::open(&linked, true).unwrap();
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod file;
 mod memory;
+mod names;
 mod overlay;
 mod set;
 mod sim;
