@@ -308,3 +308,57 @@ fn every_file_swapped_cut_or_gone_is_right_data_or_a_refusal() {
     println!("{counts:?}");
     assert!(counts[&Outcome::Right] > 100 && counts[&Outcome::Refused] > 300, "{counts:?}");
 }
+
+/// Two changes at once: an older data file, and no file that says where the log begins. The log's files know better.
+#[test]
+fn older_pages_without_the_begin_of_the_log_are_refused() {
+    for recovery in Recovery::ALL.into_iter().filter(|recovery| recovery.records().is_some()) {
+        let world = World::new(recovery, 1, End::Stop);
+        let mut files = world.newer.clone();
+        files[0].insert("pages".into(), world.older[0]["pages"].clone());
+        for control in [None, Some(vec![0; 8192])] {
+            match control {
+                Some(bytes) => files[0].insert("commits".into(), bytes),
+                None => files[0].remove("commits"),
+            };
+            for rows in [OLDER_ROWS, NEWER_ROWS] {
+                assert_eq!(outcome(&files, recovery, &numbers(0..rows)).0, Outcome::Refused);
+            }
+        }
+    }
+}
+
+/// A byte of any sector that is damaged is right data or an error, and never other data; the last blocks of a log are
+/// as if a crash had come before them.
+#[test]
+fn a_damaged_sector_is_right_data_or_an_error() {
+    const SECTOR: usize = 512;
+    let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
+    for end in [End::Stop, End::Crash] {
+        for recovery in Recovery::ALL {
+            let world = World::new(recovery, 1, end);
+            let right = numbers(0..NEWER_ROWS);
+            for (name, bytes) in &world.newer[0] {
+                let used: Vec<usize> = (0..bytes.len() / SECTOR)
+                    .filter(|sector| bytes[sector * SECTOR..][..SECTOR].iter().any(|byte| *byte != 0))
+                    .collect();
+                for sector in used.iter().step_by((used.len() / 24).max(1)) {
+                    let mut files = world.newer.clone();
+                    files[0].get_mut(name).unwrap()[sector * SECTOR + 60] ^= 0x10;
+                    let (outcome, detail) = outcome(&files, recovery, &right);
+                    if outcome == Outcome::AsAfterCrash {
+                        println!("{} {end:?} {name} sector {sector}: {detail}", recovery.name());
+                        let is_log = name.contains('.');
+                        assert!(
+                            is_log && end == End::Crash,
+                            "{} {end:?} {name} {sector}: {detail}",
+                            recovery.name()
+                        );
+                    }
+                    *counts.entry(outcome).or_default() += 1;
+                }
+            }
+        }
+    }
+    println!("{counts:?}");
+}

@@ -151,6 +151,11 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
+/// The newest run of which the files of a log have a block, whatever else is lost of it; none if there is none.
+pub(crate) fn newest_run(disk: &Arc<dyn Disk>, name: &str, database: u64) -> Result<Option<u32>> {
+    segment::newest_run(disk, name, database)
+}
+
 impl Log {
     /// Makes a log, durably, in place of what is left of one of that name.
     pub fn create(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Log> {

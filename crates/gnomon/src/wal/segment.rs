@@ -136,6 +136,30 @@ fn damage(file: String, page: u64, detail: &str) -> Error {
     Error::Corrupt { file, page, detail: format!("{detail}; restore the files of the log, or a backup") }
 }
 
+/// The newest run of which there is a block in the files of a log: for an owner that has lost where the log begins.
+pub(super) fn newest_run(disk: &Arc<dyn Disk>, name: &str, database: u64) -> Result<Option<u32>> {
+    let how = |segment_bytes| LogOptions {
+        name: name.into(),
+        database,
+        segment_bytes,
+        epoch: 0,
+        reaches: crate::id::Lsn(0),
+    };
+    let mut newest = None;
+    for slot in Segments::new(disk, how(PAGE_BYTES), None).slots()? {
+        let file = disk.open(&format!("{name}.{slot}"), false)?;
+        let bytes = file.len()?;
+        if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
+            continue;
+        }
+        Segments::new(disk, how(bytes), None).scan::<()>(&*file, SECTOR, &mut |header| {
+            newest = newest.max(Some(header.epoch));
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(newest)
+}
+
 impl Segments {
     fn new(disk: &Arc<dyn Disk>, how: LogOptions, planted: Option<PlantedBug>) -> Segments {
         let fits = how.segment_bytes > 0 && how.segment_bytes.is_multiple_of(PAGE_BYTES);

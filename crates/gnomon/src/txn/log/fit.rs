@@ -32,9 +32,14 @@ pub(super) struct PagesSay {
 /// The content of the file that says where the log begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LogSays {
-    Nothing,
+    /// There is none; the log's files, if there are some, have blocks of this run at most.
+    Nothing {
+        blocks_of: Option<u32>,
+    },
     /// Neither copy is whole.
-    Damaged,
+    Damaged {
+        blocks_of: Option<u32>,
+    },
     Begins(Control),
 }
 
@@ -52,14 +57,23 @@ pub(super) enum Decision {
 /// # Errors
 /// [`Error::Corrupt`] of a log that is not there or damaged; [`Error::Mismatch`] of files that do not go together.
 pub(super) fn decide(pages: PagesSay, log: LogSays) -> Result<Decision> {
+    let known = pages.log.epoch;
     let control = match log {
-        LogSays::Nothing | LogSays::Damaged if pages.is_closed => {
-            return Ok(Decision::MakeAnew { epoch: pages.log.epoch.saturating_add(1) });
+        LogSays::Nothing { blocks_of } | LogSays::Damaged { blocks_of } if pages.is_closed => {
+            return match blocks_of {
+                Some(run) if known > 0 && run > known => Err(mismatch(
+                    shadow::FILE,
+                    format!(
+                        "it was closed in run {known}, and files of the log are of run {run}: it is an older copy; put the newest one back, and '{FILE}', or restore a backup"
+                    ),
+                )),
+                _ => Ok(Decision::MakeAnew { epoch: known.saturating_add(1) }),
+            };
         }
-        LogSays::Nothing => {
+        LogSays::Nothing { .. } => {
             return Err(super::damaged("the log of commits is not there: restore it, or a backup"));
         }
-        LogSays::Damaged => {
+        LogSays::Damaged { .. } => {
             return Err(super::damaged(
                 "neither copy of what the log begins with is whole: restore it, or a backup",
             ));
@@ -86,7 +100,7 @@ pub(super) fn decide(pages: PagesSay, log: LogSays) -> Result<Decision> {
             ),
         ));
     }
-    if control.epoch < pages.log.epoch {
+    if control.epoch < known {
         return Err(mismatch(
             FILE,
             format!(
@@ -163,10 +177,18 @@ mod tests {
     #[test]
     fn a_log_that_is_not_there_is_made_anew_beside_closed_pages_only() {
         let log = LogMark { epoch: 5, reaches: 700 };
-        for says in [LogSays::Nothing, LogSays::Damaged] {
-            let pages = |is_closed| PagesSay { database: 1, csn: Csn(9), is_closed, log };
-            assert_eq!(decide(pages(true), says).unwrap(), Decision::MakeAnew { epoch: 6 });
-            assert!(matches!(decide(pages(false), says), Err(Error::Corrupt { .. })));
+        for blocks_of in [None, Some(4), Some(5), Some(6)] {
+            for says in [LogSays::Nothing { blocks_of }, LogSays::Damaged { blocks_of }] {
+                let pages = |is_closed| PagesSay { database: 1, csn: Csn(9), is_closed, log };
+                match decide(pages(true), says) {
+                    Ok(decision) => {
+                        assert_eq!(decision, Decision::MakeAnew { epoch: 6 });
+                        assert!(blocks_of < Some(6));
+                    }
+                    Err(error) => assert!(matches!(error, Error::Mismatch { .. }) && blocks_of == Some(6)),
+                }
+                assert!(matches!(decide(pages(false), says), Err(Error::Corrupt { .. })));
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ use crate::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    wal::{Log, LogCounts, LogOptions},
+    wal::{self, Log, LogCounts, LogOptions},
 };
 use control::{Control, ControlFile};
 use fit::{Decision, LogSays, PagesSay};
@@ -149,9 +149,10 @@ impl Unread {
             Err(Error::TooOld { .. }) if store.was_closed() => None,
             opened => opened?,
         };
+        let blocks_of = || wal::newest_run(disk, FILE, store.stats().identity);
         let says = match &control {
-            None => LogSays::Nothing,
-            Some(None) => LogSays::Damaged,
+            None => LogSays::Nothing { blocks_of: blocks_of()? },
+            Some(None) => LogSays::Damaged { blocks_of: blocks_of()? },
             Some(Some(file)) => LogSays::Begins(file.control()),
         };
         let pages = PagesSay {
