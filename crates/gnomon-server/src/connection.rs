@@ -45,7 +45,7 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
     match end {
         // To end a connection the server closes the reading side, which wakes the thread up.
         End::Gone | End::TimedOut if shared.is_stopping() || registered.peer.is_terminated() => {
-            report(shared, &mut wire, &shutdown_notice());
+            report(shared, &mut wire, &shutdown_notice(shared));
         }
         End::Gone | End::TimedOut => {}
         End::Fatal(error) => report(shared, &mut wire, &error),
@@ -62,14 +62,20 @@ fn fatal(state: SqlState, message: &str) -> SqlError {
     SqlError::new(state, message).severity(Severity::Fatal)
 }
 
-fn shutdown_notice() -> SqlError {
-    fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+fn shutdown_notice(shared: &Shared) -> SqlError {
+    match shared.failure() {
+        Some(error) => SqlError::from(error.clone()).severity(Severity::Fatal),
+        None => fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command"),
+    }
 }
 
-/// An administrator's command, which is what interrupted the statement, ends the connection too.
+/// An administrator's command or a failure of the database, which is what interrupted the statement, ends the connection
+/// too.
 fn end_if_terminated(error: &SqlError) -> Result<(), End> {
     match error.state() {
-        SqlState::ADMIN_SHUTDOWN => Err(End::Fatal(error.clone().severity(Severity::Fatal))),
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => {
+            Err(End::Fatal(error.clone().severity(Severity::Fatal)))
+        }
         _ => Ok(()),
     }
 }
@@ -159,7 +165,7 @@ impl Connection<'_> {
                 other => other?,
             };
             if self.shared.is_stopping() {
-                return Err(End::Fatal(shutdown_notice()));
+                return Err(End::Fatal(shutdown_notice(self.shared)));
             }
             self.peer.enter(Phase::Busy);
             self.take(&frame)?;

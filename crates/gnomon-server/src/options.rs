@@ -96,6 +96,8 @@ pub enum ServerError {
     StillRunning(usize),
     /// The database did not close in order.
     Close(gnomon::Error),
+    /// A failure stopped the database; every session was ended with 57P02.
+    Stopped(gnomon::Error),
 }
 
 impl fmt::Display for ServerError {
@@ -113,6 +115,7 @@ impl fmt::Display for ServerError {
                 write!(f, "{count} sessions did not end within the shutdown timeout")
             }
             ServerError::Close(error) => write!(f, "the database did not close in order: {error}"),
+            ServerError::Stopped(error) => error.fmt(f),
         }
     }
 }
@@ -121,7 +124,7 @@ impl std::error::Error for ServerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ServerError::Listen { error, .. } | ServerError::Io(error) => Some(error),
-            ServerError::Close(error) => Some(error),
+            ServerError::Close(error) | ServerError::Stopped(error) => Some(error),
             _ => None,
         }
     }

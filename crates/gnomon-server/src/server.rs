@@ -8,7 +8,8 @@
 //! `client_connection_check_interval`.
 //!
 //! A shutdown stops listening, interrupts every statement, tells every client (57P01), and when the last session
-//! has ended closes the database.
+//! has ended closes the database. When a failure stops the database, the server does the same by itself, with 57P02:
+//! opening the database again recovers it, so a supervisor should start the server anew.
 
 use std::{
     collections::HashMap,
@@ -80,6 +81,8 @@ pub(crate) struct Shared {
     clock: SystemClock,
     peers: Mutex<Peers>,
     stopping: AtomicBool,
+    /// Why the database stopped by itself.
+    failure: OnceLock<gnomon::Error>,
     wake: PipeWriter,
 }
 
@@ -182,6 +185,11 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// Why the database stopped by itself, if it did.
+    pub(crate) fn failure(&self) -> Option<&gnomon::Error> {
+        self.failure.get()
+    }
+
     /// Interrupts the statement of the session that `id` and `secret` name, if there is one.
     pub(crate) fn cancel(&self, id: i32, secret: &[u8]) {
         let peer = self.peers.lock().by_id.get(&id).cloned();
@@ -238,6 +246,7 @@ impl Server {
             clock: SystemClock::new(),
             peers: Mutex::new(Peers::default()),
             stopping: AtomicBool::new(false),
+            failure: OnceLock::new(),
             wake,
         });
         Ok(Server { shared, tcp, unix, local_addr, wake: wake_reader })
@@ -253,17 +262,28 @@ impl Server {
         ServerHandle(self.shared.clone())
     }
 
-    /// Serves until [`ServerHandle::shut_down`] is called, then ends every session and closes the database.
+    /// Serves until [`ServerHandle::shut_down`] is called or a failure stops the database, then ends every session and
+    /// closes the database.
     ///
     /// # Errors
     /// The operating system fails the loop; sessions do not end within the shutdown timeout; the database does not
     /// close in order. The server has stopped listening in each case.
     pub fn run(self) -> Result<(), ServerError> {
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.database.engine().when_stopped(move |error| {
+            if let Some(shared) = shared.upgrade() {
+                let _ = shared.failure.set(error);
+                ServerHandle(shared).shut_down();
+            }
+        });
         let served = self.serve();
         let Server { shared, tcp, unix, wake, .. } = self;
         drop((tcp, unix, wake));
         shared.stopping.store(true, Ordering::Release);
         let stopped = stop(&shared);
+        if let Some(error) = shared.failure.get() {
+            return Err(ServerError::Stopped(error.clone()));
+        }
         served.map_err(ServerError::Io).and(stopped)
     }
 

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use gnomon::sync::{Arc, OnceLock, atomic::AtomicU64, thread};
+use gnomon::{
+    Database,
+    sync::{Arc, OnceLock, atomic::AtomicU64, thread},
+};
 use gnomon_server::{Kind, ServerHandle};
 use gnomon_sql::catalog::system::Cluster;
 use http_body_util::Full;
@@ -49,6 +52,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What is counted.
 pub struct Sources {
     pub server: ServerHandle,
+    pub engine: Database,
     pub cluster: Option<Arc<dyn Cluster>>,
 }
 
@@ -162,12 +166,34 @@ impl Sources {
                 Kind::Counter => of_server.register(name, help, ConstCounter::new(value)),
             }
         }
+        of_scrubbing(registry.sub_registry_with_prefix("gnomon_scrub"), &self.engine);
         if let Some(cluster) = &self.cluster {
             of_cluster(registry.sub_registry_with_prefix("gnomon_cluster"), &**cluster);
         }
         let mut text = String::new();
         encode(&mut text, &registry).expect("a string takes all");
         text
+    }
+}
+
+/// How far the reading for damaged pages is, and what it has found.
+fn of_scrubbing(registry: &mut Registry, engine: &Database) {
+    let scrubbed = engine.scrub_progress();
+    for (name, help, count) in [
+        ("copies_checked", "Copies of pages that were read and checked", scrubbed.copies_checked),
+        ("bytes_checked", "Bytes of these copies", scrubbed.bytes_checked),
+        ("copies_repaired", "Damaged copies that were made anew", scrubbed.repaired),
+        ("copies_lost", "Damaged copies of pages of which nothing whole is left", scrubbed.lost),
+        ("passes", "How often all pages were read", scrubbed.passes),
+    ] {
+        registry.register(name, help, ConstCounter::new(count));
+    }
+    for (name, help, value) in [
+        ("bytes_per_second", "Bytes that may be read in a second, 0 if none are", scrubbed.bytes_per_second),
+        ("position_pages", "The page that the present pass is at", scrubbed.position),
+        ("end_pages", "The pages that a pass goes through", scrubbed.end),
+    ] {
+        registry.register(name, help, ConstGauge::new(value));
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use gnomon::{
-    Database,
+    Database, Error,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -121,6 +121,13 @@ pub struct Serve {
     /// OpenMetrics text at /metrics, without a password: whoever reaches the address reads counts and members' names.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
+    /// How many MiB a second the background reads to find damaged pages; 0 reads none.
+    ///
+    /// All copies of all pages are read again and again. What is damaged gets a new copy of its mirror; what has none is
+    /// told on standard error and counted in the metrics. Without it 4, and none with a log of pages, which has no such
+    /// reading.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    scrub_mib_per_s: Option<u32>,
     #[command(flatten)]
     cluster: ClusterArguments,
     #[command(flatten)]
@@ -176,13 +183,18 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         joining.copy_if_new(directory, &credentials(arguments)?)?;
     }
     let engine = arguments.storage.open(directory, arguments.pool_mib)?;
+    scrub(&engine, arguments.scrub_mib_per_s)?;
     let reports = Reports::begin(engine.clone());
+    engine.when_stopped(|error| tell(&mut stderr(), &format!("ending all sessions: {error}")));
     if arguments.cluster.leave_cluster {
         cluster::leave(&engine, directory)?;
     }
     let database = match &joining {
-        Some(joining) => joining.open(engine, directory)?,
-        None => SqlDatabase::open(engine).map_err(|error| Failure::new(directory.display(), error))?,
+        Some(joining) => joining.open(engine.clone(), directory)?,
+        None => {
+            let opened = SqlDatabase::open(engine.clone());
+            opened.map_err(|error| Failure::new(directory.display(), error))?
+        }
     };
     let options = ServerOptions {
         listen,
@@ -217,7 +229,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     tell(&mut stdout(), &format!("serving {} on {address}", directory.display()));
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
     if let Some(endpoint) = &metrics {
-        endpoint.show(metrics::Sources { server: server.handle(), cluster: view });
+        endpoint.show(metrics::Sources { server: server.handle(), engine, cluster: view });
         tell(&mut stderr(), &format!("metrics at http://{}/metrics", endpoint.address));
     }
     let watch = node.map(|node| cluster::Watch::begin(node, server.handle()));
@@ -231,6 +243,16 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     tell(&mut stderr(), "closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has the background look for damage.
+fn scrub(engine: &Database, mib_per_second: Option<u32>) -> Result<(), Failure> {
+    const MIB_PER_SECOND: u32 = 4;
+    let rate = u64::from(mib_per_second.unwrap_or(MIB_PER_SECOND)) << 20;
+    match (engine.scrub_in_background(rate), mib_per_second) {
+        (Err(Error::Unsupported(_)), None | Some(0)) => Ok(()),
+        (done, _) => done.map_err(|error| Failure::new("--scrub-mib-per-s", error)),
+    }
 }
 
 /// Tells on standard error what the database reports of its disks.

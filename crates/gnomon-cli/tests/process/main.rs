@@ -9,6 +9,7 @@ mod cluster_faults;
 mod compare;
 mod disks;
 mod failures;
+mod files;
 mod harness;
 mod history;
 mod kill;

@@ -24,7 +24,11 @@ pub fn options() -> ServerOptions {
 
 impl TestServer {
     pub fn start(options: ServerOptions) -> TestServer {
-        let engine = gnomon::Database::in_memory(gnomon::Options::default()).unwrap();
+        TestServer::over(gnomon::Database::in_memory(gnomon::Options::default()).unwrap(), options)
+    }
+
+    /// A server over an open database.
+    pub fn over(engine: gnomon::Database, options: ServerOptions) -> TestServer {
         let server = Server::bind(SqlDatabase::open(engine).unwrap(), options).unwrap();
         let (addr, handle) = (server.local_addr(), server.handle());
         let thread = gnomon::sync::thread::spawn(move || server.run());
@@ -34,6 +38,11 @@ impl TestServer {
     /// Stops it and returns what `run` returned.
     pub fn stop(&mut self) -> Result<(), ServerError> {
         self.handle.shut_down();
+        self.ended()
+    }
+
+    /// Waits until it ends by itself, and returns what `run` returned.
+    pub fn ended(&mut self) -> Result<(), ServerError> {
         self.thread.take().expect("it runs").join().expect("no panic in the server's loop")
     }
 

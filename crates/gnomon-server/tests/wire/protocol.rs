@@ -373,6 +373,39 @@ fn idle_clients_are_closed_if_so_set() {
     assert_eq!(state(&raw.until_closed()), "57P05");
 }
 
+/// A failure of the disk ends the server by itself: every session is told 57P02, that which met it and those that wait,
+/// and `run` returns the cause.
+#[test]
+fn a_failure_of_the_disk_ends_the_server_and_its_sessions() {
+    for recovery in gnomon::Recovery::ALL {
+        for fails_sync in [false, true] {
+            let disk = gnomon::disk::SimDisk::new(1);
+            let how = gnomon::Options { recovery: Some(recovery), ..gnomon::Options::default() };
+            let engine = gnomon::Database::open_on(gnomon::sync::Arc::new(disk.clone()), how).unwrap();
+            let mut server = TestServer::over(engine, options());
+            let (mut idle, mut open, mut writer) = (server.raw(), server.raw(), server.raw());
+            assert_eq!(writer.query("CREATE TABLE t (a integer PRIMARY KEY)"), "CZI");
+            assert_eq!(open.query("BEGIN"), "CZT");
+            assert_eq!(open.query("INSERT INTO t VALUES (1)"), "CZT");
+            match fails_sync {
+                false => disk.fail_write_after(0),
+                true => disk.fail_sync_after(0),
+            }
+            writer.send(b'Q', b"INSERT INTO t VALUES (2)\0");
+            for raw in [&mut writer, &mut idle, &mut open] {
+                let messages = raw.until_closed();
+                let states: Vec<String> =
+                    messages.iter().map(|message| state(std::slice::from_ref(message))).collect();
+                assert_eq!(states, ["57P02"], "{recovery:?}, {fails_sync}");
+            }
+            match server.ended() {
+                Err(ServerError::Stopped(gnomon::Error::Poisoned(_))) => {}
+                other => panic!("{recovery:?}: {other:?}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_shutdown_tells_clients() {
     let mut server = TestServer::start(options());

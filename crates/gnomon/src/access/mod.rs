@@ -159,6 +159,13 @@ pub struct Place {
     restructured: u64,
 }
 
+impl Place {
+    /// The leaf.
+    pub fn leaf(&self) -> PageId {
+        self.leaf
+    }
+}
+
 /// A search for a key: where it begins, and what it has come to.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
@@ -655,6 +662,11 @@ impl Tree {
 }
 
 impl LeafView {
+    /// Its page.
+    pub fn id(&self) -> PageId {
+        self.id
+    }
+
     /// How many entries the leaf has.
     pub fn len(&self) -> usize {
         self.count

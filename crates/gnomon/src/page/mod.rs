@@ -319,6 +319,17 @@ pub(crate) fn damaged_sector(space: &[u8]) -> Option<(usize, String)> {
         .find_map(|(number, sector)| Some((number, check_sum(sector).err()?)))
 }
 
+/// A block with each of its sectors that is not whole taken from another copy of it, where that is whole. The page tells
+/// by its header whether they were written together.
+pub(crate) fn combine(block: &[u8], other: &[u8]) -> Vec<u8> {
+    let pairs = block.chunks_exact(SECTOR_BYTES).zip(other.chunks_exact(SECTOR_BYTES));
+    let choose = |(one, other): (&'_ [u8], &'_ [u8])| match (check_sum(one), check_sum(other)) {
+        (Err(_), Ok(())) => other.to_vec(),
+        _ => one.to_vec(),
+    };
+    pairs.flat_map(choose).collect()
+}
+
 fn set_sum(sector: &mut [u8]) {
     let sum = crc32c::crc32c(&sector[SUM_BYTES..]);
     sector[..SUM_BYTES].copy_from_slice(&sum.to_le_bytes());

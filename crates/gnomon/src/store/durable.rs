@@ -40,6 +40,8 @@ struct State {
     /// How long a leader waits before each batch.
     interval: Duration,
     waiting: Vec<Waiting>,
+    /// To be called when it fails.
+    on_failure: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 struct Waiting {
@@ -97,6 +99,7 @@ impl Durability {
                 failed: false,
                 interval: Duration::ZERO,
                 waiting: Vec::new(),
+                on_failure: Vec::new(),
             }),
             durable: Line(AtomicU64::new(durable.0)),
         }
@@ -135,16 +138,33 @@ impl Durability {
 
     /// Wakes everybody: the store is poisoned, and says so to whoever looks.
     pub fn fail(&self) {
-        let waiting = {
+        let (waiting, on_failure) = {
             let mut state = self.state.lock();
             state.failed = true;
-            std::mem::take(&mut state.waiting)
+            (std::mem::take(&mut state.waiting), std::mem::take(&mut state.on_failure))
         };
+        for call in on_failure {
+            let _ = catch_unwind(AssertUnwindSafe(call));
+        }
         for waiting in waiting {
             match waiting.then {
                 Then::Wake(sleeper) => sleeper.wake(),
                 // The error itself is the store's; see `GroupCommit::when_durable`.
                 Then::Call(call) => tell(call, Err(Error::Closed)),
+            }
+        }
+    }
+}
+
+impl Durability {
+    /// Calls `call` when the store fails, or at once if it has. It must not block.
+    pub fn when_failed(&self, call: impl FnOnce() + Send + 'static) {
+        let mut state = self.state.lock();
+        match state.failed {
+            false => state.on_failure.push(Box::new(call)),
+            true => {
+                drop(state);
+                call();
             }
         }
     }

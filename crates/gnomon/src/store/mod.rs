@@ -15,8 +15,17 @@ use std::ops::{Deref, DerefMut};
 
 use crate::{
     Error, Result,
+    disk::File,
     page::{Page, PageId, PageKind, PageSize},
 };
+
+/// Reads from a file, and once more if that fails: the fault may have been of that moment.
+fn read_twice(file: &dyn File, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+    match file.read_at(offset, bytes) {
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => file.read_at(offset, bytes),
+        read => read,
+    }
+}
 
 /// Reads pages under shared latches.
 pub trait PageRead {

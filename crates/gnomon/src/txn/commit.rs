@@ -218,14 +218,43 @@ pub(super) fn begin<'a>(
     large: Option<&Finished>,
 ) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
-    match begin_for(inner, store, purpose, writes, large) {
+    let pages = match begin_for(inner, store, purpose, writes, large) {
         // What commits before it gave back, and what was reserved for them, is free when a root says so.
         Err(Error::DiskFull) if purpose == Purpose::Free || inner.log().is_some() => {
             store.flush()?;
             begin_for(inner, store, purpose, writes, large)
         }
         begun => begun,
+    }?;
+    load_leaves(inner, store, writes)?;
+    Ok(pages)
+}
+
+/// Reads the pages that are to be patched, as far as they are not in memory any more. Behind the CSN a failed read would
+/// stop the database; here it is an error of this transaction alone.
+fn load_leaves(inner: &Inner, store: &ShadowStore, writes: &WriteSet) -> Result<()> {
+    // Where a log has the commit, the pages follow later.
+    let has_own_batch = inner.log().is_none();
+    for (id, tree) in writes.trees() {
+        if tree.created || tree.dropped {
+            match inner.directory.get(&inner.store, id) {
+                Ok(_) | Err(Error::NoSuchTree(_)) => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        let state = tree.state(inner, id)?;
+        for (key, written) in &tree.keys {
+            let known = written.place.map(|place| place.leaf()).filter(|leaf| store.is_loaded(*leaf));
+            let leaf = match known {
+                Some(leaf) => leaf,
+                None => state.tree.leaf(&inner.store, Seek::At(key))?.id(),
+            };
+            if has_own_batch {
+                store.load_nodes(leaf)?;
+            }
+        }
     }
+    Ok(())
 }
 
 fn begin_for<'a>(

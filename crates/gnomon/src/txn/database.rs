@@ -689,6 +689,21 @@ impl Database {
         Ok(())
     }
 
+    /// Calls `call` with the cause when a failure stops the database, or at once if one has: on the thread that met it,
+    /// so `call` must not block.
+    pub fn when_stopped(&self, call: impl FnOnce(Error) + Send + 'static) {
+        let inner = Arc::downgrade(&self.0.inner);
+        let tell = move || {
+            if let Some(Err(error)) = inner.upgrade().map(|inner| inner.store.check()) {
+                call(error);
+            }
+        };
+        match &self.0.inner.store {
+            Store::Shadow(store) => store.durability().when_failed(tell),
+            Store::Logged(store) => store.durability().when_failed(tell),
+        }
+    }
+
     /// How much of the database is in use.
     pub fn stats(&self) -> Stats {
         let inner = &self.0.inner;

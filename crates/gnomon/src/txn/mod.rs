@@ -98,6 +98,7 @@ mod versions;
 mod writes;
 
 pub use apply::Applied;
+pub use background::ScrubProgress;
 pub use backup::{Restored, restore};
 pub use commit::{Commits, Ticket};
 pub use cursor::Cursor;

@@ -110,6 +110,8 @@ struct Plan {
     /// At which event which part goes.
     remove_part: Option<(u64, usize)>,
     reads_before_failure: Option<u64>,
+    /// So many reads fail from that one on.
+    reads_failing: u64,
 }
 
 /// Counts a call towards a planned failure; true if this is the one that fails.
@@ -209,7 +211,13 @@ impl SimDisk {
 
     /// Fails a read, after `calls` more that succeed. Reads are no events.
     pub fn fail_read_after(&self, calls: u64) {
-        self.state.lock().plan.reads_before_failure = Some(calls);
+        self.fail_reads_after(calls, 1);
+    }
+
+    /// Fails `count` reads in a row, after `calls` more that succeed.
+    pub fn fail_reads_after(&self, calls: u64, count: u64) {
+        let plan = &mut self.state.lock().plan;
+        (plan.reads_before_failure, plan.reads_failing) = (Some(calls), count);
     }
 
     /// Lets the disk run full when `bytes` more are reserved (in blocks of 4 KiB; none means never).
@@ -351,6 +359,10 @@ impl State {
         if self.crashed {
             Err(crash_error())
         } else if is_due(&mut self.plan.reads_before_failure) {
+            self.plan.reads_failing -= 1;
+            if self.plan.reads_failing > 0 {
+                self.plan.reads_before_failure = Some(0);
+            }
             Err(fault_error())
         } else {
             Ok(())

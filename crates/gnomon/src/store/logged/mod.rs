@@ -73,7 +73,7 @@ use self::{
     space::Space,
     sphere::Spheres,
 };
-use super::{Durability, GroupCommit, PageRead, StoreStats, check_page_size, shadow::Activity};
+use super::{Durability, GroupCommit, PageRead, StoreStats, check_page_size, read_twice, shadow::Activity};
 use crate::{
     Csn, Error, PageId, Result, TxnId,
     disk::File,
@@ -613,12 +613,12 @@ impl LoggedStore {
         }
         let offset = self.offset_of(page);
         let mut block = vec![0; self.unit.bytes()];
-        self.file.read_at(offset, &mut block).map_err(past_end)?;
+        read_twice(&*self.file, offset, &mut block).map_err(past_end)?;
         let size = Page::size_told(&block).filter(|size| size.bytes() >= block.len());
         if let Some(size) = size.filter(|size| size.bytes() > self.unit.bytes()) {
             block.resize(size.bytes(), 0);
             let (_, rest) = block.split_at_mut(self.unit.bytes());
-            self.file.read_at(offset + self.unit.bytes() as u64, rest).map_err(past_end)?;
+            read_twice(&*self.file, offset + self.unit.bytes() as u64, rest).map_err(past_end)?;
         }
         Page::unseal_expected(&block, self.identity_of(page)).map_err(|detail| self.corrupt(page, detail))
     }

@@ -7,7 +7,10 @@
 //! copies or with the new ones. A disk that is added is filled like that while others read and write. A disk that is
 //! lost has its number until no entry of the page table names it any more; then another can have it.
 //!
-//! What is not known to be damaged is not looked for, but by [`ShadowStore::scrub`].
+//! A page of which both copies are damaged is put together from the sectors of each that are whole.
+//!
+//! What is not known to be damaged is not looked for, but by [`ShadowStore::scrub`] and, a little at a time,
+//! [`ShadowStore::scrub_some`].
 
 use super::{
     FILE, Finding, PoolKey, Purpose, Severity, ShadowStore, UNFINISHED_FILE,
@@ -23,8 +26,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    disk::Disk,
-    page::{PageCounts, PageKind, PageSize},
+    disk::{Disk, SECTOR_BYTES},
+    page::{PAGE_BYTES, Page, PageCounts, PageKind, PageSize, combine},
     store::GroupCommit,
     sync::{Arc, atomic::Ordering},
 };
@@ -50,6 +53,8 @@ pub struct DiskInfo {
 pub struct ScrubReport {
     /// Copies of pages that were read and checked.
     pub copies_checked: u64,
+    /// Their bytes.
+    pub bytes_checked: u64,
     /// Copies that were damaged or missing, and were made anew.
     pub repaired: Vec<Finding>,
     /// Free pages with damaged sectors, which were zeroed. Those that are kept for an older state, such as that of a
@@ -75,8 +80,8 @@ pub enum Repair {
 /// What is to be done for some objects.
 #[derive(Default)]
 struct Repairs {
-    /// Pages, which of their copies is whole, and their blocks.
-    moves: Vec<(Move, u64, Vec<u8>)>,
+    /// Pages, which of their copies is whole, if one is, and their blocks.
+    moves: Vec<(Move, Option<u64>, Vec<u8>)>,
     rewritten: Vec<PoolKey>,
     freed: Vec<u64>,
     /// Places that are given up because what is there is damaged.
@@ -285,7 +290,7 @@ impl ShadowStore {
         let mut repairs = Repairs::default();
         let mut next = Some(filling.from);
         while let Some(base) = next.filter(|_| repairs.len() < STEP_OBJECTS) {
-            next = self.inspect_node(base, false, &mut repairs, report)?;
+            next = self.inspect_some(base, false, u64::MAX, &mut repairs, report)?;
         }
         if repairs.len() > 0 {
             self.fill_found.store(true, Ordering::Release);
@@ -340,7 +345,7 @@ impl ShadowStore {
         let mut next = Some(0);
         while let Some(base) = next {
             let mut repairs = Repairs::default();
-            next = self.inspect_node(base, true, &mut repairs, &mut report)?;
+            next = self.inspect_some(base, true, u64::MAX, &mut repairs, &mut report)?;
             self.carry_out(repairs, &mut report)?;
             let used = self.root.lock().used;
             progress(report.copies_checked.min(used), used);
@@ -356,6 +361,47 @@ impl ShadowStore {
         Ok(report)
     }
 
+    /// Reads all copies of some objects from logical page `from` on, about `bytes_max` bytes, and repairs what can be; at
+    /// the first page, those of the root too. Returns where to go on; none at the end.
+    pub fn scrub_some(&self, from: u64, bytes_max: u64, report: &mut ScrubReport) -> Result<Option<u64>> {
+        self.check()?;
+        if from == 0 {
+            self.scrub_roots(report)?;
+        }
+        let mut repairs = Repairs::default();
+        let next = self.inspect_some(from, true, bytes_max, &mut repairs, report)?;
+        self.carry_out(repairs, report)?;
+        Ok(next)
+    }
+
+    /// The page put together from the whole sectors of both of its copies, and its block.
+    pub(super) fn combined(&self, level: u8, logical: u64, entry: PageEntry) -> Option<(Page, Vec<u8>)> {
+        let there: Vec<u64> = entry.place.copies().filter(|copy| self.disks.is_there(*copy)).collect();
+        let [one, other] = there[..] else { return None };
+        let [one, other] = [one, other].map(|copy| self.read_sectors(copy, entry.size.bytes()));
+        let expected = self.identity_of(level, logical, entry);
+        [(&one, &other), (&other, &one)].into_iter().find_map(|(block, other)| {
+            let block = combine(block, other);
+            Page::unseal_expected(&block, expected).ok().map(|page| (page, block))
+        })
+    }
+
+    /// Reads a copy, and what of it can be read sector by sector if it cannot be read as a whole; the rest is zero.
+    fn read_sectors(&self, copy: u64, bytes: usize) -> Vec<u8> {
+        let mut block = vec![0; bytes];
+        if self.disks.read(copy, &mut block).is_ok() {
+            return block;
+        }
+        let Some(member) = self.disks.member(place::disk_of(copy)) else { return block };
+        let offsets = (self.disks.offset(copy)..).step_by(SECTOR_BYTES);
+        for (sector, offset) in block.chunks_exact_mut(SECTOR_BYTES).zip(offsets) {
+            if member.file.read_at(offset, sector).is_err() {
+                sector.fill(0);
+            }
+        }
+        block
+    }
+
     /// Reads all copies of the root, and if some are not whole, writes both pairs anew.
     fn scrub_roots(&self, report: &mut ScrubReport) -> Result<()> {
         self.lead_next(|store| {
@@ -363,6 +409,7 @@ impl ShadowStore {
             for (disk, member) in store.disks.present() {
                 for (at, copy) in root::read_copies(&*member.file)?.into_iter().enumerate() {
                     report.copies_checked += 1;
+                    report.bytes_checked += PAGE_BYTES as u64;
                     let detail = match copy {
                         Err(root::RootFault::Damaged(detail)) => Some(detail),
                         Err(root::RootFault::Torn) => Some("it was cut short by a crash"),
@@ -386,19 +433,22 @@ impl ShadowStore {
         })
     }
 
-    /// Looks at a node of level 1, what it maps, and the nodes that begin there too. Returns where the next one begins;
-    /// none at the end.
-    fn inspect_node(
+    /// Looks at what a node of level 1 maps from a logical page on, until about `bytes_max` bytes were read; before the
+    /// first of these pages, at the node, and the nodes that begin there too. Returns where to go on; none at the end.
+    fn inspect_some(
         &self,
-        base: u64,
+        from: u64,
         reads_all: bool,
+        bytes_max: u64,
         repairs: &mut Repairs,
         report: &mut ScrubReport,
     ) -> Result<Option<u64>> {
         let depth = self.root.lock().depth;
         let end = table::span(depth);
+        let base = table::node_base(1, from);
+        let bytes_before = report.bytes_checked;
         // From above, so that a part of the page table that is not there is passed over.
-        for level in (1..=depth).rev().filter(|level| base.is_multiple_of(table::span(*level))) {
+        for level in (1..=depth).rev().filter(|level| from.is_multiple_of(table::span(*level))) {
             let behind = |level: u8| {
                 let next = table::node_base(level, base) + table::span(level);
                 Ok((next < end).then_some(next))
@@ -419,7 +469,11 @@ impl ShadowStore {
             Ok(None) | Err(Error::Corrupt { .. }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        for logical in entries {
+        for (number, logical) in entries.into_iter().filter(|logical| *logical >= from).enumerate() {
+            // At least one, so that those who go on there come to the end.
+            if number > 0 && report.bytes_checked - bytes_before >= bytes_max {
+                return Ok(Some(logical));
+            }
             self.inspect(PoolKey { level: 0, index: logical }, reads_all, repairs, report)?;
         }
         let next = base + FANOUT;
@@ -451,6 +505,7 @@ impl ShadowStore {
         let mut found = None;
         for &copy in &there {
             report.copies_checked += 1;
+            report.bytes_checked += entry.size.bytes() as u64;
             let mut block = vec![0; entry.size.bytes()];
             match self.read_copy_into(level, index, copy, entry, &mut block) {
                 Ok(page) => {
@@ -465,12 +520,16 @@ impl ShadowStore {
             // It was written anew meanwhile, and what was read is of the past.
             return Ok(());
         }
+        if found.is_none() {
+            found = self.combined(level, index, entry).map(|(page, block)| (page.kind(), block));
+        }
         let findings = wrong.into_iter().map(|(copy, detail)| Finding {
             file: file_name(place::disk_of(copy)),
             page: place::page_of(copy),
             detail,
-            severity: if whole.is_empty() { Severity::Data } else { Severity::Spare },
+            severity: if found.is_none() { Severity::Data } else { Severity::Spare },
         });
+        let findings: Vec<Finding> = findings.collect();
         let Some((kind, block)) = found else {
             report.lost.extend(findings);
             if there.is_empty() {
@@ -495,7 +554,7 @@ impl ShadowStore {
         }
         // As it stands in its other place: a page that was written before its batch was known says so.
         let moved = Move { logical: index, from: entry, to: entry };
-        repairs.moves.push((moved, whole[0], block));
+        repairs.moves.push((moved, whole.first().copied(), block));
         Ok(())
     }
 
@@ -537,10 +596,10 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Gives each page a copy on another disk than the one that it has a whole copy on.
+    /// Gives each page a copy on another disk than the one that it has a whole copy on, or two if it has none.
     fn copy_to_others(
         &self,
-        pages: Vec<(Move, u64, Vec<u8>)>,
+        pages: Vec<(Move, Option<u64>, Vec<u8>)>,
         reserved: &mut PageCounts,
         report: &mut ScrubReport,
     ) -> Result<Vec<Move>> {
@@ -548,25 +607,31 @@ impl ShadowStore {
         let mut blocks = Vec::with_capacity(pages.len());
         let mut chosen = [0; DISKS_MAX];
         for (mut moved, whole, block) in pages {
-            let other = {
+            let kept: Vec<usize> = whole.map(place::disk_of).into_iter().collect();
+            let others = {
                 let space = self.space.lock();
-                self.disks.choose(&space, 1, &chosen, &[place::disk_of(whole)]).0
+                self.disks.choose(&space, 2 - kept.len(), &chosen, &kept).0
             };
             let size = moved.from.size;
-            let copy = match other.first() {
-                // A bitmap that cannot be read is as good as no space there.
-                Some(&disk) => self.take_copy_on(disk, size, Life::Long, Grow::Yes).unwrap_or(None),
-                None => None,
-            };
-            let Some(copy) = copy else {
+            // A bitmap that cannot be read is as good as no space there.
+            let take = |disk: usize| self.take_copy_on(disk, size, Life::Long, Grow::Yes).unwrap_or(None);
+            let new: Vec<u64> = others.into_iter().filter_map(take).collect();
+            if new.len() + kept.len() < 2 {
                 report.missing += 1;
+            }
+            if new.is_empty() {
                 continue;
-            };
-            chosen[place::disk_of(copy)] += self.physical_pages(size);
+            }
+            new.iter().for_each(|copy| chosen[place::disk_of(*copy)] += self.physical_pages(size));
             self.use_reserved(size, 1, reserved);
-            moved.to = PageEntry { place: Place::of([whole, copy]), ..moved.from };
+            moved.to = PageEntry { place: Place::of(whole.into_iter().chain(new.clone())), ..moved.from };
             moves.push(moved);
-            blocks.push((Place::single(copy), size, move |target: &mut [u8]| target.copy_from_slice(&block)));
+            let block: Arc<[u8]> = block.into();
+            for copy in new {
+                let block = block.clone();
+                let write = move |target: &mut [u8]| target.copy_from_slice(&block);
+                blocks.push((Place::single(copy), size, write));
+            }
         }
         self.write_copies(&blocks)?;
         Ok(moves)

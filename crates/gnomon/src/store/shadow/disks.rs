@@ -17,6 +17,7 @@ use crate::{
     Error, Result,
     disk::File,
     page::PageSize,
+    store::read_twice,
     sync::{
         Arc, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -156,7 +157,7 @@ impl Disks {
             return Err(std::io::ErrorKind::NotFound.into());
         };
         let pages = (blocks.len() / self.unit.bytes()) as u64;
-        member.busy(pages, |file| file.read_at(self.offset(physical), blocks))
+        member.busy(pages, |file| read_twice(file, self.offset(physical), blocks))
     }
 
     /// The copies of a place on disks that are there: first the one whose disk has less to do.

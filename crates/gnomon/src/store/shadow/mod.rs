@@ -673,7 +673,7 @@ impl ShadowStore {
     }
 
     /// Reads the page at `entry`, which must be the one named: the copy whose disk has less to do, or if that is not
-    /// whole, the other, and then has the damaged one repaired.
+    /// whole, the other, or if neither is, what their whole sectors come to; and then has what is damaged repaired.
     fn read_page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Page> {
         let mut failed = None;
         for copy in self.disks.readable(entry.place) {
@@ -686,6 +686,10 @@ impl ShadowStore {
                 }
                 Err(error) => _ = failed.get_or_insert(error),
             }
+        }
+        if let Some((page, _)) = self.combined(level, logical, entry) {
+            self.damaged.lock().insert(PoolKey { level, index: logical });
+            return Ok(page);
         }
         Err(failed.unwrap_or_else(|| self.corrupt(entry.place.first, "the disks that it was on are lost")))
     }
@@ -721,6 +725,20 @@ impl ShadowStore {
             std::io::ErrorKind::NotFound => self.corrupt(physical, "the disk that it was on is lost"),
             _ => error.into(),
         })
+    }
+
+    /// True if the page's contents are in memory.
+    pub fn is_loaded(&self, id: PageId) -> bool {
+        self.pool.get(PoolKey { level: 0, index: id.0 }).is_some()
+    }
+
+    /// Reads what a batch needs to have a data page written anew: the nodes of the page table above it, and the map of the
+    /// space that it is in.
+    pub fn load_nodes(&self, id: PageId) -> Result<()> {
+        let Some(entry) = self.entry(0, id.0)? else { return Ok(()) };
+        entry.place.copies().try_for_each(|copy| self.load_bitmap(place::bitmap_of(copy)))?;
+        let depth = self.root.lock().depth;
+        (1..=depth).try_for_each(|level| self.node(level, table::node_base(level, id.0)).map(drop))
     }
 
     /// The page table's entry for the object of `level` over `logical`: a data page (0) or a node.

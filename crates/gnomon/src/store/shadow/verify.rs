@@ -227,7 +227,10 @@ impl Walk<'_> {
                 Err(error) => wrong.push((copy, error.to_string())),
             }
         }
-        let Some(page) = whole else {
+        let whole = whole.map(|page| (page, "the other copy is whole"));
+        let put_together =
+            || Some((self.store.combined(level, logical, entry)?.0, "both copies together are whole"));
+        let Some((page, how)) = whole.or_else(put_together) else {
             if wrong.is_empty() {
                 wrong.push((entry.place.first, "the disks that it was on are lost".to_owned()));
             }
@@ -243,7 +246,7 @@ impl Walk<'_> {
                 }
                 false => (Severity::Spare, "`gnomon scrub` repairs this one"),
             };
-            self.find(copy, format!("{detail} (the other copy is whole: {repair})"), severity);
+            self.find(copy, format!("{detail} ({how}: {repair})"), severity);
         }
         let expected_table = level > 0;
         if (page.kind() == PageKind::PageTable) != expected_table

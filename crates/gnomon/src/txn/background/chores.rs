@@ -86,6 +86,10 @@ impl Chores {
         &self.inner
     }
 
+    pub fn shared_inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
     /// Has the pages of dropped trees given back.
     pub fn reclaim(&self) {
         self.ask(|work| work.reclaim = Reclaim::Now);

@@ -1,14 +1,18 @@
 //! What the engine does on threads of its own: it makes commits durable that nobody waits for ([`forcer`]), and does
 //! the chores that commits leave behind ([`chores`]). These are two threads, since a checkpoint or a move of pages takes
-//! longer than a commit should be in memory only. Each is started when there is first something to do.
+//! longer than a commit should be in memory only. Each is started when there is first something to do. A third one scrubs
+//! ([`scrubber`]), if it is told to.
 
 mod chores;
 mod forcer;
+mod scrubber;
 
 use chores::Chores;
 #[cfg(all(test, not(shuttle)))]
 pub(super) use chores::reclaim_some;
 use forcer::Forcer;
+pub use scrubber::ScrubProgress;
+use scrubber::Scrubber;
 
 use super::database::Inner;
 use crate::{
@@ -19,13 +23,14 @@ use crate::{
 pub(super) struct Background {
     chores: Chores,
     forcer: Forcer,
+    scrubber: Scrubber,
 }
 
 impl Background {
     /// Of a database whose cleaner works or not.
     pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Background {
         let chores = Chores::new(inner, cleaner);
-        Background { forcer: Forcer::new(chores.clone()), chores }
+        Background { forcer: Forcer::new(chores.clone()), chores, scrubber: Scrubber::default() }
     }
 
     /// Has a commit made durable soon.
@@ -44,8 +49,19 @@ impl Background {
         self.chores.tidy();
     }
 
+    /// Has all copies of all pages read again and again, at so many bytes a second; not at all at 0.
+    pub fn scrub(&self, bytes_per_second: u64) {
+        self.scrubber.set_rate(self.chores.shared_inner(), bytes_per_second);
+    }
+
+    /// What was scrubbed.
+    pub fn scrubbed(&self) -> ScrubProgress {
+        self.scrubber.progress()
+    }
+
     /// Ends the threads, after what they are at.
     pub fn stop(&self) {
+        self.scrubber.stop();
         self.forcer.stop();
         self.stop_chores();
     }

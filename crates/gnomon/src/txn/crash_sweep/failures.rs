@@ -226,3 +226,78 @@ fn a_log_of_pages_makes_room_on_a_full_disk() {
         db.close().unwrap();
     }
 }
+
+/// One failed read is repeated, and nothing comes of it. Two in a row are an error of the transaction that needs the
+/// page, as long as it has no place in the order of commits; behind that they stop the database, which loses nothing.
+#[test]
+fn a_failed_read_is_repeated_and_then_fails_one_transaction() {
+    const ROWS: u32 = 3000;
+    for recovery in Recovery::ALL {
+        let options = || Options {
+            pool_bytes: 512 << 10,
+            recovery: Some(recovery),
+            cleaner: false,
+            logs: LogShape { segment_bytes: 1 << 20, ..LogShape::default() },
+            ..Options::default()
+        };
+        let open = |disk: &SimDisk| Database::open_on(Arc::new(disk.clone()), options()).unwrap();
+        let mut disk = SimDisk::new(1);
+        let mut db = open(&disk);
+        let mut txn = db.begin(TxnOptions::default()).unwrap();
+        let tree = txn.create_tree().unwrap();
+        (0..ROWS).for_each(|row| txn.put(tree, &row.to_be_bytes(), &[1; 700]).unwrap());
+        txn.commit().unwrap();
+        db.close().unwrap();
+        drop(db);
+        db = open(&disk);
+        let mut rows: BTreeMap<u32, u8> = (0..ROWS).map(|row| (row, 1)).collect();
+        // Others push the leaves that were read for the locks out of memory again.
+        let update = |db: &Database, disk: &SimDisk, both: [u32; 2], value, (calls, count)| {
+            let mut txn = db.begin(TxnOptions::default())?;
+            both.iter().try_for_each(|row| txn.put(tree, &row.to_be_bytes(), &[value; 700]).map(drop))?;
+            let mut reader = db.begin(TxnOptions::default())?;
+            for other in (0..ROWS).step_by(4) {
+                reader.get(tree, &other.to_be_bytes())?;
+            }
+            disk.fail_reads_after(calls, count);
+            let committed = txn.commit();
+            disk.fail_reads_after(u64::MAX, 0);
+            committed.map(drop)
+        };
+        let value_of = |db: &Database, row: u32| {
+            let mut txn = db.begin(TxnOptions::default()).unwrap();
+            txn.get(tree, &row.to_be_bytes()).unwrap().map(|found| found[0])
+        };
+        let (mut failed, mut stopped) = (0, 0);
+        for (number, count) in (0..60).flat_map(|number| [(number, 1), (number, 2)]) {
+            let both = [number * 37 % ROWS, (number * 37 + ROWS / 2) % ROWS];
+            let value = number as u8 + 2;
+            match update(&db, &disk, both, value, (u64::from(number) % 6, count)) {
+                Ok(()) => rows.extend(both.map(|row| (row, value))),
+                Err(Error::Io(error)) => {
+                    assert_eq!(count, 2, "one failed read is repeated: {error}");
+                    failed += 1;
+                }
+                Err(Error::Poisoned(why)) => {
+                    assert_eq!(count, 2, "one failed read is repeated: {why}");
+                    stopped += 1;
+                    disk = disk.crash_image(1);
+                    db = open(&disk);
+                    // Its commit was not acknowledged: it is there as a whole or not at all.
+                    let found = both.map(|row| value_of(&db, row));
+                    let is_there = found[0] == Some(value);
+                    assert!(found == both.map(|row| Some(if is_there { value } else { rows[&row] })));
+                    rows.extend(both.map(|row| (row, if is_there { value } else { rows[&row] })));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        println!("{recovery:?}: {failed} transactions failed, the database stopped {stopped} times");
+        // With a log, most of what a commit changes is in memory until a checkpoint.
+        let least = if recovery == Recovery::Shadow { 30 } else { 0 };
+        assert!(failed >= least && stopped < 10, "{recovery:?}: {failed}, {stopped}");
+        for (row, value) in &rows {
+            assert_eq!(value_of(&db, *row), Some(*value), "row {row}");
+        }
+    }
+}

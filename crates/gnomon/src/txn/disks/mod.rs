@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     Database,
+    background::ScrubProgress,
     database::Inner,
     recovery::{self, Recovery},
 };
@@ -108,6 +109,32 @@ impl Database {
         let report = self.0.inner.store.shadow_for(COPIES)?.scrub(progress);
         self.0.background.tidy();
         report
+    }
+
+    /// Has the background read all copies of all pages again and again, about so many bytes a second, and repair what is
+    /// damaged from its copy; 0 ends that. What is found is told by [`Database::take_reports`], and counted
+    /// ([`Database::scrub_progress`]).
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) by a database that recovers by a log of pages;
+    /// [`ReadOnly`](crate::Error::ReadOnly).
+    pub fn scrub_in_background(&self, bytes_per_second: u64) -> Result<()> {
+        self.0.inner.check_open()?;
+        let store = self
+            .0
+            .inner
+            .store
+            .shadow_for("scrubbing: `gnomon verify` reads it all while nothing has it open")?;
+        if store.is_read_only() {
+            return Err(crate::Error::ReadOnly);
+        }
+        self.0.background.scrub(bytes_per_second);
+        Ok(())
+    }
+
+    /// What the background has scrubbed since the database was opened.
+    pub fn scrub_progress(&self) -> ScrubProgress {
+        self.0.background.scrubbed()
     }
 
     /// What was found wrong with disks and copies, repaired or not, since this was last asked: sentences for whoever

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{super::database, *};
 use crate::{
-    Direction, Error, KeyRange, Options, TreeId, TxnOptions,
+    Direction, Error, KeyRange, Options, TreeId, TreeOptions, TxnOptions,
     disk::{Disk, DiskSet, FileDisk, MemDisk, SimDisk},
     page::PAGE_BYTES,
     sync::Arc,
@@ -442,4 +442,111 @@ fn nothing_is_given_up_that_is_nowhere_else() {
     assert!(matches!(open(disk.set(), true), Err(Error::NotADatabase { .. })));
     let db = open(disk.crash_image_everything().set(), false).unwrap();
     assert_eq!(contents(&db, tree).unwrap(), right);
+}
+
+/// Damages of each page its even sectors on one disk and its odd ones on the other: no copy is whole, and every sector is.
+fn damage_in_turn(disks: &[MemDisk; 2]) {
+    const SECTOR: u64 = 512;
+    for (parity, disk) in (0..).zip(disks) {
+        let file = disk.open("pages", false).unwrap();
+        let sectors = (16 << 10) / SECTOR..file.len().unwrap() / SECTOR;
+        for sector in sectors.filter(|sector| sector % 2 == parity) {
+            let mut byte = [0];
+            file.read_at(sector * SECTOR + 100, &mut byte).unwrap();
+            file.write_at(sector * SECTOR + 100, &[byte[0] ^ 0x10]).unwrap();
+        }
+    }
+}
+
+fn mirrored_with_large_pages() -> ([MemDisk; 2], TreeId, Contents) {
+    let disks = [MemDisk::new(), MemDisk::new()];
+    let db = open(set_of(&disks), false).unwrap();
+    let mut txn = db.begin(TxnOptions::default()).unwrap();
+    let page_size = crate::PageSize::at_least(128 << 10).unwrap();
+    let tree = txn.create_tree_with(TreeOptions { page_size, ..TreeOptions::default() }).unwrap();
+    txn.commit().unwrap();
+    let mut rows = Contents::new();
+    fill(&db, tree, 600, &mut rows);
+    db.close().unwrap();
+    (disks, tree, rows)
+}
+
+fn set_of(disks: &[MemDisk; 2]) -> DiskSet {
+    let disks: Vec<Arc<dyn Disk>> = disks.iter().map(|disk| Arc::new(disk.clone()) as _).collect();
+    DiskSet::of(disks, true)
+}
+
+#[test]
+fn copies_that_are_damaged_in_different_sectors_are_put_together() {
+    let (disks, tree, rows) = mirrored_with_large_pages();
+    damage_in_turn(&disks);
+    let found = verify(set_of(&disks), &mut |_, _| ()).unwrap();
+    assert!(!found.is_sound() && found.severity() == Some(crate::Severity::Spare), "{:?}", found.severity());
+    let db = open(set_of(&disks), false).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), rows);
+    let report = db.scrub(&mut |_, _| ()).unwrap();
+    // What was read above is being repaired in the background.
+    assert!(report.lost.is_empty(), "{report:?}");
+    assert_eq!(report.missing, 0);
+    db.close().unwrap();
+    drop(db);
+    assert!(is_sound(set_of(&disks)));
+    let db = open(set_of(&disks), false).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), rows);
+}
+
+/// Waits until the background has come so far.
+fn scrub_until(db: &Database, done: impl Fn(&ScrubProgress) -> bool) -> ScrubProgress {
+    db.scrub_in_background(1 << 30).unwrap();
+    for _ in 0..2000 {
+        let progress = db.scrub_progress();
+        if done(&progress) {
+            return progress;
+        }
+        crate::sync::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("{:?}", db.scrub_progress());
+}
+
+#[test]
+fn the_background_repairs_what_nobody_reads() {
+    let (disks, tree, rows) = mirrored_with_large_pages();
+    damage_in_turn(&disks);
+    let db = open(set_of(&disks), false).unwrap();
+    assert_eq!(db.scrub_progress(), ScrubProgress::default());
+    let progress = scrub_until(&db, |progress| progress.passes > 0);
+    assert!(progress.repaired > 8 && progress.lost == 0 && progress.bytes_checked > 100_000, "{progress:?}");
+    assert!(db.take_reports().iter().any(|report| report.ends_with("repaired from its copy")));
+    db.scrub_in_background(0).unwrap();
+    assert_eq!(contents(&db, tree).unwrap(), rows);
+    db.close().unwrap();
+    drop(db);
+    let report = verify(set_of(&disks), &mut |_, _| ()).unwrap();
+    assert!(report.severity() <= Some(crate::Severity::Spare), "{:?}", report.findings);
+}
+
+#[test]
+fn the_background_counts_what_a_single_disk_has_lost() {
+    let disk = MemDisk::new();
+    let set = || DiskSet::from(Arc::new(disk.clone()));
+    let db = open(set(), false).unwrap();
+    let (_, _) = create(&db, 200);
+    db.close().unwrap();
+    drop(db);
+    let file = disk.open("pages", false).unwrap();
+    for page in 4..file.len().unwrap() / PAGE_BYTES as u64 {
+        let at = page * PAGE_BYTES as u64 + 1000;
+        let mut byte = [0];
+        file.read_at(at, &mut byte).unwrap();
+        if byte[0] != 0 {
+            file.write_at(at, &[byte[0] ^ 0x10]).unwrap();
+            break;
+        }
+    }
+    let db = open(set(), false).unwrap();
+    let progress = scrub_until(&db, |progress| progress.passes > 0);
+    let reports = db.take_reports();
+    assert!(progress.lost <= 1 && progress.repaired == 0, "{progress:?}");
+    let told = reports.iter().filter(|report| report.contains("restore a backup")).count() as u64;
+    assert_eq!(told, progress.lost, "{reports:?}");
 }
