@@ -44,9 +44,10 @@ pub use store::shadow::{
 };
 pub use txn::{
     AccessSet, Applied, Call, Commits, Cursor, Database, Direction, Execution, GID_BYTES_MAX, Isolation,
-    KeyRange, NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction, Procedure,
-    ProcedureStats, Records, Recovery, Replayer, Restored, RowLock, Savepoint, ScrubProgress, Stats, Ticket,
-    Transaction, TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore, verify, verify_with,
+    KeyLock, KeyRange, NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction,
+    Procedure, ProcedureStats, Records, Recovery, Replayer, Restored, RowLock, Savepoint, ScrubProgress,
+    Stats, Ticket, Transaction, TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore,
+    verify, verify_with,
 };
 
 /// What a database that is a member of a cluster has beside.

@@ -69,6 +69,11 @@ impl LockManager {
         is_victim
     }
 
+    /// Registers that `txn` waits at `place`, where its request is in the queue already; it looks for deadlocks later.
+    pub(super) fn register(&self, txn: TxnId, place: Place) {
+        self.detector().places.lock().insert(txn, place);
+    }
+
     /// Forgets an owner that will not wait any more.
     pub(super) fn forget(&self, txn: TxnId) {
         self.detector().places.lock().remove(&txn);

@@ -124,6 +124,20 @@ impl Account {
         })
     }
 
+    /// [`Escrow::leaves_room`], of one claim.
+    fn leaves_room(&self, txn: TxnId, claim: &Claim) -> bool {
+        let (low, high) = self.without(txn);
+        let after = |value: i128| value.saturating_add(claim.delta);
+        if self.holds.iter().all(|hold| hold.txn == txn) || after(high) < claim.min || after(low) > claim.max
+        {
+            return true;
+        }
+        let again = |value: i128, range: i128| value.saturating_add(range.saturating_sub(self.value));
+        let least = again(low, low).saturating_add(claim.delta.min(0).saturating_mul(2));
+        let greatest = again(high, high).saturating_add(claim.delta.max(0).saturating_mul(2));
+        least >= claim.min && greatest <= claim.max
+    }
+
     /// What becomes of a claim of an owner who has `own`, and what it has if that is granted.
     fn decide(&self, own: Hold, claim: &Claim) -> Result<Hold, Decided> {
         let (low, high) = self.without(own.txn);
@@ -179,6 +193,16 @@ pub(super) struct Escrow {
 }
 
 impl Escrow {
+    /// True if claims would leave enough for all who hold something, and for their owner, to claim once more what they
+    /// have. Otherwise owners who each have something could come to wait for what is left, which is the others'. Claims
+    /// that are refused leave what there is.
+    pub(super) fn leaves_room(&self, txn: TxnId, claims: &[Claim]) -> bool {
+        claims.iter().all(|claim| {
+            let account = self.accounts.iter().find(|account| account.quantity == claim.quantity);
+            account.is_none_or(|account| account.leaves_room(txn, claim))
+        })
+    }
+
     /// Decides the claims of a request together: the first that is not granted decides.
     pub(super) fn request(&mut self, txn: TxnId, claims: &[Claim]) -> Verdict {
         // What the owner has after the claims before, of each quantity, and what it had at first.

@@ -19,6 +19,8 @@ use crate::{
     },
 };
 
+mod release;
+
 /// Shards, a power of two: enough that two threads seldom want the same.
 const SHARDS_BITS: u32 = 6;
 /// Room for so many steps is made at once: for what short transactions do.
@@ -104,6 +106,29 @@ pub struct WaitOptions<'a> {
     pub interrupt: Option<&'a Interrupt>,
     /// Fails with [`Error::LockTimeout`] instead of waiting.
     pub nowait: bool,
+    /// How long a request waits before it looks for a deadlock: not at all is at once.
+    pub deadlock_after: Duration,
+}
+
+/// What a request does if it is blocked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It fails.
+    None,
+    /// It waits, and looks for a deadlock first.
+    Wait,
+    /// It waits, and looks for a deadlock later.
+    Later,
+}
+
+impl WaitOptions<'_> {
+    fn patience(&self) -> Patience {
+        match (self.nowait, self.deadlock_after.is_zero()) {
+            (true, _) => Patience::None,
+            (false, true) => Patience::Wait,
+            (false, false) => Patience::Later,
+        }
+    }
 }
 
 /// How often requests waited, and how long all of them together, since the manager was made. A wait under way does not
@@ -430,7 +455,7 @@ impl LockOwner {
     /// [`Error::Deadlock`] if this owner is the victim of a deadlock, [`Error::LockTimeout`],
     /// [`Error::Interrupted`].
     pub fn lock(&mut self, name: LockName<'_>, mode: Mode, options: &WaitOptions<'_>) -> Result<()> {
-        match self.request(&name, mode, !options.nowait)? {
+        match self.request(&name, mode, options.patience())? {
             Requested::Granted => Ok(()),
             Requested::Refused | Requested::Denied(_) => Err(Error::LockTimeout),
             Requested::Waiting(wait) => self.wait(wait, options).map(|_| ()),
@@ -455,7 +480,7 @@ impl LockOwner {
         keeps_refusal: bool,
         options: &WaitOptions<'_>,
     ) -> Result<Option<usize>> {
-        match self.request_claims(&name, claims, keeps_refusal, !options.nowait)? {
+        match self.request_claims(&name, claims, keeps_refusal, options.patience())? {
             Requested::Granted => Ok(None),
             Requested::Denied(place) => Ok(Some(place)),
             Requested::Refused => Err(Error::LockTimeout),
@@ -466,9 +491,34 @@ impl LockOwner {
         }
     }
 
+    /// Claims as [`claim`](LockOwner::claim) does, but for none instead of waiting, or if too little would be left for
+    /// others and this owner to do once more what they have done: who wants more in turn would wait for each other.
+    ///
+    /// # Panics
+    /// If the owner does not hold the lock.
+    pub fn try_claim(
+        &mut self,
+        name: LockName<'_>,
+        claims: &[Claim],
+        keeps_refusal: bool,
+    ) -> Option<Option<usize>> {
+        let hash = name.hash();
+        let index = shard_index(hash);
+        let mut shard = self.manager.shard(index).lock();
+        let (slot, _) = shard.held(&name, hash, self.txn).expect("who claims holds the lock");
+        if !shard.leaves_room(slot, self.txn, claims) {
+            return None;
+        }
+        let claimed = shard.claim(&self.manager.tables, slot, self.txn, claims, keeps_refusal)?;
+        drop(shard);
+        let refused = claimed.refused;
+        self.note_claimed(index, slot, claimed);
+        Some(refused)
+    }
+
     /// Locks as [`lock`](LockOwner::lock) does, but false instead of waiting.
     pub fn try_lock(&mut self, name: LockName<'_>, mode: Mode) -> bool {
-        matches!(self.request(&name, mode, false), Ok(Requested::Granted))
+        matches!(self.request(&name, mode, Patience::None), Ok(Requested::Granted))
     }
 
     /// What the owner holds of quantities under a lock.
@@ -522,203 +572,6 @@ impl LockOwner {
         }
     }
 
-    /// Has a lock that it holds stay as it is now until everything is released, whatever marks say that were made
-    /// before: since what it covers was changed before them.
-    pub fn keep(&mut self, name: LockName<'_>) {
-        self.leave_lists_with(&name);
-        let hash = name.hash();
-        let index = shard_index(hash);
-        let Some((slot, _)) = self.manager.shard(index).lock().held(&name, hash, self.txn) else { return };
-        let lock = (index as u16, slot);
-        for step in self.log.iter_mut().filter(|step| (step.shard, step.slot) == lock) {
-            step.slot = RELEASED;
-        }
-        if !self.kept.contains(&lock) {
-            self.kept.push(lock);
-        }
-    }
-
-    /// Releases the locks of which `which` says so, whatever their modes: another lock covers them.
-    pub fn release_where(&mut self, which: impl Fn(LockName<'_>) -> bool) {
-        self.leave_lists();
-        let mut covered = HashSet::new();
-        for step in self.log.iter().filter(|step| step.slot != RELEASED) {
-            let shard = self.manager.shard(usize::from(step.shard)).lock();
-            if shard.name_at(step.slot, self.txn).is_some_and(|(name, _)| which(name)) {
-                covered.insert((step.shard, step.slot));
-            }
-        }
-        let mut woken = Vec::new();
-        for &(shard, slot) in &covered {
-            let mut shard = self.manager.shard(usize::from(shard)).lock();
-            shard.set_back(&self.manager.tables, slot, self.txn, None, false, &mut woken);
-        }
-        for step in self.log.iter_mut().filter(|step| covered.contains(&(step.shard, step.slot))) {
-            step.slot = RELEASED;
-        }
-        self.held_count -= covered.len() as u64;
-        self.forget_released();
-        wake(woken);
-    }
-
-    /// Shortens the log by released locks at its end, as far as no mark needs its length.
-    fn forget_released(&mut self) {
-        while self.log.len() > self.mark_max && self.log.last().is_some_and(|s| s.slot == RELEASED) {
-            self.log.pop();
-        }
-    }
-
-    /// Releases one lock, whatever its mode, before the others; false if the owner does not hold it.
-    pub fn release(&mut self, name: LockName<'_>) -> bool {
-        self.leave_lists_with(&name);
-        let (hash, mut woken) = (name.hash(), Vec::new());
-        let index = shard_index(hash);
-        let mut shard = self.manager.shard(index).lock();
-        let Some((slot, _)) = shard.held(&name, hash, self.txn) else { return false };
-        shard.set_back(&self.manager.tables, slot, self.txn, None, false, &mut woken);
-        drop(shard);
-        wake(woken);
-        for step in self.log.iter_mut().rev().filter(|s| s.slot == slot && usize::from(s.shard) == index) {
-            step.slot = RELEASED;
-            if step.is_first() {
-                break;
-            }
-        }
-        self.kept.retain(|lock| *lock != (index as u16, slot));
-        self.forget_released();
-        self.held_count -= 1;
-        true
-    }
-
-    /// Marks the present point, to which [`release_since`](LockOwner::release_since) goes back.
-    pub fn mark(&mut self) -> Mark {
-        self.mark_max = self.log.len();
-        Mark(self.log.len())
-    }
-
-    /// Releases the locks taken since the mark and takes conversions made since then back: for a rollback to a
-    /// savepoint, or for the locks of a subtransaction at its end. Marks made later than this one are void.
-    pub fn release_since(&mut self, mark: Mark) {
-        let mut woken = Vec::new();
-        while self.log.len() > mark.0 {
-            let Some(step) = self.log.pop() else { break };
-            self.undo(&step, &mut woken);
-        }
-        self.mark_max = mark.0.min(self.log.len());
-        wake(woken);
-    }
-
-    /// Weakens the locks taken or converted since the mark: each to what it was at the mark together with what
-    /// `weaker` makes of its mode now. For a rollback to a savepoint by a transaction that must keep what it read as
-    /// it is. Marks made later than this one are void.
-    pub fn weaken_since(&mut self, mark: Mark, weaker: impl Fn(TableId, Mode) -> Mode) {
-        self.leave_lists();
-        let mut woken = Vec::new();
-        let mut done = HashSet::new();
-        let steps: Vec<Acquired> = self.log.drain(mark.0.min(self.log.len())..).collect();
-        for step in steps.iter().rev().filter(|step| step.slot != RELEASED) {
-            if let Before::Claims(replaced) = &step.before {
-                let mut shard = self.manager.shard(usize::from(step.shard)).lock();
-                shard.restore(&self.manager.tables, step.slot, self.txn, replaced, true, &mut woken);
-            }
-        }
-        for step in steps {
-            // The first step tells what was held at the mark.
-            let Before::Mode(before) = step.before else { continue };
-            if step.slot == RELEASED || !done.insert((step.shard, step.slot)) {
-                continue;
-            }
-            let mut shard = self.manager.shard(usize::from(step.shard)).lock();
-            let Some((table, mode)) = shard.held_at(step.slot, self.txn) else { continue };
-            let weaker = weaker(table, mode);
-            let kept = before.map_or(weaker, |before| self.manager.modes(table).supremum(before, weaker));
-            shard.set_back(&self.manager.tables, step.slot, self.txn, Some(kept), false, &mut woken);
-            drop(shard);
-            if before != Some(kept) {
-                self.log.push(step);
-            }
-        }
-        self.mark_max = mark.0.min(self.log.len());
-        wake(woken);
-    }
-
-    /// Releases everything, the latest first and weak locks at the end: the owner has changed nothing.
-    pub fn release_all(&mut self) {
-        self.end(false);
-    }
-
-    /// As [`LockOwner::release_all`]: what the owner has claimed is committed, and there for others to see.
-    pub fn release_committed(&mut self) {
-        self.end(true);
-    }
-
-    fn end(&mut self, committed: bool) {
-        let mut woken = Vec::new();
-        while let Some(step) = self.log.pop() {
-            if step.is_first() && step.shard != WEAK {
-                self.set_back(step.shard, step.slot, None, committed, &mut woken);
-            }
-        }
-        for (shard, slot) in std::mem::take(&mut self.kept) {
-            self.set_back(shard, slot, None, committed, &mut woken);
-        }
-        self.held_count -= self.weak.len() as u64;
-        for moved in self.weak.end(&self.manager.weak, self.txn) {
-            self.set_back_in_shard(moved, None, &mut woken);
-        }
-        self.mark_max = 0;
-        if std::mem::take(&mut self.waits.count) > 0 {
-            self.manager.forget(self.txn);
-        }
-        wake(woken);
-    }
-
-    fn undo(&mut self, step: &Acquired, woken: &mut Vec<Wake>) {
-        match &step.before {
-            Before::Mode(before) => self.set_back(step.shard, step.slot, *before, false, woken),
-            Before::Claims(replaced) if step.slot != RELEASED => {
-                let mut shard = self.manager.shard(usize::from(step.shard)).lock();
-                shard.restore(&self.manager.tables, step.slot, self.txn, replaced, false, woken);
-            }
-            Before::Claims(_) => {}
-        }
-    }
-
-    fn set_back(
-        &mut self,
-        shard: u16,
-        slot: u32,
-        before: Option<Mode>,
-        committed: bool,
-        woken: &mut Vec<Wake>,
-    ) {
-        if slot == RELEASED {
-            return;
-        }
-        self.held_count -= u64::from(before.is_none());
-        if shard == WEAK {
-            let space = self.weak.space(slot);
-            if !self.weak.set_back(&self.manager.weak, self.txn, slot, before) {
-                self.set_back_in_shard(space, before, woken);
-            }
-            return;
-        }
-        let mut shard = self.manager.shard(usize::from(shard)).lock();
-        shard.set_back(&self.manager.tables, slot, self.txn, before, committed, woken);
-    }
-
-    /// Sets back a weak lock that a contender has moved.
-    fn set_back_in_shard(&self, space: Space, before: Option<Mode>, woken: &mut Vec<Wake>) {
-        let name = space.name();
-        let hash = name.hash();
-        let mut shard = self.manager.shard(shard_index(hash)).lock();
-        let held = shard.held(&name, hash, self.txn);
-        debug_assert!(held.is_some(), "{} releases {name:?}, which it does not hold", self.txn);
-        if let Some((slot, _)) = held {
-            shard.set_back(&self.manager.tables, slot, self.txn, before, false, woken);
-        }
-    }
-
     /// As [`LockOwner::leave_lists`], if this lock may be in one.
     fn leave_lists_with(&mut self, name: &LockName<'_>) {
         if Space::of(name, &self.manager.tables).is_some() {
@@ -751,7 +604,12 @@ impl LockOwner {
 
     /// Asks for a lock; queues the request if it must wait and may. Fails if that is a deadlock and the owner its
     /// victim.
-    pub(super) fn request(&mut self, name: &LockName<'_>, mode: Mode, may_wait: bool) -> Result<Requested> {
+    pub(super) fn request(
+        &mut self,
+        name: &LockName<'_>,
+        mode: Mode,
+        patience: Patience,
+    ) -> Result<Requested> {
         if let Some(space) = Space::of(name, &self.manager.tables)
             && self.request_weak(space, mode)
         {
@@ -771,7 +629,7 @@ impl LockOwner {
                 self.acquired(index, slot, before);
                 return Ok(Requested::Granted);
             }
-            Answer::Blocked { .. } if !may_wait => return Ok(Requested::Refused),
+            Answer::Blocked { .. } if patience == Patience::None => return Ok(Requested::Refused),
             Answer::Blocked { slot, target, before } => (slot, target, before),
         };
         let kind = match manager.modes(name.table).is_instant(mode) {
@@ -782,7 +640,7 @@ impl LockOwner {
         let place = self.place(index, slot);
         shard.enqueue(slot, waiter);
         drop(shard);
-        self.waiting(place, kind)
+        self.waiting(place, kind, patience)
     }
 
     /// Locks a space in a weak mode, unless it is a matter for shards: there is all that the owner holds, then.
@@ -814,7 +672,7 @@ impl LockOwner {
         name: &LockName<'_>,
         claims: &[Claim],
         keeps_refusal: bool,
-        may_wait: bool,
+        patience: Patience,
     ) -> Result<Requested> {
         let hash = name.hash();
         let index = shard_index(hash);
@@ -827,7 +685,7 @@ impl LockOwner {
             self.note_claimed(index, slot, claimed);
             return Ok(refused.map_or(Requested::Granted, Requested::Denied));
         }
-        if !may_wait {
+        if patience == Patience::None {
             return Ok(Requested::Refused);
         }
         let claims = Some(Claims { claims: claims.into(), keeps_refusal, decided: None });
@@ -835,7 +693,7 @@ impl LockOwner {
         let place = self.place(index, slot);
         shard.enqueue(slot, waiter);
         drop(shard);
-        self.waiting(place, WaitKind::Claims)
+        self.waiting(place, WaitKind::Claims, patience)
     }
 
     fn note_claimed(&mut self, shard: usize, slot: u32, claimed: Claimed) {
@@ -850,7 +708,12 @@ impl LockOwner {
         Place { shard, slot, number: self.waits.count, weight: self.weight.saturating_add(self.held_count) }
     }
 
-    fn waiting(&self, place: Place, kind: WaitKind) -> Result<Requested> {
+    /// Tells of a request that is in its queue, and looks for a deadlock at once if it is to.
+    fn waiting(&self, place: Place, kind: WaitKind, patience: Patience) -> Result<Requested> {
+        if patience == Patience::Later {
+            self.manager.register(self.txn, place);
+            return Ok(Requested::Waiting(Wait { place, kind }));
+        }
         #[cfg(test)]
         if self.manager.planted == Some(Planted::IgnoresDeadlocks) {
             return Ok(Requested::Waiting(Wait { place, kind }));
@@ -871,13 +734,23 @@ impl LockOwner {
 
     fn sleep(&mut self, wait: Wait, begun: Duration, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
         let parking = self.waits.parking.clone().expect("a request in a queue has its sleeper");
+        // When it is still to look for a deadlock.
+        let mut deadlock_after = Some(options.deadlock_after).filter(|after| !after.is_zero());
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
             Ok(_watch) => loop {
                 // It may wake up for nothing.
                 let slept = self.manager.clock.now().saturating_sub(begun);
-                match parking.sleep(options.timeout.map(|timeout| timeout.saturating_sub(slept))) {
+                let left = options.timeout.map(|timeout| timeout.saturating_sub(slept));
+                let unsought = deadlock_after.map(|after| after.saturating_sub(slept));
+                match parking.sleep(left.into_iter().chain(unsought).min()) {
                     Wakeup::Ended(Outcome::Victim) => return Err(Error::Deadlock),
+                    Wakeup::TimedOut if unsought.is_some() && (left.is_none() || unsought < left) => {
+                        deadlock_after = None;
+                        if self.manager.break_deadlocks(self.txn, wait.place, self.victim) {
+                            return Err(Error::Deadlock);
+                        }
+                    }
                     Wakeup::TimedOut => break Error::LockTimeout,
                     // One signal may stand for both: it was overtaken, and somebody raised the interrupt.
                     Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => match self.fate(&wait) {

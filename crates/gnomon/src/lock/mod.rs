@@ -61,6 +61,9 @@
 //!    there before the later of its two owners registers.
 //! 3. Therefore the owner of the cycle that registers last finds all edges and all other owners registered.
 //!
+//! An owner may look for a deadlock some time after it has registered ([`WaitOptions::deadlock_after`]). Then one that
+//! registered before the last of the cycle may be the first to look and find it; if none is, the last does.
+//!
 //! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number, is
 //! still in the queue. Registered waits began before the detector's mutex was taken, so all edges of a cycle that was
 //! read at different moments held together: an owner that waits does not release, and does not leave a queue but by an

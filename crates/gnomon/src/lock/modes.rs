@@ -7,7 +7,7 @@
 //! upgrade). [`Modes::new`] refuses matrices that do not fit each other, in a `const` at compile time.
 
 /// How many modes a table can have.
-pub const MODES_MAX: usize = 16;
+pub const MODES_MAX: usize = 32;
 
 /// A mode of some [`Modes`], by its place there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,7 +19,7 @@ impl Mode {
     /// # Panics
     /// If `index` is not less than [`MODES_MAX`].
     pub const fn new(index: usize) -> Mode {
-        assert!(index < MODES_MAX, "a set has at most 16 modes");
+        assert!(index < MODES_MAX, "a set has at most 32 modes");
         Mode(index as u8)
     }
 
@@ -31,7 +31,7 @@ impl Mode {
 
 /// A set of modes, one bit each.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct ModeSet(u16);
+pub(super) struct ModeSet(u32);
 
 impl ModeSet {
     pub(super) const EMPTY: ModeSet = ModeSet(0);
@@ -89,7 +89,7 @@ impl Modes {
     /// Checks a specification and makes it ready for use. The error says what does not fit.
     pub const fn new<const N: usize>(spec: ModesSpec<N>) -> Result<Modes, &'static str> {
         if N == 0 || N > MODES_MAX {
-            return Err("a set has between 1 and 16 modes");
+            return Err("a set has between 1 and 32 modes");
         }
         let mut modes = Modes {
             names: [""; MODES_MAX],
@@ -212,7 +212,9 @@ impl Modes {
     }
 
     /// These modes, and behind them one for each class of operations: two classes admit each other as `commute` says,
-    /// no other mode admits a class or is admitted by one, and a class together with anything else makes `top`.
+    /// and a class and a mode of `beneath` admit each other and are the class together. No other mode admits a class or
+    /// is admitted by one; a class together with one of these, or with another class, is as strong as both that one and
+    /// `top`.
     ///
     /// # Errors
     /// A text that says what does not fit: too many modes, a matrix that is not square or not symmetric.
@@ -220,6 +222,7 @@ impl Modes {
         mut self,
         names: &[&'static str],
         commute: &[Vec<bool>],
+        beneath: &[Mode],
         top: Mode,
     ) -> Result<Modes, &'static str> {
         let (first, count) = (self.count, self.count + names.len());
@@ -229,12 +232,6 @@ impl Modes {
         if commute.len() != names.len() || commute.iter().any(|row| row.len() != names.len()) {
             return Err("the matrix of classes is not square");
         }
-        let mut admits = [ModeSet::EMPTY; MODES_MAX];
-        for (held, admits) in admits.iter_mut().enumerate().take(first) {
-            let held = Mode::new(held);
-            let admitted = (0..first).filter(|requested| self.admitted_by[*requested].contains(held));
-            *admits = admitted.fold(ModeSet::EMPTY, |set, requested| set.with(Mode::new(requested)));
-        }
         for (at, row) in commute.iter().enumerate() {
             let mode = Mode::new(first + at);
             self.names[mode.index()] = names[at];
@@ -243,19 +240,37 @@ impl Modes {
                     return Err("one class commutes with another, and not the other way round");
                 }
                 if *commutes {
-                    let other = Mode::new(first + other);
-                    admits[mode.index()] = admits[mode.index()].with(other);
-                    self.admitted_by[mode.index()] = self.admitted_by[mode.index()].with(other);
-                    self.friends[mode.index()] = self.friends[mode.index()].with(other);
+                    self.befriend(mode, Mode::new(first + other));
                 }
             }
+            beneath.iter().for_each(|weaker| self.befriend(mode, *weaker));
             for other in 0..count {
-                self.supremum[mode.index()][other] = if other == mode.index() { mode } else { top };
-                self.supremum[other][mode.index()] = self.supremum[mode.index()][other];
+                let both = match Mode::new(other) {
+                    other if other == mode || beneath.contains(&other) => mode,
+                    other if other.index() < first => self.supremum[top.index()][other.index()],
+                    _ => top,
+                };
+                self.supremum[mode.index()][other] = both;
+                self.supremum[other][mode.index()] = both;
             }
         }
         self.count = count;
+        let mut admits = [ModeSet::EMPTY; MODES_MAX];
+        for (held, admits) in admits.iter_mut().enumerate().take(count) {
+            let held = Mode::new(held);
+            let admitted = (0..count).filter(|requested| self.admitted_by[*requested].contains(held));
+            *admits = admitted.fold(ModeSet::EMPTY, |set, requested| set.with(Mode::new(requested)));
+        }
         self.check_supremum(&admits).map(|()| self)
+    }
+
+    /// Has two modes admit each other.
+    fn befriend(&mut self, one: Mode, other: Mode) {
+        for (mode, admitted) in [(one, other), (other, one)] {
+            let at = mode.index();
+            self.admitted_by[at] = self.admitted_by[at].with(admitted);
+            self.friends[at] = self.friends[at].with(admitted);
+        }
     }
 
     /// How many modes there are.
@@ -356,6 +371,8 @@ pub mod tree_mode {
     pub const A: Mode = Mode::new(6);
     /// Escalated: exclusive to all but those who read at a snapshot.
     pub const E: Mode = Mode::new(7);
+    /// Maintenance: admits intentions, and neither its like nor a lock that keeps writers away (SHARE UPDATE EXCLUSIVE).
+    pub const M: Mode = Mode::new(8);
 
     /// Whether who holds it does not write.
     pub fn only_reads(mode: Mode) -> bool {
@@ -365,7 +382,8 @@ pub mod tree_mode {
 
 /// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a shared
 /// lock, and of which with the shared mode only the held share admits the request; and two for readers at snapshots,
-/// whom only a tree's end concerns. The places are stored with prepared transactions, so new modes come last.
+/// whom only a tree's end concerns. All but update mode conflict as PostgreSQL's eight modes of LOCK TABLE do: A, IS,
+/// IX, M, S, SIX, E and X in its order. The places are stored with prepared transactions, so new modes come last.
 pub const TREE_MODES: Modes = {
     const IS: usize = 0;
     const IX: usize = 1;
@@ -375,28 +393,31 @@ pub const TREE_MODES: Modes = {
     const X: usize = 5;
     const A: usize = 6;
     const E: usize = 7;
+    const M: usize = 8;
     checked(Modes::new(ModesSpec {
-        names: ["IS", "IX", "S", "U", "SIX", "X", "A", "E"],
+        names: ["IS", "IX", "S", "U", "SIX", "X", "A", "E", "M"],
         admits: drawn([
-            // IS IX S  U SIX X  A  E  requested; held:
-            [1, 1, 1, 1, 1, 0, 1, 0], // IS
-            [1, 1, 0, 0, 0, 0, 1, 0], // IX
-            [1, 0, 1, 1, 0, 0, 1, 0], // S
-            [1, 0, 0, 0, 0, 0, 1, 0], // U
-            [1, 0, 0, 0, 0, 0, 1, 0], // SIX
-            [0, 0, 0, 0, 0, 0, 0, 0], // X
-            [1, 1, 1, 1, 1, 0, 1, 1], // A
-            [0, 0, 0, 0, 0, 0, 1, 0], // E
+            // IS IX S  U SIX X  A  E  M  requested; held:
+            [1, 1, 1, 1, 1, 0, 1, 0, 1], // IS
+            [1, 1, 0, 0, 0, 0, 1, 0, 1], // IX
+            [1, 0, 1, 1, 0, 0, 1, 0, 0], // S
+            [1, 0, 0, 0, 0, 0, 1, 0, 0], // U
+            [1, 0, 0, 0, 0, 0, 1, 0, 0], // SIX
+            [0, 0, 0, 0, 0, 0, 0, 0, 0], // X
+            [1, 1, 1, 1, 1, 0, 1, 1, 1], // A
+            [0, 0, 0, 0, 0, 0, 1, 0, 0], // E
+            [1, 1, 0, 0, 0, 0, 1, 0, 0], // M
         ]),
         supremum: [
-            [IS, IX, S, U, SIX, X, IS, E],
-            [IX, IX, SIX, SIX, SIX, X, IX, E],
-            [S, SIX, S, U, SIX, X, S, E],
-            [U, SIX, U, U, SIX, X, U, E],
-            [SIX, SIX, SIX, SIX, SIX, X, SIX, E],
-            [X, X, X, X, X, X, X, X],
-            [IS, IX, S, U, SIX, X, A, E],
-            [E, E, E, E, E, X, E, E],
+            [IS, IX, S, U, SIX, X, IS, E, M],
+            [IX, IX, SIX, SIX, SIX, X, IX, E, M],
+            [S, SIX, S, U, SIX, X, S, E, SIX],
+            [U, SIX, U, U, SIX, X, U, E, SIX],
+            [SIX, SIX, SIX, SIX, SIX, X, SIX, E, SIX],
+            [X, X, X, X, X, X, X, X, X],
+            [IS, IX, S, U, SIX, X, A, E, M],
+            [E, E, E, E, E, X, E, E, E],
+            [M, M, SIX, SIX, SIX, X, M, E, M],
         ],
         one_sided: &[(S, U)],
         instant: &[],
@@ -413,24 +434,56 @@ pub mod key_mode {
     pub const U: Mode = Mode::new(1);
     /// Exclusive.
     pub const X: Mode = Mode::new(2);
+    /// Key share: the key stays there, whatever its value becomes.
+    pub const KS: Mode = Mode::new(3);
+    /// No key update: exclusive to all but those who want the key to stay.
+    pub const NKU: Mode = Mode::new(4);
+    /// For update: exclusive to all but those who only look whether the key is there.
+    pub const FU: Mode = Mode::new(5);
+    /// Presence: waits until nobody is about to insert or delete the key, and holds nothing.
+    pub const P: Mode = Mode::new(6);
+
+    /// True if a mode keeps all others from changing the value and from reading it under a lock.
+    pub fn is_alone(mode: Mode) -> bool {
+        matches!(mode, X | NKU | FU)
+    }
 }
 
-/// Shared, update and exclusive, for single keys (Gray and Reuter 1993, chapter 7).
+/// Shared, update and exclusive, for single keys (Gray and Reuter 1993, chapter 7), and PostgreSQL's: KS, S, NKU and FU
+/// conflict as its FOR KEY SHARE, FOR SHARE, FOR NO KEY UPDATE and FOR UPDATE, and X is FU of a key that comes or goes,
+/// which keeps those waiting, too, who only look whether it is there. The places are stored with prepared transactions, so
+/// new modes come last.
 pub const KEY_MODES: Modes = {
     const S: usize = 0;
     const U: usize = 1;
     const X: usize = 2;
+    const KS: usize = 3;
+    const NKU: usize = 4;
+    const FU: usize = 5;
+    const P: usize = 6;
     checked(Modes::new(ModesSpec {
-        names: ["S", "U", "X"],
+        names: ["S", "U", "X", "KS", "NKU", "FU", "P"],
         admits: drawn([
-            // S U  X  requested; held:
-            [1, 1, 0], // S
-            [0, 0, 0], // U
-            [0, 0, 0], // X
+            // S U  X  KS NKU FU P requested; held:
+            [1, 1, 0, 1, 0, 0, 1], // S
+            [0, 0, 0, 1, 0, 0, 1], // U
+            [0, 0, 0, 0, 0, 0, 0], // X
+            [1, 1, 0, 1, 1, 0, 1], // KS
+            [0, 0, 0, 1, 0, 0, 1], // NKU
+            [0, 0, 0, 0, 0, 0, 1], // FU
+            [1, 1, 1, 1, 1, 1, 1], // P
         ]),
-        supremum: [[S, U, X], [U, U, X], [X, X, X]],
-        one_sided: &[(S, U)],
-        instant: &[],
+        supremum: [
+            [S, U, X, S, NKU, FU, S],
+            [U, U, X, U, NKU, FU, U],
+            [X, X, X, X, X, X, X],
+            [S, U, X, KS, NKU, FU, KS],
+            [NKU, NKU, X, NKU, NKU, FU, NKU],
+            [FU, FU, X, FU, FU, FU, FU],
+            [S, U, X, KS, NKU, FU, P],
+        ],
+        one_sided: &[(S, U), (P, X)],
+        instant: &[P],
         weak: &[],
     }))
 };

@@ -431,6 +431,11 @@ impl Shard {
         decide(&mut head.escrow, txn, claims, keeps_refusal)
     }
 
+    /// True if an owner's first claims leave enough for all to claim once more what they have.
+    pub(super) fn leaves_room(&self, slot: u32, txn: TxnId, claims: &[Claim]) -> bool {
+        self.heads[slot as usize].escrow.leaves_room(txn, claims)
+    }
+
     /// Puts back what an owner held of quantities; with `promises`, what it was promised since stays.
     pub(super) fn restore(
         &mut self,

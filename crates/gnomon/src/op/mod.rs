@@ -294,10 +294,10 @@ impl Registry {
             .collect();
         let names: Vec<&'static str> = classes.iter().map(|(name, ..)| *name).collect();
         let modes = KEY_MODES
-            .with_classes(&names, &commute, key_mode::X)
+            .with_classes(&names, &commute, &[key_mode::KS, key_mode::P], key_mode::NKU)
             .map_err(|why| Error::BadOption(format!("the operations cannot be registered: {why}")))?;
         let registered = |(family, place, class): &(&Family, usize, Option<usize>)| {
-            let mode = class.map_or(key_mode::X, |class| Mode::new(KEY_MODES.count() + class));
+            let mode = class.map_or(key_mode::NKU, |class| Mode::new(KEY_MODES.count() + class));
             let operation = family.operations[*place].clone();
             let names = (family.name, operation.name());
             let number = NUMBERED.iter().position(|numbered| *numbered == names).map_or(0, |at| 1 + at as u8);
@@ -330,7 +330,16 @@ impl Registry {
     }
 }
 
-/// Whether a mode of a key's lock is one that operations share.
+/// True if a mode of a key's lock is one that operations share.
 pub(crate) fn is_shared(mode: Mode) -> bool {
     mode.index() >= KEY_MODES.count()
 }
+
+/// The number of a mode that operations share, as members of a cluster tell it each other: it does not change when
+/// keys are given another mode.
+pub(crate) fn class_number(mode: Mode) -> Option<u32> {
+    mode.index().checked_sub(KEY_MODES.count()).map(|class| (class + CLASS_FIRST) as u32)
+}
+
+/// The number of the first class.
+const CLASS_FIRST: usize = 3;

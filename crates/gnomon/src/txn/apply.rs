@@ -7,7 +7,8 @@
 //! It is done at once instead, behind an exclusive lock and on a value that nobody else changes, where the value is
 //! seen anyway: when the transaction has put the key itself, has locked it exclusively before, or has locked the tree
 //! as a whole; when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others;
-//! and under SNAPSHOT when the transaction has read the key. What comes of it is the same.
+//! and under SNAPSHOT when the transaction has read the key. What comes of it is the same. Exclusive locks of operations
+//! admit those who want the key to stay ([`RowLock::KeyShare`]), which it does.
 //!
 //! By isolation:
 //!
@@ -17,13 +18,16 @@
 //! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does
 //!   not hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key
 //!   and applies operations to it, in whatever order, conflicts with every change since the snapshot: the first
-//!   committer wins.
+//!   committer wins. As long as the transaction was told nothing but what its locks keep true, there is no conflict: its
+//!   snapshot becomes a newer one ([`Transaction::renew_snapshot`]).
 //! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock
 //!   to an exclusive one.
 //!
-//! Two who convert their locks on one key are a deadlock, and so may be two who claim twice. Where that happened, later
-//! operations on the tree lock exclusively at once, for as long as some of them turn out to need it. Under READ
-//! COMMITTED one of two who convert steps back and lets the other go first.
+//! Two who convert their locks on one key are a deadlock, and so are two who each wait for what the other has claimed.
+//! One of them steps back and lets the other go first: it has seen nothing of the key but that its operations may be
+//! applied. So that this is not what happens to all of them, later operations on the tree lock exclusively at once, for as
+//! long as some of them turn out to need it; and a first claim is granted beside others only if as much as all have
+//! claimed would be left for them once more: else it waits for them behind an exclusive lock.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -34,7 +38,7 @@ use super::{
     transaction::{Covered, Isolation, Transaction, Used},
     tree::TreeState,
     versions::Since,
-    writes::{BoundCall, Write, absent},
+    writes::{BoundCall, Calls, Write, absent},
 };
 use crate::{
     Conflict, Error, Result, TreeId,
@@ -90,7 +94,8 @@ impl Transaction {
     /// # Errors
     /// [`Error::NoSuchOperation`]; [`Error::Operation`] if the value or the arguments do not suit it. Under
     /// [`Isolation::Snapshot`], [`Error::Serialization`] if others have changed the key since otherwise than by
-    /// operations, or so that a condition cannot hold which does in the snapshot. And those of [`Transaction::put`].
+    /// operations, or so that a condition cannot hold which does in the snapshot, and the snapshot cannot be a newer one.
+    /// And those of [`Transaction::put`].
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: &Call) -> Result<Applied> {
         self.check_write(&[])?;
         self.relieve()?;
@@ -103,9 +108,14 @@ impl Transaction {
             }
             let mark = self.locks.mark();
             let is_applied = matches!(self.writes.get(tree, key), Some(Write::Apply(_)));
-            let applied = self.apply_in(&used, key, operation, &call.args);
+            let mut applied = self.apply_in(&used, key, &operation, &call.args, false);
             if matches!(applied, Err(Error::Deadlock)) {
                 self.note_deadlock(&used, key);
+                // Two who have each applied something, and want more than is certain to be left.
+                applied = match self.step_back(&used, key) {
+                    Ok(()) => self.apply_in(&used, key, &operation, &call.args, false),
+                    Err(error) => Err(error),
+                };
             }
             let applied = match (applied, self.options.isolation) {
                 (Ok(applied), _) => applied,
@@ -120,15 +130,20 @@ impl Transaction {
                 }
             };
             match (applied, self.options.isolation) {
-                (Applied::Done, _) | (Applied::Refused(_), Isolation::Serializable) => return Ok(applied),
+                (Applied::Done, _) => return Ok(applied),
                 // A key that it has changed would be locked otherwise: what it was told of it stays so.
-                (Applied::Refused(_), _) if is_applied => return Ok(applied),
+                (Applied::Refused(_), isolation) if is_applied || isolation == Isolation::Serializable => {
+                    self.snapshot_told = true;
+                    self.refusals.push((tree, key.into()));
+                    return Ok(applied);
+                }
                 (_, Isolation::ReadCommitted | Isolation::Snapshot) => {
                     // Nothing was changed, and nothing that was seen needs to stay.
+                    self.snapshot_told = true;
                     self.locks.release_since(mark);
                     return Ok(applied);
                 }
-                (Applied::Absent, Isolation::Serializable) => {
+                (_, Isolation::Serializable) => {
                     // That it is absent is to stay so, for which whoever reads it need not wait.
                     self.locks.release_since(mark);
                     if self.get_locked(tree, key, RowLock::Share)?.is_none() {
@@ -139,34 +154,39 @@ impl Transaction {
         }
     }
 
+    /// Applies an operation to a key of a tree that it uses; one that `takes_turn` locks the key exclusively.
     fn apply_in(
         &mut self,
         used: &Used,
         key: &[u8],
-        operation: Arc<Registered>,
+        operation: &Arc<Registered>,
         args: &[u8],
+        takes_turn: bool,
     ) -> Result<Applied> {
         let is_put = matches!(self.writes.get(used.id, key), Some(Write::Put(_) | Write::Delete));
         let is_read = self.reads.has(used.id, key);
         let is_alone = used.covered() == Covered::Writes || is_put || is_read;
-        if is_alone || self.options.exclusive_operations || operation.mode == key_mode::X {
-            return self.apply_alone(used, key, &operation, args);
+        if is_alone || self.options.exclusive_operations || !op::is_shared(operation.mode) {
+            return self.apply_alone(used, key, operation, args);
         }
         let name = LockName::key(KEYS, used.id.0, key);
         let mark = self.locks.mark();
         let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
         let is_exclusive = match is_applied {
             // Operations stay operations behind an exclusive lock: others under SNAPSHOT need not know of it.
-            true => self.locks.held_mode(name) == Some(key_mode::X),
-            false => self.takes_turn_alone(used, name),
+            true => self.locks.held_mode(name).is_some_and(key_mode::is_alone),
+            false => takes_turn || self.takes_turn_alone(used, name),
         };
-        let mode = if is_exclusive { key_mode::X } else { operation.mode };
+        let mode = if is_exclusive { key_mode::NKU } else { operation.mode };
         let held_count = self.locks.held_count();
+        if self.options.isolation != Isolation::Serializable && !self.sees_or_locks(used, key, mode)? {
+            return Ok(Applied::Absent);
+        }
         self.lock(name, mode)?;
         self.rest_on_key(used.id, key)?;
         let is_first = self.locks.held_count() > held_count;
-        if !is_first && self.locks.held_mode(name) != Some(mode) {
-            return self.apply_alone(used, key, &operation, args);
+        if !is_first && self.locks.held_mode(name).is_none_or(|held| held != mode && !is_exclusive) {
+            return self.apply_alone(used, key, operation, args);
         }
         // A key that is there stays there, and one that is not stays away.
         let at = self.newest();
@@ -181,6 +201,9 @@ impl Transaction {
             let seen = self.with_calls(used.id, key, seen)?;
             let claims = operation.operation.claims(args, &seen)?;
             if let Some(refused) = first_refused(&claims) {
+                if self.has_moved(used, key)? && self.renew_snapshot()? {
+                    return self.apply_in(used, key, operation, args, takes_turn);
+                }
                 // It has seen that, so others must not have changed it if it writes the key, before or after.
                 match is_applied {
                     true => self.observe(used, key).map(|_| ())?,
@@ -210,7 +233,15 @@ impl Transaction {
         }
         let refused = match is_asked {
             true => first_refused(&claims),
-            false => self.claim(name, &claims, is_applied)?,
+            false => match self.claim(name, &claims, is_applied, is_first)? {
+                Some(refused) => refused,
+                // It depends on others, who may want more of it: as if it was nothing that can be shared, it waits until
+                // they have ended.
+                None => {
+                    self.locks.release_since(mark);
+                    return self.apply_in(used, key, operation, args, true);
+                }
+            },
         };
         // What was granted or refused may rest on commits that came meanwhile.
         self.seen = self.seen.max(self.inner().store.last_csn());
@@ -220,51 +251,61 @@ impl Transaction {
                 if is_first && !is_exclusive {
                     self.locks.release_since(mark);
                 }
-                return self.apply_alone(used, key, &operation, args);
+                return self.apply_alone(used, key, operation, args);
             }
             // It is met in the snapshot.
-            Some(_) if self.options.isolation == Isolation::Snapshot => {
-                return Err(self.refuse(Conflict::Write));
-            }
+            Some(place) if self.options.isolation == Isolation::Snapshot => match self.renew_snapshot()? {
+                true => return Ok(Applied::Refused(place)),
+                false => return Err(self.refuse(Conflict::Write)),
+            },
             Some(place) => return Ok(Applied::Refused(place)),
             None => {}
         }
         let value_bytes_max = if growth > 0 { inline_max } else { there.len() };
         // The value may have changed during the wait.
-        if self.check_applicable(used, key, there, &operation, args).is_err() {
+        if self.check_applicable(used, key, there, operation, args).is_err() {
             let there = self.stored(used.id, used.state.as_deref(), key, ReadAt::Newest)?;
-            self.check_applicable(used, key, there.ok_or_else(absent)?, &operation, args)?;
+            self.check_applicable(used, key, there.ok_or_else(absent)?, operation, args)?;
         }
         self.writes.apply_at(
             used.id,
             key,
-            BoundCall { operation, args: args.into() },
+            BoundCall { operation: operation.clone(), args: args.into() },
             value_bytes_max,
             place,
         );
-        if !is_exclusive && !is_applied && self.options.isolation == Isolation::ReadCommitted {
+        if !is_exclusive && !is_applied && self.options.isolation != Isolation::Serializable {
             self.unobserved.push((used.id, key.into()));
         }
         Ok(Applied::Done)
     }
 
-    /// Whether an operation is to lock its key exclusively at once. Under SNAPSHOT others would then be conflicts.
+    /// True if an operation is to lock its key exclusively at once.
     fn takes_turn_alone(&self, used: &Used, name: LockName<'_>) -> bool {
-        self.options.isolation != Isolation::Snapshot
-            && used.state.as_ref().is_some_and(|state| {
-                state.takes_turns() && self.locks.held_mode(name).is_none() && state.take_turn_alone()
-            })
+        used.state.as_ref().is_some_and(|state| {
+            state.takes_turns() && self.locks.held_mode(name).is_none() && state.take_turn_alone()
+        })
     }
 
-    /// Claims something of quantities of a key that is locked together with others. Returns which claim was refused.
-    fn claim(&mut self, name: LockName<'_>, claims: &[Claim], is_applied: bool) -> Result<Option<usize>> {
+    /// Claims something of quantities of a key that is locked together with others. Returns which claim was refused. The
+    /// first time it does not wait for what depends on others, or leaves them too little: then there is none.
+    fn claim(
+        &mut self,
+        name: LockName<'_>,
+        claims: &[Claim],
+        is_applied: bool,
+        is_first: bool,
+    ) -> Result<Option<Option<usize>>> {
         if claims.is_empty() {
-            return Ok(None);
+            return Ok(Some(None));
+        }
+        let keeps_refusal = self.options.isolation == Isolation::Serializable || is_applied;
+        if is_first {
+            return Ok(self.locks.try_claim(name, claims, keeps_refusal));
         }
         let interrupt = self.options.interrupt.clone();
         let options = self.wait_options(interrupt.as_deref());
-        let keeps_refusal = self.options.isolation == Isolation::Serializable || is_applied;
-        self.locks.claim(name, claims, keeps_refusal, &options)
+        self.locks.claim(name, claims, keeps_refusal, &options).map(Some)
     }
 
     /// Fails if an operation cannot be applied to a value at all, which is to be known before the commit.
@@ -324,17 +365,30 @@ impl Transaction {
         let snapshot = self.tree_snapshot(used)?;
         if let Some(state) = &used.state {
             if state.epochs.last() > snapshot {
-                return Err(self.refuse(Conflict::Write));
+                return match self.renew_snapshot()? {
+                    true => self.in_snapshot(used, key),
+                    false => Err(self.refuse(Conflict::Write)),
+                };
             }
             let since = state.versions.since(key, snapshot);
             self.inner().timeline.check_snapshot(snapshot)?;
             match since {
                 Since::Nothing | Since::Operations => {}
-                Since::Changes { was_there: true } => return Err(self.refuse(Conflict::Write)),
+                Since::Changes { was_there: true } => match self.renew_snapshot()? {
+                    true => return self.in_snapshot(used, key),
+                    false => return Err(self.refuse(Conflict::Write)),
+                },
                 Since::Changes { was_there: false } => return Ok(None),
             }
         }
         self.stored(used.id, used.state.as_deref(), key, ReadAt::Snapshot(snapshot))
+    }
+
+    /// True if operations of others have changed a key since the snapshot.
+    fn has_moved(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
+        let snapshot = self.untold_snapshot()?;
+        let since = used.state.as_ref().map(|state| state.versions.since(key, snapshot));
+        Ok(matches!(since, Some(Since::Operations)))
     }
 
     /// A value with the operations of this transaction applied.
@@ -391,12 +445,19 @@ impl Transaction {
     /// Before a statement that reads a tree at a snapshot, of which nothing was read yet. Under READ COMMITTED, that
     /// snapshot is to include what others have changed of keys of the tree that this transaction has applied operations
     /// to, or the statement would see a part of what they did: the locks on all such keys, whichever of them it will
-    /// read, are converted to exclusive ones. [`Transaction::scan`] does the same for its own tree.
+    /// read, are converted to exclusive ones. Under SNAPSHOT the same is done while the snapshot may still be a newer one,
+    /// which keeps what others have done meanwhile from being a conflict. [`Transaction::scan`] does the same for its own
+    /// tree.
     ///
     /// # Errors
     /// Those of locks.
     pub fn observe_tree(&mut self, tree: TreeId) -> Result<()> {
-        if self.options.isolation != Isolation::ReadCommitted || self.snapshot().is_some() {
+        let is_fixed = match self.options.isolation {
+            Isolation::ReadCommitted => self.snapshot().is_some(),
+            Isolation::Snapshot => self.snapshot_told,
+            Isolation::Serializable => true,
+        };
+        if is_fixed {
             return Ok(());
         }
         let mut keys: Vec<_> = self.unobserved.extract_if(.., |(of, _)| *of == tree).collect();
@@ -418,17 +479,19 @@ impl Transaction {
         observed
     }
 
-    /// Locks a key exclusively that the transaction may share with others.
+    /// Locks a key, whose value it reads or changes, that the transaction may share with others.
     pub(super) fn lock_alone(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        self.lock_again(used, key, key_mode::X)
+        self.lock_again(used, key, key_mode::NKU)
     }
 
     /// Locks a key that the transaction may share with others who apply operations to it, and looks how that goes.
     pub(super) fn lock_again(&mut self, used: &Used, key: &[u8], mode: Mode) -> Result<()> {
-        let locked = self.lock(LockName::key(KEYS, used.id.0, key), mode);
+        let name = LockName::key(KEYS, used.id.0, key);
+        let locked = self.lock(name, mode);
         if let Err(Error::Deadlock) = locked {
             self.note_deadlock(used, key);
-            return self.step_back(used, key);
+            self.step_back(used, key)?;
+            return self.lock(name, mode);
         }
         if let Some(state) = self.state_of_applied(used, key) {
             state.note_needed();
@@ -436,39 +499,37 @@ impl Transaction {
         locked
     }
 
-    /// After a deadlock about a key that it shares with others: under READ COMMITTED, it lets them go first, as if it
-    /// had applied its operations after them. It has seen nothing of the key but that they may be applied, which must
-    /// still be so then.
+    /// After a deadlock about a key that it shares with others, it lets them go first, as if it had applied its operations
+    /// after them. It has seen nothing of the key but that they may be applied, which must still be so then.
     ///
     /// # Errors
-    /// [`Error::Deadlock`] if it is not, or the deadlock is about something else; then the operations cannot stay.
+    /// [`Error::Deadlock`] if it is not, or the deadlock is about something else; then the operations cannot stay. Under
+    /// SNAPSHOT the former is [`Error::Serialization`].
     fn step_back(&mut self, used: &Used, key: &[u8]) -> Result<()> {
         let name = LockName::key(KEYS, used.id.0, key);
         let shares = self.locks.held_mode(name).is_some_and(op::is_shared);
-        let Some(Write::Apply(calls)) = self.writes.get(used.id, key).filter(|_| shares) else {
+        let saw_refusal = self.refusals.iter().any(|(tree, refused)| *tree == used.id && **refused == *key);
+        let Some(Write::Apply(calls)) = self.writes.get(used.id, key).filter(|_| shares && !saw_refusal)
+        else {
             return Err(Error::Deadlock);
         };
-        if self.options.isolation != Isolation::ReadCommitted {
-            return Err(Error::Deadlock);
-        }
         let calls = calls.clone();
         // Until it has the lock again, nothing keeps what it has applied possible.
         self.doomed = true;
         self.locks.release(name);
-        self.lock(name, key_mode::X).map_err(|_| Error::Deadlock)?;
+        self.lock(name, key_mode::NKU).map_err(|_| Error::Deadlock)?;
         // What it covers may have been done before a savepoint.
         self.locks.keep(name);
         let at = self.newest();
-        let mut value = self.stored(used.id, used.state.as_deref(), key, at)?.ok_or(Error::Deadlock)?;
-        for BoundCall { operation, args } in calls.iter() {
-            let claims = operation.operation.claims(args, &value).map_err(|_| Error::Deadlock)?;
-            if first_refused(&claims).is_some() {
-                return Err(Error::Deadlock);
-            }
-            value = operation.operation.apply(args, &value).map_err(|_| Error::Deadlock)?;
+        let now = self.stored(used.id, used.state.as_deref(), key, at)?;
+        if now.is_some_and(|now| are_possible(&calls, now)) {
+            self.doomed = false;
+            return Ok(());
         }
-        self.doomed = false;
-        Ok(())
+        match self.options.isolation {
+            Isolation::Snapshot => Err(self.refuse(Conflict::Write)),
+            _ => Err(Error::Deadlock),
+        }
     }
 
     /// Notes a deadlock about a key that the transaction has applied operations to: others like it will do the same.
@@ -479,11 +540,10 @@ impl Transaction {
     }
 
     /// The state of a tree, if others could profit from knowing what becomes of an operation that was applied to the
-    /// key: under SNAPSHOT they share locks whatever it is.
+    /// key.
     fn state_of_applied<'u>(&self, used: &'u Used, key: &[u8]) -> Option<&'u TreeState> {
         let is_applied = matches!(self.writes.get(used.id, key), Some(Write::Apply(_)));
-        let counts = is_applied && self.options.isolation != Isolation::Snapshot;
-        used.state.as_deref().filter(|_| counts)
+        used.state.as_deref().filter(|_| is_applied)
     }
 
     /// Puts what operations make of their keys in their place: the tree is locked as a whole.
@@ -496,6 +556,16 @@ impl Transaction {
         self.writes = writes;
         resolved
     }
+}
+
+/// True if operations can be applied to a value, one after the other.
+fn are_possible(calls: &Calls, mut value: Vec<u8>) -> bool {
+    calls.iter().all(|BoundCall { operation, args }| {
+        let claims = operation.operation.claims(args, &value);
+        let is_met = claims.is_ok_and(|claims| first_refused(&claims).is_none());
+        let applied = operation.operation.apply(args, &value);
+        is_met && applied.map(|applied| value = applied).is_ok()
+    })
 }
 
 #[cfg(all(test, not(shuttle)))]

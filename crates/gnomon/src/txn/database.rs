@@ -45,6 +45,8 @@ pub(super) const PAGES: TableId = TableId::new(3);
 
 /// The lock table of executors, which stand for their partitions.
 pub(super) const PARTITIONS: TableId = TableId::new(4);
+/// Locks on names that the caller gives.
+pub(super) const NAMES: TableId = TableId::new(5);
 
 /// Trees that a replay makes and drops have numbers from here on, which no others have.
 const REPLAY_TREES: u64 = 1 << 62;
@@ -591,6 +593,7 @@ impl Database {
                 LockTable::new("gap", GAP_MODES),
                 LockTable::new("page", KEY_MODES),
                 LockTable::new("partition", KEY_MODES).in_order(),
+                LockTable::new("name", TREE_MODES).by_thread(),
             ],
             clock.clone(),
         );

@@ -4,13 +4,13 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 1 | version, now 3; 2 is the same without operations |
+//! | 1 | version, now 4; 3 is the same without flag 16 and the modes for it, 2 is that without operations |
 //! | 8 | length of the entry, from the version to the checksum |
 //! | 12 times 8 | logical pages of each size, from 512 bytes on, that change at most when the transaction ends |
 //! | 4, n | note: its length, the bytes that the owner gave |
 //! | 4 | trees that are written; for each: |
 //! | 8, 8 | its number, how many of its keys are written; for each of these, in their order: |
-//! | 1 | flags: 1 a value is put, 2 the key is pending, 4 the key is locked exclusively, 8 operations are applied; neither 1 nor 8: the key is deleted |
+//! | 1 | flags: 1 a value is put, 2 the key is pending, 4 the key is locked exclusively, 8 operations are applied, 16 the key is locked exclusively but for those who want it to stay; neither 1 nor 8: the key is deleted |
 //! | 2, n | key: length, bytes |
 //! | 4, n | value, if one is put: length, bytes |
 //! | 4, 4 | if operations are applied: the longest value that they can make, in bytes; how many; for each of these: |
@@ -24,7 +24,7 @@
 
 use super::{
     bytes::{Bytes, SHORT},
-    database::{GAPS, KEYS, TREES},
+    database::{GAPS, KEYS, NAMES, TREES},
     prepared::PART_BYTES,
     writes::{BoundCall, Calls, Write, WriteSet},
 };
@@ -36,8 +36,8 @@ use crate::{
     sync::Arc,
 };
 
-const VERSION: u8 = 3;
-/// The same without operations.
+const VERSION: u8 = 4;
+/// The oldest that is read.
 const VERSION_BEFORE: u8 = 2;
 /// Where the length stands, and how long the entry is without what it says.
 const LENGTH_AT: usize = 1;
@@ -49,6 +49,7 @@ const PUT: u8 = 1;
 const PENDING: u8 = 2;
 const LOCKED: u8 = 4;
 const APPLIED: u8 = 8;
+const LOCKED_BUT_KEY: u8 = 16;
 
 /// What a hold takes beside its quantity's number.
 const HOLD_BYTES: usize = 5 * 16;
@@ -126,12 +127,12 @@ impl<'a> Outgoing<'a> {
             let of_write = match (name.table, name.part) {
                 (KEYS, Part::Key(key)) => match writes.get(TreeId(name.space), key) {
                     // Operations leave a shared mode, also if they were replaced behind a lock on the whole tree.
-                    Some(_) => mode == key_mode::X || op::is_shared(mode),
+                    Some(_) => key_mode::is_alone(mode) || op::is_shared(mode),
                     None => false,
                 },
                 _ => false,
             };
-            if !of_write {
+            if !of_write && name.table != NAMES {
                 locks.push(HeldLock::new(name, mode));
             }
         });
@@ -193,11 +194,12 @@ impl<'a> Outgoing<'a> {
             out.put(&tree.0.to_le_bytes())?;
             out.put(&(writes.keys.len() as u64).to_le_bytes())?;
             for (key, write) in writes.entries() {
-                let locked = self.held.held_mode(LockName::key(KEYS, tree.0, key)) == Some(key_mode::X);
+                let mode = self.held.held_mode(LockName::key(KEYS, tree.0, key));
                 let flags = [
                     (matches!(write, Write::Put(_)), PUT),
                     ((self.is_pending)(tree, key), PENDING),
-                    (locked, LOCKED),
+                    (matches!(mode, Some(key_mode::X | key_mode::FU)), LOCKED),
+                    (mode == Some(key_mode::NKU), LOCKED_BUT_KEY),
                     (matches!(write, Write::Apply(_)), APPLIED),
                 ];
                 out.put(&[flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum()])?;
@@ -342,7 +344,7 @@ impl Entry {
             let tree = TreeId(rest.u64()?);
             for _ in 0..rest.u64()? {
                 let flags = rest.byte()?;
-                if flags & !(PUT | PENDING | LOCKED | APPLIED) != 0
+                if flags & !(PUT | PENDING | LOCKED | APPLIED | LOCKED_BUT_KEY) != 0
                     || flags & (PUT | APPLIED) == PUT | APPLIED
                 {
                     return Err("a write has flags that are not known");
@@ -355,8 +357,10 @@ impl Entry {
                 if flags & PENDING != 0 {
                     entry.pending.push((tree, key.into()));
                 }
-                if flags & LOCKED != 0 {
-                    entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), key_mode::X));
+                for (flag, mode) in [(LOCKED, key_mode::X), (LOCKED_BUT_KEY, key_mode::NKU)] {
+                    if flags & flag != 0 {
+                        entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), mode));
+                    }
                 }
                 if flags & APPLIED == 0 {
                     entry.writes.put(tree, key, value);
@@ -370,7 +374,7 @@ impl Entry {
                     let (family, name) = (rest.name()?, rest.name()?);
                     let args = rest.long()?.into();
                     let operation = bind(family, name).ok_or("an operation is not known")?;
-                    if flags & LOCKED == 0 {
+                    if flags & (LOCKED | LOCKED_BUT_KEY) == 0 {
                         entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), operation.mode));
                     }
                     entry.writes.apply(tree, key, BoundCall { operation, args }, value_bytes_max);
@@ -474,11 +478,15 @@ mod tests {
                 }
                 0 => owner.lock(LockName::end(GAPS, tree.0), gap_mode::SCAN, &options).unwrap(),
                 1 => owner.lock(LockName::key(GAPS, tree.0, &key), gap_mode::SCAN, &options).unwrap(),
-                2 | 5 => owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::S, &options).unwrap(),
+                2 | 5 => {
+                    let mode = if rng.chance(1, 2) { key_mode::S } else { key_mode::KS };
+                    owner.lock(LockName::key(KEYS, tree.0, &key), mode, &options).unwrap();
+                }
                 _ if matches!(expected.writes.get(tree, &key), Some(Write::Apply(_))) => {}
                 kind => {
                     if rng.chance(9, 10) {
-                        owner.lock(LockName::key(KEYS, tree.0, &key), key_mode::X, &options).unwrap();
+                        let mode = if rng.chance(1, 2) { key_mode::X } else { key_mode::NKU };
+                        owner.lock(LockName::key(KEYS, tree.0, &key), mode, &options).unwrap();
                     }
                     let value = (kind == 3).then(|| vec![rng.below(256) as u8; rng.below(300) as usize]);
                     expected.writes.put(tree, &key, value.as_deref());

@@ -156,7 +156,7 @@ impl Transaction {
             if matches!(name.table, KEYS | GAPS) {
                 let cost = costs.entry(TreeId(name.space)).or_default();
                 cost.bytes += LOCK_BYTES;
-                cost.exclusive |= name.table == KEYS && mode != key_mode::S;
+                cost.exclusive |= name.table == KEYS && !matches!(mode, key_mode::S | key_mode::KS);
             }
         });
         let mut costs: Vec<(TreeId, Cost)> = costs.into_iter().collect();

@@ -79,6 +79,7 @@ mod range;
 mod read;
 mod recovery;
 mod replicated;
+mod row_lock;
 mod savepoint;
 #[cfg(all(test, shuttle))]
 mod schedules;
@@ -111,6 +112,7 @@ pub use recovery::{Records, Recovery};
 pub use replicated::{
     Abandoned, Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching,
 };
+pub use row_lock::KeyLock;
 pub use savepoint::Savepoint;
 pub use serial::Execution;
 pub use strength::{RowLock, TreeLock};

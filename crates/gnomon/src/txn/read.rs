@@ -44,7 +44,10 @@ impl Transaction {
         }
         let covered = used.covered() >= Covered::Reads;
         match self.options.isolation {
-            Isolation::Snapshot => Ok((ReadAt::Snapshot(self.tree_snapshot(used)?), false)),
+            Isolation::Snapshot => {
+                self.snapshot_told = true;
+                Ok((ReadAt::Snapshot(self.tree_snapshot(used)?), false))
+            }
             Isolation::ReadCommitted if !covered => Ok((ReadAt::Snapshot(self.statement_snapshot()?), false)),
             isolation => match self.statement_of(used.id) {
                 // That it has locked the tree for want of memory does not change what the statement sees.
@@ -58,26 +61,36 @@ impl Transaction {
 
     /// The snapshot, unless the tree is newer: of the entries that a tree was made with there are no versions.
     pub(super) fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
-        let snapshot = self.statement_snapshot()?;
+        let snapshot = self.untold_snapshot()?;
         match &used.state {
-            Some(state) if state.created > snapshot => Err(self.refuse(Conflict::Write)),
+            Some(state) if state.created > snapshot => match self.renew_snapshot()? {
+                true => self.untold_snapshot(),
+                false => Err(self.refuse(Conflict::Write)),
+            },
             _ => Ok(snapshot),
         }
     }
 
-    /// Under SNAPSHOT, fails if somebody else has committed a change of the key since. Behind the key's lock.
+    /// Under SNAPSHOT, fails if somebody else has committed a change of the key since, unless the snapshot can be a newer
+    /// one. Behind the key's lock.
     pub(super) fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
-        if self.options.isolation == Isolation::Snapshot
-            && !self.is_placed(used)
-            && let Some(state) = &used.state
-        {
-            let snapshot = self.tree_snapshot(used)?;
-            if state.epochs.last() > snapshot || state.versions.changed_since(key, snapshot) {
+        if self.options.isolation != Isolation::Snapshot || self.is_placed(used) {
+            return Ok(());
+        }
+        let Some(state) = &used.state else { return Ok(()) };
+        let has_changed =
+            |snapshot| state.epochs.last() > snapshot || state.versions.changed_since(key, snapshot);
+        let mut snapshot = self.tree_snapshot(used)?;
+        if has_changed(snapshot) {
+            if !self.renew_snapshot()? {
                 return Err(self.refuse(Conflict::Write));
             }
-            self.inner().timeline.check_snapshot(snapshot)?;
+            snapshot = self.untold_snapshot()?;
+            if has_changed(snapshot) {
+                return Err(self.refuse(Conflict::Write));
+            }
         }
-        Ok(())
+        self.inner().timeline.check_snapshot(snapshot)
     }
 
     /// The newest value, to be read behind a lock. Call it when the lock is granted: whoever wrote the value has taken

@@ -33,7 +33,8 @@ use super::{
 };
 use crate::{
     Conflict, Csn, Error, Result, TreeId, TxnId,
-    lock::{Interrupt, LockName, first_refused, key_mode, tree_mode},
+    lock::{Interrupt, LockName, first_refused, tree_mode},
+    op,
     store::Store,
     sync::{Arc, atomic::Ordering},
 };
@@ -212,6 +213,22 @@ pub(super) struct Observed {
 }
 
 impl Observed {
+    /// How many keys were not told of yet.
+    pub(super) fn untold_count(&self) -> usize {
+        self.untold.len()
+    }
+
+    /// Forgets a key of which nothing is to stay, if it is one of those that were noted since `untold_count` was so much
+    /// and that were not told of.
+    pub(super) fn forget_untold(&mut self, tree: TreeId, key: &[u8], count: usize) {
+        let later = self.untold.get(count..).unwrap_or_default();
+        let Some(at) = later.iter().rposition(|(of, untold)| *of == tree && **untold == *key) else { return };
+        self.untold.remove(count + at);
+        if let Some(keys) = self.keys.get_mut(&tree) {
+            keys.remove(KeyBytes::of(key));
+        }
+    }
+
     /// How the transaction is isolated that runs here as that says.
     fn isolation(&self, here: Isolation) -> Isolation {
         if self.is_serializable { Isolation::Serializable } else { here }
@@ -478,9 +495,9 @@ fn touched(observed: &Observed, used: &[Used], writes: &WriteSet, snapshot: Opti
 /// Operations of one mode commute.
 fn kind_of<'c>(mut calls: impl Iterator<Item = &'c BoundCall>) -> Touching {
     let Some(mode) = calls.next().map(|call| call.operation.mode) else { return Touching::Writes };
-    match mode != key_mode::X && calls.all(|call| call.operation.mode == mode) {
-        true => Touching::Applies(mode.index() as u32),
-        false => Touching::Writes,
+    match op::class_number(mode) {
+        Some(class) if calls.all(|call| call.operation.mode == mode) => Touching::Applies(class),
+        _ => Touching::Writes,
     }
 }
 

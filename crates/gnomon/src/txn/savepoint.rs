@@ -24,6 +24,7 @@ pub(super) struct SavepointState {
     changes: usize,
     locks: Mark,
     pub pending: usize,
+    refusals: usize,
 }
 
 impl Transaction {
@@ -37,6 +38,7 @@ impl Transaction {
             changes: self.immediate.mark(),
             locks: self.locks.mark(),
             pending: self.pending.len(),
+            refusals: self.refusals.len(),
         });
         Savepoint(number)
     }
@@ -64,17 +66,21 @@ impl Transaction {
         if let Some(large) = &mut self.large {
             large.go_back(state.number);
         }
-        // Its lock may go.
+        // Its lock may go, and what locks kept as the snapshot has it may change.
         self.found.tree = None;
+        self.snapshot_told = true;
         for (tree, key) in self.pending.drain(state.pending..) {
             tree.remove_pending(&key);
         }
         match self.options.isolation {
             Isolation::Serializable => self.locks.weaken_since(state.locks, without_writes),
-            _ => self.locks.release_since(state.locks),
+            _ => {
+                self.locks.release_since(state.locks);
+                self.refusals.truncate(state.refusals);
+            }
         }
         // Locks may be shared again.
-        if self.options.isolation == Isolation::ReadCommitted {
+        if self.options.isolation != Isolation::Serializable {
             self.unobserved = self.writes.keys_with_calls().map(|(tree, key)| (tree, key.into())).collect();
         }
         let (locks, writes) = (&self.locks, &self.writes);
@@ -113,6 +119,7 @@ fn without_writes(table: TableId, mode: Mode) -> Mode {
         (KEYS, _) => key_mode::S,
         (TREES, tree_mode::IX) => tree_mode::IS,
         (TREES, tree_mode::SIX | tree_mode::U | tree_mode::X) => tree_mode::S,
+        (TREES, tree_mode::M) => tree_mode::IS,
         (_, mode) => mode,
     }
 }

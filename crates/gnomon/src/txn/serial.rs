@@ -320,6 +320,7 @@ fn run(queue: &Queue, handle: &Weak<Handle>) {
             timeout: inner.lock_timeout,
             nowait: inner.lock_timeout.is_some_and(|limit| limit.is_zero()),
             interrupt: Some(&queue.interrupt),
+            ..WaitOptions::default()
         };
         let mut of_batch: Vec<u32> = batch.iter().flat_map(|job| job.executors.iter().copied()).collect();
         of_batch.sort_unstable();

@@ -2,23 +2,29 @@
 
 use crate::lock::{Mode, key_mode, tree_mode};
 
-/// The strength of a lock on one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The strength of a lock on one key, the weakest first. All but [`RowLock::Update`] conflict as PostgreSQL's row locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowLock {
+    /// The key stays there until this transaction ends, whatever its value becomes (FOR KEY SHARE).
+    KeyShare,
     /// Nobody changes it until this transaction ends (FOR SHARE).
     Share,
     /// As share, and at most one holder: who means to change it (no conversion deadlock).
     Update,
-    /// Nobody else reads it under a lock (FOR UPDATE).
+    /// Nobody else changes it or reads it under a lock, but for those who want the key to stay (FOR NO KEY UPDATE).
+    NoKeyUpdate,
+    /// Nobody else reads it under a lock (FOR UPDATE); but others look whether it is there.
     Exclusive,
 }
 
 impl RowLock {
     pub(super) fn mode(self) -> Mode {
         match self {
+            RowLock::KeyShare => key_mode::KS,
             RowLock::Share => key_mode::S,
             RowLock::Update => key_mode::U,
-            RowLock::Exclusive => key_mode::X,
+            RowLock::NoKeyUpdate => key_mode::NKU,
+            RowLock::Exclusive => key_mode::FU,
         }
     }
 }
@@ -33,8 +39,12 @@ pub enum TreeLock {
     IntentionShared,
     /// Intention to write single keys. Taken by every write, until EOT.
     IntentionExclusive,
+    /// Others use single keys, and nobody else does the same or keeps writers away (SHARE UPDATE EXCLUSIVE).
+    Maintenance,
     /// Nobody writes.
     Shared,
+    /// Nobody else writes, and nobody else does the same.
+    SharedAlone,
     /// Nobody else does more than to read at a snapshot.
     Escalated,
     /// Nobody else does anything (DROP, TRUNCATE, index build).
@@ -47,7 +57,9 @@ impl TreeLock {
             TreeLock::Access => tree_mode::A,
             TreeLock::IntentionShared => tree_mode::IS,
             TreeLock::IntentionExclusive => tree_mode::IX,
+            TreeLock::Maintenance => tree_mode::M,
             TreeLock::Shared => tree_mode::S,
+            TreeLock::SharedAlone => tree_mode::SIX,
             TreeLock::Escalated => tree_mode::E,
             TreeLock::Exclusive => tree_mode::X,
         }

@@ -16,7 +16,7 @@ use super::{
     replicated::Observed,
     savepoint::SavepointState,
     serial::Confined,
-    strength::{RowLock, TreeLock},
+    strength::TreeLock,
     tree::{Placement, Scanning, TreeRef},
     writes::{Write, WriteSet, Written},
 };
@@ -65,6 +65,8 @@ pub struct TxnOptions {
     pub after: Csn,
     /// Its lock timeout; none takes the database's. Zero fails instead of waiting.
     pub lock_timeout: Option<Duration>,
+    /// How long it waits for a lock before it looks for a deadlock; zero is at once.
+    pub deadlock_after: Duration,
     /// Whether its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
     pub exclusive_operations: bool,
     /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its
@@ -113,8 +115,16 @@ impl Used {
 pub(super) struct Found {
     /// None if no key was.
     pub tree: Option<TreeId>,
-    key: Vec<u8>,
-    place: Option<Place>,
+    pub key: Vec<u8>,
+    pub place: Option<Place>,
+}
+
+/// A write's demand on its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Any,
+    Absent,
+    Present,
 }
 
 /// A transaction. Dropped without commit, it is rolled back.
@@ -137,6 +147,8 @@ pub struct Transaction {
     pub(super) relieve_at: usize,
     /// The snapshot of the statement under way, or of the transaction under SNAPSHOT; the timeline knows of it.
     snapshot: Option<Csn>,
+    /// True if something of the snapshot was told that locks do not keep as it is: it cannot be another one.
+    pub(super) snapshot_told: bool,
     /// The newest commit that it may have seen.
     pub(super) seen: Csn,
     /// The key that it has locked and found last, to write it.
@@ -145,8 +157,10 @@ pub struct Transaction {
     pub(super) ahead: Ahead,
     /// What it has read, if others that apply operations must not do so unnoticed.
     pub(super) reads: Reads,
-    /// Under READ COMMITTED, keys that it has applied operations to together with others, each once.
+    /// Unless it is SERIALIZABLE, keys that it has applied operations to together with others, each once.
     pub(super) unobserved: Vec<(TreeId, Box<[u8]>)>,
+    /// Keys of which it was told that an operation cannot be applied, which others leave true.
+    pub(super) refusals: Vec<(TreeId, Box<[u8]>)>,
     /// Keys that it made pending.
     pub(super) pending: Vec<(TreeRef, Box<[u8]>)>,
     /// The trees in which it may have locked gaps.
@@ -183,11 +197,13 @@ impl Transaction {
             large: None,
             relieve_at,
             snapshot: None,
+            snapshot_told: false,
             seen: Csn(0),
             found: Found::default(),
             ahead: Ahead::default(),
             reads: Reads::default(),
             unobserved: Vec::new(),
+            refusals: Vec::new(),
             pending: Vec::new(),
             scanning: Vec::new(),
             savepoints: Vec::new(),
@@ -237,6 +253,11 @@ impl Transaction {
     /// waiting.
     pub fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         self.options.lock_timeout = timeout;
+    }
+
+    /// Changes the time that it waits for a lock from now on before it looks for a deadlock.
+    pub fn set_deadlock_after(&mut self, after: Duration) {
+        self.options.deadlock_after = after;
     }
 
     pub(super) fn inner(&self) -> &Arc<Inner> {
@@ -326,8 +347,26 @@ impl Transaction {
         Ok(snapshot)
     }
 
+    /// The snapshot of the statement under way, or of the transaction, of which something is about to be told.
     pub(super) fn statement_snapshot(&mut self) -> Result<Csn> {
+        self.snapshot_told = true;
+        self.untold_snapshot()
+    }
+
+    /// The same, of which nothing is told.
+    pub(super) fn untold_snapshot(&mut self) -> Result<Csn> {
         self.snapshot.map_or_else(|| self.take_snapshot(), Ok)
+    }
+
+    /// Under SNAPSHOT, has the transaction see what is committed now, as if it had begun now: all that it was told so far
+    /// is what it has locked, and is so still. False if it was told more, or others order commits.
+    pub(super) fn renew_snapshot(&mut self) -> Result<bool> {
+        if self.snapshot_told || self.observed.is_some() || self.options.isolation != Isolation::Snapshot {
+            return Ok(false);
+        }
+        self.newest();
+        self.release_snapshot();
+        self.take_snapshot().map(|_| true)
     }
 
     /// Fails if the transaction cannot go on.
@@ -360,7 +399,8 @@ impl Transaction {
 
     pub(super) fn wait_options<'a>(&self, interrupt: Option<&'a Interrupt>) -> WaitOptions<'a> {
         let timeout = self.options.lock_timeout.or(self.handle.inner.lock_timeout);
-        WaitOptions { timeout, interrupt, nowait: timeout == Some(Duration::ZERO) }
+        let deadlock_after = self.options.deadlock_after;
+        WaitOptions { timeout, interrupt, nowait: timeout == Some(Duration::ZERO), deadlock_after }
     }
 
     /// The tree, locked as a whole in at least `mode`.
@@ -492,39 +532,8 @@ impl Transaction {
         if is_applied { self.with_own(tree, key, stored) } else { Ok(stored) }
     }
 
-    /// Locks a key until the transaction ends, then returns its own write or the newest committed value (which may
-    /// be newer than the statement's snapshot). A key that is absent is locked too: nobody inserts it.
-    pub fn get_locked(&mut self, tree: TreeId, key: &[u8], lock: RowLock) -> Result<Option<Vec<u8>>> {
-        self.relieve()?;
-        let intention = if lock == RowLock::Share { tree_mode::IS } else { tree_mode::IX };
-        let used = self.use_tree(tree, intention)?;
-        if used.covered() < if lock == RowLock::Share { Covered::Reads } else { Covered::Writes } {
-            self.lock_again(&used, key, lock.mode())?;
-        }
-        let is_applied = match self.writes.get(tree, key) {
-            Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
-            Some(Write::Delete) => return Ok(None),
-            Some(Write::Apply(_)) => true,
-            None => false,
-        };
-        self.check_first_committer(&used, key)?;
-        self.note_read(tree, key);
-        self.rest_on_key(tree, key)?;
-        let at = self.newest();
-        let mut search = self.ahead.search(tree, key);
-        let stored = self.stored_at(tree, used.state.as_deref(), key, at, &mut search)?;
-        let place = self.ahead.searched(tree, key, search);
-        if stored.is_some() && lock != RowLock::Share {
-            self.found.tree = Some(tree);
-            self.found.key.clear();
-            self.found.key.extend_from_slice(key);
-            self.found.place = place;
-        }
-        if is_applied { self.with_own(tree, key, stored) } else { Ok(stored) }
-    }
-
     /// Whether it has locked a key last, to write it, and found it: then it is still there.
-    fn is_found(&self, tree: TreeId, key: &[u8]) -> bool {
+    pub(super) fn is_found(&self, tree: TreeId, key: &[u8]) -> bool {
         self.found.tree == Some(tree) && self.found.key == key
     }
 
@@ -532,7 +541,7 @@ impl Transaction {
     /// transaction can go on. Waits for others that write the key, and looks at what they committed.
     pub fn insert(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_write(value)?;
-        match self.write(tree, key, Some(value), true)? {
+        match self.write(tree, key, Some(value), Wanted::Absent)? {
             true => Err(Error::KeyExists),
             false => Ok(()),
         }
@@ -541,32 +550,38 @@ impl Transaction {
     /// Writes a key, present or not.
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_write(value)?;
-        self.write(tree, key, Some(value), false).map(|_| ())
+        self.write(tree, key, Some(value), Wanted::Any).map(|_| ())
+    }
+
+    /// Replaces the value of a key that is present; false if it is absent, and then nothing is written. Unlike
+    /// [`Transaction::put`], it admits others who want no more than that the key stays
+    /// ([`RowLock::KeyShare`](super::RowLock)).
+    pub fn replace(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.check_write(value)?;
+        self.write(tree, key, Some(value), Wanted::Present)
     }
 
     /// Deletes a key; false if it was absent.
     pub fn delete(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
         self.check_write(&[])?;
-        self.write(tree, key, None, false)
+        self.write(tree, key, None, Wanted::Any)
     }
 
-    /// Locks a key and writes it, unless it is present and must not be; tells whether it was, where that makes a
-    /// difference.
-    fn write(
-        &mut self,
-        tree: TreeId,
-        key: &[u8],
-        value: Option<&[u8]>,
-        must_be_absent: bool,
-    ) -> Result<bool> {
+    /// Locks a key and writes it, unless it is present and must not be, or the reverse; tells whether it was, where
+    /// that makes a difference.
+    fn write(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>, wanted: Wanted) -> Result<bool> {
         self.relieve()?;
         let used = self.use_tree(tree, tree_mode::IX)?;
         let max = access::key_bytes_max(self.page_size(&used));
         if key.len() > max {
             return Err(Error::KeyTooLong { bytes: key.len(), max });
         }
+        if wanted == Wanted::Absent && self.is_taken(&used, key)? {
+            return Ok(true);
+        }
         if used.covered() < Covered::Writes {
-            self.lock_alone(&used, key)?;
+            let mode = if wanted == Wanted::Present { key_mode::NKU } else { key_mode::X };
+            self.lock_again(&used, key, mode)?;
         }
         self.rest_on_key(tree, key)?;
         let is_found = self.is_found(tree, key);
@@ -583,7 +598,7 @@ impl Transaction {
             Some(present) => present,
             None => {
                 let is_covered = used.covered() == Covered::Writes;
-                let is_asked = must_be_absent || value.is_none() || !is_covered;
+                let is_asked = wanted != Wanted::Any || value.is_none() || !is_covered;
                 let stored = if is_found {
                     place = self.found.place;
                     true
@@ -596,15 +611,15 @@ impl Transaction {
                 if let Some(state) = &used.state {
                     self.newest();
                     // A key of its own that becomes visible to others: where scans must notice it.
-                    if !stored && value.is_some() && !is_covered {
+                    if !stored && value.is_some() && !is_covered && wanted != Wanted::Present {
                         self.make_pending(tree, state, key)?;
                     }
                 }
                 stored
             }
         };
-        if present && must_be_absent {
-            return Ok(true);
+        if (present && wanted == Wanted::Absent) || (!present && wanted == Wanted::Present) {
+            return Ok(present);
         }
         if own.is_none() {
             self.check_first_committer(&used, key)?;

@@ -6,7 +6,7 @@ use crate::{
     Result,
     env::SystemClock,
     lock::{
-        manager::{Requested, Wait},
+        manager::{Patience, Requested, Wait},
         park::Outcome,
         shard::Fate,
     },
@@ -32,7 +32,7 @@ impl Actor {
     /// True if it was granted, false if it waits.
     pub(super) fn ask(&mut self, name: LockName<'_>, mode: Mode) -> Result<bool> {
         assert!(self.wait.is_none(), "{} waits already", self.owner.txn());
-        match self.owner.request(&name, mode, true)? {
+        match self.owner.request(&name, mode, Patience::Wait)? {
             Requested::Granted => Ok(true),
             Requested::Waiting(wait) => {
                 self.wait = Some(wait);
@@ -71,7 +71,7 @@ impl Actor {
     pub(super) fn claim(&mut self, name: LockName<'_>, claims: &[Claim], keeps: bool) -> Result<bool> {
         assert!(self.wait.is_none(), "{} waits already", self.owner.txn());
         self.refused = None;
-        match self.owner.request_claims(&name, claims, keeps, true)? {
+        match self.owner.request_claims(&name, claims, keeps, Patience::Wait)? {
             Requested::Granted => Ok(true),
             Requested::Denied(place) => {
                 self.refused = Some(place);

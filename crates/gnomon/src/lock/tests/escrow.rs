@@ -211,14 +211,25 @@ fn claims_that_wait_for_each_other_are_a_deadlock() {
 fn a_class_of_operations_admits_those_it_commutes_with_and_nothing_else() {
     let manager = manager();
     let mut t: Vec<_> = (0..3).map(|txn| manager.owner(TxnId(txn))).collect();
-    assert!(t[0].try_lock(key(b"a"), ADD) && t[1].try_lock(key(b"a"), Mode::new(4)));
-    for mode in [key_mode::S, key_mode::U, key_mode::X, APPEND] {
+    assert!(t[0].try_lock(key(b"a"), ADD) && t[1].try_lock(key(b"a"), Mode::new(8)));
+    for (mode, both) in [
+        (key_mode::S, key_mode::NKU),
+        (key_mode::U, key_mode::NKU),
+        (key_mode::X, key_mode::X),
+        (key_mode::NKU, key_mode::NKU),
+        (APPEND, key_mode::NKU),
+    ] {
         assert!(!t[2].try_lock(key(b"a"), mode), "{}", key_modes().name(mode));
-        assert_eq!(key_modes().supremum(ADD, mode), key_mode::X);
+        assert_eq!(key_modes().supremum(ADD, mode), both);
     }
+    assert!(
+        t[2].try_lock(key(b"a"), key_mode::KS) && t[2].try_lock(key(b"a"), key_mode::P),
+        "the key stays there"
+    );
+    assert_eq!(key_modes().supremum(ADD, key_mode::KS), ADD);
     t[1].release_all();
     assert!(t[0].try_lock(key(b"a"), key_mode::S));
-    assert_eq!(t[0].held_mode(key(b"a")), Some(key_mode::X));
+    assert_eq!(t[0].held_mode(key(b"a")), Some(key_mode::NKU));
     let uneven = [vec![true, false], vec![true, true]];
-    assert!(KEY_MODES.with_classes(&["A", "B"], &uneven, key_mode::X).is_err());
+    assert!(KEY_MODES.with_classes(&["A", "B"], &uneven, &[], key_mode::X).is_err());
 }

@@ -42,13 +42,15 @@ const INSTANT_MODES: Modes = match Modes::new(ModesSpec {
 
 /// The classes of operations beside the modes for keys: the first two commute with each other, the third with itself.
 #[cfg(not(shuttle))]
-const ADD: Mode = Mode::new(3);
+const ADD: Mode = Mode::new(7);
 #[cfg(not(shuttle))]
-const APPEND: Mode = Mode::new(5);
+const APPEND: Mode = Mode::new(9);
 
 fn key_modes() -> Modes {
     let commute = [vec![true, true, false], vec![true, true, false], vec![false, false, true]];
-    KEY_MODES.with_classes(&["Add", "Take", "Append"], &commute, key_mode::X).unwrap()
+    KEY_MODES
+        .with_classes(&["Add", "Take", "Append"], &commute, &[key_mode::KS, key_mode::P], key_mode::NKU)
+        .unwrap()
 }
 
 fn tables() -> [LockTable; 5] {

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{env::ManualClock, lock::shard::OVERTAKEN_MAX};
+use crate::{
+    env::{Clock, ManualClock, SystemClock},
+    lock::shard::OVERTAKEN_MAX,
+    sync::thread,
+};
 
 #[test]
 fn a_mode_set_that_does_not_fit_is_refused() {
@@ -489,4 +493,56 @@ fn who_is_awake_is_not_overtaken() {
     assert!(!third.ask(key(b"a"), key_mode::S).unwrap());
     second.owner.release_all();
     assert!(matches!(third.poll(), Some(Ok(()))));
+}
+
+/// One lock goes back to what it was at a mark, with others taken before and since; and going back further does not undo it
+/// twice.
+#[test]
+fn one_lock_is_taken_back_to_a_mark() {
+    let manager = manager();
+    let (mut owner, mut other) = (manager.owner(TxnId(1)), manager.owner(TxnId(2)));
+    let savepoint = owner.mark();
+    assert!(owner.try_lock(key(b"a"), key_mode::S) && owner.try_lock(key(b"b"), key_mode::X));
+    let inner = owner.mark();
+    let mark = owner.mark();
+    assert!(owner.try_lock(key(b"a"), key_mode::NKU) && owner.try_lock(key(b"a"), key_mode::X));
+    assert!(owner.try_lock(key(b"c"), key_mode::X) && owner.try_lock(key(b"b"), key_mode::S));
+    assert!(!other.try_lock(key(b"a"), key_mode::S));
+    owner.take_back(key(b"a"), mark);
+    assert_eq!(owner.held_mode(key(b"a")), Some(key_mode::S));
+    owner.take_back(key(b"b"), mark);
+    assert_eq!(owner.held_mode(key(b"b")), Some(key_mode::X), "it was held so before");
+    assert!(other.try_lock(key(b"a"), key_mode::S));
+    owner.take_back(key(b"c"), mark);
+    assert_eq!((owner.held_mode(key(b"c")), owner.held_count()), (None, 2));
+    assert!(owner.try_lock(key(b"d"), key_mode::X));
+    owner.release_since(inner);
+    assert_eq!((owner.held_mode(key(b"a")), owner.held_count()), (Some(key_mode::S), 2));
+    owner.release_since(savepoint);
+    assert_eq!(owner.held_count(), 0);
+    assert!(other.try_lock(key(b"b"), key_mode::X) && other.try_lock(key(b"a"), key_mode::X));
+}
+
+/// A request that looks for deadlocks later finds one later, and a wait that is over before finds none.
+#[test]
+fn a_deadlock_is_looked_for_when_the_time_has_come() {
+    let manager = manager();
+    let after = Duration::from_millis(50);
+    let wait = WaitOptions { deadlock_after: after, ..WaitOptions::default() };
+    let (mut first, mut second) = (manager.owner(TxnId(1)), manager.owner(TxnId(2)));
+    first.lock(key(b"a"), key_mode::X, &wait).unwrap();
+    second.lock(key(b"b"), key_mode::X, &wait).unwrap();
+    let clock = SystemClock::new();
+    let failed = thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let locked = first.lock(key(b"b"), key_mode::X, &wait);
+            first.release_all();
+            locked.is_err()
+        });
+        let locked = second.lock(key(b"a"), key_mode::X, &wait);
+        second.release_all();
+        [locked.is_err(), waits.join().unwrap()]
+    });
+    assert!(failed[0] != failed[1], "one of them fails");
+    assert!(clock.now() >= after);
 }

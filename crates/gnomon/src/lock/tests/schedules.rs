@@ -70,7 +70,7 @@ fn random_transactions(fault: Option<Planted>) {
                     let (name, modes) = CHOICES[thread_rng().gen_range(0..CHOICES.len())];
                     let mode = Mode::new(thread_rng().gen_range(0..modes));
                     let timeout = thread_rng().gen_bool(0.1).then_some(Duration::from_millis(1));
-                    let wait = WaitOptions { timeout, interrupt: Some(&interrupt), nowait: false };
+                    let wait = WaitOptions { timeout, interrupt: Some(&interrupt), ..WaitOptions::default() };
                     match owner.lock(name, mode, &wait) {
                         Ok(()) => ledger.note(&manager, &owner, name),
                         Err(Error::Deadlock | Error::LockTimeout) => {

@@ -41,7 +41,7 @@ fn an_interrupt_ends_the_wait_at_once_and_stays_raised() {
     let mut t1 = manager.owner(TxnId(1));
     t1.lock(key(b"a"), key_mode::X, &WaitOptions::default()).unwrap();
     let interrupt = Interrupt::default();
-    let wait = WaitOptions { timeout: Some(LONG), interrupt: Some(&interrupt), nowait: false };
+    let wait = WaitOptions { timeout: Some(LONG), interrupt: Some(&interrupt), ..WaitOptions::default() };
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let mut t2 = manager.owner(TxnId(2));

@@ -69,11 +69,11 @@ fn additions_do_not_wait_for_each_other_and_add_up_in_whatever_order_they_commit
 #[test]
 fn what_is_bounded_is_granted_refused_or_waits() {
     let db = database();
-    let tree = tree_with(&db, &[("a", 10)]);
+    let tree = tree_with(&db, &[("a", 20)]);
     let [mut first, mut second, mut third] = ALL.map(|_| begin(&db, Isolation::ReadCommitted));
     assert_eq!(add(&mut first, tree, "a", -6).unwrap(), Applied::Done);
-    assert!(matches!(add(&mut second, tree, "a", -6), Err(Error::LockTimeout)));
-    assert_eq!(add(&mut second, tree, "a", -11).unwrap(), Applied::Refused(0));
+    assert!(matches!(add(&mut second, tree, "a", -15), Err(Error::LockTimeout)));
+    assert_eq!(add(&mut second, tree, "a", -21).unwrap(), Applied::Refused(0));
     assert_eq!(add(&mut second, tree, "a", -4).unwrap(), Applied::Done);
     assert_eq!(add(&mut third, tree, "none", -4).unwrap(), Applied::Absent);
     first.rollback();
@@ -83,9 +83,9 @@ fn what_is_bounded_is_granted_refused_or_waits() {
     assert_eq!(add(&mut third, tree, "a", -5).unwrap(), Applied::Done);
     third.commit().unwrap();
     second.commit().unwrap();
-    assert_eq!(now(&db, tree, "a"), 0);
+    assert_eq!(now(&db, tree, "a"), 10);
     let mut fourth = begin(&db, Isolation::ReadCommitted);
-    assert_eq!(add(&mut fourth, tree, "a", -1).unwrap(), Applied::Refused(0));
+    assert_eq!(add(&mut fourth, tree, "a", -11).unwrap(), Applied::Refused(0));
     drop(fourth);
     assert!(db.locks().is_empty());
 }
@@ -94,16 +94,16 @@ fn what_is_bounded_is_granted_refused_or_waits() {
 fn going_back_takes_back_what_was_added_and_reserved() {
     for isolation in ALL {
         let db = database();
-        let tree = tree_with(&db, &[("a", 10)]);
+        let tree = tree_with(&db, &[("a", 20)]);
         let (mut txn, mut other) = (begin(&db, isolation), begin(&db, Isolation::ReadCommitted));
         add(&mut txn, tree, "a", -2).unwrap();
         let savepoint = txn.savepoint();
-        add(&mut txn, tree, "a", -8).unwrap();
+        add(&mut txn, tree, "a", -18).unwrap();
         assert!(matches!(add(&mut other, tree, "a", -8), Err(Error::LockTimeout)));
         txn.rollback_to(savepoint).unwrap();
         let again = add(&mut other, tree, "a", -8);
         if isolation == Isolation::Serializable {
-            assert!(matches!(again, Err(Error::LockTimeout)), "that there were 10 was seen");
+            assert!(matches!(again, Err(Error::LockTimeout)), "that there were 20 was seen");
             drop(other);
             txn.commit().unwrap();
             continue;
@@ -111,7 +111,7 @@ fn going_back_takes_back_what_was_added_and_reserved() {
         assert_eq!(again.unwrap(), Applied::Done);
         other.commit().unwrap();
         txn.commit().unwrap();
-        assert_eq!(now(&db, tree, "a"), 0);
+        assert_eq!(now(&db, tree, "a"), 10);
     }
 }
 
@@ -151,10 +151,10 @@ fn whoever_reads_what_others_add_to_waits_for_them_or_sees_a_snapshot() {
 #[test]
 fn under_snapshot_additions_merge_unless_their_value_is_read() {
     let db = database();
-    let tree = tree_with(&db, &[("a", 10), ("b", 10)]);
+    let tree = tree_with(&db, &[("a", 10), ("b", 10), ("other", 0)]);
     let snapshot = || {
         let mut txn = begin(&db, Isolation::Snapshot);
-        txn.start_statement().unwrap();
+        assert_eq!(get(&mut txn, tree, "other").unwrap(), 0);
         txn
     };
     let somebody_adds = |delta| {
@@ -252,7 +252,7 @@ fn prepared_transactions_keep_what_they_reserved() {
     let disk = crate::disk::MemDisk::new();
     let options = || Options { pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
     let db = Database::open_on(&disk, options()).unwrap();
-    let tree = tree_with(&db, &[("a", 10)]);
+    let tree = tree_with(&db, &[("a", 33)]);
     for (gid, delta) in [("one", -6), ("two", 5), ("three", -3)] {
         let mut txn = begin(&db, Isolation::ReadCommitted);
         assert_eq!(add(&mut txn, tree, "a", delta).unwrap(), Applied::Done);
@@ -266,6 +266,7 @@ fn prepared_transactions_keep_what_they_reserved() {
     let db = Database::open_on(&disk, options()).unwrap();
     let mut other = begin(&db, Isolation::ReadCommitted);
     assert_eq!(add(&mut other, tree, "a", -8).unwrap(), Applied::Done);
+    assert_eq!(add(&mut other, tree, "a", -23).unwrap(), Applied::Done);
     assert!(matches!(add(&mut other, tree, "a", -1), Err(Error::LockTimeout)));
     assert!(matches!(other.put(tree, b"a", b""), Err(Error::LockTimeout)));
     other.commit().unwrap();
@@ -325,13 +326,28 @@ fn operations_on_a_locked_tree_and_before_an_escalation_are_applied_once() {
 struct Running {
     txn: Option<Transaction>,
     isolation: Isolation,
-    snapshot: Vec<i64>,
+    /// The commits that its snapshot may include: so many, of those that there were when it began or since.
+    snapshots: Vec<usize>,
+    /// The number of commits when it began, until something of the snapshot is told.
+    begun: Option<usize>,
     /// By key: the delta, and the bounds that the value was to be within afterwards.
     deeds: Vec<(usize, i64, i64, i64)>,
     savepoints: Vec<(Savepoint, usize)>,
 }
 
 impl Running {
+    /// Whether a value without its own changes is that of its snapshot, which it has been told something of now.
+    fn sees(&mut self, states: &[Vec<i64>], is_seen: impl Fn(&[i64]) -> bool) -> bool {
+        if let Some(begun) = self.begun.take() {
+            self.snapshots = (begun..states.len()).collect();
+        }
+        if self.isolation != Isolation::Snapshot {
+            self.snapshots = vec![states.len() - 1];
+        }
+        self.snapshots.retain(|at| is_seen(&states[*at]));
+        !self.snapshots.is_empty()
+    }
+
     fn net(&self, key: usize) -> i64 {
         self.deeds.iter().filter(|(of, ..)| *of == key).map(|(_, delta, ..)| delta).sum()
     }
@@ -351,6 +367,7 @@ fn interleaved_transactions_do_what_they_would_one_after_another() {
         let db = database();
         let tree = tree_with(&db, &[("a", 10), ("b", 20), ("c", 30)]);
         let mut committed = vec![10, 20, 30];
+        let mut states = vec![committed.clone()];
         let mut running: Vec<Running> = (0..5).map(|_| Running::default()).collect();
         for _ in 0..400 {
             let now = &mut running[rng.below(5) as usize];
@@ -358,7 +375,7 @@ fn interleaved_transactions_do_what_they_would_one_after_another() {
                 now.isolation = ALL[rng.below(3) as usize];
                 let mut txn = begin(&db, now.isolation);
                 txn.start_statement().unwrap();
-                now.snapshot = committed.clone();
+                now.begun = Some(states.len() - 1);
                 now.txn = Some(txn);
                 continue;
             };
@@ -380,6 +397,7 @@ fn interleaved_transactions_do_what_they_would_one_after_another() {
                         txn.commit().unwrap();
                         *counts.entry("commits").or_default() += 1;
                         (0..KEYS).for_each(|key| committed[key] += now.net(key));
+                        states.push(committed.clone());
                     }
                     *now = Running::default();
                     continue;
@@ -391,16 +409,18 @@ fn interleaved_transactions_do_what_they_would_one_after_another() {
                 2 => {
                     if let Some(&(savepoint, deeds)) = now.savepoints.last() {
                         txn.rollback_to(savepoint).unwrap();
+                        now.sees(&states, |_| true);
                         now.deeds.truncate(deeds);
                     }
                     continue;
                 }
                 3 | 4 => get(txn, tree, name(key)).map(|value| {
-                    let base = match now.isolation {
-                        Isolation::Snapshot => now.snapshot[key],
-                        _ => committed[key],
-                    };
-                    assert_eq!(value, base + now.net(key), "seed {seed}: {:?}", now.isolation);
+                    let base = value - now.net(key);
+                    assert!(
+                        now.sees(&states, |state| state[key] == base),
+                        "seed {seed}: {:?}",
+                        now.isolation
+                    );
                 }),
                 _ => {
                     let delta = rng.below(21) as i64 - 10;
@@ -414,12 +434,9 @@ fn interleaved_transactions_do_what_they_would_one_after_another() {
                         }
                         Applied::Refused(_) => {
                             *counts.entry("refused").or_default() += 1;
-                            let base = match now.isolation {
-                                Isolation::Snapshot => now.snapshot[key],
-                                _ => committed[key],
-                            };
-                            let value = base + now.net(key) + delta;
-                            assert!(!(min..=max).contains(&value), "seed {seed}: {value} in {min}..={max}");
+                            let net = now.net(key) + delta;
+                            let is_refused = |state: &[i64]| !(min..=max).contains(&(state[key] + net));
+                            assert!(now.sees(&states, is_refused), "seed {seed}: in {min}..={max}");
                         }
                         Applied::Absent => panic!("seed {seed}: it is there"),
                     })
@@ -523,13 +540,84 @@ fn threads_add_and_every_snapshot_has_the_same_sum() {
 #[test]
 fn a_key_that_was_deleted_since_the_snapshot_is_a_conflict() {
     let db = database();
-    let tree = tree_with(&db, &[("a", 10)]);
-    let mut txn = begin(&db, Isolation::Snapshot);
-    txn.start_statement().unwrap();
+    let tree = tree_with(&db, &[("a", 10), ("b", 0)]);
+    let [mut reads, mut only_adds] = [0; 2].map(|_| begin(&db, Isolation::Snapshot));
+    get(&mut reads, tree, "b").unwrap();
+    only_adds.start_statement().unwrap();
     let mut other = begin(&db, Isolation::ReadCommitted);
     other.delete(tree, b"a").unwrap();
     other.commit().unwrap();
-    assert!(matches!(add(&mut txn, tree, "a", 1), Err(Error::Serialization(_))));
+    assert!(matches!(add(&mut reads, tree, "a", 1), Err(Error::Serialization(_))));
+    assert_eq!(add(&mut only_adds, tree, "a", 1).unwrap(), Applied::Absent, "its snapshot is a newer one");
+}
+
+/// As long as a transaction has been told nothing that its locks do not keep true, its snapshot becomes a newer one
+/// instead of a conflict; from then on it is one snapshot.
+#[test]
+fn a_snapshot_of_which_nothing_was_told_is_taken_again() {
+    /// Changes a key; false if that is a conflict.
+    type Change = fn(&mut Transaction, TreeId) -> Result<()>;
+    let changes: [(&str, Change); 5] = [
+        ("add and read", |txn, tree| {
+            add(txn, tree, "a", 1)?;
+            assert_eq!(get(txn, tree, "a")?, 16);
+            Ok(())
+        }),
+        ("add and lock", |txn, tree| {
+            add(txn, tree, "a", 1)?;
+            let locked = txn.get_locked(tree, b"a", RowLock::Exclusive)?;
+            assert_eq!(locked, Some(16_i64.to_le_bytes().to_vec()));
+            Ok(())
+        }),
+        ("lock and replace", |txn, tree| {
+            let locked = txn.get_locked(tree, b"a", RowLock::NoKeyUpdate)?;
+            assert_eq!(locked, Some(15_i64.to_le_bytes().to_vec()));
+            assert!(txn.replace(tree, b"a", &16_i64.to_le_bytes())?);
+            Ok(())
+        }),
+        ("put", |txn, tree| txn.put(tree, b"a", &16_i64.to_le_bytes())),
+        ("delete", |txn, tree| {
+            assert!(txn.delete(tree, b"a")?);
+            txn.insert(tree, b"a", &16_i64.to_le_bytes())
+        }),
+    ];
+    for (what, change) in changes {
+        for tells in ["nothing", "a value", "an absence", "a refusal", "a lock given back", "a savepoint"] {
+            let db = database();
+            let tree = tree_with(&db, &[("a", 10), ("b", 7)]);
+            let mut txn = begin(&db, Isolation::Snapshot);
+            txn.start_statement().unwrap();
+            match tells {
+                "a value" => assert_eq!(get(&mut txn, tree, "b").unwrap(), 7),
+                "an absence" => assert_eq!(add(&mut txn, tree, "none", 1).unwrap(), Applied::Absent),
+                "a refusal" => assert_eq!(add(&mut txn, tree, "b", -8).unwrap(), Applied::Refused(0)),
+                "a lock given back" => {
+                    let (_, lock) = txn.lock_key(tree, b"b", RowLock::Exclusive).unwrap();
+                    txn.give_back(tree, b"b", lock);
+                }
+                "a savepoint" => {
+                    let savepoint = txn.savepoint();
+                    add(&mut txn, tree, "b", 1).unwrap();
+                    txn.rollback_to(savepoint).unwrap();
+                }
+                // What it changes and keeps locked is the same in every snapshot.
+                _ => assert_eq!(add(&mut txn, tree, "b", 1).unwrap(), Applied::Done),
+            }
+            let mut other = begin(&db, Isolation::ReadCommitted);
+            add(&mut other, tree, "a", 5).unwrap();
+            other.commit().unwrap();
+            txn.start_statement().unwrap();
+            let changed = change(&mut txn, tree);
+            if tells == "nothing" {
+                changed.unwrap();
+                assert_eq!(get(&mut txn, tree, "b").unwrap(), 8, "{what}");
+                txn.commit().unwrap();
+                assert_eq!(now(&db, tree, "a"), 16, "{what}");
+            } else {
+                assert!(matches!(changed, Err(Error::Serialization(_))), "{what} after {tells}: {changed:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -688,7 +776,7 @@ fn of_two_who_read_what_they_changed_one_steps_back() {
     let patient = || TxnOptions { lock_timeout: Some(Duration::from_secs(60)), ..TxnOptions::default() };
     for (left_by_first, second_commits) in [(None, true), (Some(4), false)] {
         let db = database();
-        let tree = tree_with(&db, &[("a", 10), ("b", 0)]);
+        let tree = tree_with(&db, &[("a", 20), ("b", 0)]);
         let mut first = db.begin(patient()).unwrap();
         let mut second = db.begin(patient()).unwrap();
         // Of two in a deadlock, the one with fewer locks is the victim.
@@ -710,9 +798,9 @@ fn of_two_who_read_what_they_changed_one_steps_back() {
             thread::yield_now();
         }
         let seen = second.get(tree, b"a");
-        assert_eq!(waits.join().unwrap().unwrap(), 9);
+        assert_eq!(waits.join().unwrap().unwrap(), 19);
         if second_commits {
-            assert_eq!(seen.unwrap(), Some(i64::to_le_bytes(4).to_vec()));
+            assert_eq!(seen.unwrap(), Some(i64::to_le_bytes(14).to_vec()));
             // The lock is older than the savepoint, as the change is.
             second.rollback_to(savepoint).unwrap();
             assert!(matches!(
@@ -720,7 +808,7 @@ fn of_two_who_read_what_they_changed_one_steps_back() {
                 Err(Error::LockTimeout)
             ));
             second.commit().unwrap();
-            assert_eq!(now(&db, tree, "a"), 4);
+            assert_eq!(now(&db, tree, "a"), 14);
         } else {
             assert!(matches!(seen, Err(Error::Deadlock)), "{seen:?}");
             assert!(matches!(second.rollback_to(savepoint), Err(Error::Deadlock)));
