@@ -338,7 +338,7 @@ fn pending_ranges_are_shown() {
     let db = database();
     let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
     ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, note text, n numeric(6,2) CHECK (n >= 0))");
-    ok(&mut a, "INSERT INTO t VALUES (1, NULL, 10)");
+    ok(&mut a, "INSERT INTO t VALUES (1, NULL, 100)");
     ok(
         &mut a,
         "BEGIN; UPDATE t SET n = n - 4.5 WHERE id = 1; SAVEPOINT s; UPDATE t SET n = n + 1 WHERE id = 1",
@@ -346,15 +346,18 @@ fn pending_ranges_are_shown() {
     let locks =
         "SELECT relname, mode, granted, attname, value, low, high, wanted, least, greatest FROM gnomon_locks
                  WHERE key <> '' ORDER BY granted DESC";
-    let held = ["t", "update", "t", "n", "10.00", "-4.50", "0.00", "NULL", "NULL", "NULL"];
+    let held = ["t", "update", "t", "n", "100.00", "-4.50", "0.00", "NULL", "NULL", "NULL"];
     assert_eq!(ok(&mut b, locks).rows, [held]);
     let waiter = thread::spawn(move || {
         ok(&mut b, "SET lock_timeout = 0");
-        ok(&mut b, "UPDATE t SET n = n - 6 WHERE id = 1 AND n >= 6").affected
+        ok(&mut b, "BEGIN; UPDATE t SET n = n - 1 WHERE id = 1");
+        let affected = ok(&mut b, "UPDATE t SET n = n - 95 WHERE id = 1 AND n >= 95").affected;
+        ok(&mut b, "COMMIT");
+        affected
     });
-    let shares = ["t", "update", "t", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"];
-    let waits = ["t", "update", "f", "n", "NULL", "NULL", "NULL", "0.00", "6.00", "NULL"];
-    let wants = ["t", "update", "f", "n", "NULL", "NULL", "NULL", "-6.00", "0.00", "9999.99"];
+    let shares = ["t", "update", "t", "n", "100.00", "-1.00", "0.00", "NULL", "NULL", "NULL"];
+    let waits = ["t", "update", "f", "n", "NULL", "NULL", "NULL", "0.00", "95.00", "NULL"];
+    let wants = ["t", "update", "f", "n", "NULL", "NULL", "NULL", "-95.00", "0.00", "9999.99"];
     let mut seen = Vec::new();
     for _ in 0..500 {
         seen = ok(&mut a, locks).rows;
@@ -372,20 +375,24 @@ fn pending_ranges_are_shown() {
 fn bounds_hold_for_all_who_have_not_ended() {
     let db = database();
     let [mut a, mut b] = [session(&db, "on"), session(&db, "on")];
-    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, stock int NOT NULL CHECK (stock <= 12))");
-    ok(&mut a, "INSERT INTO t VALUES (1, 10)");
+    ok(&mut a, "CREATE TABLE t (id int PRIMARY KEY, stock int NOT NULL CHECK (stock <= 22))");
+    ok(&mut a, "INSERT INTO t VALUES (1, 20)");
     let take = |n: u32| format!("UPDATE t SET stock = stock - {n} WHERE id = 1 AND stock >= {n}");
     ok(&mut a, &format!("BEGIN; {}", take(4)));
     ok(&mut b, "BEGIN");
     assert_eq!(ok(&mut b, &take(6)).affected, 1);
     ok(&mut b, "SAVEPOINT s");
-    assert_eq!(ok(&mut b, &take(11)).affected, 0, "whatever becomes of the first");
-    assert_eq!(state(&mut b, &take(1)), SqlState("55P03"), "if the first goes back, there is some: it waits");
+    assert_eq!(ok(&mut b, &take(21)).affected, 0, "whatever becomes of the first");
+    assert_eq!(
+        state(&mut b, &take(12)),
+        SqlState("55P03"),
+        "if the first goes back, there is some: it waits"
+    );
     ok(&mut b, "ROLLBACK TO s");
     ok(&mut a, "ROLLBACK");
     assert_eq!(ok(&mut b, &take(1)).affected, 1);
     ok(&mut b, "COMMIT");
-    assert_eq!(value(&mut a, "SELECT stock FROM t"), "3");
+    assert_eq!(value(&mut a, "SELECT stock FROM t"), "13");
     ok(&mut a, "UPDATE t SET stock = stock + 9 WHERE id = 1");
     assert_eq!(state(&mut a, "UPDATE t SET stock = stock + 1 WHERE id = 1"), SqlState::CHECK_VIOLATION);
 }

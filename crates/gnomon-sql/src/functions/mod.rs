@@ -181,6 +181,11 @@ impl Function {
             Body::Constant(datum) => Ok(datum.clone()),
         }
     }
+
+    /// True if it changes where the sequence stands that is its first argument.
+    pub fn draws(&self) -> bool {
+        matches!(self.body, Body::Environment("nextval" | "setval"))
+    }
 }
 
 impl fmt::Debug for FunctionRef {

@@ -3,8 +3,8 @@
 //! Rows are found on the statement's snapshot, all of them before the first is returned: a statement does not see
 //! what it changes itself. Each row's key is then locked in the table's tree, which yields the newest committed row;
 //! the conditions are tested again on that (READ COMMITTED as PostgreSQL has it): a row that was deleted or no longer
-//! qualifies is left out. A row whose primary key was changed meanwhile counts as deleted. With the whole primary key
-//! given there is nothing to find: the key is locked at once.
+//! qualifies is left out, and its lock is given back. A row whose primary key was changed meanwhile counts as deleted.
+//! With the whole primary key given there is nothing to find: the key is locked at once.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -18,7 +18,7 @@ use super::{
     Expr,
     bind::{Binder, FromItem, FromKind, JoinTree, Scope, ScopeRelation},
     context::ExecContext,
-    exec::{Locked, Ranges, RowReader, key_ranges, lock_row, open},
+    exec::{Locked, Ranges, RowReader, give_back, key_ranges, lock_row, open},
     plan::{Access, JoinKind, KeyAccess, LockWait, Plan, Project, plan_targets},
     spool::{Spool, SpoolReader},
 };
@@ -260,15 +260,29 @@ impl Targets {
         })
     }
 
+    /// Locks a row that was found; none if it is none to be changed, and then its lock is given back.
     fn lock(&mut self, candidate: Candidate, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
-        let scan = &self.scan;
-        let Candidate { key, row: mut found } = candidate;
-        let Locked::Row(Some(stored)) = lock_row(&scan.table, &key, scan.lock, LockWait::Block, ctx)? else {
+        let scan = self.scan.clone();
+        let Candidate { key, row } = candidate;
+        let Locked::Row(stored, lock) = lock_row(&scan.table, &key, scan.lock, LockWait::Block, ctx)? else {
             return Ok(None);
         };
+        let row = match stored {
+            Some(stored) => self.qualified(row, &stored, ctx)?,
+            None => None,
+        };
+        match row {
+            Some(row) => Ok(Some(Target { key, row })),
+            None => give_back(&scan.table, &key, lock, ctx).map(|()| None),
+        }
+    }
+
+    /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found.
+    fn qualified(&mut self, mut found: Row, stored: &[u8], ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let scan = &self.scan;
         let width = scan.types.len();
         let wanted: Vec<usize> = (0..width).collect();
-        let now = self.reader.read(&scan.types, &wanted, &stored)?;
+        let now = self.reader.read(&scan.types, &wanted, stored)?;
         let (row, changed) = match &scan.find {
             Find::Key(..) => (now, true),
             Find::Scan(plan) => {
@@ -288,7 +302,7 @@ impl Targets {
         {
             return Ok(None);
         }
-        Ok(Some(Target { key, row }))
+        Ok(Some(row))
     }
 }
 

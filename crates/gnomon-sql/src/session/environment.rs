@@ -48,6 +48,8 @@ pub(super) struct Surroundings {
     rng: RefCell<Rng>,
     /// Whether the transaction may not write.
     read_only: bool,
+    /// True if the catalog is the transaction's own.
+    has_ddl: bool,
     /// The engine's number of the transaction, 0 if it has none yet.
     pub(super) transaction_id: u64,
     pub(super) interrupt: Arc<Interrupt>,
@@ -74,6 +76,7 @@ impl Session {
             drawn: RefCell::new(std::mem::take(&mut self.drawn)),
             rng: RefCell::new(self.rng.clone()),
             read_only: self.current.read_only,
+            has_ddl: self.current.ddl.is_some(),
             transaction_id,
             interrupt: self.interrupt.clone(),
             asked: Cell::new(false),
@@ -156,7 +159,10 @@ impl Surroundings {
             Some(Datum::Text(name)) => self.object_by_name(Type::Regclass, name)?,
             _ => return Err(bad_call(function)),
         };
-        match self.view.catalog.sequence_by_oid(oid) {
+        // Behind the lock of whoever draws from it, it is what it is now; its own transaction's DDL keeps others from
+        // changing it.
+        let catalog = if self.has_ddl { self.view.catalog.clone() } else { self.shared.catalog() };
+        match catalog.sequence_by_oid(oid) {
             Some(sequence) => Ok(sequence.clone()),
             None => Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,

@@ -40,6 +40,7 @@ pub use call::procedures;
 pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
+pub(crate) use parse::WEAKER_ROW_LOCK;
 pub use progress::{Progress, ProgressBoard};
 
 use crate::{

@@ -13,6 +13,7 @@ use sqlparser::ast::{self, Query, SetExpr, Statement};
 use super::{
     ResultColumn, Session, Sink,
     call::{CallPlan, CallState},
+    ddl::Lockable,
     dml::{DeletePlan, InsertPlan, Output, ToSink, UpdatePlan},
     parse::Overriding,
     progress::Shown,
@@ -355,9 +356,11 @@ impl Session {
     fn lock_plan(&mut self, plan: &Plan) -> gnomon::Result<()> {
         let Some(engine) = self.current.engine.as_mut() else { return Ok(()) };
         for (_, table) in &plan.tables {
-            let lock = match plan.writes_to(table) {
-                true => TreeLock::IntentionExclusive,
-                false => TreeLock::Access,
+            let lock = match (plan.writes_to(table), &plan.kind) {
+                // It locks rows, and changes none.
+                (true, Kind::Query(_)) => TreeLock::IntentionShared,
+                (true, _) => TreeLock::IntentionExclusive,
+                (false, _) => TreeLock::Access,
             };
             engine.lock_tree(table.tree, lock)?;
         }
@@ -366,11 +369,8 @@ impl Session {
 
     /// Locks tables that are read within DDL, which keeps the catalog from changing.
     pub(super) fn lock_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
-        let engine = self.engine()?;
-        for table in tables {
-            engine.lock_tree(table.tree, TreeLock::Access)?;
-        }
-        engine.start_statement()?;
+        self.lock_all(tables.iter().map(|table| Lockable::Tree(table.tree)).collect(), TreeLock::Access)?;
+        self.engine()?.start_statement()?;
         self.observe(tables.iter())
     }
 

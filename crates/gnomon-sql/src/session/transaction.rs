@@ -7,7 +7,7 @@ use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 use super::{
     Session, TransactionStatus,
     call::CallState,
-    ddl::Ddl,
+    ddl::{Ddl, Waiting},
     parse::Mode,
     settings::{Progress, Saved, Scope},
 };
@@ -23,6 +23,8 @@ pub(super) struct Current {
     pub(super) engine_read_only: bool,
     /// Its catalog, if it runs DDL.
     pub(super) ddl: Option<Ddl>,
+    /// How its DDL waits for relations that others use.
+    pub(super) waiting: Waiting,
     /// Whether it is a call and nothing else.
     pub(super) call: CallState,
     /// When it began, in microseconds since 2000-01-01 00:00 UTC.
@@ -148,6 +150,7 @@ impl Session {
         self.current.read_only = self.settings.read_only();
         if let Some(engine) = &mut self.current.engine {
             engine.set_lock_timeout(self.settings.lock_timeout());
+            engine.set_deadlock_after(self.settings.deadlock_timeout());
         }
     }
 
@@ -186,6 +189,7 @@ impl Session {
             after,
             exclusive_operations: false,
             lock_timeout: self.settings.lock_timeout(),
+            deadlock_after: self.settings.deadlock_timeout(),
             missed_max,
             age_max: self.settings.age_max(),
             interrupt: Some(self.interrupt.clone()),

@@ -277,8 +277,7 @@ impl Session {
         names.iter().try_for_each(|name| view.table(&self.name(name)?).map(drop))
     }
 
-    /// LOCK TABLE. PostgreSQL's modes fall onto the six of the engine: those that readers, lockers and writers of
-    /// single rows take, those that keep writers away, those that admit plain readers only, and the exclusive one.
+    /// LOCK TABLE. The engine's locks on trees conflict as PostgreSQL's modes do.
     fn lock_command(&mut self, names: &[ObjectName], mode: &str, nowait: bool) -> Result<Tag> {
         if !self.in_block() {
             return Err(SqlError::new(
@@ -290,8 +289,10 @@ impl Session {
             "access share" => TreeLock::Access,
             "row share" => TreeLock::IntentionShared,
             "row exclusive" => TreeLock::IntentionExclusive,
-            "share update exclusive" | "share" => TreeLock::Shared,
-            "share row exclusive" | "exclusive" => TreeLock::Escalated,
+            "share update exclusive" => TreeLock::Maintenance,
+            "share" => TreeLock::Shared,
+            "share row exclusive" => TreeLock::SharedAlone,
+            "exclusive" => TreeLock::Escalated,
             "access exclusive" => TreeLock::Exclusive,
             other => {
                 return Err(SqlError::new(

@@ -13,6 +13,35 @@ use crate::{
 
 const MICROS: i64 = 1_000_000;
 
+/// The engine's table of locks that are on relations without a tree, by their identifiers.
+const NAMED: &str = "name";
+
+/// PostgreSQL's names of the engine's modes of locks on trees.
+const RELATION_MODES: [(&str, &str); 8] = [
+    ("A", "AccessShareLock"),
+    ("IS", "RowShareLock"),
+    ("IX", "RowExclusiveLock"),
+    ("M", "ShareUpdateExclusiveLock"),
+    ("S", "ShareLock"),
+    ("SIX", "ShareRowExclusiveLock"),
+    ("E", "ExclusiveLock"),
+    ("X", "AccessExclusiveLock"),
+];
+
+/// PostgreSQL's names of the engine's modes of locks on keys, as it shows locks on rows.
+const ROW_MODES: [(&str, &str); 5] = [
+    ("KS", "AccessShareLock"),
+    ("S", "RowShareLock"),
+    ("NKU", "ExclusiveLock"),
+    ("FU", "AccessExclusiveLock"),
+    ("X", "AccessExclusiveLock"),
+];
+
+/// PostgreSQL's name of a mode, or the engine's if it has none.
+fn mode_name(modes: &[(&str, &'static str)], mode: &'static str) -> &'static str {
+    modes.iter().find(|(own, _)| *own == mode).map_or(mode, |(_, name)| name)
+}
+
 impl System<'_> {
     pub(super) fn setting_list(&self, rows: &mut Rows) {
         for setting in self.state.settings() {
@@ -132,14 +161,22 @@ impl System<'_> {
     pub(super) fn lock_list(&self, rows: &mut Rows) {
         let (trees, processes) = (self.trees(), self.processes());
         for lock in self.state.locks() {
-            let relation = trees.get(&lock.space).map(Object::oid);
+            let relation = match lock.table {
+                NAMED => u32::try_from(lock.space).ok(),
+                _ => trees.get(&lock.space).map(Object::oid),
+            };
+            let (kind, modes) = match lock.part.is_empty() {
+                true => ("relation", &RELATION_MODES[..]),
+                false => ("tuple", &ROW_MODES[..]),
+            };
+            let mode = if lock.table == "gap" { lock.mode } else { mode_name(modes, lock.mode) };
             rows.add([
-                ("locktype", string(if lock.part.is_empty() { "relation" } else { "tuple" })),
+                ("locktype", string(kind)),
                 ("database", self.database_oid()),
                 ("relation", option(relation.map(Datum::Oid))),
                 ("virtualtransaction", string(lock.txn.to_string())),
                 ("pid", option(processes.get(&lock.txn.0).copied().map(Datum::Int4))),
-                ("mode", string(lock.mode)),
+                ("mode", string(mode)),
                 ("granted", yes(lock.waiting_since.is_none())),
                 ("fastpath", yes(false)),
             ]);
@@ -156,7 +193,10 @@ impl System<'_> {
                 u64::MAX => "replicated".to_owned(),
                 executor => format!("executor {executor}"),
             });
-            let relation = trees.get(&lock.space).filter(|_| partitions.is_none());
+            let relation = match lock.table {
+                NAMED => self.objects().find(|object| u64::from(object.oid()) == lock.space),
+                _ => trees.get(&lock.space).copied().filter(|_| partitions.is_none()),
+            };
             let key = partitions.as_deref().unwrap_or(&lock.part);
             let column = |quantity: u32| match relation {
                 Some(Object::Table(table)) => table.columns.get(quantity as usize),

@@ -389,6 +389,7 @@ struct System<'a> {
 }
 
 /// A relation of a user, as pg_class has it.
+#[derive(Clone, Copy)]
 enum Object<'a> {
     Table(&'a super::model::Table),
     Index(&'a super::model::Table, &'a super::model::Index),

@@ -1,4 +1,5 @@
-//! FOR UPDATE and FOR SHARE: which tables of FROM they lock, and where they may not stand.
+//! FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE and FOR KEY SHARE: which tables of FROM they lock, and where they may not
+//! stand.
 
 use gnomon::RowLock;
 use sqlparser::ast::{self, LockType, NonBlock};
@@ -11,6 +12,7 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     query::plan::{JoinKind, LockWait, Plan},
+    session::WEAKER_ROW_LOCK,
 };
 
 impl Binder<'_> {
@@ -27,17 +29,14 @@ impl Binder<'_> {
             if let Some(what) = refused {
                 return Err(not_allowed(clause, what));
             }
-            let lock = match clause.lock_type {
-                LockType::Share => RowLock::Share,
-                LockType::Update => RowLock::Exclusive,
-            };
+            let lock = lock_of(clause);
             let wait = match clause.nonblock {
                 None => LockWait::Block,
                 Some(NonBlock::Nowait) => LockWait::Error,
                 Some(NonBlock::SkipLocked) => LockWait::Skip,
             };
             let of = match &clause.of {
-                Some(name) => name_parts(name)?.pop(),
+                Some(name) => name_parts(name)?.pop().filter(|name| name != WEAKER_ROW_LOCK),
                 None => None,
             };
             let mut items = Vec::new();
@@ -60,9 +59,7 @@ impl Binder<'_> {
                     FromKind::Table(_) => match out.iter_mut().find(|(base, ..)| *base == item.base) {
                         // Of several clauses for a table the strongest lock and the least patience count.
                         Some((_, strongest, patience)) => {
-                            if lock == RowLock::Exclusive {
-                                *strongest = lock;
-                            }
+                            *strongest = lock.max(*strongest);
                             if wait != LockWait::Block && *patience != LockWait::Error {
                                 *patience = wait;
                             }
@@ -98,10 +95,23 @@ fn collect_items<'t>(tree: &'t JoinTree, nullable: bool, out: &mut Vec<(&'t From
     }
 }
 
+fn lock_of(clause: &ast::LockClause) -> RowLock {
+    let first = clause.of.as_ref().and_then(|name| name.0.first()).and_then(|part| part.as_ident());
+    let is_weaker = first.is_some_and(|first| first.value == WEAKER_ROW_LOCK);
+    match (clause.lock_type, is_weaker) {
+        (LockType::Share, true) => RowLock::KeyShare,
+        (LockType::Share, false) => RowLock::Share,
+        (LockType::Update, true) => RowLock::NoKeyUpdate,
+        (LockType::Update, false) => RowLock::Exclusive,
+    }
+}
+
 fn lock_words(clause: &ast::LockClause) -> &'static str {
-    match clause.lock_type {
-        LockType::Share => "FOR SHARE",
-        LockType::Update => "FOR UPDATE",
+    match lock_of(clause) {
+        RowLock::KeyShare => "FOR KEY SHARE",
+        RowLock::Share => "FOR SHARE",
+        RowLock::NoKeyUpdate => "FOR NO KEY UPDATE",
+        RowLock::Update | RowLock::Exclusive => "FOR UPDATE",
     }
 }
 

@@ -1,12 +1,13 @@
-//! Row locks: FOR UPDATE and FOR SHARE.
+//! Row locks: FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE and FOR KEY SHARE.
 //!
 //! A row is found on the statement's snapshot, then its key is locked, which yields the newest committed row. If
 //! that is not the one that was found, the conditions are tested again on it (READ COMMITTED as PostgreSQL has it).
-//! A row whose key was changed counts as deleted.
+//! A row whose key was changed counts as deleted. The lock of a row that is left out is given back, unless the transaction
+//! is SERIALIZABLE.
 
 use std::{sync::Arc, time::Duration};
 
-use gnomon::RowLock;
+use gnomon::{KeyLock, RowLock};
 
 use super::{RowSource, join::OptionalCondition, open, scan::RowReader};
 use crate::{
@@ -21,8 +22,8 @@ use crate::{
 
 /// What came of locking a row.
 pub(in crate::query) enum Locked {
-    /// It is locked; its newest stored form, or none if it is no longer there.
-    Row(Option<Vec<u8>>),
+    /// It is locked; its newest stored form, or none if it is no longer there; and what was locked.
+    Row(Option<Vec<u8>>, KeyLock),
     /// Somebody else has it (SKIP LOCKED).
     Skipped,
 }
@@ -38,14 +39,15 @@ pub(in crate::query) fn lock_row(
     let (place, key) = table.split(key)?;
     let tree = table.tree_at(place)?;
     if wait == LockWait::Block {
-        return Ok(Locked::Row(ctx.txn.get_locked(tree, key, lock)?));
+        let (row, taken) = ctx.txn.lock_seen_key(tree, key, lock)?;
+        return Ok(Locked::Row(row, taken));
     }
     let timeout = ctx.txn.options().lock_timeout;
     ctx.txn.set_lock_timeout(Some(Duration::ZERO));
-    let result = ctx.txn.get_locked(tree, key, lock);
+    let result = ctx.txn.lock_key(tree, key, lock);
     ctx.txn.set_lock_timeout(timeout);
     match (result, wait) {
-        (Ok(row), _) => Ok(Locked::Row(row)),
+        (Ok((row, taken)), _) => Ok(Locked::Row(row, taken)),
         (Err(gnomon::Error::LockTimeout), LockWait::Skip) => {
             // Another run would not meet who has it.
             ctx.txn.log_by_value();
@@ -57,6 +59,18 @@ pub(in crate::query) fn lock_row(
         )),
         (Err(error), _) => Err(error.into()),
     }
+}
+
+/// Gives back the lock of a row that is left out.
+pub(in crate::query) fn give_back(
+    table: &Table,
+    key: &[u8],
+    lock: KeyLock,
+    ctx: &mut ExecContext<'_>,
+) -> Result<()> {
+    let (place, key) = table.split(key)?;
+    ctx.txn.give_back(table.tree_at(place)?, key, lock);
+    Ok(())
 }
 
 /// Locks the rows that it passes on.
@@ -73,13 +87,36 @@ impl LockRowsSource {
     }
 
     /// Locks a row in all tables; the row as it is now, or none if it is to be left out.
-    fn lock(&mut self, mut row: Row, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+    fn lock(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let mut taken = Vec::with_capacity(self.node.tables.len());
+        let row = self.lock_all(row, &mut taken, ctx)?;
+        if row.is_none() {
+            // The latest first: a table may be locked twice.
+            for (at, key, lock) in taken.into_iter().rev() {
+                give_back(&self.node.tables[at].table, &key, lock, ctx)?;
+            }
+        }
+        Ok(row)
+    }
+
+    fn lock_all(
+        &mut self,
+        mut row: Row,
+        taken: &mut Vec<(usize, Vec<u8>, KeyLock)>,
+        ctx: &mut ExecContext<'_>,
+    ) -> Result<Option<Row>> {
         let mut changed = false;
-        for (table, reader) in self.node.tables.iter().zip(&mut self.readers) {
+        for (at, (table, reader)) in self.node.tables.iter().zip(&mut self.readers).enumerate() {
             let Some(Datum::Bytea(key)) = row.get(table.key) else { continue };
             let stored = match lock_row(&table.table, key, table.lock, table.wait, ctx)? {
-                Locked::Row(Some(stored)) => stored,
-                Locked::Row(None) | Locked::Skipped => return Ok(None),
+                Locked::Row(stored, lock) => {
+                    taken.push((at, key.to_vec(), lock));
+                    match stored {
+                        Some(stored) => stored,
+                        None => return Ok(None),
+                    }
+                }
+                Locked::Skipped => return Ok(None),
             };
             let wanted: Vec<usize> = table.columns.iter().map(|(_, column)| *column).collect();
             let values = reader.read(&table.types, &wanted, &stored)?;

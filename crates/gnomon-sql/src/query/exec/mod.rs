@@ -29,7 +29,7 @@ use crate::{
 };
 
 pub(super) use keys::{HashKey, hash_key};
-pub(super) use lock::{Locked, lock_row};
+pub(super) use lock::{Locked, give_back, lock_row};
 pub(super) use scan::{Ranges, RowReader, key_ranges};
 pub(super) use set::CteRows;
 

@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use gnomon::TreeLock;
+
 use super::{Expr, ExprKind, on_deep_stack};
 use crate::{
     Result, SqlError, SqlState,
@@ -40,15 +42,15 @@ impl Expr {
             ExprKind::Call { function, args } => match &args[..] {
                 [arg] => {
                     let args = [arg.eval(row, ctx)?];
-                    function.call(ctx.types, &args)?
+                    call(function, &args, ctx)?
                 }
                 [left, right] => {
                     let args = [left.eval(row, ctx)?, right.eval(row, ctx)?];
-                    function.call(ctx.types, &args)?
+                    call(function, &args, ctx)?
                 }
                 args => {
                     let args = exec::eval_all(args, row, ctx)?;
-                    function.call(ctx.types, &args)?
+                    call(function, &args, ctx)?
                 }
             },
             ExprKind::Cast { context, arg } => {
@@ -326,11 +328,19 @@ fn any_all(
     for item in items {
         ctx.tick()?;
         args[1] = item.clone();
-        match function.call(ctx.types, &args)? {
+        match call(function, &args, ctx)? {
             Datum::Bool(found) if found != all => return Ok(Datum::Bool(found)),
             Datum::Null => null = true,
             _ => {}
         }
     }
     Ok(if null { Datum::Null } else { Datum::Bool(all) })
+}
+
+/// Calls a function. Who draws from a sequence locks it, so that it stays as it is until the transaction ends.
+fn call(function: &FunctionRef, args: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
+    if let (true, [Datum::Oid(sequence), ..]) = (function.draws(), args) {
+        ctx.txn.lock_name(u64::from(*sequence), TreeLock::IntentionExclusive)?;
+    }
+    function.call(ctx.types, args)
 }

@@ -293,6 +293,7 @@ impl Session {
             .filter(|sequence| sequence.owner == Some((table.oid, position)))
             .map(|sequence| sequence.oid)
             .collect();
+        owned.iter().try_for_each(|sequence| self.lock_sequence(*sequence, TreeLock::Exclusive))?;
         let oid = table.oid;
         self.change(|catalog| {
             for sequence in owned {

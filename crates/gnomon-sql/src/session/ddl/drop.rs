@@ -77,6 +77,7 @@ impl Session {
         self.lock_table(table, TreeLock::Exclusive)?;
         self.drop_trees(table)?;
         let owned: Vec<Oid> = self.owned_sequences(table.oid).iter().map(|sequence| sequence.oid).collect();
+        owned.iter().try_for_each(|sequence| self.lock_sequence(*sequence, TreeLock::Exclusive))?;
         let oid = table.oid;
         self.change(|catalog| {
             catalog.remove_table(oid);
@@ -156,6 +157,7 @@ impl Session {
             }
         }
         let oid = sequence.oid;
+        self.lock_sequence(oid, TreeLock::Exclusive)?;
         self.change(|catalog| catalog.remove_sequence(oid))
     }
 
@@ -274,6 +276,7 @@ impl Session {
             self.change(|catalog| catalog.put_table(empty))?;
             if truncate.identity == Some(TruncateIdentityOption::Restart) {
                 for sequence in self.owned_sequences(table.oid) {
+                    self.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
                     let mut restarted = (*sequence).clone();
                     restarted.generation = restarted.generation.wrapping_add(1);
                     restarted.first = restarted.start;
@@ -350,6 +353,7 @@ impl Session {
 
     /// Defaults that draw from the sequence go by its new name.
     fn rename_sequence(&mut self, sequence: &Sequence, to: &str) -> Result<()> {
+        self.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
         let mut renamed = sequence.clone();
         renamed.name = to.to_owned();
         let (old_text, new_text) = (quoted_name(sequence), quoted_name(&renamed));

@@ -5,7 +5,8 @@
 //! transaction's commit writes what changed and puts the copy in place of the committed one in the same moment
 //! (`Session::commit`). A table is locked before it is changed: [`TreeLock::Exclusive`] on its tree keeps everybody
 //! away, [`TreeLock::Shared`] (index builds) only writers. Statements that waited for such a lock find that the
-//! catalog changed, and are planned again.
+//! catalog changed, and are planned again. DDL that meets a relation in use gives the catalog back while it waits, and
+//! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
 
 mod alter;
 mod column;
@@ -19,9 +20,9 @@ mod setting;
 mod storage;
 mod view;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use gnomon::{TreeId, TreeLock, TreeOptions};
+use gnomon::{Isolation, TreeId, TreeLock, TreeOptions};
 use sqlparser::ast::{ObjectName, Statement};
 
 use super::{
@@ -57,6 +58,33 @@ pub(super) struct Ddl {
     pub(super) base: Arc<Catalog>,
     /// Its own.
     pub(super) now: Arc<Catalog>,
+}
+
+/// How DDL waits for relations that others use.
+#[derive(Default)]
+pub(super) enum Waiting {
+    /// With all that it holds.
+    #[default]
+    Blocks,
+    /// Not at all: it takes note of them, and its statement is undone.
+    GivesWay,
+    /// It has taken note of these, which it is to lock so before it runs again.
+    For(Vec<Lockable>, TreeLock),
+}
+
+/// A relation, or a part of it, as the engine locks it.
+pub(super) enum Lockable {
+    Tree(TreeId),
+    Sequence(Oid),
+}
+
+impl Lockable {
+    fn lock(&self, engine: &mut gnomon::Transaction, lock: TreeLock) -> gnomon::Result<()> {
+        match self {
+            Lockable::Tree(tree) => engine.lock_tree(*tree, lock),
+            Lockable::Sequence(sequence) => engine.lock_name(u64::from(*sequence), lock),
+        }
+    }
 }
 
 /// What a row passes through when its table is written anew.
@@ -128,12 +156,68 @@ impl Session {
 
     /// Locks a table against everybody (or, shared, against writers) and begins to see what they committed.
     pub(super) fn lock_table(&mut self, table: &Table, lock: TreeLock) -> Result<()> {
-        let engine = self.engine()?;
         // The one that stands for the table first, as everybody does; the others for who uses a partition by its name.
-        for tree in table.trees() {
-            engine.lock_tree(tree, lock)?;
+        self.lock_all(table.trees().map(Lockable::Tree).collect(), lock)?;
+        Ok(self.engine()?.start_statement()?)
+    }
+
+    /// Locks a sequence against those who draw from it, and have drawn in a transaction that has not ended.
+    pub(super) fn lock_sequence(&mut self, sequence: Oid, lock: TreeLock) -> Result<()> {
+        self.lock_all(vec![Lockable::Sequence(sequence)], lock)
+    }
+
+    /// Locks relations, or takes note of them and fails, as the transaction's DDL waits.
+    pub(super) fn lock_all(&mut self, all: Vec<Lockable>, lock: TreeLock) -> Result<()> {
+        let gives_way = matches!(self.current.waiting, Waiting::GivesWay);
+        let timeout = self.settings.lock_timeout();
+        let engine = self.engine()?;
+        if gives_way {
+            engine.set_lock_timeout(Some(Duration::ZERO));
         }
-        Ok(engine.start_statement()?)
+        let locked = all.iter().try_for_each(|lockable| lockable.lock(engine, lock));
+        engine.set_lock_timeout(timeout);
+        if gives_way && matches!(locked, Err(gnomon::Error::LockTimeout)) {
+            self.current.waiting = Waiting::For(all, lock);
+        }
+        Ok(locked?)
+    }
+
+    /// Runs a DDL statement. While it waits for relations that others use, it does not keep other DDL from running.
+    fn run_giving_way(
+        &mut self,
+        notices: &mut Vec<Notice>,
+        mut run: impl FnMut(&mut Session, &mut Vec<Notice>) -> Result<Tag>,
+    ) -> Result<Tag> {
+        self.ensure_transaction();
+        if self.current.read_only || self.current.ddl.is_some() {
+            return run(self, notices);
+        }
+        self.engine_transaction(false, self.shared.catalog().csn)?;
+        if self.engine()?.options().isolation == Isolation::Serializable {
+            return run(self, notices);
+        }
+        loop {
+            let (noticed, savepoint) = (notices.len(), self.engine()?.savepoint());
+            self.current.waiting = Waiting::GivesWay;
+            let ran = run(self, notices);
+            let waiting = std::mem::take(&mut self.current.waiting);
+            let (Err(_), Waiting::For(all, lock)) = (&ran, waiting) else {
+                self.engine()?.release_savepoint(savepoint)?;
+                return ran;
+            };
+            notices.truncate(noticed);
+            self.current.ddl = None;
+            let engine = self.engine()?;
+            engine.rollback_to(savepoint)?;
+            engine.release_savepoint(savepoint)?;
+            for lockable in all {
+                match lockable.lock(engine, lock) {
+                    // Dropped while this waited.
+                    Ok(()) | Err(gnomon::Error::NoSuchTree(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
     }
 
     /// Makes an empty tree for the entries of an index at a place.
@@ -257,17 +341,30 @@ impl Session {
         statement: &Statement,
         notices: &mut Vec<Notice>,
     ) -> Result<Option<Tag>> {
-        match statement {
-            Statement::CreateTable(create) => with_stack(|| self.create_table(create, notices)),
-            Statement::CreateIndex(create) => with_stack(|| self.create_index(create, notices)),
-            Statement::AlterTable(alter) => with_stack(|| self.alter_table(alter, notices)),
-            Statement::Truncate(truncate) => with_stack(|| self.truncate(truncate)),
-            Statement::CreateView(create) => with_stack(|| self.create_view(create)),
-            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-                with_stack(|| self.create_schema(schema_name, *if_not_exists, notices))
-            }
-            _ => Ok(None),
+        if !matches!(
+            statement,
+            Statement::CreateTable(_)
+                | Statement::CreateIndex(_)
+                | Statement::AlterTable(_)
+                | Statement::Truncate(_)
+                | Statement::CreateView(_)
+                | Statement::CreateSchema { .. }
+        ) {
+            return Ok(None);
         }
+        with_stack(|| {
+            self.run_giving_way(notices, |session, notices| match statement {
+                Statement::CreateTable(create) => session.create_table(create, notices),
+                Statement::CreateIndex(create) => session.create_index(create, notices),
+                Statement::AlterTable(alter) => session.alter_table(alter, notices),
+                Statement::Truncate(truncate) => session.truncate(truncate),
+                Statement::CreateView(create) => session.create_view(create),
+                Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+                    session.create_schema(schema_name, *if_not_exists, notices)
+                }
+                _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
+            })
+        })
     }
 
     /// Runs a DDL command of this crate's; none if it is no DDL.
@@ -280,15 +377,21 @@ impl Session {
             Command::CreateSequence { name, if_not_exists, options } => {
                 with_stack(|| self.create_sequence(name, *if_not_exists, options, notices))
             }
-            Command::AlterSequence { name, if_exists, options } => {
-                with_stack(|| self.alter_sequence(name, *if_exists, options, notices))
-            }
-            Command::Rename { kind, name, if_exists, to } => {
-                with_stack(|| self.rename_relation(kind, name, *if_exists, to, notices))
-            }
-            Command::Drop { kind, names, if_exists, cascade } => {
-                with_stack(|| self.drop_objects(kind, names, *if_exists, *cascade, notices))
-            }
+            Command::AlterSequence { name, if_exists, options } => with_stack(|| {
+                self.run_giving_way(notices, |session, notices| {
+                    session.alter_sequence(name, *if_exists, options, notices)
+                })
+            }),
+            Command::Rename { kind, name, if_exists, to } => with_stack(|| {
+                self.run_giving_way(notices, |session, notices| {
+                    session.rename_relation(kind, name, *if_exists, to, notices)
+                })
+            }),
+            Command::Drop { kind, names, if_exists, cascade } => with_stack(|| {
+                self.run_giving_way(notices, |session, notices| {
+                    session.drop_objects(kind, names, *if_exists, *cascade, notices)
+                })
+            }),
             Command::CreateProcedure(create) => with_stack(|| self.create_procedure(create)),
             Command::DropProcedures { procedures, if_exists } => {
                 with_stack(|| self.drop_procedures(procedures, *if_exists, notices))

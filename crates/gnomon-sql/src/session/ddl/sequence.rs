@@ -1,5 +1,6 @@
 //! CREATE and ALTER SEQUENCE.
 
+use gnomon::TreeLock;
 use sqlparser::ast::{ObjectName, ObjectNamePart};
 
 use super::super::{Session, connection::Tag, parse::SequenceOption};
@@ -201,6 +202,7 @@ impl Session {
                 return tag("ALTER SEQUENCE");
             }
         };
+        self.lock_sequence(sequence.oid, TreeLock::SharedAlone)?;
         let mut spec = SequenceSpec::of(&sequence);
         for option in options {
             spec.apply(option)?;

@@ -6,10 +6,12 @@ use gnomon::{Isolation, RowLock};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
 
 use super::{
-    BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks, default_of, is_default,
+    BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
+    conflict::{AbsentKeys, Existing, find_existing},
+    default_of, is_default,
     unseen::{Outcome, Seen, Unseen},
     update::{apply, explain_lock, indent},
-    write::{columns_key, has_null},
+    write::columns_key,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -269,10 +271,27 @@ impl Run<'_> {
                 Outcome::Absent | Outcome::NotMet | Outcome::ToBeSeen => {}
             }
         }
-        for index in table.all_indexes().filter(|index| conflict.arbiters.contains(&index.oid)) {
-            let Some(key) = self.conflicting(ctx, &table, index, &row)? else { continue };
-            let Some(update) = &conflict.update else { return Ok(None) };
-            return self.update(ctx, update, key, row);
+        loop {
+            let mut absent = AbsentKeys::default();
+            let is_updated = conflict.update.is_some();
+            let Some(existing) =
+                find_existing(ctx, &table, &conflict.arbiters, is_updated, &row, &mut absent)?
+            else {
+                break;
+            };
+            let updated = match &conflict.update {
+                Some(update) => self.update(ctx, update, &existing, &row)?,
+                None => Some(None),
+            };
+            match updated {
+                Some(Some(row)) => return Ok(Some(row)),
+                Some(None) => {
+                    absent.give_back(ctx);
+                    return Ok(None);
+                }
+                // It has gone meanwhile.
+                None => absent.give_back(ctx),
+            }
         }
         let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
         if conflict.update.is_some() {
@@ -282,33 +301,17 @@ impl Run<'_> {
         Ok(Some(row))
     }
 
-    /// The key of the row that has the same columns in a unique index. The index's key is locked either way, so
-    /// nobody else inserts it before this transaction ends.
-    fn conflicting(
-        &self,
-        ctx: &mut ExecContext<'_>,
-        table: &Table,
-        index: &Index,
-        row: &[Datum],
-    ) -> Result<Option<Vec<u8>>> {
-        if has_null(index, row) {
-            return Ok(None);
-        }
-        let place = table.place_of(row)?;
-        let key = columns_key(index, row);
-        let found = ctx.txn.get_locked(index.tree_at(place)?, &key, RowLock::Exclusive)?;
-        let primary = table.primary_key.as_ref().is_some_and(|primary| primary.oid == index.oid);
-        Ok(found.map(|value| place.locate(if primary { key } else { value })))
-    }
-
+    /// Updates a row that exists; none if it does not any more. Some none is a row whose condition is not met: it stays
+    /// locked, as in PostgreSQL.
     fn update(
         &mut self,
         ctx: &mut ExecContext<'_>,
         update: &ConflictUpdate,
-        key: Vec<u8>,
-        proposed: Row,
-    ) -> Result<Option<Row>> {
-        if self.affected.contains(&key) {
+        existing: &Existing<'_>,
+        proposed: &[Datum],
+    ) -> Result<Option<Option<Row>>> {
+        let key = &existing.key;
+        if self.affected.contains(key) {
             return Err(SqlError::new(
                 SqlState::CARDINALITY_VIOLATION,
                 "ON CONFLICT DO UPDATE command cannot affect row a second time",
@@ -318,20 +321,20 @@ impl Run<'_> {
             ));
         }
         let table = &self.plan.table;
-        let (place, stored) = table.split(&key)?;
-        let Some(bytes) = ctx.txn.get_locked(table.tree_at(place)?, stored, RowLock::Exclusive)? else {
-            return Err(SqlError::new(
-                SqlState::DATA_CORRUPTED,
-                format!("an index of table \"{}\" points to a row that is not there", self.plan.table.name),
-            ));
+        let (place, stored) = table.split(key)?;
+        let tree = table.tree_at(place)?;
+        let (bytes, lock) = ctx.txn.lock_key(tree, stored, RowLock::NoKeyUpdate)?;
+        let old = bytes.map(|bytes| self.writer.decode(&bytes)).transpose()?;
+        let Some(old) = old.filter(|old| existing.is_of(old)) else {
+            ctx.txn.give_back(tree, stored, lock);
+            return Ok(None);
         };
-        let old = self.writer.decode(&bytes)?;
         let mut both = old.clone();
-        both.extend(proposed);
+        both.extend(proposed.iter().cloned());
         if let Some(condition) = &update.condition
             && !condition.is_true(&both, ctx)?
         {
-            return Ok(None);
+            return Ok(Some(None));
         }
         let mut new = old.clone();
         for (position, expr) in &update.assignments {
@@ -339,12 +342,12 @@ impl Run<'_> {
         }
         self.writer.check(ctx, &new)?;
         let mut pending = Vec::new();
-        let new_key = apply(&self.writer, ctx, &key, &old, &new, &mut pending)?;
+        let new_key = apply(&self.writer, ctx, key, &old, &new, &mut pending)?;
         for entry in pending {
             entry.insert(&self.writer, ctx)?;
         }
         self.affected.insert(new_key);
-        Ok(Some(new))
+        Ok(Some(Some(new)))
     }
 }
 

@@ -149,8 +149,13 @@ impl UpdatePlan {
                 return Err(SqlError::unsupported("FROM in front of SET"));
             }
         };
-        let (targets, scope) =
-            binder.targets(&table, alias.as_deref(), from, update.selection.as_ref(), RowLock::Exclusive)?;
+        let (targets, scope) = binder.targets(
+            &table,
+            alias.as_deref(),
+            from,
+            update.selection.as_ref(),
+            RowLock::NoKeyUpdate,
+        )?;
         let mark = view.mark();
         let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
         let returning = Returning::bind(binder, update.returning.as_ref(), &scope)?;

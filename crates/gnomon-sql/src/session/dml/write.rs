@@ -247,8 +247,9 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Replaces the row under `key` by one with the same key. Entries that change are deleted, and returned to be
-    /// inserted once all rows of the statement have given theirs up.
+    /// Replaces the row under `key`, which is locked, by one with the same key. Entries that change are deleted, and
+    /// returned to be inserted once all rows of the statement have given theirs up. If none of them is of a unique index,
+    /// the row admits others who want no more than that its keys stay, as PostgreSQL has it for foreign keys.
     pub(in crate::session) fn replace(
         &self,
         txn: &mut Transaction,
@@ -257,17 +258,23 @@ impl TableWriter {
         new: &[Datum],
     ) -> Result<Vec<usize>> {
         let (place, key) = self.table.split(key)?;
-        txn.put(self.table.tree_at(place)?, key, &self.encode(new)?)
-            .map_err(|error| self.failed(None, error))?;
-        let mut changed = Vec::new();
-        for (i, index) in self.table.indexes.iter().enumerate() {
+        let (tree, bytes) = (self.table.tree_at(place)?, self.encode(new)?);
+        let entries = self.table.indexes.iter().enumerate().filter_map(|(i, index)| {
             let entry = entry_key(index, old, key);
-            if entry != entry_key(index, new, key) {
-                txn.delete(index.tree_at(place)?, &entry)?;
-                changed.push(i);
-            }
+            (entry != entry_key(index, new, key)).then_some((i, index, entry))
+        });
+        let changed: Vec<(usize, &Index, Vec<u8>)> = entries.collect();
+        let written = match changed.iter().any(|(_, index, _)| index.unique) {
+            true => txn.put(tree, key, &bytes).map(|()| true),
+            false => txn.replace(tree, key, &bytes),
+        };
+        if !written.map_err(|error| self.failed(None, error))? {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a row that is locked is not there"));
         }
-        Ok(changed)
+        for (_, index, entry) in &changed {
+            txn.delete(index.tree_at(place)?, entry)?;
+        }
+        Ok(changed.into_iter().map(|(i, ..)| i).collect())
     }
 
     /// The error for a row whose key in a unique index is taken.

@@ -28,8 +28,8 @@ use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
     tokens::{
-        expand_table_queries, order_identity_options, order_partitioning, strengthen_row_locks,
-        take_column_names, take_overriding,
+        expand_table_queries, order_identity_options, order_partitioning, take_column_names, take_overriding,
+        write_row_locks,
     },
 };
 use crate::{Result, SqlError, SqlState};
@@ -41,6 +41,7 @@ pub(crate) use command::{
 pub(crate) use depth::{on_deepest_stack, on_fit_stack};
 pub(crate) use stored::{expression_text, parse_expression, parse_query, query_text};
 pub(crate) use text::{fold, locate, plain_arguments};
+pub(crate) use tokens::WEAKER_ROW_LOCK;
 pub(crate) use unsupported::hint as hint_instead;
 
 /// The longest text of statements that is parsed, in bytes.
@@ -122,7 +123,7 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     order_identity_options(&mut tokens);
     order_partitioning(&mut tokens);
     expand_table_queries(&mut tokens);
-    strengthen_row_locks(&mut tokens);
+    write_row_locks(&mut tokens);
     let command = on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(recursion_limit(nesting))

@@ -138,23 +138,87 @@ pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Writes the row locks that PostgreSQL has for the sake of foreign keys as the stronger ones that it had before them:
-/// `FOR NO KEY UPDATE` as `FOR UPDATE`, `FOR KEY SHARE` as `FOR SHARE`.
-pub(super) fn strengthen_row_locks(tokens: &mut Vec<TokenWithSpan>) {
+/// The first part of the name behind OF in a locking clause that the parser crate does not know: `FOR NO KEY UPDATE`,
+/// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
+pub(crate) const WEAKER_ROW_LOCK: &str = "\u{1}key";
+
+/// Has the parser crate read all of PostgreSQL's locking clauses: those for the sake of foreign keys as the stronger ones
+/// with a name that tells ([`WEAKER_ROW_LOCK`]), and those for several tables as one for each.
+pub(super) fn write_row_locks(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at < tokens.len() {
         let words = [0, 1, 2, 3].map(|n| keyword(tokens.get(at + n)));
-        match words {
+        let is_weaker = match words {
             [Keyword::FOR, Keyword::NO, Keyword::KEY, Keyword::UPDATE] => {
                 tokens.drain(at + 1..at + 3);
+                true
             }
             [Keyword::FOR, Keyword::KEY, Keyword::SHARE, _] => {
                 tokens.remove(at + 1);
+                true
             }
-            _ => {}
+            [Keyword::FOR, Keyword::UPDATE | Keyword::SHARE, ..] => false,
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        at += 2;
+        let span = tokens[at - 1].span;
+        let with_span = |token| TokenWithSpan { token, span };
+        let mark = || with_span(Token::make_word(WEAKER_ROW_LOCK, Some('"')));
+        if keyword(tokens.get(at)) != Keyword::OF {
+            if is_weaker {
+                tokens.splice(at..at, [with_span(Token::make_keyword("OF")), mark()]);
+            }
+            continue;
         }
-        at += 1;
+        let begin = at + 1;
+        let is_of_list = |token: &TokenWithSpan| match &token.token {
+            Token::Word(word) => word.quote_style.is_some() || !ends_lock(word.keyword),
+            token => matches!(token, Token::Comma | Token::Period),
+        };
+        let names: Vec<TokenWithSpan> =
+            tokens[begin..].iter().take_while(|token| is_of_list(token)).cloned().collect();
+        let end = begin + names.len();
+        let patience = match [0, 1].map(|n| keyword(tokens.get(end + n))) {
+            [Keyword::NOWAIT, _] => 1,
+            [Keyword::SKIP, Keyword::LOCKED] => 2,
+            _ => 0,
+        };
+        let patience: Vec<TokenWithSpan> = tokens[end..end + patience].to_vec();
+        let clause: Vec<TokenWithSpan> = tokens[at - 2..begin].to_vec();
+        let mut written = Vec::new();
+        for name in names.split(|token| token.token == Token::Comma) {
+            written.extend(clause.iter().cloned());
+            if is_weaker {
+                written.extend([mark(), with_span(Token::Period)]);
+            }
+            written.extend(name.iter().cloned());
+            written.extend(patience.iter().cloned());
+        }
+        let length = written.len();
+        tokens.splice(at - 2..end + patience.len(), written);
+        at = at - 2 + length;
     }
+}
+
+/// True if a word stands behind the names of a locking clause.
+fn ends_lock(word: Keyword) -> bool {
+    matches!(
+        word,
+        Keyword::NOWAIT
+            | Keyword::SKIP
+            | Keyword::FOR
+            | Keyword::LIMIT
+            | Keyword::OFFSET
+            | Keyword::FETCH
+            | Keyword::UNION
+            | Keyword::EXCEPT
+            | Keyword::INTERSECT
+            | Keyword::ON
+            | Keyword::RETURNING
+    )
 }
 
 /// Takes `OVERRIDING {SYSTEM | USER} VALUE` out of an INSERT's tokens: the parser crate does not know it.

@@ -88,6 +88,7 @@ settings! {
     client_encoding = reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.");
     client_min_messages = setting("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client.");
     DateStyle = reported("DateStyle", Kind::DateStyle, "ISO, MDY", "Sets the display format for date and time values.");
+    deadlock_timeout = setting("deadlock_timeout", MS, "0", "Sets the time to wait on a lock before checking for deadlock; 0 is at once.");
     default_table_access_method = setting("default_table_access_method", Kind::Text, "heap", "Accepted without effect.");
     default_tablespace = setting("default_tablespace", Kind::Text, "", "Accepted without effect.");
     default_transaction_deferrable = setting("default_transaction_deferrable", Kind::Bool, "off", "Accepted without effect.");

@@ -33,6 +33,7 @@ struct Values {
     extra_float_digits: i32,
     statement_timeout: Option<Duration>,
     lock_timeout: Option<Duration>,
+    deadlock_timeout: Duration,
 }
 
 /// The settings of a session.
@@ -124,6 +125,7 @@ impl Settings {
             extra_float_digits: 1,
             statement_timeout: None,
             lock_timeout: None,
+            deadlock_timeout: Duration::ZERO,
         };
         let values = Arc::new(values);
         Settings {
@@ -398,6 +400,8 @@ impl Settings {
                 values.statement_timeout = millis();
             } else if id == Id::lock_timeout as usize {
                 values.lock_timeout = millis();
+            } else if id == Id::deadlock_timeout as usize {
+                values.deadlock_timeout = millis().unwrap_or_default();
             } else if id == Id::extra_float_digits as usize {
                 values.extra_float_digits = text.parse().unwrap_or(1);
             } else if id == Id::TimeZone as usize {
@@ -477,6 +481,10 @@ impl Settings {
     /// How long it may wait for one lock.
     pub(crate) fn lock_timeout(&self) -> Option<Duration> {
         self.current.lock_timeout
+    }
+    /// How long it waits for a lock before it looks for a deadlock.
+    pub(crate) fn deadlock_timeout(&self) -> Duration {
+        self.current.deadlock_timeout
     }
     /// Whether a commit is durable before it is acknowledged.
     pub(crate) fn synchronous_commit(&self) -> bool {
