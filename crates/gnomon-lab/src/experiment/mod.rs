@@ -90,6 +90,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     kbound::replicas::EXPERIMENT,
     kbound::append::EXPERIMENT,
     operations::hot_rows::EXPERIMENT,
+    operations::patterns::EXPERIMENT,
 ];
 
 /// An experiment.
