@@ -179,7 +179,7 @@ impl Transaction {
         };
         let mode = if is_exclusive { key_mode::NKU } else { operation.mode };
         let held_count = self.locks.held_count();
-        if self.options.isolation != Isolation::Serializable && !self.sees_or_locks(used, key, mode)? {
+        if !self.keeps_what_it_sees() && !self.sees_or_locks(used, key, mode)? {
             return Ok(Applied::Absent);
         }
         self.lock(name, mode)?;

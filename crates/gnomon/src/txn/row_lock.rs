@@ -50,7 +50,7 @@ impl Transaction {
         key: &[u8],
         lock: RowLock,
     ) -> Result<(Option<Vec<u8>>, KeyLock)> {
-        self.lock_key_of(tree, key, lock, self.options.isolation != Isolation::Serializable)
+        self.lock_key_of(tree, key, lock, !self.keeps_what_it_sees())
     }
 
     fn lock_key_of(
@@ -108,9 +108,7 @@ impl Transaction {
     /// Under SERIALIZABLE it stays, since what was seen is to stay so. What the transaction's own operations on the key
     /// were shared by stays exclusive.
     pub fn give_back(&mut self, tree: TreeId, key: &[u8], lock: KeyLock) {
-        let is_serializable = self.options.isolation == Isolation::Serializable
-            || self.observed.as_ref().is_some_and(|observed| observed.is_serializable);
-        if is_serializable {
+        if self.keeps_what_it_sees() {
             return;
         }
         self.snapshot_told = true;
@@ -126,13 +124,17 @@ impl Transaction {
     }
 
     /// The newest committed value of a key, or its own write, as soon as nobody else is about to insert or delete the key:
-    /// other locks on it, and changes of its value, are not waited for. It locks nothing.
+    /// other locks on it, and changes of its value, are not waited for. It locks nothing, unless the transaction is
+    /// SERIALIZABLE: then the key is locked as for an insert.
     pub fn look_up(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, tree_mode::IS)?;
         match self.writes.get(tree, key) {
             Some(Write::Put(value)) => return Ok(Some(value.to_vec())),
             Some(Write::Delete) => return Ok(None),
             Some(Write::Apply(_)) | None => {}
+        }
+        if self.keeps_what_it_sees() {
+            return self.get_locked(tree, key, RowLock::Exclusive);
         }
         self.snapshot_told = true;
         if used.covered() < Covered::Writes {
@@ -149,7 +151,7 @@ impl Transaction {
     /// it need not wait for that. Locks the key for a write if it is free.
     pub(super) fn is_taken(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
         let is_own = self.writes.get(used.id, key).is_some();
-        if is_own || used.covered() == Covered::Writes || self.options.isolation == Isolation::Serializable {
+        if is_own || used.covered() == Covered::Writes || self.keeps_what_it_sees() {
             return Ok(false);
         }
         let name = LockName::key(KEYS, used.id.0, key);
@@ -190,6 +192,12 @@ impl Transaction {
             true => Ok(()),
             false => self.lock(LockName::whole(NAMES, name), lock.mode()),
         }
+    }
+
+    /// True if what it is told of keys is to stay so: it is SERIALIZABLE, here or where others order commits.
+    pub(super) fn keeps_what_it_sees(&self) -> bool {
+        self.options.isolation == Isolation::Serializable
+            || self.observed.as_ref().is_some_and(|observed| observed.is_serializable)
     }
 
     /// True if a lock on the whole tree stands for one on the key.

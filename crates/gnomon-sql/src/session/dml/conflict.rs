@@ -5,7 +5,7 @@
 //! another transaction, and locks nothing, as in PostgreSQL; DO UPDATE locks the row that it leads to, and begins again if
 //! that has changed in its columns meanwhile.
 
-use gnomon::{Isolation, KeyLock, RowLock, TreeId};
+use gnomon::{KeyLock, RowLock, TreeId};
 
 use super::write::{columns_key, has_null};
 use crate::{
@@ -98,10 +98,7 @@ fn peek(
     entry: &[u8],
     absent: &mut AbsentKeys,
 ) -> Result<Option<Vec<u8>>> {
-    // There the look is to stay true.
-    if ctx.txn.options().isolation != Isolation::Serializable
-        && let Some(found) = ctx.txn.look_up(tree, entry)?
-    {
+    if let Some(found) = ctx.txn.look_up(tree, entry)? {
         return Ok(Some(found));
     }
     look(ctx, tree, entry, RowLock::Exclusive, false, absent)
