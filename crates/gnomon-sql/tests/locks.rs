@@ -1,10 +1,13 @@
-//! Locks of two sessions: whom a statement keeps waiting, and whom not. What PostgreSQL 15 does was asked of it.
+//! Locks of two sessions: which statements wait for which. PostgreSQL 15 was asked for the expected values.
 
 mod support;
 
 use std::time::Duration;
 
-use gnomon::sync::thread;
+use gnomon::{
+    env::{Clock, SystemClock},
+    sync::thread,
+};
 use gnomon_sql::session::{Session, SessionOptions, SqlDatabase};
 use support::{database, ok, run, state, value};
 
@@ -14,7 +17,7 @@ const ROWS: &str = "CREATE TABLE t (k int PRIMARY KEY, u int UNIQUE, n int, w te
     INSERT INTO t VALUES (1, 10, 5, 'a'), (2, 20, 5, 'b'), (3, NULL, 5, 'c');
     INSERT INTO o VALUES (1), (2)";
 
-/// What the second session tries there, with `$` for the key.
+/// The statements that the second session tries there, with `$` for the key.
 const TRIES: [&str; 9] = [
     "UPDATE t SET w = w || 'z' WHERE k = $",
     "DELETE FROM t WHERE k = $",
@@ -38,7 +41,7 @@ fn session(db: &SqlDatabase) -> Session {
     db.session(SessionOptions::default()).unwrap()
 }
 
-/// What came of a statement in a transaction of its own, in one letter.
+/// The outcome of a statement in a transaction of its own, in one letter.
 fn tried(session: &mut Session, sql: &str) -> String {
     ok(session, "BEGIN");
     let outcome = match run(session, sql) {
@@ -170,7 +173,7 @@ fn two_modes_of_lock_table_conflict_with_what_either_does() {
     }
 }
 
-/// What statements lock of a table as a whole: FOR UPDATE is no writer.
+/// Statements lock a table as a whole as in PostgreSQL: FOR UPDATE is no writer.
 #[test]
 fn statements_conflict_with_lock_table_as_in_postgresql() {
     let db = database();
@@ -256,7 +259,7 @@ fn ddl_that_waits_gives_way_to_other_ddl() {
     ok(&mut holder, "COMMIT; DROP TABLE t");
 }
 
-/// Who draws from a sequence waits for whoever changes it, and the other way round.
+/// A draw from a sequence waits for a change of it, and the other way round.
 #[test]
 fn drawing_from_a_sequence_and_changing_it_wait_for_each_other() {
     let db = database();
@@ -274,7 +277,7 @@ fn drawing_from_a_sequence_and_changing_it_wait_for_each_other() {
             assert_eq!(tried(&mut second, draw), "W", "{draw} after {change}");
             ok(&mut first, "ROLLBACK; BEGIN");
             ok(&mut first, draw);
-            assert_eq!(tried(&mut second, draw), "1", "nobody waits for who draws as well");
+            assert_eq!(tried(&mut second, draw), "1", "draws do not wait for each other");
             assert_eq!(tried(&mut second, change), "W", "{change} after {draw}");
             ok(&mut first, "ROLLBACK");
         }
@@ -306,4 +309,30 @@ fn drawing_from_a_sequence_and_changing_it_wait_for_each_other() {
     drop(first);
     let outcomes = [drawn.map(drop), thread.join().unwrap().map(drop)];
     assert!(outcomes.contains(&Ok(())) && outcomes.contains(&Err("40P01")), "{outcomes:?}");
+}
+
+/// `deadlock_timeout` has PostgreSQL's units, and a deadlock is looked for when a wait has lasted so long.
+#[test]
+fn a_deadlock_is_looked_for_after_deadlock_timeout() {
+    let db = database();
+    let (mut first, mut second, mut looks) = (session(&db), session(&db), session(&db));
+    ok(&mut first, ROWS);
+    for (set, shown) in [("'1500ms'", "1500ms"), ("'2s'", "2s"), ("'1min'", "1min"), ("100", "100ms")] {
+        ok(&mut first, &format!("SET deadlock_timeout = {set}"));
+        assert_eq!(value(&mut first, "SHOW deadlock_timeout"), shown);
+    }
+    ok(&mut second, "SET deadlock_timeout = 100");
+    ok(&mut first, "BEGIN; UPDATE t SET w = w || 'x' WHERE k = 1");
+    ok(&mut second, "BEGIN; UPDATE t SET w = w || 'x' WHERE k = 2");
+    let clock = SystemClock::new();
+    let thread = thread::spawn(move || {
+        let outcome = run(&mut second, "UPDATE t SET w = w || 'x' WHERE k = 1").map(drop);
+        outcome.map_err(|error| error.state().0)
+    });
+    wait_for_waiters(&mut looks, 1);
+    let outcome = run(&mut first, "UPDATE t SET w = w || 'x' WHERE k = 2").map(drop);
+    drop(first);
+    let outcomes = [outcome.map_err(|error| error.state().0), thread.join().unwrap()];
+    assert!(outcomes.contains(&Ok(())) && outcomes.contains(&Err("40P01")), "{outcomes:?}");
+    assert!(clock.now() >= Duration::from_millis(100));
 }

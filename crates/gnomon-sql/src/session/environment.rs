@@ -159,7 +159,7 @@ impl Surroundings {
             Some(Datum::Text(name)) => self.object_by_name(Type::Regclass, name)?,
             _ => return Err(bad_call(function)),
         };
-        // Behind the lock of whoever draws from it, it is what it is now; its own transaction's DDL keeps others from
+        // Behind the lock of a draw it is what it is now; its own transaction's DDL keeps others from
         // changing it.
         let catalog = if self.has_ddl { self.view.catalog.clone() } else { self.shared.catalog() };
         match catalog.sequence_by_oid(oid) {

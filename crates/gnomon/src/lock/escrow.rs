@@ -124,18 +124,19 @@ impl Account {
         })
     }
 
-    /// [`Escrow::leaves_room`], of one claim.
-    fn leaves_room(&self, txn: TxnId, claim: &Claim) -> bool {
+    /// [`Escrow::leaves_room`], of one claim: `delta` is the change of it and of the claims before it, `total` that of all.
+    fn leaves_room(&self, txn: TxnId, claim: &Claim, delta: i128, total: i128) -> bool {
         let (low, high) = self.without(txn);
-        let after = |value: i128| value.saturating_add(claim.delta);
-        if self.holds.iter().all(|hold| hold.txn == txn) || after(high) < claim.min || after(low) > claim.max
+        if self.holds.iter().all(|hold| hold.txn == txn)
+            || high.saturating_add(delta) < claim.min
+            || low.saturating_add(delta) > claim.max
         {
             return true;
         }
-        let again = |value: i128, range: i128| value.saturating_add(range.saturating_sub(self.value));
-        let least = again(low, low).saturating_add(claim.delta.min(0).saturating_mul(2));
-        let greatest = again(high, high).saturating_add(claim.delta.max(0).saturating_mul(2));
-        least >= claim.min && greatest <= claim.max
+        let again =
+            |value: i128| value.saturating_add(value.saturating_sub(self.value)).saturating_add(delta);
+        again(low).saturating_add(total.min(0)) >= claim.min
+            && again(high).saturating_add(total.max(0)) <= claim.max
     }
 
     /// What becomes of a claim of an owner who has `own`, and what it has if that is granted.
@@ -193,13 +194,18 @@ pub(super) struct Escrow {
 }
 
 impl Escrow {
-    /// True if claims would leave enough for all who hold something, and for their owner, to claim once more what they
-    /// have. Otherwise owners who each have something could come to wait for what is left, which is the others'. Claims
+    /// True if claims would leave enough for all owners that hold something, and for their own, to claim once more what they
+    /// have. Otherwise owners that each have something could come to wait for what is left, which is the others'. Claims
     /// that are refused leave what there is.
     pub(super) fn leaves_room(&self, txn: TxnId, claims: &[Claim]) -> bool {
-        claims.iter().all(|claim| {
+        let sum = |of: &[Claim], quantity: u32| {
+            let deltas = of.iter().filter(|claim| claim.quantity == quantity).map(|claim| claim.delta);
+            deltas.fold(0_i128, i128::saturating_add)
+        };
+        claims.iter().enumerate().all(|(place, claim)| {
             let account = self.accounts.iter().find(|account| account.quantity == claim.quantity);
-            account.is_none_or(|account| account.leaves_room(txn, claim))
+            let (delta, total) = (sum(&claims[..=place], claim.quantity), sum(claims, claim.quantity));
+            account.is_none_or(|account| account.leaves_room(txn, claim, delta, total))
         })
     }
 

@@ -110,7 +110,7 @@ pub struct WaitOptions<'a> {
     pub deadlock_after: Duration,
 }
 
-/// What a request does if it is blocked.
+/// The course of a request that is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
     /// It fails.
@@ -492,7 +492,7 @@ impl LockOwner {
     }
 
     /// Claims as [`claim`](LockOwner::claim) does, but for none instead of waiting, or if too little would be left for
-    /// others and this owner to do once more what they have done: who wants more in turn would wait for each other.
+    /// others and this owner to do once more what they have done: those that want more then would wait for each other.
     ///
     /// # Panics
     /// If the owner does not hold the lock.
@@ -505,7 +505,7 @@ impl LockOwner {
         let hash = name.hash();
         let index = shard_index(hash);
         let mut shard = self.manager.shard(index).lock();
-        let (slot, _) = shard.held(&name, hash, self.txn).expect("who claims holds the lock");
+        let (slot, _) = shard.held(&name, hash, self.txn).expect("an owner that claims holds the lock");
         if !shard.leaves_room(slot, self.txn, claims) {
             return None;
         }

@@ -264,7 +264,7 @@ impl Modes {
         self.check_supremum(&admits).map(|()| self)
     }
 
-    /// Has two modes admit each other.
+    /// Makes two modes admit each other.
     fn befriend(&mut self, one: Mode, other: Mode) {
         for (mode, admitted) in [(one, other), (other, one)] {
             let at = mode.index();
@@ -436,11 +436,11 @@ pub mod key_mode {
     pub const X: Mode = Mode::new(2);
     /// Key share: the key stays there, whatever its value becomes.
     pub const KS: Mode = Mode::new(3);
-    /// No key update: exclusive to all but those who want the key to stay.
+    /// No key update: exclusive to all but requests that want the key to stay.
     pub const NKU: Mode = Mode::new(4);
-    /// For update: exclusive to all but those who only look whether the key is there.
+    /// For update: exclusive to all but looks for the key.
     pub const FU: Mode = Mode::new(5);
-    /// Presence: waits until nobody is about to insert or delete the key, and holds nothing.
+    /// Presence: waits until no other owner is about to insert or delete the key, and holds nothing.
     pub const P: Mode = Mode::new(6);
 
     /// True if a mode keeps all others from changing the value and from reading it under a lock.
@@ -451,7 +451,7 @@ pub mod key_mode {
 
 /// Shared, update and exclusive, for single keys (Gray and Reuter 1993, chapter 7), and PostgreSQL's: KS, S, NKU and FU
 /// conflict as its FOR KEY SHARE, FOR SHARE, FOR NO KEY UPDATE and FOR UPDATE, and X is FU of a key that comes or goes,
-/// which keeps those waiting, too, who only look whether it is there. The places are stored with prepared transactions, so
+/// which keeps looks for the key waiting, too. The places are stored with prepared transactions, so
 /// new modes come last.
 pub const KEY_MODES: Modes = {
     const S: usize = 0;

@@ -8,7 +8,7 @@
 //! seen anyway: when the transaction has put the key itself, has locked it exclusively before, or has locked the tree
 //! as a whole; when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others;
 //! and under SNAPSHOT when the transaction has read the key. What comes of it is the same. Exclusive locks of operations
-//! admit those who want the key to stay ([`RowLock::KeyShare`]), which it does.
+//! admit requests that want the key to stay ([`RowLock::KeyShare`]), which it does.
 //!
 //! By isolation:
 //!
@@ -23,7 +23,7 @@
 //! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock
 //!   to an exclusive one.
 //!
-//! Two who convert their locks on one key are a deadlock, and so are two who each wait for what the other has claimed.
+//! Two that convert their locks on one key are a deadlock, and so are two that each wait for what the other has claimed.
 //! One of them steps back and lets the other go first: it has seen nothing of the key but that its operations may be
 //! applied. So that this is not what happens to all of them, later operations on the tree lock exclusively at once, for as
 //! long as some of them turn out to need it; and a first claim is granted beside others only if as much as all have
@@ -111,7 +111,7 @@ impl Transaction {
             let mut applied = self.apply_in(&used, key, &operation, &call.args, false);
             if matches!(applied, Err(Error::Deadlock)) {
                 self.note_deadlock(&used, key);
-                // Two who have each applied something, and want more than is certain to be left.
+                // Two that have each applied something, and want more than is certain to be left.
                 applied = match self.step_back(&used, key) {
                     Ok(()) => self.apply_in(&used, key, &operation, &call.args, false),
                     Err(error) => Err(error),
@@ -235,7 +235,7 @@ impl Transaction {
             true => first_refused(&claims),
             false => match self.claim(name, &claims, is_applied, is_first)? {
                 Some(refused) => refused,
-                // It depends on others, who may want more of it: as if it was nothing that can be shared, it waits until
+                // It depends on others, which may want more of it: as if it was nothing that can be shared, it waits until
                 // they have ended.
                 None => {
                     self.locks.release_since(mark);

@@ -10,7 +10,7 @@
 //! | 4, n | note: its length, the bytes that the owner gave |
 //! | 4 | trees that are written; for each: |
 //! | 8, 8 | its number, how many of its keys are written; for each of these, in their order: |
-//! | 1 | flags: 1 a value is put, 2 the key is pending, 4 the key is locked exclusively, 8 operations are applied, 16 the key is locked exclusively but for those who want it to stay; neither 1 nor 8: the key is deleted |
+//! | 1 | flags: 1 a value is put, 2 the key is pending, 4 the key is locked exclusively, 8 operations are applied, 16 the key is locked exclusively but for requests that want it to stay; neither 1 nor 8: the key is deleted |
 //! | 2, n | key: length, bytes |
 //! | 4, n | value, if one is put: length, bytes |
 //! | 4, 4 | if operations are applied: the longest value that they can make, in bytes; how many; for each of these: |

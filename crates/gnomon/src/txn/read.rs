@@ -71,7 +71,7 @@ impl Transaction {
         }
     }
 
-    /// Under SNAPSHOT, fails if somebody else has committed a change of the key since, unless the snapshot can be a newer
+    /// Under SNAPSHOT, fails if another transaction has committed a change of the key since, unless the snapshot can be a newer
     /// one. Behind the key's lock.
     pub(super) fn check_first_committer(&mut self, used: &Used, key: &[u8]) -> Result<()> {
         if self.options.isolation != Isolation::Snapshot || self.is_placed(used) {

@@ -27,7 +27,7 @@ pub struct KeyLock {
 
 impl Transaction {
     /// Locks a key until the transaction ends, then returns its own write or the newest committed value (which may
-    /// be newer than the statement's snapshot). A key that is absent is locked too: nobody inserts it.
+    /// be newer than the statement's snapshot). A key that is absent is locked too: no other transaction inserts it.
     pub fn get_locked(&mut self, tree: TreeId, key: &[u8], lock: RowLock) -> Result<Option<Vec<u8>>> {
         self.lock_key(tree, key, lock).map(|(value, _)| value)
     }
@@ -104,7 +104,7 @@ impl Transaction {
         Ok((value, taken))
     }
 
-    /// Has the lock on a key be what it was before [`Transaction::lock_key`]: nothing that it told need stay as it is.
+    /// Takes the lock on a key back to what it was before [`Transaction::lock_key`]: nothing that it told need stay as it is.
     /// Under SERIALIZABLE it stays, since what was seen is to stay so. What the transaction's own operations on the key
     /// were shared by stays exclusive.
     pub fn give_back(&mut self, tree: TreeId, key: &[u8], lock: KeyLock) {
@@ -123,7 +123,7 @@ impl Transaction {
         }
     }
 
-    /// The newest committed value of a key, or its own write, as soon as nobody else is about to insert or delete the key:
+    /// The newest committed value of a key, or its own write, as soon as no other transaction is about to insert or delete the key:
     /// other locks on it, and changes of its value, are not waited for. It locks nothing, unless the transaction is
     /// SERIALIZABLE: then the key is locked as for an insert.
     pub fn look_up(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -147,8 +147,8 @@ impl Transaction {
         Ok(stored)
     }
 
-    /// True if a key that is to be absent is locked by others and there, whatever they do to it: whoever wants to insert
-    /// it need not wait for that. Locks the key for a write if it is free.
+    /// True if a key that is to be absent is locked by others and there, whatever they do to it: an insert
+    /// need not wait for that. Locks the key for a write if it is free.
     pub(super) fn is_taken(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
         let is_own = self.writes.get(used.id, key).is_some();
         if is_own || used.covered() == Covered::Writes || self.keeps_what_it_sees() {
@@ -202,7 +202,7 @@ impl Transaction {
 
     /// True if a lock on the whole tree stands for one on the key.
     fn covers(&self, used: &Used, lock: RowLock) -> bool {
-        // A lock on the tree that keeps writers away admits others who lock single keys, and change nothing.
+        // A lock on the tree that keeps writers away admits others that lock single keys, and change nothing.
         let is_read = lock <= RowLock::Share && self.options.isolation == Isolation::Serializable;
         used.covered() >= if is_read { Covered::Reads } else { Covered::Writes }
     }

@@ -11,9 +11,9 @@ pub enum RowLock {
     Share,
     /// As share, and at most one holder: who means to change it (no conversion deadlock).
     Update,
-    /// Nobody else changes it or reads it under a lock, but for those who want the key to stay (FOR NO KEY UPDATE).
+    /// No other transaction changes it or reads it under a lock, but for locks that want the key to stay (FOR NO KEY UPDATE).
     NoKeyUpdate,
-    /// Nobody else reads it under a lock (FOR UPDATE); but others look whether it is there.
+    /// No other transaction reads it under a lock (FOR UPDATE); but others look whether it is there.
     Exclusive,
 }
 
@@ -39,11 +39,11 @@ pub enum TreeLock {
     IntentionShared,
     /// Intention to write single keys. Taken by every write, until EOT.
     IntentionExclusive,
-    /// Others use single keys, and nobody else does the same or keeps writers away (SHARE UPDATE EXCLUSIVE).
+    /// Others use single keys, and no other transaction does the same or keeps writers away (SHARE UPDATE EXCLUSIVE).
     Maintenance,
     /// Nobody writes.
     Shared,
-    /// Nobody else writes, and nobody else does the same.
+    /// No other transaction writes or does the same.
     SharedAlone,
     /// Nobody else does more than to read at a snapshot.
     Escalated,

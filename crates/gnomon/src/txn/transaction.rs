@@ -554,7 +554,7 @@ impl Transaction {
     }
 
     /// Replaces the value of a key that is present; false if it is absent, and then nothing is written. Unlike
-    /// [`Transaction::put`], it admits others who want no more than that the key stays
+    /// [`Transaction::put`], it admits locks that want no more than that the key stays
     /// ([`RowLock::KeyShare`](super::RowLock)).
     pub fn replace(&mut self, tree: TreeId, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_write(value)?;

@@ -206,7 +206,7 @@ struct Load<'p> {
     measured: Duration,
 }
 
-/// What one client did.
+/// The work of one client.
 #[derive(Default)]
 struct Done {
     committed: u64,

@@ -337,7 +337,7 @@ fn any_all(
     Ok(if null { Datum::Null } else { Datum::Bool(all) })
 }
 
-/// Calls a function. Who draws from a sequence locks it, so that it stays as it is until the transaction ends.
+/// Calls a function. A transaction that draws from a sequence locks it, so that it stays as it is until the transaction ends.
 fn call(function: &FunctionRef, args: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
     if let (true, [Datum::Oid(sequence), ..]) = (function.draws(), args) {
         ctx.txn.lock_name(u64::from(*sequence), TreeLock::IntentionExclusive)?;

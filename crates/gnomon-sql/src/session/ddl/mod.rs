@@ -161,7 +161,7 @@ impl Session {
         Ok(self.engine()?.start_statement()?)
     }
 
-    /// Locks a sequence against those who draw from it, and have drawn in a transaction that has not ended.
+    /// Locks a sequence against draws, and against transactions that have drawn from it and have not ended.
     pub(super) fn lock_sequence(&mut self, sequence: Oid, lock: TreeLock) -> Result<()> {
         self.lock_all(vec![Lockable::Sequence(sequence)], lock)
     }

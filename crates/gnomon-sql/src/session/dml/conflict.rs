@@ -1,6 +1,6 @@
 //! The rows that ON CONFLICT is about: which one has the same columns in a unique index, and what is locked to know that.
 //!
-//! A key that is absent is locked until the transaction ends, so that nobody else inserts it, unless the row turns out not
+//! A key that is absent is locked until the transaction ends, so that no other transaction inserts it, unless the row turns out not
 //! to be inserted. An entry that is there need not stay: DO NOTHING looks whether it is about to be inserted or deleted by
 //! another transaction, and locks nothing, as in PostgreSQL; DO UPDATE locks the row that it leads to, and begins again if
 //! that has changed in its columns meanwhile.
@@ -37,7 +37,7 @@ impl Existing<'_> {
 pub(super) struct AbsentKeys(Vec<(TreeId, Vec<u8>, KeyLock)>);
 
 impl AbsentKeys {
-    /// Has others insert them.
+    /// Lets others insert them.
     pub(super) fn give_back(self, ctx: &mut ExecContext<'_>) {
         for (tree, key, lock) in self.0.into_iter().rev() {
             ctx.txn.give_back(tree, &key, lock);

@@ -301,7 +301,7 @@ impl Run<'_> {
         Ok(Some(row))
     }
 
-    /// Updates a row that exists; none if it does not any more. Some none is a row whose condition is not met: it stays
+    /// Updates a row that exists; none if it does not any more. Some none is a row that does not meet the condition: it stays
     /// locked, as in PostgreSQL.
     fn update(
         &mut self,

@@ -249,7 +249,7 @@ impl TableWriter {
 
     /// Replaces the row under `key`, which is locked, by one with the same key. Entries that change are deleted, and
     /// returned to be inserted once all rows of the statement have given theirs up. If none of them is of a unique index,
-    /// the row admits others who want no more than that its keys stay, as PostgreSQL has it for foreign keys.
+    /// the row admits locks that want no more than that its keys stay, as PostgreSQL has it for foreign keys.
     pub(in crate::session) fn replace(
         &self,
         txn: &mut Transaction,

@@ -142,7 +142,7 @@ pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
 /// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
 pub(crate) const WEAKER_ROW_LOCK: &str = "\u{1}key";
 
-/// Has the parser crate read all of PostgreSQL's locking clauses: those for the sake of foreign keys as the stronger ones
+/// Rewrites PostgreSQL's locking clauses as the parser crate reads them: those for the sake of foreign keys as the stronger ones
 /// with a name that tells ([`WEAKER_ROW_LOCK`]), and those for several tables as one for each.
 pub(super) fn write_row_locks(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;

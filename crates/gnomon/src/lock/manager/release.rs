@@ -203,7 +203,7 @@ impl LockOwner {
         }
     }
 
-    /// Has one lock be as it was at a mark, whatever was asked of it since; what was taken of others since then stays.
+    /// Takes one lock back to what it was at a mark, whatever was asked of it since; what was taken of others since then stays.
     pub fn take_back(&mut self, name: LockName<'_>, since: Mark) {
         self.leave_lists_with(&name);
         let (hash, mut woken) = (name.hash(), Vec::new());

@@ -336,7 +336,7 @@ struct Running {
 }
 
 impl Running {
-    /// Whether a value without its own changes is that of its snapshot, which it has been told something of now.
+    /// True if a value without its own changes is that of its snapshot, of which something is told now.
     fn sees(&mut self, states: &[Vec<i64>], is_seen: impl Fn(&[i64]) -> bool) -> bool {
         if let Some(begun) = self.begun.take() {
             self.snapshots = (begun..states.len()).collect();
