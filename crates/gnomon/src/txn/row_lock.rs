@@ -171,9 +171,13 @@ impl Transaction {
         if is_own || self.is_placed(used) || self.locks.try_lock(name, mode) {
             return Ok(true);
         }
+        let mut search = self.ahead.search(used.id, key);
+        // Nearly always it is in the tree, where it is committed: then it costs no snapshot to know.
+        if self.inner().store.logged().is_none() && self.is_stored(used, key, &mut search)? {
+            return Ok(true);
+        }
         let was_told = self.snapshot_told;
         let (at, _) = self.plain_read(used)?;
-        let mut search = self.ahead.search(used.id, key);
         let is_seen = self.stored_at(used.id, used.state.as_deref(), key, at, &mut search)?.is_some();
         if is_seen {
             self.snapshot_told = was_told;
