@@ -116,5 +116,5 @@ macro_rules! scripts {
 
 scripts! {
     alter, basics, constraints, copy, dml, errors, limits, page_sizes, parameters, partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
-    query_setops, query_subqueries, recursion, savepoints, semantic_locks, sequences, settings, snapshots, stored, transactions, two_phase, views
+    query_setops, query_subqueries, recursion, savepoints, semantic_locks, sequences, settings, snapshots, spellings, stored, transactions, two_phase, views
 }

@@ -247,6 +247,8 @@ pub(super) fn declare(all: &mut Declarations) {
             Type::Timestamptz,
             Interval,
             Type::Oid,
+            Type::Int2vector,
+            Type::Oidvector,
         ] {
             all.declare(name, &[ty], ty, body);
         }

@@ -109,6 +109,9 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("array_lower", &[ARRAY, INT4], Type::Int4, |_, a| {
         Ok(if length(a)?.is_null() { Datum::Null } else { Datum::Int4(1) })
     });
+    for vector in [Type::Int2vector, Type::Oidvector] {
+        declare_vector(all, vector);
+    }
     all.add("array_ndims", &[ARRAY], Type::Int4, |_, a| {
         Ok(if array(a, 0)?.1.is_empty() { Datum::Null } else { Datum::Int4(1) })
     });
@@ -153,6 +156,30 @@ pub(super) fn declare(all: &mut Declarations) {
     let text = Type::Text;
     all.add("string_to_array", &[text, text], Type::Array(Scalar::Text), split).not_strict();
     all.add("string_to_array", &[text, text, text], Type::Array(Scalar::Text), split).not_strict();
+}
+
+/// What depends on the subscript of the first element, which is 0 in int2vector and oidvector.
+fn declare_vector(all: &mut Declarations, vector: Type) {
+    fn bound(a: &[Datum], upper: bool) -> Result<Datum> {
+        let last = count(array(a, 0)?.1.len())?.as_i64().unwrap_or(0) - 1;
+        if integer(a, 1)? != 1 {
+            return Ok(Datum::Null);
+        }
+        super::arguments::int4(if upper { last } else { 0 })
+    }
+    let vector: Param = vector.into();
+    all.add("array_lower", &[vector, INT4], Type::Int4, |_, a| bound(a, false));
+    all.add("array_upper", &[vector, INT4], Type::Int4, |_, a| bound(a, true));
+    all.add("array_length", &[vector, INT4], Type::Int4, |_, a| {
+        if integer(a, 1)? == 1 { count(array(a, 0)?.1.len()) } else { Ok(Datum::Null) }
+    });
+    all.add("array_position", &[vector, Type::Int8.into()], Type::Int4, |_, a| {
+        let wanted = integer(a, 1)?;
+        match array(a, 0)?.1.iter().position(|element| element.as_i64() == Some(wanted)) {
+            Some(index) => count(index),
+            None => Ok(Datum::Null),
+        }
+    });
 }
 
 pub(super) fn declare_operators(all: &mut Declarations) {

@@ -20,6 +20,7 @@ mod datetime;
 mod encoding;
 mod environment;
 mod format;
+mod keywords;
 mod math;
 mod operators;
 mod pattern;

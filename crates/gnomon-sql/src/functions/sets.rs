@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    arguments::{array, integer, invalid, micros, numeric},
-    arrays, pattern,
+    arguments::{array, count, integer, invalid, micros, numeric},
+    arrays, keywords, pattern,
     resolve::{Declarations, DeclaredBody, Param},
 };
 use crate::{
@@ -26,11 +26,13 @@ struct Resolved {
 pub type Rows = Box<dyn Iterator<Item = Result<Row>> + Send>;
 
 pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> SetFunctionRef {
-    let column = match name {
-        "pg_partition_ancestors" => "relid",
-        name => name,
+    let columns = match name {
+        "pg_partition_ancestors" => vec![("relid", result)],
+        "_pg_expandarray" => vec![("x", result), ("n", Type::Int4)],
+        "pg_get_keywords" => keywords::COLUMNS.to_vec(),
+        name => vec![(name, result)],
     };
-    SetFunctionRef(Arc::new(Resolved { name, arguments, columns: vec![(column, result)] }))
+    SetFunctionRef(Arc::new(Resolved { name, arguments, columns }))
 }
 
 impl SetFunctionRef {
@@ -83,9 +85,18 @@ impl SetFunctionRef {
             }
             "generate_subscripts" => {
                 let (_, elements) = array(arguments, 0)?;
-                let count = if integer(arguments, 1)? == 1 { elements.len() } else { 0 };
-                Box::new((1..=count).map(|i| super::arguments::count(i).map(|i| vec![i])))
+                let length = if integer(arguments, 1)? == 1 { elements.len() } else { 0 };
+                let is_vector = self.0.arguments.first().is_some_and(|array| array.is_vector());
+                let first = usize::from(!is_vector);
+                Box::new((first..first + length).map(|i| count(i).map(|i| vec![i])))
             }
+            "_pg_expandarray" => {
+                let elements = array(arguments, 0)?.1.to_vec();
+                let numbered =
+                    |(i, element): (usize, Datum)| count(i + 1).map(|number| vec![element, number]);
+                Box::new(elements.into_iter().enumerate().map(numbered))
+            }
+            "pg_get_keywords" => Box::new(keywords::rows().map(Ok)),
             "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default().into_items()),
             "regexp_matches" => fixed(pattern::regexp_matches(cx, arguments)?),
             "regexp_split_to_table" => fixed(pattern::regexp_split(cx, arguments)?.into_items()),
@@ -208,6 +219,11 @@ pub(super) fn declare(all: &mut Declarations) {
     all.declare("unnest", &[Param::AnyArray], Param::AnyElement, body);
     all.declare("pg_partition_ancestors", &[Type::Regclass], Type::Regclass, body).stable();
     all.declare("generate_subscripts", &[Param::AnyArray, Param::Is(Int4)], Int4, body);
+    for vector in [Type::Int2vector, Type::Oidvector] {
+        all.declare("generate_subscripts", &[vector, Int4], Int4, body);
+    }
+    all.declare("_pg_expandarray", &[Param::AnyArray], Param::AnyElement, body);
+    all.declare::<Type>("pg_get_keywords", &[], Type::Record, body).stable();
     all.declare("string_to_table", &[Text, Text], Text, body);
     all.declare("string_to_table", &[Text, Text, Text], Text, body);
     let texts = Type::Array(Scalar::Text);

@@ -1,7 +1,7 @@
-//! Arrays as text: `{1,NULL,"a b"}`.
+//! Arrays as text: `{1,NULL,"a b"}`; int2vector and oidvector: `1 2`.
 
 use super::{
-    ColumnType, Context, Datum, Scalar, TypeMod,
+    ColumnType, Context, Datum, Scalar, Type, TypeMod,
     limit::{Elements, Pace, check_bytes},
     text,
 };
@@ -147,5 +147,36 @@ pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut
         check_bytes(out.len() - start)?;
     }
     out.push('}');
+    Ok(())
+}
+
+/// Reads an int2vector or oidvector: its elements between blanks.
+pub(super) fn input_vector(cx: &Context, whole: &str, scalar: Scalar) -> Result<Datum> {
+    let mut elements = Elements::default();
+    let mut pace = Pace::new(cx);
+    for word in whole.split(text::is_space).filter(|word| !word.is_empty()) {
+        pace.step(word.len())?;
+        elements.push(text::input(cx, word, Type::from(scalar).into())?)?;
+    }
+    Ok(elements.into_array(scalar))
+}
+
+/// Writes an int2vector or oidvector.
+pub(super) fn output_vector(
+    cx: &Context,
+    scalar: Scalar,
+    elements: &[Datum],
+    out: &mut String,
+) -> Result<()> {
+    let start = out.len();
+    let mut pace = Pace::new(cx);
+    for (index, element) in elements.iter().enumerate() {
+        if index > 0 {
+            out.push(' ');
+        }
+        text::write(cx, element, scalar.into(), out)?;
+        pace.step(size_of::<Datum>())?;
+        check_bytes(out.len() - start)?;
+    }
     Ok(())
 }

@@ -124,7 +124,9 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
         Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
             Datum::Oid(u32::from_be_bytes(take(bytes)?))
         }
-        Type::Array(scalar) => receive_array(bytes, scalar, modifier)?,
+        Type::Array(scalar) => receive_array(bytes, scalar, 1, modifier)?,
+        Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, modifier)?,
+        Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, modifier)?,
         Type::Record => {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -158,7 +160,7 @@ fn receive_numeric(bytes: &mut &[u8]) -> Result<Numeric> {
         .ok_or_else(|| invalid("invalid digit in external \"numeric\" value"))
 }
 
-fn receive_array(bytes: &mut &[u8], scalar: Scalar, modifier: i32) -> Result<Datum> {
+fn receive_array(bytes: &mut &[u8], scalar: Scalar, first: i32, modifier: i32) -> Result<Datum> {
     let dimensions = i32::from_be_bytes(take(bytes)?);
     let flags = i32::from_be_bytes(take(bytes)?);
     if flags != 0 && flags != 1 {
@@ -185,8 +187,8 @@ fn receive_array(bytes: &mut &[u8], scalar: Scalar, modifier: i32) -> Result<Dat
     }
     let count = i32::from_be_bytes(take(bytes)?);
     let lower_bound = i32::from_be_bytes(take(bytes)?);
-    if lower_bound != 1 && count != 0 {
-        return Err(SqlError::unsupported("an array with a lower bound other than 1"));
+    if lower_bound != first && count != 0 {
+        return Err(SqlError::unsupported(format!("an array with a lower bound other than {first}")));
     }
     let count = usize::try_from(count).map_err(|_| invalid("invalid array size"))?;
     // Every element takes four bytes at least: a larger count is a lie, and reserves nothing.
@@ -230,8 +232,8 @@ pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
         Datum::Char(byte) => out.push(*byte),
         Datum::Oid(oid) => out.extend(oid.to_be_bytes()),
         Datum::Array(scalar, elements) => {
-            let scalar = if let Type::Array(scalar) = ty { scalar } else { *scalar };
-            send_array(scalar, elements, out);
+            let scalar = ty.element_scalar().unwrap_or(*scalar);
+            send_array(scalar, ty, elements, out);
         }
         Datum::Record(fields) => {
             out.extend((fields.len() as i32).to_be_bytes());
@@ -275,15 +277,16 @@ fn send_numeric(value: &Numeric, out: &mut Vec<u8>) {
     }
 }
 
-fn send_array(scalar: Scalar, elements: &[Datum], out: &mut Vec<u8>) {
+/// Appends an array of the type `array`. A vector without elements has a dimension all the same.
+fn send_array(scalar: Scalar, array: Type, elements: &[Datum], out: &mut Vec<u8>) {
     let ty = Type::from(scalar);
-    let dimensions = i32::from(!elements.is_empty());
+    let dimensions = i32::from(!elements.is_empty() || array.is_vector());
     out.extend(dimensions.to_be_bytes());
     out.extend(i32::from(elements.iter().any(Datum::is_null)).to_be_bytes());
     out.extend(ty.oid().to_be_bytes());
     if dimensions == 1 {
         out.extend((elements.len() as i32).to_be_bytes());
-        out.extend(1_i32.to_be_bytes());
+        out.extend(array.first_subscript().to_be_bytes());
     }
     for element in elements {
         send_sized(element, ty, out);

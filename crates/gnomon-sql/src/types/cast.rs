@@ -34,6 +34,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
     }
     let context = match (from, to) {
         (Array(a), Array(b)) => return cast_context(a.into(), b.into()),
+        (Int2vector, Array(b)) => return cast_context(Int2, b.into()),
+        (Oidvector, Array(b)) => return cast_context(Oid, b.into()),
 
         (Bpchar, Name | Text | Varchar)
         | (Char, Text)

@@ -145,6 +145,12 @@ impl Type {
             Type::Regnamespace => {
                 row(4089, "regnamespace", "regnamespace", 4, 'N', false, 4090, "regnamespacein", 'i', 'p')
             }
+            Type::Int2vector => {
+                row(22, "int2vector", "int2vector", -1, 'A', false, 1006, "int2vectorin", 'i', 'p')
+            }
+            Type::Oidvector => {
+                row(30, "oidvector", "oidvector", -1, 'A', false, 1013, "oidvectorin", 'i', 'p')
+            }
             Type::Array(scalar) => array(scalar),
         }
     }
@@ -206,6 +212,8 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Regtype => (Type::Regtype, "_regtype", "regtype[]"),
         Scalar::Regproc => (Type::Regproc, "_regproc", "regproc[]"),
         Scalar::Regnamespace => (Type::Regnamespace, "_regnamespace", "regnamespace[]"),
+        Scalar::Int2vector => (Type::Int2vector, "_int2vector", "int2vector[]"),
+        Scalar::Oidvector => (Type::Oidvector, "_oidvector", "oidvector[]"),
     };
     let element = element.info();
     let align = if element.align == 'd' { 'd' } else { 'i' };

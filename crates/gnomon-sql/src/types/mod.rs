@@ -22,6 +22,7 @@ mod name;
 pub mod numeric;
 mod numeric_math;
 pub mod rows;
+pub mod shape;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -106,6 +107,10 @@ scalars! {
     Regtype,
     Regproc,
     Regnamespace,
+    /// An array of smallint whose subscripts begin at 0: of system tables.
+    Int2vector,
+    /// An array of oid whose subscripts begin at 0: of system tables.
+    Oidvector,
 }
 
 impl Type {
@@ -116,10 +121,27 @@ impl Type {
 
     /// The element type, if this is an array.
     pub fn element(self) -> Option<Type> {
+        self.element_scalar().map(Type::from)
+    }
+
+    /// The type of the elements that the values hold, if this is an array.
+    pub(crate) fn element_scalar(self) -> Option<Scalar> {
         match self {
-            Type::Array(scalar) => Some(scalar.into()),
+            Type::Array(scalar) => Some(scalar),
+            Type::Int2vector => Some(Scalar::Int2),
+            Type::Oidvector => Some(Scalar::Oid),
             _ => None,
         }
+    }
+
+    /// True if this is int2vector or oidvector, whose text and subscripts are not those of arrays.
+    pub fn is_vector(self) -> bool {
+        matches!(self, Type::Int2vector | Type::Oidvector)
+    }
+
+    /// The subscript of an array's first element.
+    pub fn first_subscript(self) -> i32 {
+        i32::from(!self.is_vector())
     }
 }
 

@@ -64,7 +64,7 @@ fn known_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Regclass => plain(Type::Regclass),
         DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
             let element = known_type(element)?;
-            if element.ty.element().is_some() {
+            if matches!(element.ty, Type::Array(_)) {
                 return Ok(element);
             }
             let ty = element

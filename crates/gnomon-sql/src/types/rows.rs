@@ -44,6 +44,7 @@ pub fn can_store(ty: Type) -> bool {
         // Its blanks at the end depend on the length of its column.
         Type::Bpchar => false,
         Type::Array(scalar) => can_store(scalar.into()),
+        Type::Int2vector | Type::Oidvector => true,
         _ => false,
     }
 }
@@ -136,9 +137,9 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
         (Datum::Bpchar(value), Type::Bpchar) => put_bytes(out, compare::trim_blanks(value).as_bytes()),
         (Datum::Bytea(value), Type::Bytea) => put_bytes(out, value),
         (Datum::Numeric(value), Type::Numeric) => put_bytes(out, &numeric_bytes(value)),
-        (Datum::Array(scalar, elements), Type::Array(expected)) if *scalar == expected => {
+        (Datum::Array(scalar, elements), ty) if ty.element_scalar() == Some(*scalar) => {
             let mut bytes = Vec::new();
-            encode_into(&mut bytes, elements, std::iter::repeat(Type::from(expected)))?;
+            encode_into(&mut bytes, elements, std::iter::repeat(Type::from(*scalar)))?;
             put_bytes(out, &bytes);
         }
         _ => return Err(mismatch(datum, ty)),
@@ -326,6 +327,10 @@ impl<'a> Reader<'a> {
             Type::Array(scalar) => {
                 let elements = read_elements(self.sized()?, scalar, column.modifier)?;
                 Datum::Array(scalar, elements.into())
+            }
+            Type::Int2vector | Type::Oidvector => {
+                let scalar = column.ty.element_scalar().ok_or_else(damaged)?;
+                Datum::Array(scalar, read_elements(self.sized()?, scalar, -1)?.into())
             }
             Type::Record | Type::Void | Type::Unknown => return Err(damaged()),
         })

@@ -116,6 +116,12 @@ pub fn value(ty: Type) -> BoxedStrategy<Datum> {
         Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
             any::<u32>().prop_map(Datum::Oid).boxed()
         }
+        Type::Int2vector => vec(value(Type::Int2), 0..4)
+            .prop_map(|elements| Datum::Array(Scalar::Int2, elements.into()))
+            .boxed(),
+        Type::Oidvector => vec(value(Type::Oid), 0..4)
+            .prop_map(|elements| Datum::Array(Scalar::Oid, elements.into()))
+            .boxed(),
         Type::Array(scalar) => vec(nullable(scalar.into()), 0..4)
             .prop_map(move |elements| Datum::Array(scalar, elements.into()))
             .boxed(),

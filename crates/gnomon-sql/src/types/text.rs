@@ -1,7 +1,7 @@
 //! Values as text: the input and output functions of every type.
 
 use super::{
-    ColumnType, Context, Datum, Numeric, Type, TypeMod, array,
+    ColumnType, Context, Datum, Numeric, Scalar, Type, TypeMod, array,
     datetime::{self, round_to_precision},
     float, format_type,
     limit::check_bytes,
@@ -66,6 +66,8 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
             Datum::Oid(parse_object(cx, text, ty)?)
         }
         Type::Array(scalar) => array::input(cx, text, scalar, modifier)?,
+        Type::Int2vector => array::input_vector(cx, text, Scalar::Int2)?,
+        Type::Oidvector => array::input_vector(cx, text, Scalar::Oid)?,
         Type::Record => {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -122,6 +124,7 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<
         Datum::Char(byte) if byte.is_ascii() => out.push(char::from(*byte)),
         Datum::Char(byte) => out.push_str(&format!("\\{byte:03o}")),
         Datum::Oid(oid) => write_object(cx, *oid, ty, out),
+        Datum::Array(scalar, elements) if ty.is_vector() => array::output_vector(cx, *scalar, elements, out)?,
         Datum::Array(scalar, elements) => {
             // The plan's type knows more (an array of regclass holds oids).
             let scalar = if let Type::Array(scalar) = ty { scalar } else { *scalar };

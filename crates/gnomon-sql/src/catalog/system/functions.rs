@@ -59,7 +59,11 @@ impl System<'_> {
             ("inet_server_addr" | "inet_server_port" | "inet_client_addr" | "inet_client_port", []) => {
                 Datum::Null
             }
-            ("pg_client_encoding" | "getdatabaseencoding", []) => text("UTF8"),
+            ("pg_client_encoding", []) => {
+                let setting = state.settings().into_iter().find(|setting| setting.name == "client_encoding");
+                or_null(setting.map(|setting| text(setting.value)))
+            }
+            ("getdatabaseencoding", []) => text("UTF8"),
             ("pg_encoding_to_char", [Datum::Int4(encoding)]) => match *encoding {
                 UTF8 => text("UTF8"),
                 0 => text("SQL_ASCII"),

@@ -10,8 +10,8 @@
 //! [`SystemState`] tells. [`call`] runs functions, `names` reads and writes reg* values. `reference` holds what
 //! PostgreSQL defines itself. This folder stands above `query`, whose traits it implements, and below `session`.
 //!
-//! What it does not do: columns of types that Gnomon lacks have the nearest one (int2vector and oidvector are arrays,
-//! pg_node_tree and inet are text, aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown
+//! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
+//! aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown
 //! as they were written, not as PostgreSQL would write them; there is one role, the user of the session, who owns
 //! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
 

@@ -20,8 +20,31 @@ use crate::{
         expr::{ExprKind, Subquery, SubqueryKind},
         plan::{AggregateCall, RowsFrom, WindowCall, WindowFunction},
     },
-    types::{ColumnType, Datum, Type},
+    types::{ColumnType, Datum, Type, shape},
 };
+
+/// True if this is a function of the grammar that is called without parentheses.
+pub(super) fn is_keyword_function(ident: &ast::Ident) -> bool {
+    const NAMES: [&str; 11] = [
+        "current_catalog",
+        "current_date",
+        "current_role",
+        "current_schema",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "localtime",
+        "localtimestamp",
+        "session_user",
+        "user",
+    ];
+    ident.quote_style.is_none() && NAMES.iter().any(|name| ident.value.eq_ignore_ascii_case(name))
+}
+
+/// True if this name is that of a function of the grammar that is called without parentheses.
+pub(super) fn is_keyword_call(name: &ObjectName) -> bool {
+    matches!(&name.0[..], [part] if part.as_ident().is_some_and(is_keyword_function))
+}
 
 impl Binder<'_> {
     /// The name of a function, which may only be qualified by the system's schemas.
@@ -181,10 +204,11 @@ impl Binder<'_> {
             let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
             let function = resolve_set_function(&name, &types)?;
             let args = self.arguments(args, function.arguments())?;
-            let [(_, ty)] = function.columns()[..] else {
-                return Err(SqlError::unsupported(format!("the function {name} in a select list")));
+            let ty = match *function.columns() {
+                [(_, ty)] => ty.into(),
+                ref fields => shape::record_of(fields),
             };
-            return Ok(Expr::new(ExprKind::SetCall { function, args }, ty));
+            return Ok(Expr { kind: ExprKind::SetCall { function, args }, ty });
         }
         self.call(&name, args)
     }
@@ -271,7 +295,7 @@ impl Binder<'_> {
     }
 
     /// A function without parentheses: CURRENT_DATE and its like.
-    fn keyword_function(&mut self, name: &str) -> Result<Expr> {
+    pub(super) fn keyword_function(&mut self, name: &str) -> Result<Expr> {
         let now = |binder: &mut Self, ty: Type| {
             let now = binder.call("now", Vec::new())?;
             binder.explicit(now, ty.into())

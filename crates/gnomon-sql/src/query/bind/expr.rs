@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use sqlparser::ast::{
-    self, AccessExpr, BinaryOperator, CeilFloorKind, DateTimeField, Subscript, TrimWhereField, UnaryOperator,
-    Value, ValueWithSpan,
+    self, BinaryOperator, CeilFloorKind, DateTimeField, TrimWhereField, UnaryOperator, Value, ValueWithSpan,
 };
 
 use super::{
     Binder, Clause, Place,
+    call::is_keyword_function,
     compare::{as_row, one_column, row_expected, row_operator},
     keyed::Asked,
     located::at_expr,
@@ -56,6 +56,7 @@ impl Binder<'_> {
         use ast::Expr as E;
         match expr {
             E::Nested(inner) => self.bind(inner, place),
+            E::Identifier(ident) if is_keyword_function(ident) => self.keyword_function(&name_of(ident)),
             E::Identifier(ident) => {
                 if let Some(column) = place.scope.column(ident, &mut self.numbers.slots)? {
                     return Ok(column.expr);
@@ -241,7 +242,7 @@ impl Binder<'_> {
         }
     }
 
-    fn compound(&mut self, idents: &[ast::Ident], place: Place<'_>) -> Result<Expr> {
+    pub(super) fn compound(&mut self, idents: &[ast::Ident], place: Place<'_>) -> Result<Expr> {
         let names: Vec<String> = idents.iter().map(name_of).collect();
         let (schema, relation, column) = match &names[..] {
             [relation, column] => (None, relation, column),
@@ -542,44 +543,6 @@ impl Binder<'_> {
             None => ExprKind::Array(scalar, items),
         };
         Ok(Expr::new(kind, Type::Array(scalar)))
-    }
-
-    fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr], place: Place<'_>) -> Result<Expr> {
-        let mut value = self.bind(root, place)?;
-        for access in chain {
-            let AccessExpr::Subscript(subscript) = access else {
-                return Err(SqlError::unsupported("access to a field of a composite value"));
-            };
-            let Some(element) = value.ty.ty.element() else {
-                return Err(SqlError::new(
-                    SqlState::DATATYPE_MISMATCH,
-                    format!(
-                        "cannot subscript type {} because it does not support subscripting",
-                        self.type_name(value.ty.ty)
-                    ),
-                ));
-            };
-            let index = |binder: &mut Self, index: &ast::Expr| {
-                let index = binder.bind(index, place)?;
-                binder.coerce(index, Type::Int4.into(), CastContext::Assignment)?.map(Box::new).ok_or_else(
-                    || SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer"),
-                )
-            };
-            value = match subscript {
-                Subscript::Index { index: at } => {
-                    let index = index(self, at)?;
-                    Expr::new(ExprKind::Subscript { array: Box::new(value), index }, element)
-                }
-                Subscript::Slice { lower_bound, upper_bound, stride: None } => {
-                    let from = lower_bound.as_ref().map(|at| index(self, at)).transpose()?;
-                    let to = upper_bound.as_ref().map(|at| index(self, at)).transpose()?;
-                    let ty = value.ty;
-                    Expr { kind: ExprKind::Slice { array: Box::new(value), from, to }, ty }
-                }
-                Subscript::Slice { .. } => return Err(SqlError::unsupported("a slice with a stride")),
-            };
-        }
-        Ok(value)
     }
 
     fn interval(&mut self, interval: &ast::Interval, place: Place<'_>) -> Result<Expr> {

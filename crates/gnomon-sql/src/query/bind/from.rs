@@ -11,8 +11,8 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, Clause, Place, Scope, ScopeColumn, ScopeRelation, located::at_name, missing_table, name_of,
-    name_parts,
+    Binder, Clause, Place, Scope, ScopeColumn, ScopeRelation, call::is_keyword_call, located::at_name,
+    missing_table, name_of, name_parts,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -205,6 +205,23 @@ impl Binder<'_> {
         left: Option<&Piece>,
     ) -> Result<Piece> {
         match factor {
+            TableFactor::Table { name, alias, args: None, with_ordinality, sample: None, .. }
+                if is_keyword_call(name) =>
+            {
+                let name = self.function_name(name)?;
+                let call = self.keyword_function(&name)?;
+                let columns = vec![(name.clone(), call.ty)];
+                let functions = vec![RowsFrom::Scalar(call)];
+                self.functions_item(
+                    functions,
+                    columns,
+                    Vec::new(),
+                    name,
+                    alias.as_ref(),
+                    *with_ordinality,
+                    cx,
+                )
+            }
             TableFactor::Table { name, alias, args: None, with_ordinality: false, sample: None, .. } => {
                 self.named_relation(name, alias.as_ref(), cx)
             }

@@ -3,6 +3,7 @@
 //! One [`Binder`] serves a statement: the types of its parameters are settled where they are first used, and slots
 //! and subqueries are numbered through it. Query levels are [`Scope`]s.
 
+mod access;
 mod call;
 mod compare;
 mod expr;

@@ -127,7 +127,13 @@ fn figured(expr: &ast::Expr) -> (Option<String>, bool) {
         E::CompoundIdentifier(idents) => (idents.last().map(name_of), true),
         E::Nested(inner) => figured(inner),
         E::Collate { expr, .. } => figured(expr),
-        E::CompoundFieldAccess { root, .. } => figured(root),
+        E::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => Some(name_of(field)),
+                _ => None,
+            });
+            field.map_or_else(|| figured(root), |field| (Some(field), true))
+        }
         E::Function(function) => match function.name.0.last().and_then(|part| part.as_ident()) {
             Some(ident) => (Some(name_of(ident)), true),
             None => (None, false),

@@ -158,8 +158,8 @@ impl DisplayExpr<'_> {
                 }
                 f.write_str("))")
             }
-            ExprKind::Subscript { array, index } => write!(f, "{}[{}]", self.sub(array), self.sub(index)),
-            ExprKind::Slice { array, from, to } => {
+            ExprKind::Subscript { array, index, .. } => write!(f, "{}[{}]", self.sub(array), self.sub(index)),
+            ExprKind::Slice { array, from, to, .. } => {
                 write!(f, "{}[", self.sub(array))?;
                 if let Some(from) = from {
                     fmt::Display::fmt(&self.sub(from), f)?;

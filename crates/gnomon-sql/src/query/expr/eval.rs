@@ -177,21 +177,22 @@ impl Expr {
                 }
                 Datum::Null
             }
-            ExprKind::Subscript { array, index } => match (array.eval(row, ctx)?, index.eval(row, ctx)?) {
-                (Datum::Array(_, items), Datum::Int4(index)) => usize::try_from(index)
-                    .ok()
-                    .and_then(|index| index.checked_sub(1))
-                    .and_then(|index| items.get(index).cloned())
-                    .unwrap_or(Datum::Null),
-                _ => Datum::Null,
-            },
-            ExprKind::Slice { array, from, to } => {
+            ExprKind::Subscript { array, index, first } => {
+                match (array.eval(row, ctx)?, index.eval(row, ctx)?) {
+                    (Datum::Array(_, items), Datum::Int4(index)) => index
+                        .checked_sub(*first)
+                        .and_then(|index| items.get(usize::try_from(index).ok()?).cloned())
+                        .unwrap_or(Datum::Null),
+                    _ => Datum::Null,
+                }
+            }
+            ExprKind::Slice { array, from, to, first } => {
                 let Datum::Array(scalar, items) = array.eval(row, ctx)? else { return Ok(Datum::Null) };
                 let mut bound = |bound: &Option<Box<Expr>>, default: i64| -> Result<Option<i64>> {
                     match bound {
                         None => Ok(Some(default)),
                         Some(bound) => Ok(match bound.eval(row, ctx)? {
-                            Datum::Int4(bound) => Some(i64::from(bound)),
+                            Datum::Int4(bound) => Some(i64::from(bound) + 1 - i64::from(*first)),
                             _ => None,
                         }),
                     }

@@ -148,6 +148,8 @@ pub enum ExprKind {
         array: Box<Expr>,
         /// The index, an integer.
         index: Box<Expr>,
+        /// The index of the first element.
+        first: i32,
     },
     /// `array[from:to]`.
     Slice {
@@ -157,6 +159,8 @@ pub enum ExprKind {
         from: Option<Box<Expr>>,
         /// The last index, or the array's.
         to: Option<Box<Expr>>,
+        /// The index of the first element.
+        first: i32,
     },
     /// Field `index` of a record.
     Field {
@@ -294,11 +298,11 @@ macro_rules! visit_children {
             ExprKind::RowCompare { pairs } => {
                 pairs.$iter().for_each(|pair| pair.args.$iter().for_each(&mut *$f));
             }
-            ExprKind::Subscript { array, index } => {
+            ExprKind::Subscript { array, index, .. } => {
                 $f(array);
                 $f(index);
             }
-            ExprKind::Slice { array, from, to } => {
+            ExprKind::Slice { array, from, to, .. } => {
                 $f(array);
                 from.$iter().chain(to.$iter()).for_each(|e| $f(e));
             }

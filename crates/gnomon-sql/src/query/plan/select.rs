@@ -343,19 +343,25 @@ fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Res
         expr.replace(&mut |e| {
             let ExprKind::SetCall { function, args } = &e.kind else { return None };
             nested |= args.iter().any(|arg| arg.any(&is_set));
+            let width = function.width();
             let number = match found.iter().find(|(other, _)| other.same(e)) {
                 Some((_, number)) => *number,
                 None => {
                     let number = next;
-                    next += 1;
+                    next += width;
                     let args = args.iter().map(|arg| place(arg.clone(), &layout)).collect();
-                    sets.push(RowsFrom::Set { function: function.clone(), args, width: 1 });
-                    layout.push(number);
+                    sets.push(RowsFrom::Set { function: function.clone(), args, width });
+                    layout.extend(number..next);
                     found.push((e.clone(), number));
                     number
                 }
             };
-            Some(Expr::column(number, "?column?", e.ty))
+            let columns = function.columns().iter().zip(number..);
+            let mut columns = columns.map(|((_, ty), number)| Expr::column(number, "?column?", (*ty).into()));
+            match width {
+                1 => columns.next(),
+                _ => Some(Expr { kind: ExprKind::Row(columns.collect()), ty: e.ty }),
+            }
         });
     };
     select.columns.iter_mut().for_each(&mut take);

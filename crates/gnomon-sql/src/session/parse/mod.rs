@@ -28,8 +28,8 @@ use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
     tokens::{
-        expand_table_queries, order_identity_options, order_partitioning, take_column_names, take_overriding,
-        write_row_locks,
+        bracket_array_types, expand_table_queries, order_identity_options, order_partitioning,
+        take_column_names, take_overriding, write_row_locks,
     },
 };
 use crate::{Result, SqlError, SqlState};
@@ -122,6 +122,7 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     let names = take_column_names(&mut tokens);
     order_identity_options(&mut tokens);
     order_partitioning(&mut tokens);
+    bracket_array_types(&mut tokens);
     expand_table_queries(&mut tokens);
     write_row_locks(&mut tokens);
     let command = on_fit_stack(nesting, || {

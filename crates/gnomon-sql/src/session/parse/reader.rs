@@ -92,9 +92,7 @@ impl<'d> Reader<'_, 'd, '_> {
             }
             ("deallocate", _) => {
                 self.skip();
-                if self.peek_nth_word(1).is_some() {
-                    let _ = self.word("prepare");
-                }
+                self.word_before_name("prepare");
                 Ok(Command::Deallocate(self.name_or_all()?))
             }
             ("discard", _) => {
@@ -597,10 +595,15 @@ impl<'d> Reader<'_, 'd, '_> {
 
     /// A name, which the word SAVEPOINT may precede.
     fn savepoint_name(&mut self) -> Result<String> {
-        if self.peek_nth_word(1).is_some() {
-            let _ = self.word("savepoint");
-        }
+        self.word_before_name("savepoint");
         self.name()
+    }
+
+    /// Takes a word that may precede a name, unless it is the name itself.
+    fn word_before_name(&mut self, word: &str) {
+        if matches!(self.parser.peek_nth_token_ref(1).token, Token::Word(_)) {
+            let _ = self.word(word);
+        }
     }
 
     /// What may follow COMMIT and ROLLBACK; whether AND CHAIN.
@@ -711,7 +714,7 @@ impl<'d> Reader<'_, 'd, '_> {
             _ => Err(self.unexpected()),
         }
     }
-    fn integer(&mut self) -> Result<i64> {
+    pub(super) fn integer(&mut self) -> Result<i64> {
         let minus = self.take(&Token::Minus);
         if let Token::Number(digits, _) = &self.parser.peek_token_ref().token {
             let text = format!("{}{digits}", if minus { "-" } else { "" });

@@ -1,9 +1,16 @@
 //! The grammar of SET, of ALTER ROLE and ALTER DATABASE with SET or RESET, and of settings' names and values.
 
-use sqlparser::{keywords::Keyword, tokenizer::Token};
+use sqlparser::tokenizer::Token;
 
 use super::{Command, reader::Reader};
-use crate::Result;
+use crate::{
+    Result, SqlError, SqlState,
+    types::{
+        Type,
+        datetime::{IntervalRange, parse_interval, write_interval},
+        modifier_of,
+    },
+};
 
 impl Reader<'_, '_, '_> {
     pub(super) fn set(&mut self) -> Result<Command> {
@@ -46,11 +53,39 @@ impl Reader<'_, '_, '_> {
         if self.word("default") || (assigned && name == "timezone" && self.word("local")) {
             return Ok((name, None));
         }
+        if assigned && name == "timezone" && self.word("interval") {
+            return Ok((name, Some(vec![self.zone_interval()?])));
+        }
         let mut values = vec![self.setting_value()?];
         while self.take(&Token::Comma) {
             values.push(self.setting_value()?);
         }
         Ok((name, Some(values)))
+    }
+
+    /// What follows SET TIME ZONE INTERVAL, as the setting takes it: `INTERVAL '02:00:00'`.
+    fn zone_interval(&mut self) -> Result<String> {
+        const FIELDS: [&str; 6] = ["year", "month", "day", "hour", "minute", "second"];
+        let mut modifier = -1;
+        if self.take(&Token::LParen) {
+            let digits = self.integer()?;
+            self.expect(&Token::RParen)?;
+            modifier = modifier_of(Type::Interval, &[digits])?;
+        }
+        let text = self.string()?;
+        if modifier < 0 && self.words(&["hour", "to", "minute"]) {
+            modifier = (IntervalRange::HOUR | IntervalRange::MINUTE).modifier(None);
+        } else if modifier < 0 && self.word("hour") {
+            modifier = IntervalRange::HOUR.modifier(None);
+        } else if modifier < 0 && self.peek_word().is_some_and(|word| FIELDS.contains(&word.as_str())) {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "time zone interval must be HOUR or HOUR TO MINUTE",
+            ));
+        }
+        let mut canonical = String::new();
+        write_interval(&mut canonical, parse_interval(&text, modifier)?);
+        Ok(format!("INTERVAL '{canonical}'"))
     }
 
     /// ALTER ROLE, USER or DATABASE ... SET and RESET.
@@ -108,7 +143,6 @@ impl Reader<'_, '_, '_> {
             let _ = self.take(&Token::Plus);
             ""
         };
-        let _ = self.parser.parse_keyword(Keyword::INTERVAL);
         let next = self.parser.next_token();
         Ok(match next.token {
             Token::Number(number, _) => format!("{minus}{number}"),

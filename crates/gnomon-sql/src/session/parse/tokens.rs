@@ -7,6 +7,7 @@ use sqlparser::{
 };
 
 use super::Overriding;
+use crate::types::Type;
 
 /// The keyword that an unquoted word is.
 fn keyword(token: Option<&TokenWithSpan>) -> Keyword {
@@ -234,4 +235,40 @@ pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overrid
     let system = is(&tokens[at + 1], "system");
     tokens.drain(at..at + 3);
     Some(if system { Overriding::System } else { Overriding::User })
+}
+
+/// Writes the types `text ARRAY` and `integer ARRAY[3]` as `text[]` and `integer[3]`.
+pub(super) fn bracket_array_types(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 1;
+    while at < tokens.len() {
+        if keyword(tokens.get(at)) == Keyword::ARRAY && ends_type(&tokens[at - 1]) {
+            let following = |n: usize| tokens.get(at + n).map(|token| &token.token);
+            match (following(1), following(2), following(3)) {
+                (Some(Token::LBracket), Some(Token::Number(..)), Some(Token::RBracket)) => {
+                    tokens.remove(at);
+                }
+                (Some(Token::LBracket | Token::LParen), ..) => {}
+                _ => {
+                    let span = tokens[at].span;
+                    let brackets = [Token::LBracket, Token::RBracket];
+                    tokens.splice(at..=at, brackets.map(|token| TokenWithSpan { token, span }));
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
+/// True if the name of a type may end in this token, and an expression cannot go on with ARRAY behind it.
+fn ends_type(token: &TokenWithSpan) -> bool {
+    match &token.token {
+        Token::RParen => true,
+        Token::Word(word) if word.quote_style.is_none() => {
+            let word = word.value.to_lowercase();
+            let is_end = ["precision", "varying", "zone", "char", "dec", "decimal", "float", "int"];
+            let names = |ty: Type| ty.info().typname == word || ty.info().sql_name == word;
+            is_end.contains(&word.as_str()) || Type::all().any(names)
+        }
+        _ => false,
+    }
 }

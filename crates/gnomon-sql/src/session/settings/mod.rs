@@ -604,7 +604,8 @@ mod tests {
         let state = |result: Result<()>| result.unwrap_err().state();
         assert_eq!(state(set(&mut settings, "nosuch", "1")), SqlState::UNDEFINED_OBJECT);
         assert_eq!(state(set(&mut settings, "server_version", "1")), SqlState("55P02"));
-        assert_eq!(state(set(&mut settings, "client_encoding", "LATIN1")), SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(state(set(&mut settings, "client_encoding", "LATIN1")), SqlState::FEATURE_NOT_SUPPORTED);
+        assert_eq!(state(set(&mut settings, "client_encoding", "none")), SqlState::INVALID_PARAMETER_VALUE);
         assert_eq!(
             state(set(&mut settings, "standard_conforming_strings", "off")),
             SqlState::INVALID_PARAMETER_VALUE

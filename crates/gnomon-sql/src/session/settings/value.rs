@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::definition::{Definition, Kind, Unit};
-use crate::{Result, SqlError, SqlState, types::datetime::Zone};
+use crate::{
+    Result, SqlError, SqlState,
+    types::datetime::{Zone, parse_interval},
+};
 
 pub(super) fn invalid(name: &str, value: &str) -> SqlError {
     SqlError::new(
@@ -73,14 +76,20 @@ pub(super) fn normalise(definition: &Definition, values: &[String]) -> Result<St
         }
         Kind::Text => value.to_owned(),
         Kind::Names => list_of_names(values),
-        Kind::Encoding => match value.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
-            "utf8" | "unicode" => "UTF8".into(),
-            _ => return Err(invalid(name, value)),
-        },
+        Kind::Encoding => encoding(name, value)?.into(),
         Kind::DateStyle => date_style(values).ok_or_else(|| {
             invalid(name, value).hint("Only the style ISO with the order MDY is supported.")
         })?,
-        Kind::TimeZone => time_zone(value).ok_or_else(|| invalid(name, value))?.name().to_owned(),
+        Kind::TimeZone => {
+            let zone = match interval_of_zone(value) {
+                Some(text) => zone_of_interval(text).map_err(|detail| match detail {
+                    Some(detail) => invalid(name, value).detail(detail),
+                    None => invalid(name, value),
+                })?,
+                None => time_zone(value).ok_or_else(|| invalid(name, value))?,
+            };
+            zone.name().to_owned()
+        }
     })
 }
 
@@ -141,6 +150,131 @@ pub(super) fn time_zone(text: &str) -> Option<Zone> {
         }
         Err(_) => Zone::parse(text),
     }
+}
+
+/// The text within `INTERVAL '...'`, if this is how a time zone is given.
+fn interval_of_zone(value: &str) -> Option<&str> {
+    let (head, rest) = value.split_at_checked("interval".len())?;
+    let quoted = rest.trim().strip_prefix('\'')?.strip_suffix('\'')?;
+    head.eq_ignore_ascii_case("interval").then_some(quoted)
+}
+
+/// The zone that is an interval east of Greenwich; else the detail of the error, if there is one.
+fn zone_of_interval(text: &str) -> Result<Zone, Option<&'static str>> {
+    let interval = parse_interval(text, -1).map_err(|_| None)?;
+    if interval.months != 0 {
+        return Err(Some("Cannot specify months in time zone interval."));
+    }
+    if interval.days != 0 {
+        return Err(Some("Cannot specify days in time zone interval."));
+    }
+    // No place is further from Greenwich than this many seconds.
+    let seconds =
+        i32::try_from(interval.micros / 1_000_000).ok().filter(|seconds| seconds.abs() < 168 * 3600);
+    seconds.map(Zone::fixed).ok_or(None)
+}
+
+/// PostgreSQL's other encodings: letters and digits of their names, and how they are shown.
+const OTHER_ENCODINGS: [(&str, &str); 78] = [
+    ("abc", "WIN1258"),
+    ("alt", "WIN866"),
+    ("big5", "BIG5"),
+    ("euccn", "EUC_CN"),
+    ("eucjis2004", "EUC_JIS_2004"),
+    ("eucjp", "EUC_JP"),
+    ("euckr", "EUC_KR"),
+    ("euctw", "EUC_TW"),
+    ("gb18030", "GB18030"),
+    ("gbk", "GBK"),
+    ("iso88591", "LATIN1"),
+    ("iso885910", "LATIN6"),
+    ("iso885913", "LATIN7"),
+    ("iso885914", "LATIN8"),
+    ("iso885915", "LATIN9"),
+    ("iso885916", "LATIN10"),
+    ("iso88592", "LATIN2"),
+    ("iso88593", "LATIN3"),
+    ("iso88594", "LATIN4"),
+    ("iso88595", "ISO_8859_5"),
+    ("iso88596", "ISO_8859_6"),
+    ("iso88597", "ISO_8859_7"),
+    ("iso88598", "ISO_8859_8"),
+    ("iso88599", "LATIN5"),
+    ("johab", "JOHAB"),
+    ("koi8", "KOI8R"),
+    ("koi8r", "KOI8R"),
+    ("koi8u", "KOI8U"),
+    ("latin1", "LATIN1"),
+    ("latin10", "LATIN10"),
+    ("latin2", "LATIN2"),
+    ("latin3", "LATIN3"),
+    ("latin4", "LATIN4"),
+    ("latin5", "LATIN5"),
+    ("latin6", "LATIN6"),
+    ("latin7", "LATIN7"),
+    ("latin8", "LATIN8"),
+    ("latin9", "LATIN9"),
+    ("mskanji", "SJIS"),
+    ("muleinternal", "MULE_INTERNAL"),
+    ("shiftjis", "SJIS"),
+    ("shiftjis2004", "SHIFT_JIS_2004"),
+    ("sjis", "SJIS"),
+    ("tcvn", "WIN1258"),
+    ("tcvn5712", "WIN1258"),
+    ("uhc", "UHC"),
+    ("vscii", "WIN1258"),
+    ("win", "WIN1251"),
+    ("win1250", "WIN1250"),
+    ("win1251", "WIN1251"),
+    ("win1252", "WIN1252"),
+    ("win1253", "WIN1253"),
+    ("win1254", "WIN1254"),
+    ("win1255", "WIN1255"),
+    ("win1256", "WIN1256"),
+    ("win1257", "WIN1257"),
+    ("win1258", "WIN1258"),
+    ("win866", "WIN866"),
+    ("win874", "WIN874"),
+    ("win932", "SJIS"),
+    ("win936", "GBK"),
+    ("win949", "UHC"),
+    ("win950", "BIG5"),
+    ("windows1250", "WIN1250"),
+    ("windows1251", "WIN1251"),
+    ("windows1252", "WIN1252"),
+    ("windows1253", "WIN1253"),
+    ("windows1254", "WIN1254"),
+    ("windows1255", "WIN1255"),
+    ("windows1256", "WIN1256"),
+    ("windows1257", "WIN1257"),
+    ("windows1258", "WIN1258"),
+    ("windows866", "WIN866"),
+    ("windows874", "WIN874"),
+    ("windows932", "SJIS"),
+    ("windows936", "GBK"),
+    ("windows949", "UHC"),
+    ("windows950", "BIG5"),
+];
+
+/// The encoding of a name, of which letters and digits count. What leaves the server is UTF-8: SQL_ASCII stands for the
+/// same bytes, and any other would need a conversion.
+fn encoding(setting: &str, value: &str) -> Result<&'static str> {
+    let letters = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+    };
+    let wanted = letters(value);
+    match wanted.as_str() {
+        "utf8" | "unicode" => return Ok("UTF8"),
+        "sqlascii" => return Ok("SQL_ASCII"),
+        _ => {}
+    }
+    Err(match OTHER_ENCODINGS.iter().find(|(alias, _)| *alias == wanted) {
+        Some((_, known)) => {
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, invalid(setting, value).report().message.clone())
+                .detail(format!("Conversion between {known} and UTF8 is not supported."))
+        }
+        None => invalid(setting, value),
+    })
 }
 
 /// The text of a list of names.

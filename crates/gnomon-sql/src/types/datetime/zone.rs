@@ -36,7 +36,10 @@ impl Zone {
         let mut name = String::from("<");
         super::output::write_offset(&mut name, seconds_east);
         name.push('>');
-        super::output::write_offset(&mut name, -seconds_east);
+        match seconds_east {
+            0 => name.push_str("-00"),
+            _ => super::output::write_offset(&mut name, -seconds_east),
+        }
         Zone(Kind::Fixed(seconds_east, name.into()))
     }
 
