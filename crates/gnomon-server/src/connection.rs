@@ -1,9 +1,9 @@
 //! One client's connection: reads messages, has the session carry them out, answers.
 //!
 //! The rules of the extended protocol stand here: after an error everything up to the next Sync is skipped; results
-//! stay in the buffer until Sync or Flush (or until it is full); COPY messages outside a COPY are ignored, because a
-//! client may still be sending them when it learns that its COPY failed. A message that cannot be decoded ends the
-//! connection with 08P01: whatever follows it cannot be trusted to mean what it says.
+//! stay in the buffer until an error, Sync or Flush (or until it is full); COPY messages outside a COPY are ignored,
+//! because a client may still be sending them when it learns that its COPY failed. A message that cannot be decoded ends
+//! the connection with 08P01: whatever follows it cannot be trusted to mean what it says.
 //!
 //! A panic below ends this connection only: the session is dropped, which rolls its transaction back and releases
 //! its locks, and the client is told XX000.
@@ -246,7 +246,8 @@ impl Connection<'_> {
         self.is_skipping = true;
         self.session.fail();
         self.report(error);
-        self.wire.pace()
+        // A client may wait for it without having sent Sync or Flush, as PostgreSQL lets it.
+        self.wire.flush()
     }
 
     /// Answers an error to a simple query.
@@ -273,6 +274,8 @@ impl Connection<'_> {
         if let Err(error) = self.shared.check_length(sql) {
             return self.reject_query(&error);
         }
+        self.session.close_statement("");
+        self.session.close_portal("");
         let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt);
         let done = self.session.execute(sql, &mut sink);
         if let Some(end) = sink.end {

@@ -15,6 +15,11 @@ use gnomon_sql::{
 /// Messages that carry no data are never longer, nor is any before authentication (as in PostgreSQL).
 pub const SHORT_BYTES_MAX: usize = 10_000;
 
+/// A message of COPY data; it comes in pieces, so that its length needs no memory (as in PostgreSQL).
+pub const COPY_DATA: u8 = b'd';
+/// COPY data are at most so long in one message.
+pub const COPY_DATA_BYTES_MAX: usize = (1 << 30) - 1;
+
 /// The result of decoding. An error of severity Fatal means that the stream cannot be trusted any more; one of
 /// severity Error spoils this message only.
 pub type Decoded<T> = std::result::Result<T, SqlError>;
@@ -253,7 +258,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
 
 /// Whether a message of this type may be longer than [`SHORT_BYTES_MAX`].
 pub fn may_be_long(kind: u8) -> bool {
-    matches!(kind, b'Q' | b'P' | b'B' | b'F' | b'd')
+    matches!(kind, b'Q' | b'P' | b'B' | b'F' | COPY_DATA)
 }
 
 /// Appends a message of type `kind` whose body `body` writes.
@@ -307,6 +312,7 @@ pub fn put_report(out: &mut Vec<u8>, report: &SqlError) {
             (b't', report.table.as_deref()),
             (b'c', report.column.as_deref()),
             (b'n', report.constraint.as_deref()),
+            (b'R', report.routine),
         ];
         for (field, value) in fields {
             if let Some(value) = value {

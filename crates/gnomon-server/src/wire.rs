@@ -26,8 +26,15 @@ use crate::message::{self, violation};
 const OUTPUT_BYTES: usize = 32 << 10;
 /// The length of an input buffer at rest.
 const INPUT_BYTES: usize = 8 << 10;
+/// Messages of COPY data that are longer come in pieces.
+const PIECE_BYTES: usize = 64 << 10;
+/// How long what was refused is waited for.
+const DRAIN: Duration = Duration::from_secs(1);
 /// How long a ticking read waits.
 const TICK: Duration = Duration::from_millis(100);
+
+/// A read of what was refused counts as so many bytes at least, so that a slow client does not hold its connection.
+const DRAINED_BYTES_MIN: usize = 1 << 10;
 
 /// A stream socket.
 #[derive(Debug)]
@@ -163,6 +170,10 @@ pub struct Wire {
     /// Initialised memory; what has arrived and is not consumed stands at `unread`.
     input: Vec<u8>,
     unread: Range<usize>,
+    /// What is to come of the present message of COPY data.
+    copy_left: usize,
+    /// What is to come of a message that was refused for its length.
+    refused: usize,
     output: Vec<u8>,
     /// Once a write has failed, nothing is written any more.
     broken: bool,
@@ -176,6 +187,8 @@ impl Wire {
             channel: Channel::Plain(socket),
             input: vec![0; INPUT_BYTES],
             unread: 0..0,
+            copy_left: 0,
+            refused: 0,
             output: Vec::with_capacity(INPUT_BYTES),
             broken: false,
             idle_timeout: None,
@@ -187,8 +200,12 @@ impl Wire {
         self.read_frame(0, |_| message::SHORT_BYTES_MAX)
     }
 
-    /// Reads a message of at most `bytes_max` bytes, its length field included.
+    /// Reads a message of at most `bytes_max` bytes, its length field included. COPY data may be longer: a long message
+    /// of them comes as several.
     pub fn read(&mut self, bytes_max: usize) -> Result<Frame, End> {
+        if self.copy_left > 0 {
+            return self.read_piece();
+        }
         let limit = |kind| {
             if message::may_be_long(kind) { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) }
         };
@@ -206,7 +223,13 @@ impl Wire {
         if length < 4 {
             return Err(End::Fatal(violation("invalid message length")));
         }
+        if kind == message::COPY_DATA && length > PIECE_BYTES && length <= message::COPY_DATA_BYTES_MAX {
+            self.unread.start += prefix + 4;
+            self.copy_left = length - 4;
+            return self.read_piece();
+        }
         if length > limit(kind) {
+            self.refused = if message::may_be_long(kind) { length } else { 0 };
             return Err(End::Fatal(
                 violation("invalid message length")
                     .detail(format!("A message of {length} bytes exceeds the limit of {}.", limit(kind))),
@@ -218,6 +241,18 @@ impl Wire {
         let start = self.unread.start;
         self.unread.start += prefix + length;
         Ok(Frame { kind, body: start + prefix + 4..start + prefix + length })
+    }
+
+    /// Reads a piece of the present message of COPY data.
+    fn read_piece(&mut self) -> Result<Frame, End> {
+        if self.unread.is_empty() {
+            self.fill(self.copy_left.min(PIECE_BYTES))?;
+        }
+        let start = self.unread.start;
+        let length = self.unread.len().min(self.copy_left);
+        self.unread.start += length;
+        self.copy_left -= length;
+        Ok(Frame { kind: message::COPY_DATA, body: start..start + length })
     }
 
     /// Reads what there is, at least a byte, towards having `wanted` bytes unread.
@@ -337,7 +372,30 @@ impl Wire {
             let _ = stream.flush();
         }
         if let Some(socket) = self.channel.socket() {
+            socket.shutdown(Shutdown::Write);
+        }
+        self.drain();
+        if let Some(socket) = self.channel.socket() {
             socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Takes in the rest of a message that was refused, as fast as it comes: a socket that is closed with data unread
+    /// resets the connection, and its client may lose the error that says why.
+    fn drain(&mut self) {
+        let mut left = self.refused;
+        let patient =
+            self.channel.socket().is_some_and(|socket| socket.set_read_timeout(Some(DRAIN)).is_ok());
+        if left == 0 || !patient {
+            return;
+        }
+        let mut piece = vec![0; PIECE_BYTES];
+        let Ok(stream) = self.channel.stream() else { return };
+        while left > 0 {
+            match stream.read(&mut piece) {
+                Ok(count) if count > 0 => left = left.saturating_sub(count.max(DRAINED_BYTES_MIN)),
+                _ => return,
+            }
         }
     }
 }

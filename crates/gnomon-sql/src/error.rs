@@ -187,6 +187,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint.
     pub constraint: Option<String>,
+    /// The routine of PostgreSQL that reports it, where drivers act on its name.
+    pub routine: Option<&'static str>,
     /// Where in the statement, as the parser counts. Whoever has the text makes the position of it.
     pub(crate) place: Option<SourcePlace>,
     /// The engine's error that it tells of.
@@ -216,6 +218,7 @@ impl SqlError {
             table: None,
             column: None,
             constraint: None,
+            routine: None,
             place: None,
             engine: None,
         }))
@@ -234,6 +237,11 @@ impl SqlError {
     /// With a detail.
     pub fn detail(mut self, detail: impl Into<String>) -> SqlError {
         self.0.detail = Some(detail.into());
+        self
+    }
+    /// With the routine of PostgreSQL that reports it.
+    pub fn routine(mut self, routine: &'static str) -> SqlError {
+        self.0.routine = Some(routine);
         self
     }
     /// With a hint.

@@ -2,4 +2,5 @@
 
 mod common;
 mod protocol;
+mod sequences;
 mod sql;

@@ -611,3 +611,36 @@ fn rows_in_both_protocols() {
     });
     assert_eq!(value, Some("UTF8"));
 }
+
+/// A message of COPY data needs no memory, however long it is; any other that is too long is refused by an error that
+/// reaches the client.
+#[test]
+fn long_messages() {
+    const LONG: usize = 75 << 20;
+    let server = TestServer::start(ServerOptions { message_bytes_max: 1 << 20, ..options() });
+    let mut raw = server.raw();
+    raw.query("CREATE TABLE long (i int, t text)");
+    let lines = "1\tx\n".repeat(1000);
+    let fill = LONG / (9 + 1024);
+    let mut data = lines.into_bytes();
+    data.extend(format!("2\t{}\n", "y".repeat(1024)).repeat(fill).into_bytes());
+    raw.send(b'Q', b"COPY long FROM STDIN\0");
+    assert_eq!(raw.read().map(|message| message.0), Some(b'G'));
+    raw.send(b'd', &data);
+    raw.send(b'c', b"");
+    assert_eq!(kinds(&raw.until_ready()), "CZI");
+    assert_eq!(rows(&raw.query_messages("SELECT count(*) FROM long")), [[Some((1000 + fill).to_string())]]);
+
+    // The rest of one whose first line is bad is skipped.
+    raw.send(b'Q', b"COPY long FROM STDIN\0");
+    assert_eq!(raw.read().map(|message| message.0), Some(b'G'));
+    data[0] = b'x';
+    raw.send(b'd', &data);
+    raw.send(b'c', b"");
+    assert_eq!(state(&raw.until_ready()), "22P02");
+    assert_eq!(raw.query("SELECT 1"), "TDCZI");
+
+    raw.send(b'Q', &data);
+    let messages = raw.until_closed();
+    assert_eq!((kinds(&messages).as_str(), state(&messages).as_str()), ("E", "08P01"));
+}

@@ -4,7 +4,7 @@
 //! has returned some of its rows goes on where it stopped; when another statement begins in between, the rest of its
 //! rows is read first and kept, since what a statement sees of the database ends with it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use gnomon::sync::Mutex;
 
@@ -62,6 +62,8 @@ pub(super) struct Portal {
     params: Vec<Datum>,
     /// Whether it was run to its end.
     done: bool,
+    /// The tag of what it has changed, once it is at its end.
+    tag: Option<String>,
     /// DECLARE ... WITH HOLD: it stays when its transaction commits.
     hold: bool,
     /// Whether the transaction that made it has committed.
@@ -97,6 +99,7 @@ impl Portal {
             opened,
             params,
             done: false,
+            tag: None,
             hold: false,
             committed: false,
             returned: 0,
@@ -147,19 +150,32 @@ impl Prepared {
 
     /// What pg_prepared_statements shows of it.
     pub(super) fn describe(&self) -> system::PreparedStatement {
-        let plan = self.plan.lock();
         system::PreparedStatement {
             name: self.name.clone(),
             statement: self.text.to_string(),
             prepared: self.prepared,
-            parameters: plan.as_ref().map_or_else(|| self.declared.clone(), |plan| plan.params.to_vec()),
+            parameters: self.parameter_types(),
             from_sql: self.from_sql,
         }
     }
 
-    /// Whether it can be planned.
+    /// True if it is run by a plan.
     fn is_planned(&self) -> bool {
-        matches!(self.command(), Some(Command::Sql(statement, _)) if is_plannable(statement))
+        self.planned_command().is_some() && !matches!(self.command(), Some(Command::Explain { .. }))
+    }
+
+    /// The command that a plan is made of: its own, or the one that it explains.
+    fn planned_command(&self) -> Option<&Command> {
+        let command = match self.command()? {
+            Command::Explain { body, .. } => &body.command,
+            command => command,
+        };
+        matches!(command, Command::Sql(statement, _) if is_plannable(statement)).then_some(command)
+    }
+
+    /// The types of its parameters, as far as they are known.
+    fn parameter_types(&self) -> Vec<Type> {
+        self.plan.lock().as_ref().map_or_else(|| self.declared.clone(), |plan| plan.params.clone())
     }
 }
 
@@ -225,7 +241,7 @@ impl Session {
             declared,
             plan: Mutex::new(None),
         });
-        if prepared.is_planned() {
+        if prepared.planned_command().is_some() {
             self.ensure_transaction();
             self.plan_of(&prepared)?;
         }
@@ -241,10 +257,10 @@ impl Session {
         {
             return Ok(plan.clone());
         }
-        let Some(parsed) = &prepared.parsed else {
-            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "an empty statement has no plan"));
+        let (Some(parsed), Some(command)) = (&prepared.parsed, prepared.planned_command()) else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the statement has no plan"));
         };
-        let (statement, overriding) = plannable(&parsed.command)?;
+        let (statement, overriding) = plannable(command)?;
         // Types that were inferred once are what clients send from then on.
         let declared = kept.as_ref().map_or(&prepared.declared, |plan| &plan.params);
         let plan = on_fit_stack(parsed.nesting, || self.plan(statement, overriding, declared));
@@ -255,12 +271,14 @@ impl Session {
             (None, true) => error,
         })?;
         if let Some(kept) = &kept
+            && prepared.is_planned()
             && !same_columns(kept.columns().as_deref(), plan.columns().as_deref())
         {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
-            ));
+            )
+            .routine("RevalidateCachedQuery"));
         }
         *prepared.plan.lock() = Some(plan.clone());
         Ok(plan)
@@ -283,11 +301,14 @@ impl Session {
                 columns: plan.columns().map(|columns| columns.to_vec()),
             });
         }
+        if statement.planned_command().is_some() {
+            self.plan_of(statement)?;
+        }
         let columns = match statement.command() {
             Some(command) => self.command_columns(command)?,
             None => None,
         };
-        Ok(StatementDescription { parameters: statement.declared.clone(), columns })
+        Ok(StatementDescription { parameters: statement.parameter_types(), columns })
     }
 
     /// The columns that a command returns without a plan of its own.
@@ -336,7 +357,7 @@ impl Session {
         if !portal.is_empty() && self.portals.contains_key(portal) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_CURSOR,
-                format!("portal \"{portal}\" already exists"),
+                format!("cursor \"{portal}\" already exists"),
             ));
         }
         self.ensure_transaction();
@@ -346,11 +367,14 @@ impl Session {
             let plan = self.plan_of(&prepared)?;
             Body::Plan { statement: Some(prepared.clone()), plan, running: None }
         } else {
+            if prepared.planned_command().is_some() {
+                self.plan_of(&prepared)?;
+            }
             Body::Command(prepared.clone())
         };
-        let types: &[Type] = match &body {
-            Body::Plan { plan, .. } => &plan.params,
-            _ => &prepared.declared,
+        let types: Cow<'_, [Type]> = match &body {
+            Body::Plan { plan, .. } => Cow::Borrowed(&plan.params),
+            _ => Cow::Owned(prepared.parameter_types()),
         };
         if parameters.len() != types.len() {
             return Err(SqlError::new(
@@ -367,7 +391,7 @@ impl Session {
             Vec::new()
         } else {
             self.with_types(|context, _| {
-                parameters.iter().zip(types).map(|(value, ty)| decode(context, value, *ty)).collect()
+                parameters.iter().zip(types.iter()).map(|(value, ty)| decode(context, value, *ty)).collect()
             })?
         };
         let opened = Portal::new(self, body, params, prepared.text.clone());
@@ -439,7 +463,13 @@ impl Session {
             Body::Command(statement) => {
                 let Some(parsed) = &statement.parsed else { return Ok(PortalState::Complete) };
                 let before = self.settings.clone();
-                let tag = on_fit_stack(parsed.nesting, || self.run(&parsed.command, false, sink))?;
+                let tag = on_fit_stack(parsed.nesting, || match &parsed.command {
+                    Command::Explain { analyze, body } => {
+                        let types = statement.parameter_types();
+                        self.run_explain(*analyze, body, (&types, &portal.params), sink)
+                    }
+                    command => self.run(command, false, sink),
+                })?;
                 self.report(&tag, &before, sink)?;
                 Ok(PortalState::Complete)
             }
@@ -454,14 +484,17 @@ impl Session {
                             format!("portal \"{name}\" cannot be run"),
                         ));
                     }
-                    sink.complete("SELECT 0")?;
+                    sink.complete(&counted(portal.tag.as_deref(), 0))?;
                     return Ok(PortalState::Complete);
                 }
                 let before = self.settings.clone();
                 let (sent, tag) =
                     self.advance(portal, max_rows, &mut |context, row| sink.row(context, row))?;
                 let Some(tag) = tag else { return Ok(PortalState::Suspended) };
-                let tag = tag.unwrap_or_else(|| format!("SELECT {sent}"));
+                let tag = match tag {
+                    Some(tag) if portal.columns().is_none() => tag,
+                    tag => counted(tag.as_deref(), sent),
+                };
                 self.report(&tag, &before, sink)?;
                 Ok(PortalState::Complete)
             }
@@ -499,6 +532,7 @@ impl Session {
                 _ => None,
             };
             self.end_engine_statement()?;
+            portal.tag.clone_from(&tag);
             Ok((sent, Some(tag)))
         })
     }
@@ -730,6 +764,16 @@ impl Session {
                 )),
             },
         }
+    }
+}
+
+/// The tag of a call of Execute that returned so many rows. As in PostgreSQL, a portal that returns the rows that it has
+/// changed in parts counts each part.
+fn counted(tag: Option<&str>, rows: u64) -> String {
+    let tag = tag.unwrap_or("SELECT 0");
+    match tag.rsplit_once(' ') {
+        Some((command, _)) => format!("{command} {rows}"),
+        None => tag.to_owned(),
     }
 }
 

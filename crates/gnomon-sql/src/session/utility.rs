@@ -125,7 +125,7 @@ impl Session {
                 self.backup(since.as_deref(), sink)
             }
             Command::Lock { names, mode, nowait } => self.lock_command(names, mode, *nowait),
-            Command::Explain { analyze, body } => self.explain(*analyze, body, sink),
+            Command::Explain { analyze, body } => self.explain(*analyze, body, (&[], &[]), sink),
             Command::Unsupported(what) => {
                 let error = SqlError::unsupported(what);
                 Err(match hint_instead(what) {
@@ -332,15 +332,39 @@ impl Session {
         tag("LOCK TABLE")
     }
 
-    fn explain(&mut self, analyze: bool, body: &Parsed, sink: &mut dyn Sink) -> Result<Tag> {
+    /// EXPLAIN of a portal, whose parameters have these types and values.
+    pub(super) fn run_explain(
+        &mut self,
+        analyze: bool,
+        body: &Parsed,
+        parameters: (&[Type], &[Datum]),
+        sink: &mut dyn Sink,
+    ) -> Result<Tag> {
+        let _alarm = self.start_statement()?;
+        self.refuse_any_if_failed()?;
+        self.settle_portals(None)?;
+        self.explain(analyze, body, parameters, sink)
+    }
+
+    fn explain(
+        &mut self,
+        analyze: bool,
+        body: &Parsed,
+        (types, values): (&[Type], &[Datum]),
+        sink: &mut dyn Sink,
+    ) -> Result<Tag> {
         let (statement, overriding) = plannable(&body.command)?;
-        let plan = self.plan(statement, overriding, &[])?;
-        let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, &[]))?;
+        let plan = self.plan(statement, overriding, types)?;
+        if plan.params.len() > values.len() {
+            let missing = format!("there is no parameter ${}", values.len() + 1);
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing));
+        }
+        let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, types))?;
         let mut lines = Plan::explain(&plan, self.settings.semantic_locks());
         if analyze {
             let before = self.shared.clock.now();
-            let mut running = self.start_plan(&plan, &[])?;
-            let (rows, _) = self.fetch(&mut running, &[], 0, &mut |_, _| Ok(()))?;
+            let mut running = self.start_plan(&plan, values)?;
+            let (rows, _) = self.fetch(&mut running, values, 0, &mut |_, _| Ok(()))?;
             let elapsed = self.shared.clock.now().saturating_sub(before);
             lines.push(format!("Rows: {rows}"));
             lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));

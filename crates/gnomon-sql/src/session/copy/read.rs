@@ -258,12 +258,17 @@ impl<'a> Rows<'a> {
         self.values.clear();
         self.fields.clear();
         let unexpected = || bad("unexpected EOF in COPY data");
+        // The data may also end without the trailer.
         if !self.input.need(2)? {
-            return Err(unexpected());
+            return Ok(false);
         }
         let count = self.take::<2>().map(i16::from_be_bytes).ok_or_else(unexpected)?;
         if count == -1 {
-            return Ok(false);
+            return if self.input.need(1)? {
+                Err(bad("received copy data after EOF marker"))
+            } else {
+                Ok(false)
+            };
         }
         if usize::try_from(count) != Ok(columns) {
             return Err(bad(format!("row field count is {count}, expected {columns}")));
@@ -527,9 +532,12 @@ mod tests {
         let mut data = super::super::BINARY_SIGNATURE.to_vec();
         data.extend_from_slice(&[0; 8]);
         data.extend_from_slice(&[0, 2, 0, 0, 0, 1, b'x', 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(state("format binary", &data), SqlState::BAD_COPY_FILE_FORMAT);
+        same("format binary", &data, &[&[Some("x"), None]]);
         data.extend_from_slice(&[0xff, 0xff]);
         same("format binary", &data, &[&[Some("x"), None]]);
+        data.push(0);
+        assert_eq!(state("format binary", &data), SqlState::BAD_COPY_FILE_FORMAT);
+        data.pop();
         data[20] = 9;
         assert_eq!(state("format binary", &data), SqlState::BAD_COPY_FILE_FORMAT);
     }
