@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything that must pass: formatting, lints, dependency audit, tests, the shuttle tests, documentation, a real
-# psql, pgbench and Chromium. Installs what that needs and is absent. Sizes of the long runs come from the environment:
+# psql, pgbench, Chromium, and clients in Python, JavaScript and Go. Installs what that needs and is absent. Sizes of the
+# long runs come from the environment:
 #   GNOMON_SWEEP_SEEDS, GNOMON_CLUSTER_SEEDS, GNOMON_SHUTTLE_SEEDS, GNOMON_KILLS,
 #   GNOMON_CLUSTER_FAULTS, GNOMON_STRESS, PROPTEST_CASES;
 # GNOMON_RECOVERY names the recovery method of databases that tests make and do not choose one for.
@@ -29,6 +30,10 @@ install pgbench postgresql-contrib
 install python3 python3
 install chromium chromium
 install etcd etcd-server
+python3 -c 'import ensurepip' 2>/dev/null || install python3-venv python3-venv
+install node nodejs
+install npm npm
+install go golang-go
 
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 export GNOMON_CLUSTER_SEEDS=${GNOMON_CLUSTER_SEEDS:-10000}
@@ -44,6 +49,9 @@ python3 tools/audit.py
 
 step "tests"
 run_tests --workspace
+
+step "clients"
+tools/clients/run.sh
 
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" run_tests -p gnomon --lib --target-dir target/shuttle shuttle_

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Runs the scenarios of real clients (psycopg, asyncpg, SQLAlchemy, Django, node-postgres, Sequelize, TypeORM, pgx)
+# against a Gnomon server that it starts, or against the server of a URL:
+#   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
+# The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
+# GNOMON names, else target/debug/gnomon.
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(cd ../.. && pwd)
+cache=$root/target/clients
+mkdir -p "$cache/node"
+
+installed() { # installed NAME FILE...: true if NAME was installed from these files, as they are now
+  [ -e "$cache/$1.sum" ] && [ "$(cat "$cache/$1.sum")" = "$(cat "${@:2}" | sha256sum)" ]
+}
+note_installed() { cat "${@:2}" | sha256sum >"$cache/$1.sum"; }
+
+if ! installed python requirements.txt; then
+  python3 -m venv --clear "$cache/venv"
+  "$cache/venv/bin/pip" install -q --disable-pip-version-check -r requirements.txt
+  note_installed python requirements.txt
+fi
+if ! installed node node/package.json node/package-lock.json; then
+  cp node/package.json node/package-lock.json "$cache/node/"
+  (cd "$cache/node" && npm ci --no-audit --no-fund --silent)
+  note_installed node node/package.json node/package-lock.json
+fi
+(cd go && go build -o "$cache/pgx" .)
+
+if [ $# -gt 0 ]; then
+  export CLIENT_URL=$1
+else
+  data=$(mktemp -d)
+  "${GNOMON:-$root/target/debug/gnomon}" serve "$data/db" --port 0 >"$data/log" 2>&1 &
+  server=$!
+  trap 'kill $server; wait $server || true; rm -rf "$data"' EXIT
+  port=
+  for _ in $(seq 300); do
+    port=$(sed -nE 's/.*127\.0\.0\.1:([0-9]+).*/\1/p' "$data/log" | head -1)
+    [ -z "$port" ] || break
+    sleep 0.1
+  done
+  [ -n "$port" ] || { cat "$data/log" >&2; exit 1; }
+  export CLIENT_URL=postgresql://postgres@127.0.0.1:$port/postgres
+fi
+
+passed=0 failed=0
+scenario() { # scenario NAME COMMAND...
+  local out
+  if out=$(timeout --kill-after=5 60 "${@:2}" 2>&1); then
+    passed=$((passed + 1))
+    echo "ok $1"
+  else
+    failed=$((failed + 1))
+    printf 'FAILED %s\n%s\n' "$1" "$out"
+  fi
+}
+for client in psycopg asyncpg sqlalchemy django; do
+  scenario $client "$cache/venv/bin/python" "python/${client}_client.py"
+done
+export NODE_PATH=$cache/node/node_modules
+for client in pg sequelize typeorm; do
+  scenario $client node "node/${client}_client.js"
+done
+scenario pgx "$cache/pgx"
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
