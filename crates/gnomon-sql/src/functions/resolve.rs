@@ -369,8 +369,8 @@ fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
     }
 }
 
-/// Whether PostgreSQL has functions of this name for what is not built here: documents, text search, advisory locks,
-/// large objects, notifications, ordered sets.
+/// Whether PostgreSQL has functions of this name for what is not built here: documents, text search, waiting
+/// for advisory locks, large objects, notifications, ordered sets.
 fn is_unsupported(name: &str) -> bool {
     const NAMES: [&str; 18] = [
         "to_json",

@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 use gnomon::{Commits, Csn, Error, Interrupt, InterruptReason, env::Rng};
 
 use super::{
-    SessionOptions, Sink,
+    SessionOptions, Sink, advisory,
     call::AllCompiled,
     database::Shared,
     parse::{self, Command, on_fit_stack},
@@ -48,6 +48,9 @@ pub struct Session {
     pub(super) calls: usize,
     /// Its entry among all sessions.
     pub(super) registered: Registered,
+    /// Its number as an owner of advisory locks, and those that it holds beyond its transaction.
+    pub(super) advisory_owner: u64,
+    pub(super) advisory: Vec<advisory::Guard>,
 }
 
 /// What a statement reports when it is done: its command tag.
@@ -83,6 +86,8 @@ impl Session {
             shared.registry.register(options.process_id, &options.user, started, interrupt.clone());
         Ok(Session {
             registered,
+            advisory_owner: shared.advisory.new_owner(),
+            advisory: Vec::new(),
             user: options.user.as_str().into(),
             database: options.database.as_str().into(),
             shared,

@@ -13,6 +13,7 @@ use gnomon::{
 
 use super::{
     Session,
+    advisory::AdvisoryLocks,
     environment::clock_micros,
     member,
     registry::Registry,
@@ -48,6 +49,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) timer: Timer,
     pub(super) registry: Arc<Registry>,
+    pub(super) advisory: Arc<AdvisoryLocks>,
     /// What tells of the cluster that the database is a member of.
     pub(super) cluster: OnceLock<Arc<dyn Cluster>>,
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
@@ -163,6 +165,7 @@ impl Shared {
             row_numbers: AllRowNumbers::default(),
             timer: Timer::new(clock.clone()),
             registry: Arc::default(),
+            advisory: Arc::default(),
             cluster: OnceLock::new(),
             started: clock_micros(&*clock),
             clock,

@@ -15,7 +15,7 @@ use gnomon::{
 };
 
 use super::{
-    Session,
+    Session, advisory,
     database::Shared,
     portal::{Portal, Prepared},
     sequences::Drawn,
@@ -45,6 +45,8 @@ pub(super) struct Surroundings {
     pub(super) portals: HashMap<String, Portal>,
     pub(super) settings: RefCell<Settings>,
     drawn: RefCell<Drawn>,
+    advisory_owner: u64,
+    advisory: RefCell<advisory::Held>,
     rng: RefCell<Rng>,
     /// Whether the transaction may not write.
     read_only: bool,
@@ -74,6 +76,11 @@ impl Session {
             portals: std::mem::take(&mut self.portals),
             settings: RefCell::new(self.settings.clone()),
             drawn: RefCell::new(std::mem::take(&mut self.drawn)),
+            advisory_owner: self.advisory_owner,
+            advisory: RefCell::new(advisory::Held {
+                of_session: std::mem::take(&mut self.advisory),
+                of_transaction: std::mem::take(&mut self.current.advisory),
+            }),
             rng: RefCell::new(self.rng.clone()),
             read_only: self.current.read_only,
             has_ddl: self.current.ddl.is_some(),
@@ -87,6 +94,8 @@ impl Session {
     fn leave(&mut self, surroundings: Surroundings) {
         self.settings = surroundings.settings.into_inner();
         self.drawn = surroundings.drawn.into_inner();
+        let advisory = surroundings.advisory.into_inner();
+        (self.advisory, self.current.advisory) = (advisory.of_session, advisory.of_transaction);
         self.rng = surroundings.rng.into_inner();
         self.statements = surroundings.statements;
         self.portals = surroundings.portals;
@@ -192,6 +201,15 @@ impl Surroundings {
         }
     }
 
+    fn advisory_lock(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
+        if self.shared.engine.is_member() {
+            return Err(SqlError::unsupported("an advisory lock at a member of a cluster"));
+        }
+        let locks = &self.shared.advisory;
+        advisory::call(locks, self.advisory_owner, &mut self.advisory.borrow_mut(), function, arguments)
+            .unwrap_or_else(|| Err(bad_call(function)))
+    }
+
     fn refuse_read_only(&self, function: &str) -> Result<()> {
         if self.read_only {
             return Err(SqlError::new(
@@ -295,6 +313,9 @@ impl Environment for Surroundings {
             ("pg_sleep", [Datum::Float8(seconds)]) => {
                 self.sleep(*seconds)?;
                 text("")
+            }
+            _ if function.starts_with("pg_advisory_") || function.starts_with("pg_try_advisory_") => {
+                self.advisory_lock(function, arguments)?
             }
             _ => match system::call(self, function, arguments) {
                 Some(result) => result?,

@@ -9,6 +9,7 @@
 //! - [`Rows`]: a sink that collects rows;
 //! - [`procedures`]: what the engine must be opened with to log and replay calls of SQL's procedures.
 
+mod advisory;
 mod backup;
 mod call;
 mod collect;

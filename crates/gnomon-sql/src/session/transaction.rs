@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 
 use super::{
-    Session, TransactionStatus,
+    Session, TransactionStatus, advisory,
     call::CallState,
     ddl::{Ddl, Waiting},
     parse::Mode,
@@ -32,7 +32,9 @@ pub(super) struct Current {
     /// Its characteristics, fixed when it began.
     pub(super) isolation: &'static str,
     pub(super) read_only: bool,
-    /// Those of a block, the latest last.
+    /// The advisory locks that end with it.
+    pub(super) advisory: Vec<advisory::Guard>,
+    /// The savepoints of a block, the latest last.
     savepoints: Vec<Savepoint>,
 }
 
@@ -44,6 +46,8 @@ struct Savepoint {
     settings: Saved,
     /// How many portals were opened before.
     portals_opened: u64,
+    /// How many advisory locks the transaction had taken.
+    advisory: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -297,6 +301,7 @@ impl Session {
             ddl: self.current.ddl.clone(),
             settings: self.settings.save(),
             portals_opened: self.portals_opened,
+            advisory: self.current.advisory.len(),
         };
         self.current.savepoints.push(savepoint);
         Ok(())
@@ -338,9 +343,12 @@ impl Session {
 
     /// Goes back to the latest savepoint.
     fn undo_since_savepoint(&mut self) -> Result<()> {
-        let Current { engine: Some(engine), savepoints, ddl, .. } = &mut self.current else { return Ok(()) };
+        let Current { engine: Some(engine), savepoints, ddl, advisory, .. } = &mut self.current else {
+            return Ok(());
+        };
         let Some(savepoint) = savepoints.last() else { return Ok(()) };
         engine.rollback_to(savepoint.engine)?;
+        advisory.truncate(savepoint.advisory);
         ddl.clone_from(&savepoint.ddl);
         self.settings.restore(&savepoint.settings);
         self.portals.retain(|_, portal| portal.outlives_savepoint(savepoint.portals_opened));

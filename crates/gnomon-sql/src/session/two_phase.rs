@@ -101,6 +101,9 @@ impl Session {
     }
 
     fn prepare_engine(&mut self, gid: &str) -> Result<()> {
+        if !self.current.advisory.is_empty() {
+            return Err(SqlError::unsupported("PREPARE TRANSACTION of one that holds advisory locks"));
+        }
         if gid.len() > GID_BYTES_MAX {
             return Err(SqlError::new(
                 SqlState::INVALID_PARAMETER_VALUE,

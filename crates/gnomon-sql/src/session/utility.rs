@@ -238,6 +238,7 @@ impl Session {
                 self.statements.clear();
                 self.procedures.clear();
                 self.drawn = Default::default();
+                self.advisory.clear();
                 self.reset_all();
                 tag("DISCARD ALL")
             }
