@@ -109,6 +109,15 @@ impl Plan {
         self.tables.iter().filter(is_read).map(|(_, table)| table)
     }
 
+    /// Fails if there are not as many values as the statement has parameters.
+    pub(super) fn refuse_missing(&self, values: &[Datum]) -> Result<()> {
+        if self.params.len() <= values.len() {
+            return Ok(());
+        }
+        let missing = format!("there is no parameter ${}", values.len() + 1);
+        Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing))
+    }
+
     /// The lines of EXPLAIN, where updates that commute share locks or not.
     pub(super) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         match &self.kind {

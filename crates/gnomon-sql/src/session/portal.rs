@@ -161,13 +161,13 @@ impl Prepared {
 
     /// True if it is run by a plan.
     fn is_planned(&self) -> bool {
-        self.planned_command().is_some() && !matches!(self.command(), Some(Command::Explain { .. }))
+        matches!(self.command(), Some(Command::Sql(statement, _)) if is_plannable(statement))
     }
 
-    /// The command that a plan is made of: its own, or the one that it explains.
+    /// The command that a plan is made of: its own, or the one that it explains or declares a cursor for.
     fn planned_command(&self) -> Option<&Command> {
         let command = match self.command()? {
-            Command::Explain { body, .. } => &body.command,
+            Command::Explain { body, .. } | Command::Declare { body, .. } => &body.command,
             command => command,
         };
         matches!(command, Command::Sql(statement, _) if is_plannable(statement)).then_some(command)
@@ -468,6 +468,10 @@ impl Session {
                         let types = statement.parameter_types();
                         self.run_explain(*analyze, body, (&types, &portal.params), sink)
                     }
+                    Command::Declare { name, hold, body } => {
+                        let types = statement.parameter_types();
+                        self.run_declare(name, *hold, body, (&types, &portal.params))
+                    }
                     command => self.run(command, false, sink),
                 })?;
                 self.report(&tag, &before, sink)?;
@@ -675,8 +679,28 @@ impl Session {
         })
     }
 
+    /// DECLARE of a portal, whose parameters have these types and values.
+    fn run_declare(
+        &mut self,
+        name: &str,
+        hold: bool,
+        body: &Parsed,
+        parameters: (&[Type], &[Datum]),
+    ) -> Result<Tag> {
+        let _alarm = self.start_statement()?;
+        self.refuse_any_if_failed()?;
+        self.settle_portals(None)?;
+        self.declare(name, hold, body, parameters)
+    }
+
     /// DECLARE.
-    pub(super) fn declare(&mut self, name: &str, hold: bool, query: &sqlparser::ast::Query) -> Result<Tag> {
+    pub(super) fn declare(
+        &mut self,
+        name: &str,
+        hold: bool,
+        body: &Parsed,
+        (types, values): (&[Type], &[Datum]),
+    ) -> Result<Tag> {
         if !hold && !self.in_block() {
             return Err(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -689,14 +713,15 @@ impl Session {
                 format!("cursor \"{name}\" already exists"),
             ));
         }
-        let statement = sqlparser::ast::Statement::Query(Box::new(query.clone()));
-        let plan = self.plan(&statement, None, &[])?;
-        let plan = self.begin_plan(plan, &mut |session| session.plan(&statement, None, &[]))?;
+        let (statement, _) = plannable(&body.command)?;
+        let plan = self.plan(statement, None, types)?;
+        plan.refuse_missing(values)?;
+        let plan = self.begin_plan(plan, &mut |session| session.plan(statement, None, types))?;
         // What it shows is as of now, whenever it is fetched.
         self.engine()?.fix_snapshot()?;
-        let running = self.start_plan(&plan, &[])?;
+        let running = self.start_plan(&plan, values)?;
         let body = Body::Plan { statement: None, plan, running: Some(running) };
-        let mut portal = Portal::new(self, body, Vec::new(), query.to_string().into());
+        let mut portal = Portal::new(self, body, values.to_vec(), statement.to_string().into());
         portal.hold = hold;
         self.portals.insert(name.to_owned(), portal);
         tag("DECLARE CURSOR")

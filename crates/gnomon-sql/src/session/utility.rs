@@ -106,7 +106,7 @@ impl Session {
             Command::Execute { name, arguments } => self.execute_prepared(name, arguments, alone, sink),
             Command::Deallocate(name) => self.deallocate(name.as_deref()),
             Command::Discard(what) => self.discard(*what, alone),
-            Command::Declare { name, hold, query } => self.declare(name, *hold, query),
+            Command::Declare { name, hold, body } => self.declare(name, *hold, body, (&[], &[])),
             Command::Fetch { name, count, discard } => self.fetch_cursor(name, *count, *discard, sink),
             Command::Close(name) => self.close_cursor(name.as_deref()),
             Command::Copy(copy) => self.copy(copy, sink),
@@ -356,10 +356,7 @@ impl Session {
     ) -> Result<Tag> {
         let (statement, overriding) = plannable(&body.command)?;
         let plan = self.plan(statement, overriding, types)?;
-        if plan.params.len() > values.len() {
-            let missing = format!("there is no parameter ${}", values.len() + 1);
-            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing));
-        }
+        plan.refuse_missing(values)?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, types))?;
         let mut lines = Plan::explain(&plan, self.settings.semantic_locks());
         if analyze {

@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// LOCK TABLE.
     Lock { names: Vec<ObjectName>, mode: String, nowait: bool },
     /// DECLARE name CURSOR FOR query.
-    Declare { name: String, hold: bool, query: Box<Query> },
+    Declare { name: String, hold: bool, body: Box<Parsed> },
     /// FETCH or MOVE; without a count, all.
     Fetch { name: String, count: FetchCount, discard: bool },
     /// CLOSE; without a name, all.

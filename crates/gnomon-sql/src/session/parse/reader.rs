@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use sqlparser::{
-    ast::ObjectName,
+    ast::{ObjectName, Statement},
     parser::{Parser, ParserError},
     tokenizer::Token,
 };
@@ -528,7 +528,8 @@ impl<'d> Reader<'_, 'd, '_> {
             return Err(self.unexpected());
         }
         let query = self.lift(Parser::parse_query)?;
-        Ok(Command::Declare { name, hold, query })
+        let command = Command::Sql(Box::new(Statement::Query(query)), None);
+        Ok(Command::Declare { name, hold, body: Box::new(Parsed { command, nesting: 0 }) })
     }
 
     fn fetch(&mut self) -> Result<Command> {
