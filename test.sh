@@ -34,6 +34,13 @@ python3 -c 'import ensurepip' 2>/dev/null || install python3-venv python3-venv
 install node nodejs
 install npm npm
 install go golang-go
+if [ "${GNOMON_CLIENTS:-}" = all ]; then
+  install javac default-jdk-headless
+  install mvn maven
+  install ruby ruby
+  ruby -e 'require "active_record"' 2>/dev/null || install activerecord ruby-activerecord
+  ruby -e 'require "pg"' 2>/dev/null || install ruby-pg ruby-pg
+fi
 
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}
 export GNOMON_CLUSTER_SEEDS=${GNOMON_CLUSTER_SEEDS:-10000}
