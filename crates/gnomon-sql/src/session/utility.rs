@@ -83,6 +83,14 @@ impl Session {
                 self.set(name, values.as_deref(), *local)?;
                 tag("SET")
             }
+            // The session's user is the only role that it can be.
+            Command::SetRole(role) => match role {
+                Some(role) if **role != *self.user => Err(SqlError::new(
+                    SqlState::INVALID_PARAMETER_VALUE,
+                    format!("role \"{role}\" does not exist"),
+                )),
+                _ => tag("SET"),
+            },
             Command::Reset(name) => {
                 match name {
                     Some(name) => self.set(name, None, false)?,

@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Set { local: bool, name: String, values: Option<Vec<String>> },
     /// RESET; without a name, all.
     Reset(Option<String>),
+    /// SET ROLE or SET SESSION AUTHORIZATION; none is the session's own user.
+    SetRole(Option<String>),
     /// ALTER ROLE or ALTER DATABASE with SET or RESET: what a setting is in new sessions of a role, or of all; without
     /// values as if nobody had said, and without a name that of all settings.
     SettingDefault {

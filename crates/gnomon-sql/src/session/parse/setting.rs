@@ -21,11 +21,8 @@ impl Reader<'_, '_, '_> {
         if matches!(self.peek_word().as_deref(), Some("constraints")) {
             return Ok(self.unsupported("SET CONSTRAINTS"));
         }
-        if matches!(self.peek_word().as_deref(), Some("role"))
-            || (matches!(self.peek_word().as_deref(), Some("session"))
-                && matches!(self.peek_nth_word(1).as_deref(), Some("authorization")))
-        {
-            return Ok(self.unsupported("SET ROLE"));
+        if let Some(command) = self.set_role()? {
+            return Ok(command);
         }
         let local = self.word("local");
         let _ = !local && self.word("session");
@@ -34,6 +31,27 @@ impl Reader<'_, '_, '_> {
         }
         let (name, values) = self.assignment()?;
         Ok(Command::Set { local, name, values })
+    }
+
+    /// `[SESSION | LOCAL] ROLE name`, `[SESSION | LOCAL] SESSION AUTHORIZATION name`, if this is what follows SET.
+    fn set_role(&mut self) -> Result<Option<Command>> {
+        const ROLE: &[&str] = &["role"];
+        const AUTHORIZATION: &[&str] = &["session", "authorization"];
+        let scopes: [&[&str]; 3] = [&[], &["session"], &["local"]];
+        for (scope, what) in scopes.into_iter().flat_map(|scope| [(scope, ROLE), (scope, AUTHORIZATION)]) {
+            if self.words(&[scope, what].concat()) {
+                let none = if what == ROLE { "none" } else { "default" };
+                let name = if self.word(none) {
+                    None
+                } else if matches!(self.parser.peek_token_ref().token, Token::SingleQuotedString(_)) {
+                    Some(self.string()?)
+                } else {
+                    Some(self.name()?)
+                };
+                return Ok(Some(Command::SetRole(name)));
+            }
+        }
+        Ok(None)
     }
 
     /// What follows SET: a setting, and its values; none if it is DEFAULT.
