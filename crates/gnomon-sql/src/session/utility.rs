@@ -8,6 +8,7 @@ use sqlparser::ast::ObjectName;
 use super::{
     ResultColumn, Session, Sink,
     connection::{Tag, tag},
+    ddl::clauses::no_effect,
     parse::{Command, Discard, Mode, Parsed, hint_instead},
     plan::{Plan, plannable},
     portal::plain_context,
@@ -26,6 +27,17 @@ pub(super) fn text_column(name: &str) -> ResultColumn {
         ty: ColumnType { ty: Type::Text, modifier: -1 },
         table: 0,
         attribute: 0,
+    }
+}
+
+/// Tells that options of VACUUM or ANALYZE have no effect. VERBOSE, which has nothing to tell, is none of them, nor is
+/// ANALYZE.
+fn options_without_effect(statement: &str, options: &[String], notices: &mut Vec<Notice>) {
+    for option in
+        options.iter().filter(|option| !matches!(option.as_str(), "verbose" | "analyze" | "analyse"))
+    {
+        let what = format!("{statement} option {}", option.to_uppercase());
+        no_effect(notices, &what, "space is reclaimed all the time");
     }
 }
 
@@ -81,6 +93,9 @@ impl Session {
                     );
                 }
                 self.set(name, values.as_deref(), *local)?;
+                if let Some((name, why)) = self.settings.lack_of_effect(name) {
+                    no_effect(notices, &format!("setting \"{name}\""), why);
+                }
                 tag("SET")
             }
             Command::Reset(name) => {
@@ -109,14 +124,21 @@ impl Session {
             Command::Declare { name, hold, query } => self.declare(name, *hold, query),
             Command::Fetch { name, count, discard } => self.fetch_cursor(name, *count, *discard, sink),
             Command::Close(name) => self.close_cursor(name.as_deref()),
-            Command::Copy(copy) => self.copy(copy, sink),
-            Command::Vacuum(names) => {
+            Command::Copy(copy) => {
+                if copy.freezes()? {
+                    no_effect(notices, "FREEZE", "rows need no freezing");
+                }
+                self.copy(copy, sink)
+            }
+            Command::Vacuum(names, options) => {
                 self.refuse_in_transaction("VACUUM", alone)?;
                 self.find_tables(names)?;
+                options_without_effect("VACUUM", options, notices);
                 tag("VACUUM")
             }
-            Command::Analyze(names) => {
+            Command::Analyze(names, options) => {
                 self.find_tables(names)?;
+                options_without_effect("ANALYZE", options, notices);
                 tag("ANALYZE")
             }
             Command::Checkpoint => tag("CHECKPOINT"),
@@ -125,7 +147,16 @@ impl Session {
                 self.backup(since.as_deref(), sink)
             }
             Command::Lock { names, mode, nowait } => self.lock_command(names, mode, *nowait),
-            Command::Explain { analyze, body } => self.explain(*analyze, body, sink),
+            Command::Explain { analyze, summary, ignored, body } => {
+                for option in ignored {
+                    no_effect(
+                        notices,
+                        &format!("EXPLAIN option {option}"),
+                        "plans show no more than they do without",
+                    );
+                }
+                self.explain(*analyze, *summary, body, sink)
+            }
             Command::Unsupported(what) => {
                 let error = SqlError::unsupported(what);
                 Err(match hint_instead(what) {
@@ -332,7 +363,7 @@ impl Session {
         tag("LOCK TABLE")
     }
 
-    fn explain(&mut self, analyze: bool, body: &Parsed, sink: &mut dyn Sink) -> Result<Tag> {
+    fn explain(&mut self, analyze: bool, summary: bool, body: &Parsed, sink: &mut dyn Sink) -> Result<Tag> {
         let (statement, overriding) = plannable(&body.command)?;
         let plan = self.plan(statement, overriding, &[])?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(statement, overriding, &[]))?;
@@ -343,7 +374,9 @@ impl Session {
             let (rows, _) = self.fetch(&mut running, &[], 0, &mut |_, _| Ok(()))?;
             let elapsed = self.shared.clock.now().saturating_sub(before);
             lines.push(format!("Rows: {rows}"));
-            lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
+            if summary {
+                lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
+            }
         }
         self.end_engine_statement()?;
         send_lines("QUERY PLAN", lines, sink)?;

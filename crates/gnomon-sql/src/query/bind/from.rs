@@ -204,6 +204,15 @@ impl Binder<'_> {
         before: &Scope<'_>,
         left: Option<&Piece>,
     ) -> Result<Piece> {
+        if let TableFactor::Table { with_hints, version, partitions, json_path, index_hints, .. } = factor
+            && !(with_hints.is_empty()
+                && version.is_none()
+                && partitions.is_empty()
+                && json_path.is_none()
+                && index_hints.is_empty())
+        {
+            return Err(SqlError::unsupported("a hint or partition of a table in FROM"));
+        }
         match factor {
             TableFactor::Table { name, alias, args: None, with_ordinality: false, sample: None, .. } => {
                 self.named_relation(name, alias.as_ref(), cx)

@@ -9,6 +9,7 @@
 //! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
 
 mod alter;
+pub(super) mod clauses;
 mod column;
 mod create;
 mod drop;
@@ -358,11 +359,11 @@ impl Session {
                 Statement::CreateIndex(create) => session.create_index(create, notices),
                 Statement::AlterTable(alter) => session.alter_table(alter, notices),
                 Statement::Truncate(truncate) => session.truncate(truncate),
-                Statement::CreateView(create) => session.create_view(create),
-                Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-                    session.create_schema(schema_name, *if_not_exists, notices)
-                }
-                _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
+                Statement::CreateView(create) => session.create_view(create, notices),
+                statement => match clauses::create_schema(statement, session.settings.user(), notices)? {
+                    Some((name, if_not_exists)) => session.create_schema(name, if_not_exists, notices),
+                    None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
+                },
             })
         })
     }
@@ -399,7 +400,9 @@ impl Session {
             Command::SettingDefault { what, role, name, values } => {
                 self.setting_default(what, role.as_deref(), name.as_deref(), values.as_deref()).map(Some)
             }
-            Command::Comment { kind, name, text } => with_stack(|| self.comment(kind, name, text.as_deref())),
+            Command::Comment { kind, name, text } => {
+                with_stack(|| self.comment(kind, name, text.as_deref(), notices))
+            }
             _ => Ok(None),
         }
     }

@@ -66,10 +66,10 @@ pub(crate) enum Command {
     DropProcedures { procedures: Vec<(ObjectName, Option<Vec<ast::DataType>>)>, if_exists: bool },
     /// COMMENT ON.
     Comment { kind: String, name: ObjectName, text: Option<String> },
-    /// VACUUM: nothing to do, as pages are reclaimed all the time.
-    Vacuum(Vec<ObjectName>),
-    /// ANALYZE: nothing to do.
-    Analyze(Vec<ObjectName>),
+    /// VACUUM: nothing to do, as pages are reclaimed all the time. Tables, options.
+    Vacuum(Vec<ObjectName>, Vec<String>),
+    /// ANALYZE: nothing to do. Tables, options.
+    Analyze(Vec<ObjectName>, Vec<String>),
     /// CHECKPOINT.
     Checkpoint,
     /// BACKUP TO STDOUT; of what has changed since another backup, if its name is given.
@@ -82,8 +82,8 @@ pub(crate) enum Command {
     Fetch { name: String, count: FetchCount, discard: bool },
     /// CLOSE; without a name, all.
     Close(Option<String>),
-    /// EXPLAIN.
-    Explain { analyze: bool, body: Box<Parsed> },
+    /// EXPLAIN; `ignored` are options that are on and show nothing.
+    Explain { analyze: bool, summary: bool, ignored: Vec<String>, body: Box<Parsed> },
     /// A statement that PostgreSQL has and this does not.
     Unsupported(String),
 }
