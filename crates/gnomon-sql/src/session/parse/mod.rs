@@ -29,8 +29,8 @@ use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
     tokens::{
-        complete_options, expand_table_queries, order_identity_options, order_partitioning, passed_over,
-        take_column_names, take_overriding, write_row_locks,
+        complete_options, complete_trims, expand_table_queries, order_identity_options, order_partitioning,
+        passed_over, take_column_names, take_overriding, write_row_locks,
     },
 };
 use crate::{Result, SqlError, SqlState};
@@ -131,6 +131,7 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     order_partitioning(&mut tokens);
     expand_table_queries(&mut tokens);
     write_row_locks(&mut tokens);
+    complete_trims(&mut tokens);
     let command = on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(recursion_limit(nesting))

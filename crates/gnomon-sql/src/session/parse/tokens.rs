@@ -186,6 +186,23 @@ pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// Writes `TRIM(TRAILING FROM x)` and its like with the blank that they take off, which the parser crate wants to see.
+pub(super) fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 3 < tokens.len() {
+        let is_trim = is(&tokens[at], "trim") && tokens[at + 1].token == Token::LParen;
+        let side = keyword(tokens.get(at + 2));
+        if is_trim
+            && matches!(side, Keyword::LEADING | Keyword::TRAILING | Keyword::BOTH)
+            && keyword(tokens.get(at + 3)) == Keyword::FROM
+        {
+            let blank = Token::SingleQuotedString(" ".to_owned());
+            tokens.insert(at + 3, TokenWithSpan { token: blank, span: tokens[at + 2].span });
+        }
+        at += 1;
+    }
+}
+
 /// The first part of the name behind OF in a locking clause that the parser crate does not know: `FOR NO KEY UPDATE`,
 /// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
 pub(crate) const WEAKER_ROW_LOCK: &str = "\u{1}key";
