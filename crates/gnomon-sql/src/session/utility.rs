@@ -33,11 +33,15 @@ pub(super) fn text_column(name: &str) -> ResultColumn {
 /// Tells that options of VACUUM or ANALYZE have no effect. VERBOSE, which has nothing to tell, is none of them, nor is
 /// ANALYZE.
 fn options_without_effect(statement: &str, options: &[String], notices: &mut Vec<Notice>) {
+    let why = match statement {
+        "VACUUM" => "space is reclaimed all the time",
+        _ => "plans need no statistics",
+    };
     for option in
         options.iter().filter(|option| !matches!(option.as_str(), "verbose" | "analyze" | "analyse"))
     {
         let what = format!("{statement} option {}", option.to_uppercase());
-        no_effect(notices, &what, "space is reclaimed all the time");
+        no_effect(notices, &what, why);
     }
 }
 
@@ -141,7 +145,11 @@ impl Session {
                 options_without_effect("ANALYZE", options, notices);
                 tag("ANALYZE")
             }
-            Command::Checkpoint => tag("CHECKPOINT"),
+            Command::Checkpoint => {
+                let why = "commits are durable without, and checkpoints are taken as the log grows";
+                no_effect(notices, "CHECKPOINT", why);
+                tag("CHECKPOINT")
+            }
             Command::Backup(since) => {
                 self.refuse_in_transaction("BACKUP", alone)?;
                 self.backup(since.as_deref(), sink)

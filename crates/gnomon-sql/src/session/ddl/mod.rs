@@ -388,11 +388,17 @@ impl Session {
                     session.rename_relation(kind, name, *if_exists, to, notices)
                 })
             }),
-            Command::Drop { kind, names, if_exists, cascade } => with_stack(|| {
-                self.run_giving_way(notices, |session, notices| {
-                    session.drop_objects(kind, names, *if_exists, *cascade, notices)
+            Command::Drop { kind, names, if_exists, cascade, concurrently } => {
+                if *concurrently {
+                    let why = "DROP INDEX waits for the transactions that use the table";
+                    clauses::no_effect(notices, "CONCURRENTLY", why);
+                }
+                with_stack(|| {
+                    self.run_giving_way(notices, |session, notices| {
+                        session.drop_objects(kind, names, *if_exists, *cascade, notices)
+                    })
                 })
-            }),
+            }
             Command::CreateProcedure(create) => with_stack(|| self.create_procedure(create)),
             Command::DropProcedures { procedures, if_exists } => {
                 with_stack(|| self.drop_procedures(procedures, *if_exists, notices))

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     /// ALTER SEQUENCE, INDEX or VIEW ... RENAME TO.
     Rename { kind: &'static str, name: ObjectName, if_exists: bool, to: String },
     /// DROP of tables, indexes, sequences, views or schemas.
-    Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool },
+    Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool, concurrently: bool },
     /// CREATE PROCEDURE.
     CreateProcedure(Box<CreateProcedure>),
     /// DROP PROCEDURE; of each its name and, if they are given, the types of its parameters.
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     Vacuum(Vec<ObjectName>, Vec<String>),
     /// ANALYZE: nothing to do. Tables, options.
     Analyze(Vec<ObjectName>, Vec<String>),
-    /// CHECKPOINT.
+    /// CHECKPOINT: nothing to do, as checkpoints are taken as the log grows.
     Checkpoint,
     /// BACKUP TO STDOUT; of what has changed since another backup, if its name is given.
     Backup(Option<String>),

@@ -145,12 +145,12 @@ impl<'d> Reader<'_, 'd, '_> {
                     .find(|k| *k == kind)
                     .expect("the pattern lists the same kinds");
                 self.skip_n(2);
-                let _ = kind == "index" && self.word("concurrently");
+                let concurrently = kind == "index" && self.word("concurrently");
                 let if_exists = self.words(&["if", "exists"]);
                 let names = self.object_names()?;
                 let cascade = self.word("cascade");
                 let _ = !cascade && self.word("restrict");
-                Ok(Command::Drop { kind, names, if_exists, cascade })
+                Ok(Command::Drop { kind, names, if_exists, cascade, concurrently })
             }
             ("comment", "on") => self.comment(),
             ("vacuum", _) => {
