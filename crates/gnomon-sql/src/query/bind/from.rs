@@ -298,7 +298,12 @@ impl Binder<'_> {
         let found = self
             .catalog
             .relation(schema.as_deref(), &relation)
-            .and_then(|found| found.ok_or_else(|| missing_table(schema.as_deref(), &relation)))
+            .and_then(|found| {
+                found.ok_or_else(|| match &schema {
+                    Some(schema) => missing_table(Some(schema), &relation),
+                    None => self.missing_name(&relation),
+                })
+            })
             .map_err(|error| at_name(error, name))?;
         let base = cx.next;
         match found {
