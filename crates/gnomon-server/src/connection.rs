@@ -17,7 +17,7 @@ use std::{
 use gnomon::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
-    session::{Format, PortalState, Session, SessionOptions},
+    session::{Format, IdleLimit, PortalState, Session, SessionOptions},
     types::Type,
 };
 
@@ -104,6 +104,7 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
         interrupt,
         result_formats: HashMap::new(),
         is_skipping: false,
+        is_ready: false,
     };
     connection.greet()?;
     connection.converse()
@@ -134,6 +135,8 @@ struct Connection<'a> {
     result_formats: HashMap<String, Vec<Format>>,
     /// After an error in the extended protocol, until Sync.
     is_skipping: bool,
+    /// True if the client was told so, and has sent nothing since.
+    is_ready: bool,
 }
 
 impl Connection<'_> {
@@ -150,20 +153,31 @@ impl Connection<'_> {
         self.ready()
     }
 
+    /// The error of a session that was idle for too long: by its own limit, or by that of the server.
+    fn idle_error(&self, limit: Option<IdleLimit>) -> SqlError {
+        let of_server = self.shared.options.idle_timeout;
+        match limit {
+            Some(limit) if of_server.is_none_or(|server| limit.after <= server) => limit.error,
+            _ => fatal(SqlState::IDLE_SESSION_TIMEOUT, "terminating connection due to idle-session timeout"),
+        }
+    }
+
     fn ready(&mut self) -> Result<(), End> {
+        self.is_ready = true;
         message::put_ready(self.wire.output(), self.session.status());
         self.wire.flush()
     }
 
     fn converse(&mut self) -> Result<Infallible, End> {
         loop {
-            let frame = match self.wire.read(self.shared.options.message_bytes_max) {
-                Err(End::TimedOut) => {
-                    let message = "terminating connection due to idle-session timeout";
-                    return Err(End::Fatal(fatal(SqlState::IDLE_SESSION_TIMEOUT, message)));
-                }
+            // Between two messages of the extended protocol, before Sync, the session is not idle.
+            let limit = if self.is_ready { self.session.idle_limit() } else { None };
+            let after = limit.as_ref().map(|limit| limit.after);
+            let frame = match self.wire.read_within(self.shared.options.message_bytes_max, after) {
+                Err(End::TimedOut) => return Err(End::Fatal(self.idle_error(limit))),
                 other => other?,
             };
+            self.is_ready = false;
             if self.shared.is_stopping() {
                 return Err(End::Fatal(shutdown_notice(self.shared)));
             }

@@ -178,6 +178,8 @@ pub struct Wire {
     /// Once a write has failed, nothing is written any more.
     broken: bool,
     idle_timeout: Option<Duration>,
+    /// How long the socket waits for bytes.
+    read_timeout: Option<Duration>,
 }
 
 impl Wire {
@@ -192,6 +194,7 @@ impl Wire {
             output: Vec::with_capacity(INPUT_BYTES),
             broken: false,
             idle_timeout: None,
+            read_timeout: None,
         }
     }
 
@@ -210,6 +213,16 @@ impl Wire {
             if message::may_be_long(kind) { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) }
         };
         self.read_frame(1, limit)
+    }
+
+    /// As [`Wire::read`]; `limit` without a byte ends it too, with [`End::TimedOut`].
+    pub fn read_within(&mut self, bytes_max: usize, limit: Option<Duration>) -> Result<Frame, End> {
+        let timeout = match (limit, self.idle_timeout) {
+            (Some(limit), Some(idle)) => Some(limit.min(idle)),
+            (limit, idle) => limit.or(idle),
+        };
+        self.time_reads(timeout)?;
+        self.read(bytes_max)
     }
 
     fn read_frame(&mut self, prefix: usize, limit: impl Fn(u8) -> usize) -> Result<Frame, End> {
@@ -357,11 +370,19 @@ impl Wire {
     /// While it ticks, reads end with [`End::TimedOut`] every now and then, so that their caller can look whether
     /// it is still to wait; the idle timeout rests.
     pub fn set_ticking(&mut self, ticking: bool) -> Result<(), End> {
-        let timeout = if ticking { Some(TICK) } else { self.idle_timeout };
-        match self.channel.socket() {
-            Some(socket) => Ok(socket.set_read_timeout(timeout)?),
-            None => Err(End::Gone),
+        self.time_reads(if ticking { Some(TICK) } else { self.idle_timeout })
+    }
+
+    fn time_reads(&mut self, timeout: Option<Duration>) -> Result<(), End> {
+        if self.read_timeout == timeout {
+            return Ok(());
         }
+        match self.channel.socket() {
+            Some(socket) => socket.set_read_timeout(timeout)?,
+            None => return Err(End::Gone),
+        }
+        self.read_timeout = timeout;
+        Ok(())
     }
 
     /// Sends what is left and ends the connection in order.

@@ -108,7 +108,7 @@ fn json_keeps_the_order_of_the_select_list() {
     let database = directory.path().join("db");
     let select = r#"SELECT 1 AS z, 'x' AS "a""b", NULL AS m, true AS z"#;
     let ran = run(&["sql", text(&database), "-c", select, "--format", "json"]);
-    assert_eq!(ran.stdout, "{\"z\":1,\"a\\\"b\":\"x\",\"m\":null,\"z\":true}\n", "{}", ran.stderr);
+    assert_eq!(ran.stdout, "{\"z\":1,\"a\\\"b\":\"x\",\"m\":null,\"z_2\":true}\n", "{}", ran.stderr);
 }
 
 #[test]

@@ -406,6 +406,45 @@ fn a_failure_of_the_disk_ends_the_server_and_its_sessions() {
     }
 }
 
+/// The settings end sessions that are idle in a transaction, failed or not, or outside of one; what they held is free.
+#[test]
+fn sessions_end_when_they_are_idle_for_longer_than_they_may() {
+    let server = TestServer::start(options());
+    let mut other = server.raw();
+    other.query("CREATE TABLE t (x integer PRIMARY KEY); INSERT INTO t VALUES (1)");
+    for (setting, begin, expected) in [
+        ("idle_in_transaction_session_timeout", "BEGIN; UPDATE t SET x = x + 1", Some("25P03")),
+        ("idle_in_transaction_session_timeout", "BEGIN; SELECT 1 / 0", Some("25P03")),
+        ("idle_session_timeout", "SELECT 1", Some("57P05")),
+        ("idle_in_transaction_session_timeout", "SELECT 1", None),
+        ("idle_session_timeout", "BEGIN; UPDATE t SET x = x + 1", None),
+    ] {
+        let mut raw = server.raw();
+        raw.query(&format!("SET {setting} = 100"));
+        raw.query(begin);
+        match expected {
+            Some(expected) => {
+                assert_eq!(state(&raw.until_closed()), expected, "{setting}, {begin}");
+                assert_eq!(other.query("SET lock_timeout = '5s'; UPDATE t SET x = x + 1"), "CCZI");
+            }
+            None => {
+                thread::sleep(Duration::from_millis(300));
+                raw.query("ROLLBACK");
+            }
+        }
+    }
+    // A statement that takes longer is no idleness, nor is a client between two messages before Sync.
+    let mut raw = server.raw();
+    raw.query("SET idle_session_timeout = 100");
+    assert_eq!(raw.query("SELECT pg_sleep(0.3)"), "TDCZI");
+    raw.bytes(&parse("", "SELECT 1"));
+    raw.send(b'H', b"");
+    thread::sleep(Duration::from_millis(300));
+    raw.send(b'S', b"");
+    raw.until_ready();
+    assert_eq!(state(&raw.until_closed()), "57P05");
+}
+
 #[test]
 fn a_shutdown_tells_clients() {
     let mut server = TestServer::start(options());

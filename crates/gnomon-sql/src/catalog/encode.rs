@@ -1,6 +1,6 @@
 //! The catalog's entries as bytes.
 //!
-//! An entry begins with the version of its layout (1 byte, now 3 for all kinds; 2 is read, too). Numbers follow little-endian, text
+//! An entry begins with the version of its layout (1 byte, now 4 for all kinds; 2 and 3 are read, too). Numbers follow little-endian, text
 //! as its length in bytes (4 bytes) and UTF-8, lists as their length (4 bytes) and elements, optional fields as 0 or
 //! as 1 and the field, types as `pg_type.oid` and modifier (4 bytes each). An entry that does not decode exactly is
 //! damaged ([`SqlState::DATA_CORRUPTED`]); one of a newer version is refused as such.
@@ -19,7 +19,9 @@ use crate::{
 };
 
 /// The version of every layout.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
+/// The first version in which views have options.
+const VIEW_OPTIONS: u8 = 4;
 /// The oldest version that is read: nothing in it is about partitions.
 const OLDEST: u8 = 2;
 /// The longest list that an entry may hold; more is damage.
@@ -403,6 +405,7 @@ impl Entry for View {
             w.ty(*ty);
         });
         w.text(&self.query);
+        w.list(&self.options, |w, option| w.text(option));
         w.0
     }
     fn decode(bytes: &[u8]) -> Result<View> {
@@ -411,7 +414,8 @@ impl Entry for View {
         let (schema, name) = (r.text()?, r.text()?);
         let columns = r.list(|r| Ok((r.text()?, r.ty()?)))?;
         let query = r.text()?;
-        r.end(View { oid, schema, name, columns, query })
+        let options = if r.version >= VIEW_OPTIONS { r.list(|r| r.text())? } else { Vec::new() };
+        r.end(View { oid, schema, name, columns, query, options })
     }
 }
 
@@ -537,8 +541,14 @@ mod tests {
             name: "v".into(),
             columns: vec![("x".into(), ColumnType { ty: Type::Text, modifier: -1 })],
             query: "SELECT 1".into(),
+            options: vec!["security_barrier=true".into()],
         };
         assert_eq!(format!("{view:?}"), format!("{:?}", View::decode(&view.encode()).unwrap()));
+        // As it was before views had options.
+        let mut old = View { options: Vec::new(), ..view.clone() }.encode();
+        old.truncate(old.len() - 4);
+        old[0] = VIEW_OPTIONS - 1;
+        assert_eq!(View::decode(&old).unwrap().query, view.query);
     }
 
     #[test]

@@ -126,6 +126,8 @@ pub struct View {
     pub columns: Vec<(String, ColumnType)>,
     /// Its query, as SQL text; names in it are resolved by the search path `public` and its own schema.
     pub query: String,
+    /// WITH (...), each as `name=value`.
+    pub options: Vec<String>,
 }
 
 impl View {

@@ -20,7 +20,11 @@ use super::{
     timer::Alarm,
     transaction::{Current, State},
 };
-use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::Catalog};
+use crate::{
+    Notice, Result, Severity, SqlError, SqlState,
+    catalog::Catalog,
+    types::{Datum, Type},
+};
 
 /// A session: what a connection talks to. Dropped, it rolls back what it has not committed.
 pub struct Session {
@@ -235,6 +239,17 @@ impl Session {
 
     /// Runs one command. `alone` tells that no other statement is in its text.
     pub(super) fn run(&mut self, command: &Command, alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
+        self.run_with(command, alone, (&[], &[]), sink)
+    }
+
+    /// Runs a command whose parameters, if it is one that has some, are of these types and values.
+    pub(super) fn run_with(
+        &mut self,
+        command: &Command,
+        alone: bool,
+        parameters: (&[Type], &[Datum]),
+        sink: &mut dyn Sink,
+    ) -> Result<Tag> {
         let _alarm = self.start_statement()?;
         self.refuse_if_failed(command)?;
         if let Command::Sql(statement, overriding) = command
@@ -252,7 +267,7 @@ impl Session {
             self.settle_portals(None)?;
         }
         let mut notices = Vec::new();
-        let done = self.dispatch(command, alone, &mut notices, sink);
+        let done = self.dispatch(command, alone, parameters, &mut notices, sink);
         self.send(notices, sink)?;
         done
     }

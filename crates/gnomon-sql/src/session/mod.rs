@@ -20,6 +20,7 @@ mod ddl;
 mod dml;
 mod embedded;
 mod environment;
+mod idle;
 mod member;
 mod parse;
 mod plan;
@@ -41,6 +42,7 @@ pub use call::procedures;
 pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
+pub use idle::IdleLimit;
 pub(crate) use parse::WEAKER_ROW_LOCK;
 pub use progress::{Progress, ProgressBoard};
 

@@ -463,17 +463,10 @@ impl Session {
             Body::Command(statement) => {
                 let Some(parsed) = &statement.parsed else { return Ok(PortalState::Complete) };
                 let before = self.settings.clone();
-                let tag = on_fit_stack(parsed.nesting, || match &parsed.command {
-                    Command::Explain { analyze, body } => {
-                        let types = statement.parameter_types();
-                        self.run_explain(*analyze, body, (&types, &portal.params), sink)
-                    }
-                    Command::Declare { name, hold, body } => {
-                        let types = statement.parameter_types();
-                        self.run_declare(name, *hold, body, (&types, &portal.params))
-                    }
-                    command => self.run(command, false, sink),
-                })?;
+                let types = statement.parameter_types();
+                let parameters = (&types[..], &portal.params[..]);
+                let tag =
+                    on_fit_stack(parsed.nesting, || self.run_with(&parsed.command, false, parameters, sink))?;
                 self.report(&tag, &before, sink)?;
                 Ok(PortalState::Complete)
             }
@@ -677,20 +670,6 @@ impl Session {
             let plan = self.begin_plan(plan, &mut |session| session.plan_of(&prepared))?;
             self.run_plan(&plan, &params, sink)
         })
-    }
-
-    /// DECLARE of a portal, whose parameters have these types and values.
-    fn run_declare(
-        &mut self,
-        name: &str,
-        hold: bool,
-        body: &Parsed,
-        parameters: (&[Type], &[Datum]),
-    ) -> Result<Tag> {
-        let _alarm = self.start_statement()?;
-        self.refuse_any_if_failed()?;
-        self.settle_portals(None)?;
-        self.declare(name, hold, body, parameters)
     }
 
     /// DECLARE.

@@ -8,6 +8,7 @@ use sqlparser::ast::ObjectName;
 use super::{
     ResultColumn, Session, Sink,
     connection::{Tag, tag},
+    ddl::clauses::no_effect,
     parse::{Command, Discard, Mode, Parsed, hint_instead},
     plan::{Plan, plannable},
     portal::plain_context,
@@ -29,6 +30,21 @@ pub(super) fn text_column(name: &str) -> ResultColumn {
     }
 }
 
+/// Tells that options of VACUUM or ANALYZE have no effect. VERBOSE, which has nothing to tell, is none of them, nor is
+/// ANALYZE.
+fn options_without_effect(statement: &str, options: &[String], notices: &mut Vec<Notice>) {
+    let why = match statement {
+        "VACUUM" => "space is reclaimed all the time",
+        _ => "plans need no statistics",
+    };
+    for option in
+        options.iter().filter(|option| !matches!(option.as_str(), "verbose" | "analyze" | "analyse"))
+    {
+        let what = format!("{statement} option {}", option.to_uppercase());
+        no_effect(notices, &what, why);
+    }
+}
+
 fn send_lines(column: &str, lines: Vec<String>, sink: &mut dyn Sink) -> Result<()> {
     sink.columns(&[text_column(column)])?;
     plain_context(|context| {
@@ -42,6 +58,7 @@ impl Session {
         &mut self,
         command: &Command,
         alone: bool,
+        parameters: (&[Type], &[Datum]),
         notices: &mut Vec<Notice>,
         sink: &mut dyn Sink,
     ) -> Result<Tag> {
@@ -81,6 +98,9 @@ impl Session {
                     );
                 }
                 self.set(name, values.as_deref(), *local)?;
+                if let Some((name, why)) = self.settings.lack_of_effect(name) {
+                    no_effect(notices, &format!("setting \"{name}\""), why);
+                }
                 tag("SET")
             }
             // The session's user is the only role that it can be.
@@ -114,26 +134,46 @@ impl Session {
             Command::Execute { name, arguments } => self.execute_prepared(name, arguments, alone, sink),
             Command::Deallocate(name) => self.deallocate(name.as_deref()),
             Command::Discard(what) => self.discard(*what, alone),
-            Command::Declare { name, hold, body } => self.declare(name, *hold, body, (&[], &[])),
+            Command::Declare { name, hold, body } => self.declare(name, *hold, body, parameters),
             Command::Fetch { name, count, discard } => self.fetch_cursor(name, *count, *discard, sink),
             Command::Close(name) => self.close_cursor(name.as_deref()),
-            Command::Copy(copy) => self.copy(copy, sink),
-            Command::Vacuum(names) => {
+            Command::Copy(copy) => {
+                if copy.freezes()? {
+                    no_effect(notices, "FREEZE", "rows need no freezing");
+                }
+                self.copy(copy, sink)
+            }
+            Command::Vacuum(names, options) => {
                 self.refuse_in_transaction("VACUUM", alone)?;
                 self.find_tables(names)?;
+                options_without_effect("VACUUM", options, notices);
                 tag("VACUUM")
             }
-            Command::Analyze(names) => {
+            Command::Analyze(names, options) => {
                 self.find_tables(names)?;
+                options_without_effect("ANALYZE", options, notices);
                 tag("ANALYZE")
             }
-            Command::Checkpoint => tag("CHECKPOINT"),
+            Command::Checkpoint => {
+                let why = "commits are durable without, and checkpoints are taken as the log grows";
+                no_effect(notices, "CHECKPOINT", why);
+                tag("CHECKPOINT")
+            }
             Command::Backup(since) => {
                 self.refuse_in_transaction("BACKUP", alone)?;
                 self.backup(since.as_deref(), sink)
             }
             Command::Lock { names, mode, nowait } => self.lock_command(names, mode, *nowait),
-            Command::Explain { analyze, body } => self.explain(*analyze, body, (&[], &[]), sink),
+            Command::Explain { analyze, summary, ignored, body } => {
+                for option in ignored {
+                    no_effect(
+                        notices,
+                        &format!("EXPLAIN option {option}"),
+                        "plans show no more than they do without",
+                    );
+                }
+                self.explain((*analyze, *summary), body, parameters, sink)
+            }
             Command::Unsupported(what) => {
                 let error = SqlError::unsupported(what);
                 Err(match hint_instead(what) {
@@ -341,23 +381,9 @@ impl Session {
         tag("LOCK TABLE")
     }
 
-    /// EXPLAIN of a portal, whose parameters have these types and values.
-    pub(super) fn run_explain(
-        &mut self,
-        analyze: bool,
-        body: &Parsed,
-        parameters: (&[Type], &[Datum]),
-        sink: &mut dyn Sink,
-    ) -> Result<Tag> {
-        let _alarm = self.start_statement()?;
-        self.refuse_any_if_failed()?;
-        self.settle_portals(None)?;
-        self.explain(analyze, body, parameters, sink)
-    }
-
     fn explain(
         &mut self,
-        analyze: bool,
+        (analyze, summary): (bool, bool),
         body: &Parsed,
         (types, values): (&[Type], &[Datum]),
         sink: &mut dyn Sink,
@@ -373,7 +399,9 @@ impl Session {
             let (rows, _) = self.fetch(&mut running, values, 0, &mut |_, _| Ok(()))?;
             let elapsed = self.shared.clock.now().saturating_sub(before);
             lines.push(format!("Rows: {rows}"));
-            lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
+            if summary {
+                lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
+            }
         }
         self.end_engine_statement()?;
         send_lines("QUERY PLAN", lines, sink)?;

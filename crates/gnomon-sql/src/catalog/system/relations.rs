@@ -39,7 +39,7 @@ struct Class<'a> {
     attributes: usize,
     checks: usize,
     has_index: bool,
-    page_size: Option<PageSize>,
+    options: Vec<String>,
     partition_of: Option<&'a PartitionOf>,
 }
 
@@ -124,7 +124,7 @@ fn add_class(rows: &mut Rows, class: &Class<'_>) {
         ("relrewrite", oid(0)),
         ("relfrozenxid", oid(0)),
         ("relminmxid", oid(0)),
-        ("reloptions", option(class.page_size.map(|size| strings([format!("page_size={}", size.bytes())])))),
+        ("reloptions", option((!class.options.is_empty()).then(|| strings(class.options.iter().cloned())))),
     ]);
 }
 
@@ -229,27 +229,42 @@ impl System<'_> {
                     attributes: relation.columns.len(),
                     checks: 0,
                     has_index: false,
-                    page_size: None,
+                    options: Vec::new(),
                     partition_of: None,
                 },
             );
         }
         for object in self.objects() {
-            let (kind, method, file, checks, has_index, page_size) = match &object {
+            let sized = |size: Option<PageSize>| size.map(|size| format!("page_size={}", size.bytes()));
+            let (kind, method, file, checks, has_index, options) = match &object {
                 Object::Table(table) => {
                     let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
                     let (kind, method, file) = match table.partitioning {
                         Some(_) => (b'p', 0, 0),
                         None => (b'r', HEAP, tree_number(table.tree)),
                     };
-                    (kind, method, file, table.checks.len(), has_index, table.page_size)
+                    (
+                        kind,
+                        method,
+                        file,
+                        table.checks.len(),
+                        has_index,
+                        sized(table.page_size).into_iter().collect(),
+                    )
                 }
                 Object::Index(table, index) => match table.partitioning {
-                    Some(_) => (b'I', BTREE, 0, 0, false, index.page_size),
-                    None => (b'i', BTREE, tree_number(index.tree), 0, false, index.page_size),
+                    Some(_) => (b'I', BTREE, 0, 0, false, sized(index.page_size).into_iter().collect()),
+                    None => (
+                        b'i',
+                        BTREE,
+                        tree_number(index.tree),
+                        0,
+                        false,
+                        sized(index.page_size).into_iter().collect(),
+                    ),
                 },
-                Object::Sequence(_) => (b'S', 0, 0, 0, false, None),
-                Object::View(_) => (b'v', 0, 0, 0, false, None),
+                Object::Sequence(_) => (b'S', 0, 0, 0, false, Vec::new()),
+                Object::View(view) => (b'v', 0, 0, 0, false, view.options.clone()),
             };
             add_class(
                 rows,
@@ -263,7 +278,7 @@ impl System<'_> {
                     attributes: object.attributes().len(),
                     checks,
                     has_index,
-                    page_size,
+                    options,
                     partition_of: match object {
                         Object::Table(table) => table.partition_of.as_ref(),
                         _ => None,

@@ -101,6 +101,9 @@ impl Binder<'_> {
         if !function.within_group.is_empty() {
             return Err(SqlError::unsupported("WITHIN GROUP"));
         }
+        if let Some(treatment) = &function.null_treatment {
+            return Err(SqlError::unsupported(treatment.to_string()));
+        }
         if !matches!(function.parameters, FunctionArguments::None) {
             return Err(SqlError::unsupported("a parameterised function"));
         }

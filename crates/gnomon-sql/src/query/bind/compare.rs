@@ -138,6 +138,11 @@ impl Binder<'_> {
         all: bool,
         place: Place<'_>,
     ) -> Result<Expr> {
+        // Different from all is equal to none, which a hash decides.
+        if all && matches!(name, "<>" | "!=") {
+            let equal = self.quantified(left, "=", query, false, place)?;
+            return Ok(Expr::new(ExprKind::Not(Box::new(equal)), Type::Bool));
+        }
         let left = match as_row(left) {
             Some(items) => items.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?,
             None => vec![self.bind(left, place)?],

@@ -204,6 +204,15 @@ impl Binder<'_> {
         before: &Scope<'_>,
         left: Option<&Piece>,
     ) -> Result<Piece> {
+        if let TableFactor::Table { with_hints, version, partitions, json_path, index_hints, .. } = factor
+            && !(with_hints.is_empty()
+                && version.is_none()
+                && partitions.is_empty()
+                && json_path.is_none()
+                && index_hints.is_empty())
+        {
+            return Err(SqlError::unsupported("a hint or partition of a table in FROM"));
+        }
         match factor {
             TableFactor::Table { name, alias, args: None, with_ordinality, sample: None, .. }
                 if is_keyword_call(name) =>
@@ -306,7 +315,12 @@ impl Binder<'_> {
         let found = self
             .catalog
             .relation(schema.as_deref(), &relation)
-            .and_then(|found| found.ok_or_else(|| missing_table(schema.as_deref(), &relation)))
+            .and_then(|found| {
+                found.ok_or_else(|| match &schema {
+                    Some(schema) => missing_table(Some(schema), &relation),
+                    None => self.missing_name(&relation),
+                })
+            })
             .map_err(|error| at_name(error, name))?;
         let base = cx.next;
         match found {

@@ -61,6 +61,8 @@ pub struct Binder<'a> {
     expressions: usize,
     /// Common table expressions in reach, innermost last.
     ctes: Vec<CteName>,
+    /// The names of common table expressions that are not in reach yet, for messages.
+    future_ctes: Vec<String>,
     /// How many references to common table expressions whose rows change were bound so far.
     changing_references: usize,
     /// Whether the select list being bound is an arm of a set operation, which gives its literals their types.
@@ -191,6 +193,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             expressions: 0,
             ctes: Vec::new(),
+            future_ctes: Vec::new(),
             changing_references: 0,
             keep_unknown: false,
             keying: keyed::Keying::default(),

@@ -89,7 +89,11 @@ impl Binder<'_> {
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let asked = self.keying.asked.take();
         self.enter()?;
-        if query.for_clause.is_some() || query.settings.is_some() || !query.pipe_operators.is_empty() {
+        if query.for_clause.is_some()
+            || query.settings.is_some()
+            || query.format_clause.is_some()
+            || !query.pipe_operators.is_empty()
+        {
             return Err(SqlError::unsupported("this clause of a query"));
         }
         let outer_ctes = self.ctes.len();
@@ -539,16 +543,45 @@ fn reject_clauses(select: &ast::Select) -> Result<()> {
     if select.into.is_some() {
         return Err(SqlError::unsupported("SELECT INTO"));
     }
-    let others = select.top.is_some()
-        || select.exclude.is_some()
-        || !select.lateral_views.is_empty()
-        || select.prewhere.is_some()
-        || !select.connect_by.is_empty()
-        || !select.cluster_by.is_empty()
-        || !select.distribute_by.is_empty()
-        || !select.sort_by.is_empty()
-        || select.qualify.is_some()
-        || select.value_table_mode.is_some();
+    // Hints in comments are comments, as in PostgreSQL.
+    let ast::Select {
+        select_token: _,
+        optimizer_hints: _,
+        distinct: _,
+        select_modifiers,
+        top,
+        top_before_distinct: _,
+        projection: _,
+        exclude,
+        into: _,
+        from: _,
+        lateral_views,
+        prewhere,
+        selection: _,
+        connect_by,
+        group_by: _,
+        cluster_by,
+        distribute_by,
+        sort_by,
+        having: _,
+        named_window: _,
+        qualify,
+        window_before_qualify: _,
+        value_table_mode,
+        flavor,
+    } = select;
+    let others = select_modifiers.is_some()
+        || top.is_some()
+        || exclude.is_some()
+        || !lateral_views.is_empty()
+        || prewhere.is_some()
+        || !connect_by.is_empty()
+        || !cluster_by.is_empty()
+        || !distribute_by.is_empty()
+        || !sort_by.is_empty()
+        || qualify.is_some()
+        || value_table_mode.is_some()
+        || *flavor != ast::SelectFlavor::Standard;
     match others {
         true => Err(SqlError::unsupported("this clause of SELECT")),
         false => Ok(()),

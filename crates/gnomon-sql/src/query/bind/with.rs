@@ -38,6 +38,10 @@ impl Binder<'_> {
             parts.push((cte, if itself { Some(recursion::parts(cte)?) } else { None }));
         }
         let mut plans = Vec::with_capacity(parts.len());
+        let future = self.future_ctes.len();
+        if !with.recursive {
+            self.future_ctes.extend(with.cte_tables.iter().rev().map(|cte| name_of(&cte.alias.name)));
+        }
         for (cte, parts) in parts {
             let name = name_of(&cte.alias.name);
             let inner = Scope::within(level);
@@ -51,10 +55,27 @@ impl Binder<'_> {
                 }
             };
             let changes = inner.is_correlated();
+            if !with.recursive {
+                self.future_ctes.pop();
+            }
             self.ctes.push(CteName { name, table: plan.table, columns, changes, is_itself: false });
             plans.push(plan);
         }
+        self.future_ctes.truncate(future);
         Ok(plans)
+    }
+
+    /// The error of a name without a schema that no relation has.
+    pub(super) fn missing_name(&self, name: &str) -> SqlError {
+        let error = super::missing_table(None, name);
+        if !self.future_ctes.iter().any(|future| future == name) {
+            return error;
+        }
+        error
+            .detail(format!(
+                "There is a WITH item named \"{name}\", but it cannot be referenced from this part of the query."
+            ))
+            .hint("Use WITH RECURSIVE, or re-order the WITH items to remove forward references.")
     }
 
     fn next_table(&mut self) -> usize {

@@ -101,6 +101,14 @@ fn columns(name: &str, value: &CopyValue) -> Result<Columns> {
     }
 }
 
+impl Copy {
+    /// True if FREEZE is asked for.
+    pub(in crate::session) fn freezes(&self) -> Result<bool> {
+        let freeze = self.options.iter().find(|(name, _)| name == "freeze");
+        freeze.map_or(Ok(false), |(name, value)| boolean(name, value))
+    }
+}
+
 impl Options {
     pub(super) fn of(copy: &Copy) -> Result<Options> {
         let mut seen: Vec<&str> = Vec::new();
@@ -145,10 +153,7 @@ impl Options {
             };
             match name.as_str() {
                 "format" => {}
-                "freeze" => {
-                    // Rows need no freezing here.
-                    boolean(name, value)?;
-                }
+                "freeze" => {}
                 "delimiter" => options.delimiter = byte("delimiter", &text(name, value)?)?,
                 "null" => options.null = text(name, value)?,
                 "header" => {

@@ -15,7 +15,7 @@ use super::super::{
     parse::{expression_text, fold, parse_expression},
 };
 use super::{
-    choose_name,
+    choose_name, clauses,
     column::{
         ColumnSpec, ConstraintSpec, column_of, column_spec, constraint_spec, has_constraint, parser_option,
     },
@@ -76,6 +76,7 @@ fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
 
 impl Session {
     pub(super) fn alter_table(&mut self, alter: &AlterTable, notices: &mut Vec<Notice>) -> Result<Tag> {
+        clauses::alter_table(alter)?;
         self.begin_ddl("ALTER TABLE")?;
         let name = self.name(&alter.name)?;
         let view = self.view();
@@ -119,7 +120,10 @@ impl Session {
                 }
                 self.alter_add_constraint(table, &constraint_spec(constraint)?)
             }
-            AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            AlterTableOperation::AddColumn { if_not_exists, column_def, column_position, .. } => {
+                if column_position.is_some() {
+                    return Err(SqlError::unsupported("a position of a new column"));
+                }
                 let spec = column_spec(&table.name, column_def)?;
                 if *if_not_exists && table.column(&spec.column.name).is_some() {
                     notices.push(notice(
@@ -177,7 +181,7 @@ impl Session {
                 self.rename_table(table, &to)
             }
             AlterTableOperation::SetOptionsParens { options } => {
-                let given = TableParameters::read(options)?;
+                let given = TableParameters::read(options, notices)?;
                 let page_size = given.page_size.or(table.page_size);
                 let is_replicated = given.replicated.unwrap_or(table.is_replicated);
                 if given.partitions.is_some() || is_replicated && table.partitioning.is_some() {
@@ -189,12 +193,25 @@ impl Session {
                 let changed = Table { page_size, is_replicated, ..(**table).clone() };
                 self.rewrite(table, changed, None).map(drop)
             }
-            // There is one user, and storage has no other parameters.
-            AlterTableOperation::OwnerTo { .. }
-            | AlterTableOperation::SetLogged
-            | AlterTableOperation::SetUnlogged
-            | AlterTableOperation::ReplicaIdentity { .. }
-            | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+            AlterTableOperation::OwnerTo { new_owner } => {
+                clauses::owner(new_owner, self.settings.user(), notices);
+                Ok(())
+            }
+            AlterTableOperation::ReplicaIdentity { .. } => {
+                clauses::no_effect(notices, "REPLICA IDENTITY", "there is no logical replication");
+                Ok(())
+            }
+            // Every constraint is.
+            AlterTableOperation::ValidateConstraint { name } => {
+                let name = fold(name);
+                match has_constraint(table, &name) {
+                    true => Ok(()),
+                    false => Err(SqlError::new(
+                        SqlState::UNDEFINED_OBJECT,
+                        format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name),
+                    )),
+                }
+            }
             other => Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
         }
     }

@@ -119,17 +119,22 @@ pub(super) fn column_spec(table: &str, definition: &ColumnDef) -> Result<ColumnS
             }
             ColumnOption::PrimaryKey(key) => {
                 refuse_deferrable(key.characteristics.as_ref())?;
+                refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
                 spec.constraints.push(single_key(constraint_name, true, &name));
             }
             ColumnOption::Unique(key) => {
                 refuse_deferrable(key.characteristics.as_ref())?;
+                refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
                 spec.constraints.push(single_key(constraint_name, false, &name));
             }
-            ColumnOption::Check(check) => spec.constraints.push(ConstraintSpec::Check {
-                name: constraint_name.or_else(|| check.name.as_ref().map(fold)),
-                column: Some(name.clone()),
-                expression: check.expr.clone(),
-            }),
+            ColumnOption::Check(check) => {
+                refuse_check_options(check)?;
+                spec.constraints.push(ConstraintSpec::Check {
+                    name: constraint_name.or_else(|| check.name.as_ref().map(fold)),
+                    column: Some(name.clone()),
+                    expression: check.expr.clone(),
+                });
+            }
             ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("a FOREIGN KEY constraint")),
             ColumnOption::Generated { generation_expr: Some(_), .. } => {
                 return Err(SqlError::unsupported("a generated column"));
@@ -227,6 +232,7 @@ pub(super) fn constraint_spec(constraint: &TableConstraint) -> Result<Constraint
     match constraint {
         TableConstraint::PrimaryKey(key) => {
             refuse_deferrable(key.characteristics.as_ref())?;
+            refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
             refuse_include(&key.include)?;
             Ok(ConstraintSpec::Key {
                 name: key.name.as_ref().map(fold),
@@ -236,6 +242,7 @@ pub(super) fn constraint_spec(constraint: &TableConstraint) -> Result<Constraint
         }
         TableConstraint::Unique(key) => {
             refuse_deferrable(key.characteristics.as_ref())?;
+            refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
             refuse_include(&key.include)?;
             if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
                 return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
@@ -246,13 +253,30 @@ pub(super) fn constraint_spec(constraint: &TableConstraint) -> Result<Constraint
                 columns: index_keys(&key.columns)?,
             })
         }
-        TableConstraint::Check(check) => Ok(ConstraintSpec::Check {
-            name: check.name.as_ref().map(fold),
-            column: None,
-            expression: check.expr.clone(),
-        }),
+        TableConstraint::Check(check) => {
+            refuse_check_options(check)?;
+            Ok(ConstraintSpec::Check {
+                name: check.name.as_ref().map(fold),
+                column: None,
+                expression: check.expr.clone(),
+            })
+        }
         TableConstraint::ForeignKey(_) => Err(SqlError::unsupported("a FOREIGN KEY constraint")),
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+    }
+}
+
+fn refuse_key_options(present: bool) -> Result<()> {
+    if present { Err(SqlError::unsupported("an index option of a constraint")) } else { Ok(()) }
+}
+
+fn refuse_check_options(check: &ast::CheckConstraint) -> Result<()> {
+    if check.no_inherit {
+        return Err(SqlError::unsupported("a constraint that is NO INHERIT"));
+    }
+    match check.enforced {
+        Some(false) => Err(SqlError::unsupported("a constraint that is NOT ENFORCED")),
+        _ => Ok(()),
     }
 }
 

@@ -7,6 +7,7 @@ use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
 
 use super::super::{Session, connection::Tag, dml::TableWriter, parse::fold};
 use super::{
+    clauses,
     column::{column_spec, constraint_spec},
     notice,
     partition::partitioning,
@@ -21,29 +22,6 @@ use crate::{
     types::{ColumnType, Type},
 };
 
-/// The clauses that are accepted without effect or refused, apart from what defines the table.
-fn check_clauses(create: &CreateTable) -> Result<()> {
-    let refuse = |present: bool, what: &str| if present { Err(SqlError::unsupported(what)) } else { Ok(()) };
-    refuse(create.temporary, "a temporary table")?;
-    refuse(create.like.is_some(), "CREATE TABLE LIKE")?;
-    refuse(create.inherits.is_some(), "table inheritance")?;
-    refuse(create.or_replace, "CREATE OR REPLACE TABLE")?;
-    refuse(create.external || create.clone.is_some(), "this form of CREATE TABLE")?;
-    refuse(create.without_rowid, "WITHOUT ROWID")?;
-    refuse(create.strict, "STRICT")?;
-    refuse(create.on_commit.is_some(), "ON COMMIT of a table that is not temporary")?;
-    match &create.table_options {
-        // Other storage parameters than page_size, such as fillfactor, are about a storage that this is not.
-        CreateTableOptions::None | CreateTableOptions::With(_) => Ok(()),
-        CreateTableOptions::Plain(options) if options.is_empty() => Ok(()),
-        CreateTableOptions::TableProperties(_) | CreateTableOptions::Options(_) => {
-            Err(SqlError::unsupported("OPTIONS of a table"))
-        }
-        // TABLESPACE: there is only one.
-        CreateTableOptions::Plain(_) => Ok(()),
-    }
-}
-
 /// Fails if what is said of partitions does not go with the rest.
 fn check_partitioned(create: &CreateTable, parameters: &TableParameters) -> Result<()> {
     let message = match create.partition_by {
@@ -57,20 +35,14 @@ fn check_partitioned(create: &CreateTable, parameters: &TableParameters) -> Resu
 
 impl Session {
     pub(super) fn create_table(&mut self, create: &CreateTable, notices: &mut Vec<Notice>) -> Result<Tag> {
-        check_clauses(create)?;
+        clauses::create_table(create, notices)?;
         let what = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
         self.begin_ddl(what)?;
-        if create.unlogged {
-            notices.push(notice(
-                SqlState::SUCCESSFUL_COMPLETION,
-                "UNLOGGED has no effect: every table is durable".into(),
-            ));
-        }
         if let Some(parent) = &create.partition_of {
             return self.create_partition(create, parent, notices);
         }
         let parameters = match &create.table_options {
-            CreateTableOptions::With(options) => TableParameters::read(options)?,
+            CreateTableOptions::With(options) => TableParameters::read(options, notices)?,
             _ => TableParameters::default(),
         };
         let name = self.name(&create.name)?;

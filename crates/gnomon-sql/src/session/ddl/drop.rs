@@ -258,7 +258,7 @@ impl Session {
     }
 
     pub(super) fn truncate(&mut self, truncate: &Truncate) -> Result<Tag> {
-        if truncate.partitions.is_some() || truncate.on_cluster.is_some() {
+        if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
             return Err(SqlError::unsupported("this form of TRUNCATE"));
         }
         self.begin_ddl("TRUNCATE TABLE")?;

@@ -11,6 +11,7 @@ use super::super::{
     dml::{TableReader, TableWriter},
 };
 use super::{
+    clauses,
     column::{index_keys, refuse_include},
     could_not_build, notice,
     partition::refuse_partition,
@@ -27,6 +28,7 @@ impl Session {
         if create.predicate.is_some() {
             return Err(SqlError::unsupported("a partial index"));
         }
+        clauses::create_index(create, notices)?;
         refuse_include(&create.include)?;
         if create.nulls_distinct == Some(false) {
             return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
@@ -53,7 +55,7 @@ impl Session {
             return tag("CREATE INDEX");
         }
         let mut index = self.define_index(&table, name.as_deref(), &keys, create.unique, false, false)?;
-        index.page_size = page_size_of_index(&create.with)?;
+        index.page_size = page_size_of_index(&create.with, notices)?;
         self.lock_table(&table, TreeLock::Shared)?;
         self.build_index(&table, index)?;
         tag("CREATE INDEX")

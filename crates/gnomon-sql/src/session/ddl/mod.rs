@@ -9,6 +9,7 @@
 //! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
 
 mod alter;
+pub(super) mod clauses;
 mod column;
 mod create;
 mod drop;
@@ -358,11 +359,11 @@ impl Session {
                 Statement::CreateIndex(create) => session.create_index(create, notices),
                 Statement::AlterTable(alter) => session.alter_table(alter, notices),
                 Statement::Truncate(truncate) => session.truncate(truncate),
-                Statement::CreateView(create) => session.create_view(create),
-                Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-                    session.create_schema(schema_name, *if_not_exists, notices)
-                }
-                _ => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
+                Statement::CreateView(create) => session.create_view(create, notices),
+                statement => match clauses::create_schema(statement, session.settings.user(), notices)? {
+                    Some((name, if_not_exists)) => session.create_schema(name, if_not_exists, notices),
+                    None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
+                },
             })
         })
     }
@@ -387,11 +388,17 @@ impl Session {
                     session.rename_relation(kind, name, *if_exists, to, notices)
                 })
             }),
-            Command::Drop { kind, names, if_exists, cascade } => with_stack(|| {
-                self.run_giving_way(notices, |session, notices| {
-                    session.drop_objects(kind, names, *if_exists, *cascade, notices)
+            Command::Drop { kind, names, if_exists, cascade, concurrently } => {
+                if *concurrently {
+                    let why = "DROP INDEX waits for the transactions that use the table";
+                    clauses::no_effect(notices, "CONCURRENTLY", why);
+                }
+                with_stack(|| {
+                    self.run_giving_way(notices, |session, notices| {
+                        session.drop_objects(kind, names, *if_exists, *cascade, notices)
+                    })
                 })
-            }),
+            }
             Command::CreateProcedure(create) => with_stack(|| self.create_procedure(create)),
             Command::DropProcedures { procedures, if_exists } => {
                 with_stack(|| self.drop_procedures(procedures, *if_exists, notices))
@@ -399,7 +406,9 @@ impl Session {
             Command::SettingDefault { what, role, name, values } => {
                 self.setting_default(what, role.as_deref(), name.as_deref(), values.as_deref()).map(Some)
             }
-            Command::Comment { kind, name, text } => with_stack(|| self.comment(kind, name, text.as_deref())),
+            Command::Comment { kind, name, text } => {
+                with_stack(|| self.comment(kind, name, text.as_deref(), notices))
+            }
             _ => Ok(None),
         }
     }

@@ -181,7 +181,7 @@ impl Session {
             return Err(SqlError::unsupported("a partition with definitions of its own"));
         }
         if let CreateTableOptions::With(options) = &create.table_options
-            && TableParameters::read(options)? != TableParameters::default()
+            && TableParameters::read(options, notices)? != TableParameters::default()
         {
             return Err(SqlError::unsupported("storage parameters of a partition")
                 .hint("Partitions have those of their table."));

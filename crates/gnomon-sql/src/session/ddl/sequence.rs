@@ -4,7 +4,7 @@ use gnomon::TreeLock;
 use sqlparser::ast::{ObjectName, ObjectNamePart};
 
 use super::super::{Session, connection::Tag, parse::SequenceOption};
-use super::{notice, refuse_taken, skip_missing, tag};
+use super::{clauses::sequence_cache, notice, refuse_taken, skip_missing, tag};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
@@ -172,6 +172,9 @@ impl Session {
         refuse_taken(&view, &schema, &name.name)?;
         let mut spec = SequenceSpec::new(ColumnType { ty: Type::Int8, modifier: -1 });
         for option in options {
+            if matches!(option, SequenceOption::Cache(count) if *count != 1) {
+                sequence_cache(notices);
+            }
             spec.apply(option)?;
         }
         let owner = self.owner(&spec)?.flatten();
@@ -205,6 +208,9 @@ impl Session {
         self.lock_sequence(sequence.oid, TreeLock::SharedAlone)?;
         let mut spec = SequenceSpec::of(&sequence);
         for option in options {
+            if matches!(option, SequenceOption::Cache(count) if *count != 1) {
+                sequence_cache(notices);
+            }
             spec.apply(option)?;
         }
         let owner = match self.owner(&spec)? {

@@ -3,8 +3,8 @@
 use gnomon::PageSize;
 use sqlparser::ast::{BinaryOperator, Expr, SqlOption, Value};
 
-use super::{super::parse::fold, partition::MODULUS_MAX};
-use crate::{Result, SqlError, SqlState};
+use super::{super::parse::fold, clauses::no_effect, partition::MODULUS_MAX};
+use crate::{Notice, Result, SqlError, SqlState};
 
 /// The name of the storage parameter.
 pub(super) const PAGE_SIZE: &str = "page_size";
@@ -42,15 +42,17 @@ pub(super) struct TableParameters {
 }
 
 impl TableParameters {
-    pub fn read(options: &[SqlOption]) -> Result<TableParameters> {
+    pub fn read(options: &[SqlOption], notices: &mut Vec<Notice>) -> Result<TableParameters> {
         let mut found = TableParameters::default();
         for option in options {
-            let SqlOption::KeyValue { key, value } = option else { continue };
+            let SqlOption::KeyValue { key, value } = option else {
+                return Err(SqlError::unsupported(format!("the storage parameter {option}")));
+            };
             match fold(key).as_str() {
                 PAGE_SIZE => found.page_size = Some(page_size(value)?),
                 REPLICATED => found.replicated = Some(replicated(value)?),
                 PARTITIONS => found.partitions = Some(partitions(value)?),
-                key => check_ignored(key, &TABLE_PARAMETERS)?,
+                key => check_ignored(key, &TABLE_PARAMETERS, notices)?,
             }
         }
         Ok(found)
@@ -58,24 +60,25 @@ impl TableParameters {
 }
 
 /// What it says of an index.
-pub(super) fn page_size_of_index(options: &[Expr]) -> Result<Option<PageSize>> {
+pub(super) fn page_size_of_index(options: &[Expr], notices: &mut Vec<Notice>) -> Result<Option<PageSize>> {
     let mut found = None;
     for option in options {
-        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = option
-            && let Expr::Identifier(name) = &**left
-        {
-            match fold(name) {
-                name if name == PAGE_SIZE => found = Some(page_size(right)?),
-                name => check_ignored(&name, &INDEX_PARAMETERS)?,
-            }
+        let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = option else {
+            return Err(SqlError::unsupported(format!("the storage parameter {option}")));
+        };
+        match &**left {
+            Expr::Identifier(name) if fold(name) == PAGE_SIZE => found = Some(page_size(right)?),
+            name => check_ignored(&name.to_string().to_lowercase(), &INDEX_PARAMETERS, notices)?,
         }
     }
     Ok(found)
 }
 
-/// Whether a storage parameter, or those that begin like it, is PostgreSQL's: it has no effect. Others are refused.
-fn check_ignored(name: &str, known: &[&str]) -> Result<()> {
+/// Tells that a storage parameter of PostgreSQL's, or one that begins like it, has no effect. Others are refused.
+fn check_ignored(name: &str, known: &[&str], notices: &mut Vec<Notice>) -> Result<()> {
     if known.iter().any(|known| name.starts_with(known)) {
+        let what = format!("storage parameter \"{name}\"");
+        no_effect(notices, &what, "it is about pages that are filled and vacuumed in place");
         return Ok(());
     }
     let message = format!("unrecognized parameter \"{name}\"");
@@ -83,7 +86,7 @@ fn check_ignored(name: &str, known: &[&str]) -> Result<()> {
 }
 
 /// A value as it was written, without quotes.
-fn text(value: &Expr) -> String {
+pub(super) fn text(value: &Expr) -> String {
     match value {
         Expr::Value(value) => match &value.value {
             Value::Number(number, _) => number.to_string(),

@@ -3,19 +3,20 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    CreateView, Ident, ObjectName, ObjectNamePart, Query, visit_expressions, visit_relations,
-    visit_relations_mut,
+    CreateTableOptions, CreateView, Ident, ObjectName, ObjectNamePart, Query, SqlOption, visit_expressions,
+    visit_relations, visit_relations_mut,
 };
 
 use super::super::{
     Session,
     connection::Tag,
     parse::{fold, query_text},
+    settings::bool_word,
     view::{Name, query_of},
 };
-use super::{refuse_taken, tag};
+use super::{clauses, refuse_taken, storage::text, tag};
 use crate::{
-    Result, SqlError, SqlState,
+    Notice, Result, SqlError, SqlState,
     catalog::{
         Relation,
         model::{Oid, View},
@@ -25,14 +26,50 @@ use crate::{
     types::{ColumnType, Type},
 };
 
+/// The options of a view, each as `name=value`.
+///
+/// A view's query is planned apart from the query around it, and conditions from around are tested on its rows: every
+/// view is the barrier that `security_barrier` asks for.
+fn view_options(options: &CreateTableOptions, notices: &mut Vec<Notice>) -> Result<Vec<String>> {
+    let options = match options {
+        CreateTableOptions::None => return Ok(Vec::new()),
+        CreateTableOptions::With(options) => options,
+        _ => return Err(SqlError::unsupported("OPTIONS of a view")),
+    };
+    let invalid = |message| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
+    let mut found: Vec<(String, String)> = Vec::with_capacity(options.len());
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(SqlError::unsupported(format!("the option {option} of a view")));
+        };
+        let (name, value) = (fold(key), text(value));
+        if found.iter().any(|(known, _)| *known == name) {
+            return Err(invalid(format!("parameter \"{name}\" specified more than once")));
+        }
+        match name.as_str() {
+            "security_barrier" | "security_invoker" if bool_word(&value).is_none() => {
+                return Err(invalid(format!("invalid value for boolean option \"{name}\": {value}")));
+            }
+            "security_barrier" => {}
+            "security_invoker" => {
+                clauses::no_effect(
+                    notices,
+                    "security_invoker",
+                    "there are no roles, and all may read everything",
+                );
+            }
+            "check_option" => return Err(SqlError::unsupported("WITH CHECK OPTION")),
+            _ => return Err(invalid(format!("unrecognized parameter \"{name}\""))),
+        }
+        found.push((name, value));
+    }
+    Ok(found.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+}
+
 impl Session {
-    pub(super) fn create_view(&mut self, create: &CreateView) -> Result<Tag> {
-        if create.materialized {
-            return Err(SqlError::unsupported("a materialized view"));
-        }
-        if create.temporary {
-            return Err(SqlError::unsupported("a temporary view"));
-        }
+    pub(super) fn create_view(&mut self, create: &CreateView, notices: &mut Vec<Notice>) -> Result<Tag> {
+        clauses::create_view(create)?;
+        let options = view_options(&create.options, notices)?;
         self.begin_ddl("CREATE VIEW")?;
         let name = self.name(&create.name)?;
         let view = self.view();
@@ -102,7 +139,7 @@ impl Session {
             Some(old) => old.oid,
             None => self.new_oid()?,
         };
-        let made = View { oid, schema, name: name.name, columns, query: query_text(&query)? };
+        let made = View { oid, schema, name: name.name, columns, query: query_text(&query)?, options };
         if old.is_some() && self.views_using_query(&query)?.contains(&oid) {
             return Err(SqlError::new(
                 SqlState::INVALID_TABLE_DEFINITION,
@@ -179,11 +216,21 @@ impl Session {
         Ok(found)
     }
 
-    pub(super) fn comment(&mut self, kind: &str, name: &ObjectName, text: Option<&str>) -> Result<Tag> {
+    pub(super) fn comment(
+        &mut self,
+        kind: &str,
+        name: &ObjectName,
+        text: Option<&str>,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Tag> {
         self.begin_ddl("COMMENT")?;
         let key = match kind {
             // There is one database, and it has no row of its own to comment on.
-            "database" | "role" => None,
+            "database" | "role" => {
+                let what = format!("COMMENT ON {}", kind.to_uppercase());
+                clauses::no_effect(notices, &what, "there is one, and it has no row of its own");
+                None
+            }
             "schema" => {
                 let name = self.name(name)?;
                 match self.view().schema_oid(&name.name) {

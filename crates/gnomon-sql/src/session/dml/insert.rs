@@ -72,6 +72,58 @@ struct ConflictUpdate {
     unseen: Result<Arc<Unseen>, Seen>,
 }
 
+/// Refuses the clauses that only other systems have.
+fn refuse_clauses(insert: &ast::Insert) -> Result<()> {
+    let ast::Insert {
+        insert_token: _,
+        optimizer_hints: _,
+        or: _,
+        ignore: _,
+        into,
+        table: _,
+        table_alias: _,
+        columns: _,
+        overwrite: _,
+        source: _,
+        assignments,
+        partitioned,
+        after_columns,
+        has_table_keyword,
+        on: _,
+        returning: _,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    let foreign = !into
+        || !assignments.is_empty()
+        || partitioned.is_some()
+        || !after_columns.is_empty()
+        || *has_table_keyword
+        || output.is_some()
+        || *replace_into
+        || priority.is_some()
+        || insert_alias.is_some()
+        || settings.is_some()
+        || format_clause.is_some()
+        || multi_table_insert_type.is_some()
+        || !multi_table_into_clauses.is_empty()
+        || !multi_table_when_clauses.is_empty()
+        || multi_table_else_clause.is_some();
+    if foreign {
+        Err(SqlError::unsupported("a clause of INSERT that PostgreSQL does not have"))
+    } else {
+        Ok(())
+    }
+}
+
 impl InsertPlan {
     /// Binds an INSERT; `view` is the binder's catalog.
     pub(in crate::session) fn bind(
@@ -81,6 +133,7 @@ impl InsertPlan {
         with: Option<&ast::With>,
         view: &View,
     ) -> Result<InsertPlan> {
+        refuse_clauses(insert)?;
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(SqlError::unsupported("INSERT into a function or query"));
         };

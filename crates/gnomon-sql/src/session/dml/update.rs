@@ -120,7 +120,14 @@ pub(super) fn apply(
 /// The target of an UPDATE or DELETE and its alias.
 fn target(binder: &Binder<'_>, table: &TableWithJoins, what: &str) -> Result<(Arc<Table>, Option<String>)> {
     match &table.relation {
-        TableFactor::Table { name, alias, args: None, .. } if table.joins.is_empty() => {
+        TableFactor::Table {
+            name, alias, args: None, with_hints, version, partitions, index_hints, ..
+        } if table.joins.is_empty()
+            && with_hints.is_empty()
+            && version.is_none()
+            && partitions.is_empty()
+            && index_hints.is_empty() =>
+        {
             let alias = alias.as_ref().map(|alias| fold(&alias.name));
             Ok((binder.target_table(name)?, alias))
         }
@@ -138,8 +145,8 @@ impl UpdatePlan {
         if update.or.is_some() {
             return Err(SqlError::unsupported("UPDATE OR ..."));
         }
-        if !update.order_by.is_empty() || update.limit.is_some() {
-            return Err(SqlError::unsupported("ORDER BY or LIMIT in UPDATE"));
+        if !update.order_by.is_empty() || update.limit.is_some() || update.output.is_some() {
+            return Err(SqlError::unsupported("ORDER BY, LIMIT or OUTPUT in UPDATE"));
         }
         let (table, alias) = target(binder, &update.table, "UPDATE")?;
         let from: &[TableWithJoins] = match &update.from {
@@ -261,7 +268,11 @@ impl DeletePlan {
         delete: &ast::Delete,
         view: &View,
     ) -> Result<DeletePlan> {
-        if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
+        if !delete.order_by.is_empty()
+            || delete.limit.is_some()
+            || !delete.tables.is_empty()
+            || delete.output.is_some()
+        {
             return Err(SqlError::unsupported("this form of DELETE"));
         }
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;

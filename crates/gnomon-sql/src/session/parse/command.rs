@@ -61,18 +61,18 @@ pub(crate) enum Command {
     /// ALTER SEQUENCE, INDEX or VIEW ... RENAME TO.
     Rename { kind: &'static str, name: ObjectName, if_exists: bool, to: String },
     /// DROP of tables, indexes, sequences, views or schemas.
-    Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool },
+    Drop { kind: &'static str, names: Vec<ObjectName>, if_exists: bool, cascade: bool, concurrently: bool },
     /// CREATE PROCEDURE.
     CreateProcedure(Box<CreateProcedure>),
     /// DROP PROCEDURE; of each its name and, if they are given, the types of its parameters.
     DropProcedures { procedures: Vec<(ObjectName, Option<Vec<ast::DataType>>)>, if_exists: bool },
     /// COMMENT ON.
     Comment { kind: String, name: ObjectName, text: Option<String> },
-    /// VACUUM: nothing to do, as pages are reclaimed all the time.
-    Vacuum(Vec<ObjectName>),
-    /// ANALYZE: nothing to do.
-    Analyze(Vec<ObjectName>),
-    /// CHECKPOINT.
+    /// VACUUM: nothing to do, as pages are reclaimed all the time. Tables, options.
+    Vacuum(Vec<ObjectName>, Vec<String>),
+    /// ANALYZE: nothing to do. Tables, options.
+    Analyze(Vec<ObjectName>, Vec<String>),
+    /// CHECKPOINT: nothing to do, as checkpoints are taken as the log grows.
     Checkpoint,
     /// BACKUP TO STDOUT; of what has changed since another backup, if its name is given.
     Backup(Option<String>),
@@ -84,8 +84,8 @@ pub(crate) enum Command {
     Fetch { name: String, count: FetchCount, discard: bool },
     /// CLOSE; without a name, all.
     Close(Option<String>),
-    /// EXPLAIN.
-    Explain { analyze: bool, body: Box<Parsed> },
+    /// EXPLAIN; `ignored` are options that are on and show nothing.
+    Explain { analyze: bool, summary: bool, ignored: Vec<String>, body: Box<Parsed> },
     /// A statement that PostgreSQL has and this does not.
     Unsupported(String),
 }

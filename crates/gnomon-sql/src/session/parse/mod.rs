@@ -6,6 +6,7 @@
 
 mod command;
 mod depth;
+mod maintenance;
 mod procedure;
 mod reader;
 mod setting;
@@ -28,8 +29,8 @@ use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
     tokens::{
-        bracket_array_types, expand_table_queries, order_identity_options, order_partitioning,
-        take_column_names, take_overriding, write_row_locks,
+        bracket_array_types, complete_options, complete_trims, expand_table_queries, order_identity_options,
+        order_partitioning, passed_over, take_column_names, take_overriding, write_row_locks,
     },
 };
 use crate::{Result, SqlError, SqlState};
@@ -121,10 +122,17 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     let overriding = take_overriding(&mut tokens);
     let names = take_column_names(&mut tokens);
     order_identity_options(&mut tokens);
+    if let Some(word) = passed_over(&tokens) {
+        return Err(
+            SqlError::unsupported(tokens[word].token.to_string().to_uppercase()).at(tokens[word].span)
+        );
+    }
+    complete_options(&mut tokens);
     order_partitioning(&mut tokens);
     bracket_array_types(&mut tokens);
     expand_table_queries(&mut tokens);
     write_row_locks(&mut tokens);
+    complete_trims(&mut tokens);
     let command = on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(recursion_limit(nesting))

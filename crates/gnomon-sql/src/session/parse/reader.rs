@@ -1,4 +1,4 @@
-//! The grammar of the statements that are parsed here: transactions, settings, COPY, sequences, cursors, maintenance.
+//! The grammar of the statements that are parsed here: transactions, settings, COPY, sequences, cursors.
 
 use std::ops::ControlFlow;
 
@@ -11,6 +11,7 @@ use sqlparser::{
 use super::{
     Command, Copy, CopyRelation, CopyValue, Discard, FetchCount, Mode, Overriding, Parsed, SequenceOption,
     fold,
+    maintenance::{ANALYZE_OPTIONS, VACUUM_OPTIONS},
     text::{parser_error, unexpected},
     unsupported,
 };
@@ -142,23 +143,23 @@ impl<'d> Reader<'_, 'd, '_> {
                     .find(|k| *k == kind)
                     .expect("the pattern lists the same kinds");
                 self.skip_n(2);
-                let _ = kind == "index" && self.word("concurrently");
+                let concurrently = kind == "index" && self.word("concurrently");
                 let if_exists = self.words(&["if", "exists"]);
                 let names = self.object_names()?;
                 let cascade = self.word("cascade");
                 let _ = !cascade && self.word("restrict");
-                Ok(Command::Drop { kind, names, if_exists, cascade })
+                Ok(Command::Drop { kind, names, if_exists, cascade, concurrently })
             }
             ("comment", "on") => self.comment(),
             ("vacuum", _) => {
                 self.skip();
-                self.maintenance_options()?;
-                Ok(Command::Vacuum(self.maintenance_tables()?))
+                let options = self.maintenance_options("VACUUM", &VACUUM_OPTIONS)?;
+                Ok(Command::Vacuum(self.maintenance_tables()?, options))
             }
             ("analyze" | "analyse", _) => {
                 self.skip();
-                self.maintenance_options()?;
-                Ok(Command::Analyze(self.maintenance_tables()?))
+                let options = self.maintenance_options("ANALYZE", &ANALYZE_OPTIONS)?;
+                Ok(Command::Analyze(self.maintenance_tables()?, options))
             }
             ("checkpoint", _) => {
                 self.skip();
@@ -196,7 +197,7 @@ impl<'d> Reader<'_, 'd, '_> {
     }
 
     /// The statement within PREPARE or EXPLAIN.
-    fn body(&mut self) -> Result<Box<Parsed>> {
+    pub(super) fn body(&mut self) -> Result<Box<Parsed>> {
         // As in PostgreSQL, neither is of CALL, though that can be planned.
         if self.peek_word().as_deref() == Some("call") {
             return Err(self.unexpected());
@@ -204,53 +205,6 @@ impl<'d> Reader<'_, 'd, '_> {
         let command = self.command()?;
         // The whole statement's nesting has been taken account of already.
         Ok(Box::new(Parsed { command, nesting: 0 }))
-    }
-
-    fn explain(&mut self) -> Result<Command> {
-        self.skip();
-        let mut analyze = false;
-        if self.take(&Token::LParen) {
-            loop {
-                let option = self.name()?.to_lowercase();
-                let on = match self.peek_word().as_deref() {
-                    Some("on" | "true") => {
-                        self.skip();
-                        true
-                    }
-                    Some("off" | "false") => {
-                        self.skip();
-                        false
-                    }
-                    Some("text") => {
-                        self.skip();
-                        true
-                    }
-                    Some(_) if option == "format" => {
-                        return Ok(self.unsupported("an EXPLAIN format other than TEXT"));
-                    }
-                    _ => true,
-                };
-                match option.as_str() {
-                    "analyze" | "analyse" => analyze = on,
-                    "verbose" | "costs" | "buffers" | "timing" | "summary" | "settings" | "wal"
-                    | "format" => {}
-                    _ => {
-                        return Err(SqlError::new(
-                            SqlState::SYNTAX_ERROR,
-                            format!("unrecognized EXPLAIN option \"{option}\""),
-                        ));
-                    }
-                }
-                if !self.take(&Token::Comma) {
-                    break;
-                }
-            }
-            self.expect(&Token::RParen)?;
-        } else {
-            analyze = self.word("analyze") || self.word("analyse");
-            let _ = self.word("verbose");
-        }
-        Ok(Command::Explain { analyze, body: self.body()? })
     }
 
     fn backup(&mut self) -> Result<Command> {
@@ -444,43 +398,6 @@ impl<'d> Reader<'_, 'd, '_> {
         }
         let text = if self.word("null") { None } else { Some(self.string()?) };
         Ok(Command::Comment { kind, name, text })
-    }
-
-    fn maintenance_options(&mut self) -> Result<()> {
-        if self.take(&Token::LParen) {
-            loop {
-                self.name()?;
-                if !matches!(self.parser.peek_token_ref().token, Token::Comma | Token::RParen) {
-                    self.setting_value()?;
-                }
-                if !self.take(&Token::Comma) {
-                    break;
-                }
-            }
-            self.expect(&Token::RParen)?;
-        }
-        while matches!(
-            self.peek_word().as_deref(),
-            Some("full" | "freeze" | "verbose" | "analyze" | "analyse")
-        ) {
-            self.skip();
-        }
-        Ok(())
-    }
-
-    fn maintenance_tables(&mut self) -> Result<Vec<ObjectName>> {
-        let mut names = Vec::new();
-        while self.peek_word().is_some() {
-            names.push(self.object_name()?);
-            if self.take(&Token::LParen) {
-                self.lift(|parser| parser.parse_comma_separated(Parser::parse_identifier))?;
-                self.expect(&Token::RParen)?;
-            }
-            if !self.take(&Token::Comma) {
-                break;
-            }
-        }
-        Ok(names)
     }
 
     fn lock(&mut self) -> Result<Command> {

@@ -50,7 +50,7 @@ fn commands_have_their_own_grammar() {
         ("FETCH FORWARD ALL FROM c", r#"Fetch { name: "c", count: All, discard: false }"#),
         ("MOVE 5 c", r#"Fetch { name: "c", count: Forward(5), discard: true }"#),
         ("CLOSE ALL", "Close(None)"),
-        ("VACUUM FULL VERBOSE", "Vacuum([])"),
+        ("VACUUM FULL VERBOSE", "Vacuum([], [\"full\", \"verbose\"])"),
         ("backup to stdout", "Backup(None)"),
         ("BACKUP TO STDOUT SINCE 'x-1'", r#"Backup(Some("x-1"))"#),
         ("DISCARD SEQUENCES", "Discard(Sequences)"),

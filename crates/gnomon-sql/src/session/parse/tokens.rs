@@ -44,6 +44,54 @@ pub(super) fn order_partitioning(tokens: &mut [TokenWithSpan]) {
     }
 }
 
+/// Gives the options in the first `WITH (...)` of CREATE that have no value the one that they stand for, which the parser
+/// crate wants to see.
+pub(super) fn complete_options(tokens: &mut Vec<TokenWithSpan>) {
+    if keyword(tokens.first()) != Keyword::CREATE {
+        return;
+    }
+    let with = tokens
+        .windows(2)
+        .position(|two| keyword(two.first()) == Keyword::WITH && two[1].token == Token::LParen);
+    let Some(with) = with else { return };
+    let mut at = with + 2;
+    while let Some(three) = tokens.get(at - 1..at + 2) {
+        let begins = matches!(three[0].token, Token::LParen | Token::Comma);
+        let ends = matches!(three[2].token, Token::RParen | Token::Comma);
+        if begins && ends && matches!(three[1].token, Token::Word(_)) {
+            let span = three[1].span;
+            let value = [Token::Eq, Token::make_keyword("TRUE")];
+            tokens.splice(at + 1..at + 1, value.map(|token| TokenWithSpan { token, span }));
+        }
+        if tokens[at].token == Token::RParen {
+            return;
+        }
+        at += 1;
+    }
+}
+
+/// The first word in the columns of CREATE TABLE or ALTER TABLE that only other systems have and that the parser crate
+/// passes over as if it were not there.
+pub(super) fn passed_over(tokens: &[TokenWithSpan]) -> Option<usize> {
+    let of_table = matches!(keyword(tokens.first()), Keyword::CREATE | Keyword::ALTER)
+        && tokens.iter().take(5).any(|token| is(token, "table"));
+    if !of_table {
+        return None;
+    }
+    let mut depth = 0;
+    tokens.iter().enumerate().position(|(at, token)| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        // In front of a type it is a column's name.
+        let begins = at == 0 || matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        let is_order = depth == 1 && (is(token, "asc") || is(token, "desc"));
+        !begins && (is_order || is(token, "auto_increment") || is(token, "autoincrement"))
+    })
+}
+
 /// Puts the options of identity columns, which stand in any order, into the one order that the parser crate reads.
 pub(super) fn order_identity_options(tokens: &mut [TokenWithSpan]) {
     let rank = |word: Keyword| {
@@ -134,6 +182,23 @@ pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
             let span = tokens[at].span;
             let query = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
             tokens.splice(at..=at, query.map(|token| TokenWithSpan { token, span }));
+        }
+        at += 1;
+    }
+}
+
+/// Writes `TRIM(TRAILING FROM x)` and its like with the blank that they take off, which the parser crate wants to see.
+pub(super) fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 3 < tokens.len() {
+        let is_trim = is(&tokens[at], "trim") && tokens[at + 1].token == Token::LParen;
+        let side = keyword(tokens.get(at + 2));
+        if is_trim
+            && matches!(side, Keyword::LEADING | Keyword::TRAILING | Keyword::BOTH)
+            && keyword(tokens.get(at + 3)) == Keyword::FROM
+        {
+            let blank = Token::SingleQuotedString(" ".to_owned());
+            tokens.insert(at + 3, TokenWithSpan { token: blank, span: tokens[at + 2].span });
         }
         at += 1;
     }

@@ -2,7 +2,8 @@
 //!
 //! Each has a kind that checks and normalises its values. SET within a transaction is undone when it is rolled back,
 //! SET LOCAL when it ends; both by going back to values kept from before (they are shared until they change).
-//! Settings that PostgreSQL has and that mean nothing here are accepted, so that clients that set them work. A name
+//! Settings that PostgreSQL has and that mean nothing here are accepted, so that clients that set them work; a NOTICE
+//! tells so of values other than the default. `docs/settings.md` lists all with their effect. A name
 //! with a dot in it is a setting of the client's own: it exists from when it is first set, and is empty where it is
 //! not.
 //!
@@ -15,7 +16,7 @@ mod value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
-    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, Unit, find},
+    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, Unit, find},
     value::{fixed, normalise, search_path, split_names},
 };
 use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
@@ -457,6 +458,31 @@ impl Settings {
     /// The schemas that names are looked for in, `$user` replaced.
     pub(crate) fn search_path(&self) -> &Arc<[String]> {
         &self.current.search_path
+    }
+
+    /// The user.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// How long the session may be idle, within a transaction or outside of one.
+    pub(crate) fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
+        let id = match in_transaction {
+            true => Id::idle_in_transaction_session_timeout,
+            false => Id::idle_session_timeout,
+        };
+        match self.current.texts[id as usize].parse() {
+            Ok(0) | Err(_) => None,
+            Ok(millis) => Some(Duration::from_millis(millis)),
+        }
+    }
+
+    /// Why a value that was just given to a setting has no effect; none if it has one, or is the default.
+    pub(crate) fn lack_of_effect(&self, name: &str) -> Option<(&'static str, &'static str)> {
+        let id = find(name)?;
+        let definition = &DEFINITIONS[id];
+        let reason = definition.description.strip_prefix(NO_EFFECT)?;
+        (*self.current.texts[id] != *definition.default).then_some((definition.name, reason))
     }
 
     /// Whether updates that commute share locks.

@@ -1,0 +1,259 @@
+//! Nothing is accepted and ignored: a setting or clause has its effect, is refused, or answers with a NOTICE.
+
+mod support;
+
+use gnomon_sql::session::{Session, SessionOptions};
+use support::{database, ok, run, value};
+
+fn session() -> Session {
+    database().session(SessionOptions::default()).expect("a session")
+}
+
+/// What a clause comes to.
+enum Outcome {
+    /// It has its effect, or asks for nothing.
+    Works,
+    /// A NOTICE that begins like this.
+    Notice(&'static str),
+    /// An error of this state.
+    Refused(&'static str),
+}
+
+use Outcome::{Notice, Refused, Works};
+
+#[rustfmt::skip]
+const CLAUSES: &[(&str, Outcome)] = &[
+    ("CREATE TABLE n (a int) WITH (fillfactor = 70)", Notice("storage parameter \"fillfactor\" has no effect")),
+    ("CREATE TABLE n (a int) WITH (autovacuum_enabled = false)", Notice("storage parameter \"autovacuum_enabled\" has no effect")),
+    ("CREATE TABLE n (a int) WITH (nosuch = 1)", Refused("22023")),
+    ("CREATE TABLE n (a int) TABLESPACE pg_default", Works),
+    ("CREATE TABLE n (a int) TABLESPACE nosuch", Refused("42704")),
+    ("CREATE UNLOGGED TABLE n (a int)", Notice("UNLOGGED has no effect")),
+    ("CREATE TEMP TABLE n (a int)", Refused("0A000")),
+    ("CREATE OR REPLACE TABLE n (a int)", Refused("0A000")),
+    ("CREATE TRANSIENT TABLE n (a int)", Refused("0A000")),
+    ("CREATE VOLATILE TABLE n (a int)", Refused("0A000")),
+    ("CREATE TABLE n (a int) ENGINE = innodb", Refused("0A000")),
+    ("CREATE TABLE n (a int) COMMENT 'x'", Refused("0A000")),
+    ("CREATE TABLE n (a int) COMMENT = 'x'", Refused("0A000")),
+    ("CREATE TABLE n (a int) DEFAULT CHARSET = utf8", Refused("0A000")),
+    ("CREATE TABLE n (a int) COLLATE = utf8", Refused("0A000")),
+    ("CREATE TABLE n (a int) AUTO_INCREMENT = 5", Refused("0A000")),
+    ("CREATE TABLE n (a int) ORDER BY a", Refused("0A000")),
+    ("CREATE TABLE n (a int) LOCATION 'x'", Refused("0A000")),
+    ("CREATE TABLE n (a int) STORED AS parquet", Refused("0A000")),
+    ("CREATE TABLE n (a int) ROW FORMAT DELIMITED", Refused("0A000")),
+    ("CREATE TABLE n (a int) DISTKEY(a)", Refused("0A000")),
+    ("CREATE TABLE n (a int) DISTSTYLE ALL", Refused("0A000")),
+    ("CREATE TABLE n (a int) BACKUP NO", Refused("0A000")),
+    ("CREATE TABLE n (a int) INHERITS (t)", Refused("0A000")),
+    ("CREATE TABLE n (LIKE t)", Refused("0A000")),
+    ("CREATE TABLE n (a int) ON COMMIT DROP", Refused("0A000")),
+    ("CREATE TABLE n (a int CHECK (a > 0) NO INHERIT)", Refused("0A000")),
+    ("CREATE TABLE n (a int, CHECK (a > 0) NO INHERIT)", Refused("0A000")),
+    ("CREATE TABLE n (a int CHECK (a > 0) NOT ENFORCED)", Refused("0A000")),
+    ("CREATE TABLE n (a int, CHECK (a > 0) NOT ENFORCED)", Refused("0A000")),
+    ("CREATE TABLE n (a int UNIQUE DEFERRABLE)", Refused("0A000")),
+    ("CREATE TABLE n (a int, UNIQUE NULLS NOT DISTINCT (a))", Refused("0A000")),
+    ("CREATE TABLE n (a int, PRIMARY KEY (a) INCLUDE (a))", Refused("0A000")),
+    ("CREATE TABLE n (a int, PRIMARY KEY (a) USING BTREE)", Refused("0A000")),
+    ("CREATE TABLE n (a int, PRIMARY KEY (a) COMMENT 'x')", Refused("0A000")),
+    ("CREATE TABLE n (a int REFERENCES t)", Refused("0A000")),
+    ("CREATE TABLE n (a int GENERATED ALWAYS AS (1) STORED)", Refused("0A000")),
+    ("CREATE TABLE n (a int AUTO_INCREMENT)", Refused("0A000")),
+    ("CREATE TABLE n (a int PRIMARY KEY AUTOINCREMENT, b text)", Refused("0A000")),
+    ("CREATE TABLE n (a int PRIMARY KEY DESC)", Refused("0A000")),
+    ("CREATE TABLE n (auto_increment int, PRIMARY KEY (auto_increment))", Works),
+    ("CREATE TABLE n (a text COLLATE \"de_DE\")", Refused("0A000")),
+    ("CREATE TABLE n (a text COLLATE \"C\")", Works),
+    ("CREATE TABLE n (a int GENERATED ALWAYS AS IDENTITY (CACHE 10))", Notice("CACHE has no effect")),
+    ("CREATE TABLE n (a int GENERATED ALWAYS AS IDENTITY (CACHE 1))", Works),
+    ("CREATE INDEX n ON t (b) WITH (fillfactor = 70)", Notice("storage parameter \"fillfactor\" has no effect")),
+    ("CREATE INDEX CONCURRENTLY n ON t (b)", Notice("CONCURRENTLY has no effect")),
+    ("CREATE INDEX n ON t (b text_pattern_ops)", Works),
+    ("CREATE INDEX n ON t (b nosuch_ops)", Refused("42704")),
+    ("CREATE INDEX n ON t (b) WHERE b IS NOT NULL", Refused("0A000")),
+    ("CREATE INDEX n ON t (b) INCLUDE (c)", Refused("0A000")),
+    ("CREATE INDEX n ON t USING hash (b)", Refused("0A000")),
+    ("CREATE INDEX n ON t (b) COMMENT 'x'", Refused("0A000")),
+    ("CREATE INDEX ASYNC n ON t (b)", Refused("0A000")),
+    ("CREATE UNIQUE INDEX n ON t (b) NULLS NOT DISTINCT", Refused("0A000")),
+    ("CREATE VIEW n WITH (security_barrier = true) AS SELECT 1", Works),
+    ("CREATE VIEW n WITH (security_invoker = true) AS SELECT 1", Notice("security_invoker has no effect")),
+    ("CREATE VIEW n WITH (check_option = local) AS SELECT 1", Refused("0A000")),
+    ("CREATE VIEW n WITH (nosuch = 1) AS SELECT 1", Refused("22023")),
+    ("CREATE VIEW n WITH (security_barrier = maybe) AS SELECT 1", Refused("22023")),
+    ("CREATE VIEW n OPTIONS (x = 1) AS SELECT 1", Refused("42601")),
+    ("CREATE VIEW IF NOT EXISTS n AS SELECT 1", Refused("0A000")),
+    ("CREATE OR ALTER VIEW n AS SELECT 1", Refused("0A000")),
+    ("CREATE SECURE VIEW n AS SELECT 1", Refused("0A000")),
+    ("CREATE VIEW n (a COMMENT 'x') AS SELECT 1", Refused("0A000")),
+    ("CREATE VIEW n CLUSTER BY (a) AS SELECT 1 AS a", Refused("0A000")),
+    ("CREATE VIEW n COPY GRANTS AS SELECT 1", Refused("0A000")),
+    ("CREATE ALGORITHM = merge VIEW n AS SELECT 1", Refused("0A000")),
+    ("CREATE TEMP VIEW n AS SELECT 1", Refused("0A000")),
+    ("CREATE SCHEMA n AUTHORIZATION somebody", Notice("AUTHORIZATION has no effect")),
+    ("CREATE SCHEMA n WITH (x = 1)", Refused("0A000")),
+    ("CREATE SCHEMA n OPTIONS (x = 1)", Refused("0A000")),
+    ("CREATE SCHEMA n DEFAULT COLLATE 'x'", Refused("0A000")),
+    ("CREATE SCHEMA n CLONE m", Refused("0A000")),
+    ("CREATE SEQUENCE n CACHE 5", Notice("CACHE has no effect")),
+    ("CREATE SEQUENCE n CACHE 1", Works),
+    ("TRUNCATE TABLE IF EXISTS t", Refused("0A000")),
+    ("TRUNCATE t RESTART IDENTITY", Works),
+    ("ALTER TABLE t SET (fillfactor = 70)", Notice("storage parameter \"fillfactor\" has no effect")),
+    ("ALTER TABLE t OWNER TO somebody", Notice("OWNER TO has no effect")),
+    ("ALTER TABLE t OWNER TO CURRENT_USER", Works),
+    ("ALTER TABLE t REPLICA IDENTITY FULL", Notice("REPLICA IDENTITY has no effect")),
+    ("ALTER TABLE t VALIDATE CONSTRAINT nosuch", Refused("42704")),
+    ("ALTER TABLE t VALIDATE CONSTRAINT t_pkey", Works),
+    ("ALTER TABLE t ADD CONSTRAINT n CHECK (c > 0) NOT VALID", Refused("0A000")),
+    ("ALTER TABLE t ADD CONSTRAINT n CHECK (c > 0) NOT ENFORCED", Refused("0A000")),
+    ("ALTER TABLE t ON CLUSTER x ADD COLUMN k int", Refused("0A000")),
+    ("ALTER TABLE t SET LOGGED", Refused("0A000")),
+    ("ALTER TABLE t SET TABLESPACE x", Refused("0A000")),
+    ("ALTER TABLE t ENABLE ROW LEVEL SECURITY", Refused("0A000")),
+    ("COMMENT ON DATABASE gnomon IS 'x'", Notice("COMMENT ON DATABASE has no effect")),
+    ("SELECT a FROM t WITH (nolock)", Refused("0A000")),
+    ("SELECT TOP 5 a FROM t", Refused("0A000")),
+    ("SELECT first_value(b) IGNORE NULLS OVER (ORDER BY a) FROM t", Refused("0A000")),
+    ("SELECT first_value(b) RESPECT NULLS OVER (ORDER BY a) FROM t", Refused("0A000")),
+    ("SELECT a FROM t FETCH FIRST 1 ROW WITH TIES", Refused("0A000")),
+    ("SELECT a FROM t TABLESAMPLE SYSTEM (10)", Refused("0A000")),
+    ("SELECT /*+ hint */ a FROM t", Works),
+    ("INSERT INTO t (a) PARTITION (b = 'x') VALUES (18)", Refused("0A000")),
+    ("INSERT INTO TABLE t VALUES (15)", Refused("42601")),
+    ("INSERT OVERWRITE t VALUES (15)", Refused("0A000")),
+    ("INSERT OR REPLACE INTO t VALUES (15)", Refused("0A000")),
+    ("UPDATE OR REPLACE t SET b = 'x'", Refused("0A000")),
+    ("DELETE FROM t ORDER BY a LIMIT 1", Refused("0A000")),
+    ("COPY t TO STDOUT (FREEZE)", Notice("FREEZE has no effect")),
+    ("COPY t TO STDOUT (FREEZE false)", Works),
+    ("COPY t TO STDOUT (ENCODING 'latin1')", Refused("0A000")),
+    ("EXPLAIN VERBOSE SELECT 1", Notice("EXPLAIN option VERBOSE has no effect")),
+    ("EXPLAIN (ANALYZE, BUFFERS) SELECT 1", Notice("EXPLAIN option BUFFERS has no effect")),
+    ("EXPLAIN (WAL) SELECT 1", Notice("EXPLAIN option WAL has no effect")),
+    ("EXPLAIN (COSTS off, TIMING off) SELECT 1", Works),
+    ("EXPLAIN (NOSUCH) SELECT 1", Refused("42601")),
+    ("EXPLAIN (FORMAT json) SELECT 1", Refused("0A000")),
+    ("DROP INDEX CONCURRENTLY IF EXISTS n", Notice("CONCURRENTLY has no effect")),
+    ("DROP INDEX IF EXISTS t_pkey RESTRICT", Refused("2BP01")),
+    ("CHECKPOINT", Notice("CHECKPOINT has no effect")),
+    ("VACUUM FULL t", Notice("VACUUM option FULL has no effect")),
+    ("VACUUM (FREEZE, ANALYZE) t", Notice("VACUUM option FREEZE has no effect")),
+    ("VACUUM (NOSUCH) t", Refused("42601")),
+    ("VACUUM VERBOSE t", Works),
+    ("ANALYZE (SKIP_LOCKED) t", Notice("ANALYZE option SKIP_LOCKED has no effect")),
+    ("DECLARE n BINARY CURSOR WITH HOLD FOR SELECT 1", Refused("0A000")),
+    ("DECLARE n SCROLL CURSOR WITH HOLD FOR SELECT 1", Refused("0A000")),
+    ("SET CONSTRAINTS ALL DEFERRED", Refused("0A000")),
+    ("SET ROLE somebody", Refused("0A000")),
+];
+
+#[test]
+fn clauses_work_or_say_that_they_do_not() {
+    let mut session = session();
+    ok(&mut session, "CREATE TABLE t (a int PRIMARY KEY, b text, c int)");
+    let mut wrong = Vec::new();
+    for (sql, outcome) in CLAUSES {
+        let done = run(&mut session, sql);
+        let fits = match (outcome, &done) {
+            (Works, Ok(done)) => done.notices.is_empty(),
+            (Notice(beginning), Ok(done)) => done.notices.iter().any(|told| told.starts_with(beginning)),
+            (Refused(state), Err(error)) => error.state().0 == *state,
+            _ => false,
+        };
+        if !fits {
+            wrong.push(format!("{sql}: {:?}", done.map(|done| done.notices)));
+        }
+        for kind in ["VIEW", "INDEX", "SEQUENCE", "TABLE", "SCHEMA"] {
+            let _ = run(&mut session, &format!("DROP {kind} IF EXISTS n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The rows of the table in `docs/settings.md`, and those of `pg_settings`.
+#[test]
+fn the_documents_list_all_settings() {
+    let mut session = session();
+    let listed: Vec<String> = include_str!("../../../docs/settings.md")
+        .lines()
+        .skip_while(|line| !line.starts_with("|---"))
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .map(str::to_owned)
+        .collect();
+    let sql = "SELECT name, vartype, coalesce(boot_val, '') || coalesce(unit, ''), short_desc FROM pg_settings \
+               ORDER BY lower(name)";
+    let found: Vec<String> = ok(&mut session, sql)
+        .rows
+        .iter()
+        .map(|row| {
+            let default = row[2].replace(env!("CARGO_PKG_VERSION"), "VERSION");
+            let default = if default == "(empty)" { String::new() } else { format!("`{default}`") };
+            format!("| `{}` | {} | {default} | {} |", row[0], row[1], row[3])
+        })
+        .collect();
+    assert_eq!(listed, found);
+}
+
+/// A value other than the default of a setting without effect is told of.
+#[test]
+fn settings_without_effect_say_so() {
+    let mut session = session();
+    let settings =
+        ok(&mut session, "SELECT name, short_desc, vartype, boot_val, enumvals::text FROM pg_settings").rows;
+    let mut count = 0;
+    for row in settings.iter().filter(|row| row[1].starts_with("No effect: ")) {
+        let (name, default) = (&row[0], &row[3]);
+        let other = match row[2].as_str() {
+            "bool" if default == "on" => "off",
+            "bool" => "on",
+            "enum" => {
+                let words = row[4].trim_matches(['{', '}']).split(',');
+                words.map(|word| word.trim_matches('"')).find(|word| word != default).expect("another word")
+            }
+            "string" => "de_DE",
+            _ => "100",
+        };
+        let told = ok(&mut session, &format!("SET {name} = '{other}'")).notices;
+        assert!(
+            told.iter().any(|notice| notice.starts_with(&format!("setting \"{name}\" has no effect: "))),
+            "{name}: {told:?}"
+        );
+        assert_eq!(ok(&mut session, &format!("SET {name} = '{default}'")).notices, [""; 0], "{name}");
+        count += 1;
+    }
+    assert!(count >= 25, "{count} settings without effect");
+    for (refused, state) in
+        [("default_tablespace = 'x'", "22023"), ("default_table_access_method = 'x'", "22023")]
+    {
+        assert_eq!(
+            run(&mut session, &format!("SET {refused}")).err().map(|error| error.state().0),
+            Some(state)
+        );
+    }
+}
+
+/// Options of views are kept and shown; conditions from around do not see rows that the view hides.
+#[test]
+fn options_of_views_are_kept_and_hold() {
+    let mut session = session();
+    ok(&mut session, "CREATE TABLE t (a int, shown bool); INSERT INTO t VALUES (1, true), (0, false)");
+    ok(&mut session, "CREATE VIEW v WITH (security_barrier) AS SELECT a FROM t WHERE shown");
+    ok(
+        &mut session,
+        "CREATE VIEW w WITH (security_barrier = on, security_invoker = 'false') AS SELECT a FROM t WHERE shown",
+    );
+    let options = |session: &mut Session, name: &str| {
+        value(session, &format!("SELECT reloptions::text FROM pg_class WHERE relname = '{name}'"))
+    };
+    assert_eq!(options(&mut session, "v"), "{security_barrier=true}");
+    assert_eq!(options(&mut session, "w"), "{security_barrier=on,security_invoker=false}");
+    for name in ["v", "w"] {
+        assert_eq!(value(&mut session, &format!("SELECT count(*) FROM {name} WHERE 1 / a = 1")), "1");
+    }
+    ok(&mut session, "CREATE OR REPLACE VIEW v AS SELECT a FROM t");
+    assert_eq!(options(&mut session, "v"), "NULL");
+}
