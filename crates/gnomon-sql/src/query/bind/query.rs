@@ -223,9 +223,7 @@ impl Binder<'_> {
             }
             SetExpr::Query(query) => self.bind_query(query, level, targets),
             SetExpr::Values(values) => self.bind_values(values, level, targets),
-            SetExpr::SetOperation { left, op, set_quantifier, right } => {
-                self.bind_set_operation(left, *op, *set_quantifier, right, level)
-            }
+            SetExpr::SetOperation { .. } => self.bind_set_operation(body, level),
             SetExpr::Table(table) => {
                 let name = table.table_name.clone().unwrap_or_default();
                 let mut parts: Vec<ast::Ident> = table.schema_name.iter().map(ast::Ident::new).collect();
@@ -333,13 +331,27 @@ impl Binder<'_> {
         Ok((Plan::Values(Arc::new(plan::Values { rows })), columns))
     }
 
-    fn bind_set_operation(
+    /// Binds a set operation. A chain of them is bound arm by arm: it may be longer than a stack is deep.
+    fn bind_set_operation(&mut self, body: &SetExpr, level: &Scope<'_>) -> Result<(Plan, Vec<ResultColumn>)> {
+        let (mut first, mut operations) = (body, Vec::new());
+        while let SetExpr::SetOperation { left, op, set_quantifier, right } = first {
+            operations.push((*op, *set_quantifier, &**right));
+            first = left;
+        }
+        let mut bound = self.bind_arm(first, level)?;
+        for (op, quantifier, right) in operations.into_iter().rev() {
+            let right = self.bind_arm(right, level)?;
+            bound = self.combine_arms(bound, op, quantifier, right)?;
+        }
+        Ok(bound)
+    }
+
+    fn combine_arms(
         &mut self,
-        left: &SetExpr,
+        (left, mut columns): (Plan, Vec<ResultColumn>),
         op: SetOperator,
         quantifier: SetQuantifier,
-        right: &SetExpr,
-        level: &Scope<'_>,
+        (right, others): (Plan, Vec<ResultColumn>),
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let all = match quantifier {
             SetQuantifier::All => true,
@@ -352,8 +364,6 @@ impl Binder<'_> {
             SetOperator::Except => "EXCEPT",
             SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
         };
-        let (mut left, mut columns) = self.bind_arm(left, level)?;
-        let (mut right, others) = self.bind_arm(right, level)?;
         if columns.len() != others.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -372,10 +382,10 @@ impl Binder<'_> {
             a.ty = ColumnType { ty, modifier };
             (a.table, a.attribute) = (0, 0);
         }
-        left = projected(left, left_exprs);
-        right = projected(right, right_exprs);
         let types = columns.iter().map(|column| column.ty.ty).collect();
-        Ok((plan_set_operation(op, all, left, right, types), columns))
+        let plan =
+            plan_set_operation(op, all, projected(left, left_exprs), projected(right, right_exprs), types);
+        Ok((plan, columns))
     }
 
     /// An arm of a set operation: literals of unknown type stay so until both arms are known.

@@ -205,13 +205,9 @@ pub(in crate::query) fn plan_set_operation(
 ) -> Plan {
     match op {
         SetOperator::Union => {
-            let mut inputs = Vec::new();
-            for arm in [left, right] {
-                match arm {
-                    Plan::Append(arms) => inputs.extend(arms.iter().cloned()),
-                    arm => inputs.push(arm),
-                }
-            }
+            let width = (!all).then_some(types.len());
+            let mut inputs = union_arms(left, width);
+            inputs.extend(union_arms(right, width));
             let plan = Plan::Append(Arc::new(inputs));
             if all { plan } else { distinct(plan, &types) }
         }
@@ -219,6 +215,24 @@ pub(in crate::query) fn plan_set_operation(
             let except = op != SetOperator::Intersect;
             Plan::SetOperation(Arc::new(SetOperation { left, right, except, all }))
         }
+    }
+}
+
+/// Returns the arms of a UNION for an arm of one above it, if that changes no result, or else the arm itself. A chain of
+/// UNIONs is one list then, however long. `distinct` is how many columns the UNION above has, if it is not UNION ALL.
+fn union_arms(arm: Plan, distinct: Option<usize>) -> Vec<Plan> {
+    match arm {
+        Plan::Append(arms) => Arc::try_unwrap(arms).unwrap_or_else(|arms| arms.to_vec()),
+        // Rows that are equal are the same ones to the UNION above, too.
+        Plan::Distinct(node)
+            if matches!(node.input, Plan::Append(_))
+                && distinct == Some(node.keys.len())
+                && node.keys.iter().enumerate().all(|(at, key)| key.as_column() == Some(at)) =>
+        {
+            let input = Arc::try_unwrap(node).map_or_else(|node| node.input.clone(), |node| node.input);
+            union_arms(input, distinct)
+        }
+        arm => vec![arm],
     }
 }
 

@@ -3,7 +3,8 @@
 //! The measure is an upper bound of the depth of the statement's tree. What opens a bracket, a CASE, a query or a
 //! join is a level: parser, binder, planner and executor recurse into it. A chain of binary operators (`a + b + c`) is
 //! parsed in a loop, but makes a tree as deep as it is long; a link of it takes less stack, since the binder and the
-//! executor look after theirs themselves, and what is left are small functions that copy, visit or drop the tree.
+//! executor look after theirs themselves, and what is left are small functions that copy, visit or drop the tree. The
+//! binder makes one list of a chain of AND, OR or UNION, so only the parser's tree of it is deep.
 
 use sqlparser::{
     keywords::Keyword,
@@ -14,8 +15,11 @@ use sqlparser::{
 pub(super) const NESTING_MAX: usize = 1000;
 /// As many links of a chain of operators count as a level.
 const LINKS_PER_LEVEL: usize = 4;
-/// How many links the chains on one path may have: so many can be dropped on the stack of any thread.
-const LINKS_MAX: usize = 3000;
+/// How many links the chains on one path may have, other than those of AND, OR and UNION: expressions as deep as
+/// that can be dropped on the stack of any thread.
+pub(super) const LINKS_MAX: usize = 5000;
+/// How many links of AND, OR and UNION one path may have.
+pub(super) const FLAT_LINKS_MAX: usize = 20_000;
 /// Statements nested deeper than this run on a stack of their own.
 const NESTING_ON_STACK: usize = 40;
 /// Stack for one level of nesting, in bytes: parser, binder, planner and executor, unoptimised.
@@ -28,7 +32,7 @@ pub(crate) fn on_fit_stack<R>(nesting: usize, f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` with stack enough for any statement: for work on what the catalog keeps, which is not measured again.
 pub(crate) fn on_deepest_stack<R>(f: impl FnOnce() -> R) -> R {
-    on_fit_stack(NESTING_MAX + LINKS_MAX / LINKS_PER_LEVEL, f)
+    on_fit_stack(NESTING_MAX + (LINKS_MAX + FLAT_LINKS_MAX) / LINKS_PER_LEVEL, f)
 }
 
 /// How tightly operators bind, loosest first. One that binds tighter begins a new chain in each operand of a looser
@@ -55,14 +59,36 @@ struct Level {
     is_case: bool,
     /// Whether commas separate members of FROM, which are joined one by one.
     in_from: bool,
-    /// Joins and set operations, in levels.
+    /// Joins, INTERSECT and EXCEPT, in levels.
     chained: usize,
+    /// UNIONs, in links.
+    unions: usize,
     /// The longest chains of operators of the present item, by strength, and how long they are here.
     chains: [(usize, usize); STRENGTHS],
-    /// The depth of brackets in the present item: levels and links.
-    below: (usize, usize),
+    /// The depth of brackets in the present item.
+    below: Depth,
     /// The depth of the items before.
-    items: (usize, usize),
+    items: Depth,
+}
+
+/// The depth of a part of a statement.
+#[derive(Clone, Copy, Default)]
+struct Depth {
+    levels: usize,
+    /// Links of chains other than those of AND, OR and UNION.
+    links: usize,
+    /// Links of AND, OR and UNION.
+    flat_links: usize,
+}
+
+impl Depth {
+    fn max(self, other: Depth) -> Depth {
+        Depth {
+            levels: self.levels.max(other.levels),
+            links: self.links.max(other.links),
+            flat_links: self.flat_links.max(other.flat_links),
+        }
+    }
 }
 
 impl Level {
@@ -76,15 +102,17 @@ impl Level {
 
     /// Ends an item: chains of operators do not go over a comma or the beginning of a clause.
     fn separate(&mut self) {
-        let (mut levels, mut links) = self.below;
-        for (at, (longest, _)) in self.chains.iter().enumerate() {
-            // The parser recurses into the operand of a prefix.
-            let is_prefix = at == Strength::Not as usize || at == Strength::Sign as usize;
-            *(if is_prefix { &mut levels } else { &mut links }) += longest;
+        let mut depth = std::mem::take(&mut self.below);
+        for (at, (longest, _)) in std::mem::take(&mut self.chains).into_iter().enumerate() {
+            let kind = match at {
+                // The parser recurses into the operand of a prefix.
+                at if at == Strength::Not as usize || at == Strength::Sign as usize => &mut depth.levels,
+                at if at <= Strength::And as usize => &mut depth.flat_links,
+                _ => &mut depth.links,
+            };
+            *kind += longest;
         }
-        self.items = (self.items.0.max(levels), self.items.1.max(links));
-        self.chains = Default::default();
-        self.below = (0, 0);
+        self.items = self.items.max(depth);
     }
 }
 
@@ -92,11 +120,15 @@ impl Level {
 pub(super) fn nesting(tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut levels = vec![Level::default()];
     let close = |levels: &mut Vec<Level>| {
-        let Some(mut level) = levels.pop() else { return (0, 0) };
+        let Some(mut level) = levels.pop() else { return Depth::default() };
         level.separate();
-        let depth = (level.items.0 + level.chained + 1, level.items.1);
+        let depth = Depth {
+            levels: level.items.levels + level.chained + 1,
+            links: level.items.links,
+            flat_links: level.items.flat_links + level.unions,
+        };
         if let Some(around) = levels.last_mut() {
-            around.below = (around.below.0.max(depth.0), around.below.1.max(depth.1));
+            around.below = around.below.max(depth);
         }
         depth
     };
@@ -134,7 +166,8 @@ pub(super) fn nesting(tokens: &[TokenWithSpan]) -> Option<usize> {
                 Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT => {
                     level.separate();
                     level.in_from = false;
-                    level.chained += 1;
+                    let is_union = word.keyword == Keyword::UNION;
+                    *(if is_union { &mut level.unions } else { &mut level.chained }) += 1;
                 }
                 keyword if BEGINS_CLAUSE.contains(&keyword) => {
                     level.separate();
@@ -163,9 +196,9 @@ pub(super) fn nesting(tokens: &[TokenWithSpan]) -> Option<usize> {
     while levels.len() > 1 {
         close(&mut levels);
     }
-    let (levels, links) = close(&mut levels);
-    let nesting = levels + links / LINKS_PER_LEVEL;
-    (levels <= NESTING_MAX && links <= LINKS_MAX).then_some(nesting)
+    let Depth { levels, links, flat_links } = close(&mut levels);
+    let nesting = levels + (links + flat_links) / LINKS_PER_LEVEL;
+    (levels <= NESTING_MAX && links <= LINKS_MAX && flat_links <= FLAT_LINKS_MAX).then_some(nesting)
 }
 
 /// What begins a part of a statement with expressions of its own.

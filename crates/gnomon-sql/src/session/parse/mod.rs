@@ -57,6 +57,13 @@ pub(crate) struct Parsed {
     pub nesting: usize,
 }
 
+impl Drop for Parsed {
+    fn drop(&mut self) {
+        let command = std::mem::replace(&mut self.command, Command::Checkpoint);
+        on_fit_stack(self.nesting, || drop(command));
+    }
+}
+
 /// Parses a text of statements separated by semicolons. Empty statements are left out.
 pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
     if sql.len() > SQL_BYTES_MAX {

@@ -69,7 +69,7 @@ fn commands_have_their_own_grammar() {
 
 #[test]
 fn copy_has_old_and_new_options() {
-    let options = |sql: &str| match parse(sql).unwrap().remove(0).command {
+    let options = |sql: &str| match parse(sql).unwrap()[0].command.clone() {
         Command::Copy(copy) => (copy.to, copy.standard, copy.options),
         other => panic!("{other:?}"),
     };
@@ -105,9 +105,9 @@ fn copy_has_old_and_new_options() {
 
 #[test]
 fn what_the_parser_crate_does_not_read_is_put_right() {
-    let insert = parse("INSERT INTO t (a) OVERRIDING SYSTEM VALUE VALUES (1)").unwrap().remove(0).command;
+    let insert = parse("INSERT INTO t (a) OVERRIDING SYSTEM VALUE VALUES (1)").unwrap()[0].command.clone();
     assert!(matches!(insert, Command::Sql(_, Some(Overriding::System))), "{insert:?}");
-    let made = parse("CREATE TABLE t (x, \"Y\") AS SELECT 1, 2").unwrap().remove(0).command;
+    let made = parse("CREATE TABLE t (x, \"Y\") AS SELECT 1, 2").unwrap()[0].command.clone();
     let Command::Sql(statement, _) = made else { panic!("{made:?}") };
     let Statement::CreateTable(create) = *statement else { panic!("{statement}") };
     let names: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
@@ -142,6 +142,10 @@ fn nesting_is_measured_before_anything_recurses() {
     assert!(depth(&format!("SELECT 1 FROM t{}", ", t".repeat(400))) >= 400, "members of FROM are joined");
     assert!(depth(&format!("SELECT a IS DISTINCT FROM b{}", ", 1".repeat(400))) < 10);
     assert!(depth(&format!("SELECT {}", vec!["a = 1"; 200].join(", "))) < 10, "a list is not deep");
+    assert!(
+        depth(&format!("SELECT 1{}", " UNION SELECT 1".repeat(400))) >= 100,
+        "a chain in the parser's tree"
+    );
     let deep = format!("SELECT {}", "-(".repeat(5000));
     assert_eq!(parse(&deep).unwrap_err().state(), SqlState::STATEMENT_TOO_COMPLEX);
 }

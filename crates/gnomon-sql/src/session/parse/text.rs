@@ -6,12 +6,14 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenizerError},
 };
 
-use super::depth::NESTING_MAX;
+use super::depth::{FLAT_LINKS_MAX, LINKS_MAX, NESTING_MAX};
 use crate::{SqlError, SqlState};
 
 pub(super) fn too_complex() -> SqlError {
-    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded")
-        .hint(format!("Statements may nest {NESTING_MAX} levels deep."))
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "stack depth limit exceeded").hint(format!(
+        "Statements may nest {NESTING_MAX} levels deep, with chains of {LINKS_MAX} operators, and of \
+             {FLAT_LINKS_MAX} AND, OR and UNION."
+    ))
 }
 
 /// The offset in bytes of a place in the text.
