@@ -53,6 +53,14 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
     wire.close();
 }
 
+/// Tells a client that the system has no thread for it.
+pub(crate) fn refuse(socket: Socket, error: &std::io::Error) {
+    let mut wire = Wire::new(socket);
+    let text = format!("no thread for a connection: {error}");
+    message::put_report(wire.output(), &fatal(SqlState::TOO_MANY_CONNECTIONS, &text));
+    wire.close();
+}
+
 /// Runs `f`; none if it panics. What it borrows may then be half changed: here the buffers, which are emptied.
 fn contain<T>(f: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(f)).ok()

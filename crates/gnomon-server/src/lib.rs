@@ -51,4 +51,4 @@ mod wire;
 pub use metrics::{Kind, Metrics};
 pub use options::{Auth, ServerError, ServerOptions, Tls};
 pub use scram::{NoRandomness, Users, Verifier};
-pub use server::{Server, ServerHandle};
+pub use server::{Server, ServerHandle, descriptors_needed};

@@ -53,10 +53,23 @@ const TICK: Duration = Duration::from_millis(100);
 const SHUTDOWN_TICK: Duration = Duration::from_millis(10);
 /// How long a shutdown waits for clients to take their last message: one that does not read cannot hold it up.
 const LAST_MESSAGE: Duration = Duration::from_secs(1);
-/// Clients that have not authenticated yet, beyond `connections_max`, before the oldest of them must go.
-const STARTING_MAX: usize = 64;
+/// Clients that may be about to authenticate at a time, beyond `connections_max`. One more ends the oldest of them, so
+/// that silent connections do not shut others out.
+const STARTING_SPARE: usize = 64;
 /// Address space for a connection's stack: expressions nest, and the system gives memory only as it is touched.
 const STACK_BYTES: usize = 16 << 20;
+
+/// Returns how many file descriptors a server with so many connections uses for its sockets at most.
+pub fn descriptors_needed(connections_max: usize) -> usize {
+    /// Two that listen, the pipe that wakes the server, and one to accept by.
+    const OWN: usize = 5;
+    starting_max(connections_max).saturating_add(connections_max).saturating_add(OWN)
+}
+
+/// Returns how many connections may be about to authenticate: all clients of a full server may come back at once.
+fn starting_max(connections_max: usize) -> usize {
+    connections_max.saturating_add(STARTING_SPARE)
+}
 
 /// A server that listens; [`Server::run`] serves.
 pub struct Server {
@@ -319,13 +332,13 @@ impl Server {
     fn accept_all(&self) -> bool {
         loop {
             let accepted = match self.tcp.accept() {
-                Ok((stream, _)) => Some(Socket::Tcp(stream)),
+                Ok((stream, _)) => Some(Socket::from(stream)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                 Err(error) => return is_of_the_client(&error),
             };
             let accepted = match (accepted, &self.unix) {
                 (None, Some(unix)) => match unix.listener.accept() {
-                    Ok((stream, _)) => Some(Socket::Unix(stream)),
+                    Ok((stream, _)) => Some(Socket::from(stream)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                     Err(error) => return is_of_the_client(&error),
                 },
@@ -347,7 +360,7 @@ impl Server {
         let secret = scram::random().map_err(|_| io::Error::other("no randomness"))?;
         let peer = {
             let mut peers = self.shared.peers.lock();
-            make_room(&peers, self.shared.options.connections_max);
+            make_room(&peers, starting_max(self.shared.options.connections_max));
             let mut id = peers.last_id;
             loop {
                 id = id.checked_add(1).unwrap_or(1);
@@ -359,7 +372,7 @@ impl Server {
             let peer = Arc::new(Peer {
                 id,
                 secret,
-                socket: socket.try_clone()?,
+                socket: socket.clone(),
                 accepted: self.shared.clock.now(),
                 phase: AtomicU8::new(Phase::Starting as u8),
                 interrupt: OnceLock::new(),
@@ -370,20 +383,27 @@ impl Server {
         let shared = self.shared.clone();
         let name = format!("connection {}", peer.id);
         let registered = Registered { shared: shared.clone(), peer, admitted: false };
-        thread::spawn_sized(name, STACK_BYTES, move || connection::serve(&shared, registered, socket))?;
+        let begun = {
+            let socket = socket.clone();
+            thread::spawn_sized(name, STACK_BYTES, move || connection::serve(&shared, registered, socket))
+        };
+        if let Err(error) = begun {
+            connection::refuse(socket, &error);
+            return Err(error);
+        }
         Ok(())
     }
 }
 
-/// Ends the oldest connection that has not authenticated, if there are too many of them.
-fn make_room(peers: &Peers, connections_max: usize) {
-    if peers.by_id.len() - peers.admitted < connections_max.saturating_add(STARTING_MAX) {
-        return;
-    }
-    let oldest =
-        peers.by_id.values().filter(|peer| peer.is(Phase::Starting)).min_by_key(|peer| peer.accepted);
-    if let Some(oldest) = oldest {
-        oldest.socket.shutdown(Shutdown::Both);
+/// Ends the oldest connections that have not authenticated, if there are too many of them. One that was ended still has
+/// its thread for a moment, but is not counted or chosen again.
+fn make_room(peers: &Peers, starting_max: usize) {
+    let mut starting: Vec<_> = peers.by_id.values().filter(|peer| peer.is(Phase::Starting)).collect();
+    let excess = (starting.len() + 1).saturating_sub(starting_max);
+    starting.sort_unstable_by_key(|peer| peer.accepted);
+    for peer in starting.into_iter().take(excess) {
+        peer.enter(Phase::Lost);
+        peer.socket.shutdown(Shutdown::Both);
     }
 }
 

@@ -228,12 +228,11 @@ mod tests {
     use gnomon_sql::types::{ColumnType, FixedEnvironment};
 
     use super::*;
-    use crate::wire::Socket;
 
     /// A connection and its client's end.
     fn pair() -> (Wire, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (Wire::new(Socket::Unix(ours)), theirs)
+        (Wire::new(ours.into()), theirs)
     }
 
     fn columns(types: &[Type]) -> Vec<ResultColumn> {

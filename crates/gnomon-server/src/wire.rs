@@ -36,24 +36,28 @@ const TICK: Duration = Duration::from_millis(100);
 /// A read of what was refused counts as so many bytes at least, so that a slow client does not hold its connection.
 const DRAINED_BYTES_MIN: usize = 1 << 10;
 
-/// A stream socket.
-#[derive(Debug)]
+/// A stream socket. Clones share its file descriptor.
+#[derive(Clone, Debug)]
 pub enum Socket {
     /// TCP.
-    Tcp(TcpStream),
+    Tcp(Arc<TcpStream>),
     /// A Unix-domain socket.
-    Unix(UnixStream),
+    Unix(Arc<UnixStream>),
+}
+
+impl From<TcpStream> for Socket {
+    fn from(stream: TcpStream) -> Socket {
+        Socket::Tcp(Arc::new(stream))
+    }
+}
+
+impl From<UnixStream> for Socket {
+    fn from(stream: UnixStream) -> Socket {
+        Socket::Unix(Arc::new(stream))
+    }
 }
 
 impl Socket {
-    /// Another handle of the same socket.
-    pub fn try_clone(&self) -> io::Result<Socket> {
-        Ok(match self {
-            Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
-            Socket::Unix(stream) => Socket::Unix(stream.try_clone()?),
-        })
-    }
-
     /// Ends one or both directions; a thread that is blocked in them returns.
     pub fn shutdown(&self, how: Shutdown) {
         // An error says that the socket is down already.
@@ -90,8 +94,8 @@ impl AsFd for Socket {
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(stream) => stream.read(buffer),
-            Socket::Unix(stream) => stream.read(buffer),
+            Socket::Tcp(stream) => (&**stream).read(buffer),
+            Socket::Unix(stream) => (&**stream).read(buffer),
         }
     }
 }
@@ -99,8 +103,8 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(stream) => stream.write(bytes),
-            Socket::Unix(stream) => stream.write(bytes),
+            Socket::Tcp(stream) => (&**stream).write(bytes),
+            Socket::Unix(stream) => (&**stream).write(bytes),
         }
     }
     fn flush(&mut self) -> io::Result<()> {

@@ -24,6 +24,7 @@ use crate::{Failure, signals, storage::Storage};
 use cluster::{ClusterArguments, Credentials};
 
 mod cluster;
+mod descriptors;
 mod metrics;
 
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
@@ -98,7 +99,8 @@ pub struct Serve {
     database: Option<String>,
     /// Connections at a time.
     ///
-    /// More are refused with SQLSTATE 53300. Each has a thread; SHOW max_connections tells the number.
+    /// More are refused with SQLSTATE 53300. Each has a thread; SHOW max_connections tells the number. The limit on open
+    /// files is raised for them; where the system does not allow that, the server does not start.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
     /// End connections whose client is silent for so many seconds.
@@ -160,6 +162,7 @@ fn not_bound(error: &ServerError) -> Failure {
 }
 
 pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
+    descriptors::provide(arguments.connections_max)?;
     let auth = auth(arguments)?;
     let listen = arguments.port.map_or(arguments.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
     if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() {

@@ -70,14 +70,16 @@ impl Served {
 
     /// With more arguments.
     pub fn start_with(directory: &Path, arguments: &[&str]) -> Served {
+        let mut command = gnomon(&["serve", text(directory), "--listen", "127.0.0.1:0"]);
+        command.args(arguments);
+        Served::start_by(command)
+    }
+
+    /// By a command that runs `gnomon serve`.
+    pub fn start_by(mut command: Command) -> Served {
         let began = Instant::now();
-        let mut child = gnomon(&["serve", text(directory), "--listen", "127.0.0.1:0"])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());

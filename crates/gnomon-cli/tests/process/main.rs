@@ -7,6 +7,7 @@ mod bench;
 mod cluster;
 mod cluster_faults;
 mod compare;
+mod connections;
 mod disks;
 mod failures;
 mod files;

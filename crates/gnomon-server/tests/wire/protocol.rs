@@ -359,7 +359,7 @@ fn clients_that_do_not_authenticate_in_time_are_closed() {
 #[test]
 fn many_silent_clients_keep_nobody_out() {
     let server = TestServer::start(ServerOptions { connections_max: 4, ..options() });
-    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(server.addr).unwrap()).collect();
+    let silent: Vec<TcpStream> = (0..500).map(|_| TcpStream::connect(server.addr).unwrap()).collect();
     assert_eq!(server.raw().query("BEGIN"), "CZT");
     drop(silent);
 }
