@@ -19,6 +19,7 @@ mod comparison;
 mod datetime;
 mod encoding;
 mod environment;
+mod expression;
 mod format;
 mod keywords;
 mod math;
@@ -29,6 +30,7 @@ mod sets;
 mod strings;
 mod template;
 mod template_number;
+mod template_number_text;
 #[cfg(test)]
 mod tests;
 
@@ -166,6 +168,16 @@ impl Function {
         self.comparison
     }
 
+    /// An array whose elements are all NULL, and so do not tell their type, with the type of the result.
+    fn typed(&self, value: Datum) -> Datum {
+        match (value, self.result) {
+            (Datum::Array(scalar, items), Type::Array(wanted)) if scalar != wanted => {
+                Datum::Array(wanted, items)
+            }
+            (value, _) => value,
+        }
+    }
+
     /// Runs it on values of its argument types.
     ///
     /// # Errors
@@ -176,7 +188,7 @@ impl Function {
         }
         limit::check_before(cx, arguments)?;
         match &self.body {
-            Body::Native(eval) => limit::check_after(eval(cx, arguments)?),
+            Body::Native(eval) => limit::check_after(self.typed(eval(cx, arguments)?)),
             Body::Environment(name) => cx.environment.call(name, arguments),
             Body::Cast(cast) => cast.apply(cx, arguments.first().cloned().unwrap_or(Datum::Null)),
             Body::Constant(datum) => Ok(datum.clone()),

@@ -1,16 +1,9 @@
-//! LIKE, regular expressions, and the functions that take them.
-//!
-//! Regular expressions are those of the regex crate, to which PostgreSQL's advanced syntax is translated where the two
-//! differ (`\y`, `\m`, `\M`, `\A`, `\Z`, embedded options); back references and lookaround are refused with 2201B.
-//! Matching is leftmost-first where PostgreSQL takes the longest alternative.
-
-use std::borrow::Cow;
-
-use regex::{Captures, Regex, RegexBuilder};
+//! LIKE, and the functions that take patterns and regular expressions.
 
 use super::{
     Eval,
     arguments::{bytes, integer, invalid, text},
+    expression::{Expression, Flags, Found, compile},
     resolve::Declarations,
 };
 use crate::{
@@ -23,9 +16,7 @@ use crate::{
 
 const TEXT: Type = Type::Text;
 const BOOL: Type = Type::Bool;
-
-/// A regular expression that compiles to more than this many bytes is refused.
-const PROGRAM_BYTES_MAX: usize = 4 << 20;
+const INT4: Type = Type::Int4;
 
 fn escape_at_end() -> SqlError {
     SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "LIKE pattern must not end with escape character")
@@ -203,172 +194,35 @@ fn similar(pattern: &str, escape: Option<&str>) -> Result<String> {
     Ok(out)
 }
 
-/// The options of a regular expression: letters, of which `g` is left to the caller.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Flags {
-    ignore_case: bool,
-    /// `^` and `$` match at lines.
-    lines: bool,
-    /// `.` and negated sets do not match newlines.
-    newline_stops: bool,
-    extended: bool,
-    literal: bool,
-    global: bool,
-}
-
-fn flags(letters: &str) -> Result<Flags> {
-    let mut flags = Flags::default();
-    for c in letters.chars() {
-        match c {
-            'g' => flags.global = true,
-            'i' => flags.ignore_case = true,
-            'c' => flags.ignore_case = false,
-            'n' | 'm' => (flags.lines, flags.newline_stops) = (true, true),
-            's' => (flags.lines, flags.newline_stops) = (false, false),
-            'p' => flags.newline_stops = true,
-            'w' => flags.lines = true,
-            'x' => flags.extended = true,
-            't' => flags.extended = false,
-            'q' => flags.literal = true,
-            'b' | 'e' => {}
-            _ => return Err(invalid(format!("invalid regular expression option: \"{c}\""))),
-        }
-    }
-    Ok(flags)
-}
-
-/// Writes PostgreSQL's syntax as the regex crate's.
-fn translate(pattern: &str) -> Cow<'_, str> {
-    // Directors and embedded options at the front: ***: is the usual syntax, (?i) is the same in both.
-    let pattern = pattern.strip_prefix("***:").unwrap_or(pattern);
-    if !pattern.contains(['\\', '[']) {
-        return Cow::Borrowed(pattern);
-    }
-    let mut out = String::with_capacity(pattern.len() + 8);
-    let mut chars = pattern.chars().peekable();
-    let mut in_brackets = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some('y') if !in_brackets => out.push_str(r"\b"),
-                Some('Y') if !in_brackets => out.push_str(r"\B"),
-                Some('m') if !in_brackets => out.push_str(r"\b{start}"),
-                Some('M') if !in_brackets => out.push_str(r"\b{end}"),
-                Some('Z') if !in_brackets => out.push_str(r"\z"),
-                Some('e') => out.push_str(r"\x1B"),
-                Some('b') if in_brackets => out.push_str(r"\x08"),
-                Some('B') => out.push_str(r"\\"),
-                Some(c) if c.is_ascii_alphanumeric() || c.is_ascii_punctuation() => {
-                    out.push('\\');
-                    out.push(c);
-                }
-                Some(c) => out.push(c),
-                None => out.push('\\'),
-            },
-            '[' if in_brackets => {
-                if matches!(chars.peek(), Some(':')) {
-                    // A class such as [:alpha:], as it is.
-                    out.push('[');
-                    while let Some(c) = chars.next() {
-                        out.push(c);
-                        if c == ':' && chars.peek() == Some(&']') {
-                            out.extend(chars.next());
-                            break;
-                        }
-                    }
-                } else {
-                    out.push_str(r"\[");
-                }
-            }
-            '[' => {
-                in_brackets = true;
-                out.push('[');
-                out.extend(chars.next_if_eq(&'^'));
-                if chars.next_if_eq(&']').is_some() {
-                    out.push_str(r"\]");
-                }
-            }
-            ']' if in_brackets => {
-                in_brackets = false;
-                out.push(']');
-            }
-            // What means set operations there, and themselves here.
-            '&' | '~' if in_brackets => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
-        }
-    }
-    Cow::Owned(out)
-}
-
-fn compile(pattern: &str, flags: Flags) -> Result<Regex> {
-    thread_local! {
-        // The last few, since a statement tests many rows with the same one.
-        static COMPILED: std::cell::RefCell<Vec<(String, Flags, Regex)>> = const { std::cell::RefCell::new(Vec::new()) };
-    }
-    COMPILED.with_borrow_mut(|compiled| {
-        if let Some(index) = compiled.iter().position(|(p, f, _)| p == pattern && *f == flags) {
-            let entry = compiled.remove(index);
-            let regex = entry.2.clone();
-            compiled.push(entry);
-            return Ok(regex);
-        }
-        let translated = if flags.literal { Cow::Owned(regex::escape(pattern)) } else { translate(pattern) };
-        let regex = RegexBuilder::new(&translated)
-            .case_insensitive(flags.ignore_case)
-            .multi_line(flags.lines)
-            .dot_matches_new_line(!flags.newline_stops)
-            .ignore_whitespace(flags.extended)
-            .size_limit(PROGRAM_BYTES_MAX)
-            .build()
-            .map_err(|error| {
-                let text = error.to_string();
-                let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-                let reason = match reason {
-                    "unclosed group" | "unopened group" => "parentheses () not balanced",
-                    "unclosed character class" => "brackets [] not balanced",
-                    "repetition operator missing expression" => "quantifier operand invalid",
-                    "incomplete escape sequence, reached end of pattern prematurely" => {
-                        "invalid escape \\ sequence"
-                    }
-                    reason if reason.starts_with("invalid repetition count range") => {
-                        "invalid repetition count(s)"
-                    }
-                    reason => reason,
-                };
-                SqlError::new(
-                    SqlState::INVALID_REGULAR_EXPRESSION,
-                    format!("invalid regular expression: {reason}"),
-                )
-            })?;
-        if compiled.len() >= 32 {
-            compiled.remove(0);
-        }
-        compiled.push((pattern.to_owned(), flags, regex.clone()));
-        Ok(regex)
-    })
-}
-
 fn matches(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
-    Ok(compile(pattern, Flags { ignore_case, ..Flags::default() })?.is_match(text))
+    Ok(compile(pattern, Flags::new(ignore_case))?.is_match(text))
 }
 
 /// The groups of a match, or the whole of it if there are none.
-fn groups(captures: &Captures) -> Datum {
-    let texts: Vec<Datum> = captures
-        .iter()
-        .skip(usize::from(captures.len() > 1))
-        .map(|group| group.map_or(Datum::Null, |group| Datum::text(group.as_str())))
-        .collect();
-    Datum::Array(Scalar::Text, texts.into())
+fn groups(text: &str, found: &Found) -> Datum {
+    let first = usize::from(found.len() > 1);
+    let texts = (first..found.len()).map(|group| found.group(text, group).map_or(Datum::Null, Datum::text));
+    Datum::Array(Scalar::Text, texts.collect::<Vec<Datum>>().into())
+}
+
+/// The options among the arguments, if there are any.
+fn flags_of(a: &[Datum], position: usize) -> Result<Flags> {
+    if a.len() > position { Flags::parse(text(a, position)?) } else { Ok(Flags::default()) }
+}
+
+/// As [`flags_of`], for a function that looks for one match.
+fn flags_without_global(a: &[Datum], position: usize, name: &str) -> Result<Flags> {
+    let flags = flags_of(a, position)?;
+    match flags.global {
+        true => Err(invalid(format!("{name}() does not support the \"global\" option"))),
+        false => Ok(flags),
+    }
 }
 
 /// Replaces matches; `\1` to `\9` and `\&` in the replacement stand for groups and the whole match.
 fn replace(
     cx: &Context,
-    regex: &Regex,
+    regex: &Expression,
     text: &str,
     replacement: &str,
     (start, nth, all): (usize, usize, bool),
@@ -376,18 +230,14 @@ fn replace(
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
     let mut number = 0;
-    for captures in regex.captures_iter(text) {
+    for found in regex.matches_from(text, start) {
         // One search may run over all of the text.
         cx.environment.check_interrupt()?;
-        let Some(whole) = captures.get(0) else { continue };
-        if whole.start() < start {
-            continue;
-        }
         number += 1;
         if number < nth {
             continue;
         }
-        push_str(&mut out, text.get(copied..whole.start()).unwrap_or_default())?;
+        push_str(&mut out, text.get(copied..found.start()).unwrap_or_default())?;
         let (plain, rest) = replacement.split_at(replacement.find('\\').unwrap_or(replacement.len()));
         push_str(&mut out, plain)?;
         let mut chars = rest.chars().peekable();
@@ -397,10 +247,10 @@ fn replace(
                 continue;
             }
             match chars.next() {
-                Some('&') => push_str(&mut out, whole.as_str())?,
+                Some('&') => push_str(&mut out, found.group(text, 0).unwrap_or_default())?,
                 Some(digit @ '0'..='9') => {
                     let group = digit as usize - '0' as usize;
-                    push_str(&mut out, captures.get(group).map_or("", |group| group.as_str()))?;
+                    push_str(&mut out, found.group(text, group).unwrap_or_default())?;
                 }
                 Some('\\') | None => out.push('\\'),
                 Some(other) => {
@@ -410,7 +260,7 @@ fn replace(
             }
         }
         check_bytes(out.len())?;
-        copied = whole.end();
+        copied = found.end();
         if !all {
             break;
         }
@@ -421,34 +271,33 @@ fn replace(
 
 /// The matches of a set-returning function: rows of groups.
 pub(super) fn regexp_matches(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
-    let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
+    let flags = flags_of(a, 2)?;
     let regex = compile(text(a, 1)?, flags)?;
     let limit = if flags.global { usize::MAX } else { 1 };
     let mut out = Elements::default();
-    for captures in regex.captures_iter(text(a, 0)?).take(limit) {
+    let whole = text(a, 0)?;
+    for found in regex.matches_from(whole, 0).take(limit) {
         cx.environment.check_interrupt()?;
-        out.push(groups(&captures))?;
+        out.push(groups(whole, &found))?;
     }
     Ok(out.into_items())
 }
 
 /// The pieces between matches. An empty match at the ends or next to another match splits nothing off.
-pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Elements> {
-    let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
-    if flags.global {
-        return Err(invalid("regexp_split_to_array() does not support the \"global\" option"));
-    }
+pub(super) fn regexp_split(cx: &Context, a: &[Datum], name: &str) -> Result<Elements> {
+    let flags = flags_without_global(a, 2, name)?;
     let regex = compile(text(a, 1)?, flags)?;
     let whole = text(a, 0)?;
     let mut out = Elements::default();
-    let mut from = 0;
-    for found in regex.find_iter(whole) {
+    let (mut from, mut last_end) = (0, 0);
+    for found in regex.matches_from(whole, 0) {
         cx.environment.check_interrupt()?;
-        if found.is_empty() && (found.start() == from || found.start() == whole.len()) {
-            continue;
+        let splits = found.start() < whole.len() && found.end() > last_end;
+        last_end = found.end();
+        if splits {
+            out.push(Datum::text(whole.get(from..found.start()).unwrap_or_default()))?;
+            from = found.end();
         }
-        out.push(Datum::text(whole.get(from..found.start()).unwrap_or_default()))?;
-        from = found.end();
     }
     out.push(Datum::text(whole.get(from..).unwrap_or_default()))?;
     Ok(out)
@@ -456,10 +305,45 @@ pub(super) fn regexp_split(cx: &Context, a: &[Datum]) -> Result<Elements> {
 
 /// What of a text a regular expression matches: its first group, if it has one.
 fn matched(whole: &str, pattern: &str) -> Result<Datum> {
-    let regex = compile(pattern, Flags::default())?;
-    let Some(captures) = regex.captures(whole) else { return Ok(Datum::Null) };
-    let wanted = usize::from(captures.len() > 1);
-    Ok(captures.get(wanted).map_or(Datum::Null, |group| Datum::text(group.as_str())))
+    let Some(found) = compile(pattern, Flags::default())?.find(whole) else { return Ok(Datum::Null) };
+    Ok(found.group(whole, usize::from(found.len() > 1)).map_or(Datum::Null, Datum::text))
+}
+
+/// The byte position of the argument "start", which counts characters from 1.
+fn start_of(a: &[Datum], position: usize, whole: &str) -> Result<usize> {
+    let start = if a.len() > position { integer(a, position)? } else { 1 };
+    if start <= 0 {
+        return Err(invalid_parameter("start", start));
+    }
+    let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
+    Ok(whole.char_indices().nth(skip).map_or(whole.len(), |(position, _)| position))
+}
+
+/// An argument that must be at least `least`; 1 if it is not there.
+fn number_of(a: &[Datum], position: usize, name: &str, least: i64) -> Result<usize> {
+    let value = if a.len() > position { integer(a, position)? } else { 1 };
+    if value < least { Err(invalid_parameter(name, value)) } else { Ok(usize::try_from(value).unwrap_or(0)) }
+}
+
+fn invalid_parameter(name: &str, value: i64) -> SqlError {
+    invalid(format!("invalid value for parameter \"{name}\": {value}"))
+}
+
+/// The group of the n-th match that regexp_instr and regexp_substr are about: where it begins and ends.
+fn found_group(cx: &Context, a: &[Datum], flags: Flags, group_at: usize) -> Result<Option<(usize, usize)>> {
+    let whole = text(a, 0)?;
+    let start = start_of(a, 2, whole)?;
+    let nth = number_of(a, 3, "n", 1)?;
+    let group = if a.len() > group_at { number_of(a, group_at, "subexpr", 0)? } else { 0 };
+    let regex = compile(text(a, 1)?, flags)?;
+    let mut matches = regex.matches_from(whole, start);
+    for _ in 1..nth {
+        cx.environment.check_interrupt()?;
+        if matches.next().is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(matches.next().and_then(|found| found.span(group)))
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -476,59 +360,98 @@ pub(super) fn declare(all: &mut Declarations) {
         matched(text(a, 0)?, &similar(text(a, 1)?, Some(text(a, 2)?))?)
     });
     let regexp_match: Eval = |_, a| {
-        let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
-        if flags.global {
-            return Err(invalid("regexp_match() does not support the \"global\" option")
-                .hint("Use the regexp_matches function instead."));
-        }
-        let regex = compile(text(a, 1)?, flags)?;
-        Ok(regex.captures(text(a, 0)?).map_or(Datum::Null, |captures| groups(&captures)))
+        let flags = flags_without_global(a, 2, "regexp_match")
+            .map_err(|error| error.hint("Use the regexp_matches function instead."))?;
+        let whole = text(a, 0)?;
+        let found = compile(text(a, 1)?, flags)?.find(whole);
+        Ok(found.map_or(Datum::Null, |found| groups(whole, &found)))
     };
     let array = Type::Array(Scalar::Text);
     all.add("regexp_match", &[TEXT, TEXT], array, regexp_match);
     all.add("regexp_match", &[TEXT, TEXT, TEXT], array, regexp_match);
-    let split: Eval = |cx, a| Ok(regexp_split(cx, a)?.into_array(Scalar::Text));
+    let split: Eval = |cx, a| Ok(regexp_split(cx, a, "regexp_split_to_array")?.into_array(Scalar::Text));
     all.add("regexp_split_to_array", &[TEXT, TEXT], array, split);
     all.add("regexp_split_to_array", &[TEXT, TEXT, TEXT], array, split);
+    let like_test: Eval = |_, a| {
+        let flags = flags_without_global(a, 2, "regexp_like")?;
+        Ok(Datum::Bool(compile(text(a, 1)?, flags)?.is_match(text(a, 0)?)))
+    };
+    all.add("regexp_like", &[TEXT, TEXT], BOOL, like_test);
+    all.add("regexp_like", &[TEXT, TEXT, TEXT], BOOL, like_test);
+    declare_replacing(all);
+    declare_counting(all);
+}
+
+fn declare_replacing(all: &mut Declarations) {
     let regexp_replace: Eval = |cx, a| {
-        let flags = if a.len() > 3 { flags(text(a, 3)?)? } else { Flags::default() };
+        if a.len() > 3
+            && let Some(digit) = text(a, 3)?.chars().next().filter(char::is_ascii_digit)
+        {
+            return Err(invalid(format!("invalid regular expression option: \"{digit}\"")).hint(
+                "If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.",
+            ));
+        }
+        let flags = flags_of(a, 3)?;
         let regex = compile(text(a, 1)?, flags)?;
         replace(cx, &regex, text(a, 0)?, text(a, 2)?, (0, 1, flags.global)).map(Datum::text)
     };
     all.add("regexp_replace", &[TEXT, TEXT, TEXT], TEXT, regexp_replace);
     all.add("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], TEXT, regexp_replace);
+    let from_nth: Eval = |cx, a| {
+        let flags = flags_of(a, 5)?;
+        let whole = text(a, 0)?;
+        let start = start_of(a, 3, whole)?;
+        // Without N the option "g" decides.
+        let nth = if a.len() > 4 { number_of(a, 4, "n", 0)? } else { usize::from(!flags.global) };
+        let regex = compile(text(a, 1)?, flags)?;
+        replace(cx, &regex, whole, text(a, 2)?, (start, nth.max(1), nth == 0)).map(Datum::text)
+    };
+    let parts = [TEXT, TEXT, TEXT, INT4, INT4, TEXT];
+    for count in 4..=parts.len() {
+        all.add("regexp_replace", &parts[..count], TEXT, from_nth);
+    }
+}
+
+fn declare_counting(all: &mut Declarations) {
     let counted: Eval = |cx, a| {
-        let regex = compile(text(a, 1)?, Flags::default())?;
+        let flags = flags_without_global(a, 3, "regexp_count")?;
+        let whole = text(a, 0)?;
+        let start = start_of(a, 2, whole)?;
         let mut found = 0;
-        for _ in regex.find_iter(text(a, 0)?) {
+        for _ in compile(text(a, 1)?, flags)?.matches_from(whole, start) {
             cx.environment.check_interrupt()?;
             found += 1;
         }
         super::arguments::count(found)
     };
-    all.add("regexp_count", &[TEXT, TEXT], Type::Int4, counted);
-    let like_test: Eval = |_, a| {
-        let flags = if a.len() > 2 { flags(text(a, 2)?)? } else { Flags::default() };
-        Ok(Datum::Bool(compile(text(a, 1)?, flags)?.is_match(text(a, 0)?)))
-    };
-    all.add("regexp_like", &[TEXT, TEXT], BOOL, like_test);
-    all.add("regexp_like", &[TEXT, TEXT, TEXT], BOOL, like_test);
-    all.add("regexp_replace", &[TEXT, TEXT, TEXT, Type::Int4, Type::Int4, TEXT], TEXT, |cx, a| {
-        let flags = flags(text(a, 5)?)?;
-        let regex = compile(text(a, 1)?, flags)?;
+    let parts = [TEXT, TEXT, INT4, TEXT];
+    for count in 2..=parts.len() {
+        all.add("regexp_count", &parts[..count], INT4, counted);
+    }
+    let instr: Eval = |cx, a| {
+        let end = if a.len() > 4 { integer(a, 4)? } else { 0 };
+        if !(0..=1).contains(&end) {
+            return Err(invalid_parameter("endoption", end));
+        }
+        let flags = flags_without_global(a, 5, "regexp_instr")?;
         let whole = text(a, 0)?;
-        let (start, nth) = (integer(a, 3)?, integer(a, 4)?);
-        if start <= 0 {
-            return Err(invalid(format!("invalid value for parameter \"start\": {start}")));
-        }
-        if nth < 0 {
-            return Err(invalid(format!("invalid value for parameter \"n\": {nth}")));
-        }
-        let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
-        let start = whole.char_indices().nth(skip).map_or(whole.len(), |(position, _)| position);
-        let nth_match = usize::try_from(nth).unwrap_or(1).max(1);
-        replace(cx, &regex, whole, text(a, 2)?, (start, nth_match, nth == 0)).map(Datum::text)
-    });
+        let position = found_group(cx, a, flags, 6)?.map(|(from, to)| if end == 1 { to } else { from });
+        let characters = position.and_then(|position| whole.get(..position)).map(|head| head.chars().count());
+        super::arguments::count(characters.map_or(0, |before| before + 1))
+    };
+    let parts = [TEXT, TEXT, INT4, INT4, INT4, TEXT, INT4];
+    for count in 2..=parts.len() {
+        all.add("regexp_instr", &parts[..count], INT4, instr);
+    }
+    let substr: Eval = |cx, a| {
+        let flags = flags_without_global(a, 4, "regexp_substr")?;
+        let found = found_group(cx, a, flags, 5)?;
+        Ok(found.and_then(|(from, to)| text(a, 0).ok()?.get(from..to)).map_or(Datum::Null, Datum::text))
+    };
+    let parts = [TEXT, TEXT, INT4, INT4, TEXT, INT4];
+    for count in 2..=parts.len() {
+        all.add("regexp_substr", &parts[..count], TEXT, substr);
+    }
 }
 
 pub(super) fn declare_operators(all: &mut Declarations) {

@@ -99,7 +99,9 @@ impl SetFunctionRef {
             "pg_get_keywords" => Box::new(keywords::rows().map(Ok)),
             "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default().into_items()),
             "regexp_matches" => fixed(pattern::regexp_matches(cx, arguments)?),
-            "regexp_split_to_table" => fixed(pattern::regexp_split(cx, arguments)?.into_items()),
+            "regexp_split_to_table" => {
+                fixed(pattern::regexp_split(cx, arguments, "regexp_split_to_table")?.into_items())
+            }
             name => {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("{name} is no set function")));
             }

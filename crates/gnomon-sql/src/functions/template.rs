@@ -243,7 +243,15 @@ fn field(moment: &Moment, name: &str, fill: bool) -> String {
         "I" => (iso_year % 10).to_string(),
         "J" => (civil.days() + 2_451_545).to_string(),
         "RM" => {
-            let roman = usize::try_from(civil.month - 1).ok().and_then(|month| ROMAN_MONTHS.get(month));
+            // Months of an interval that are negative count back from December; whole years are December too.
+            let month = match civil.month {
+                0 if civil.year == 0 => return String::new(),
+                0 if civil.year > 0 => 12,
+                0 => 1,
+                month if month < 0 => month + 13,
+                month => month,
+            };
+            let roman = usize::try_from(month - 1).ok().and_then(|month| ROMAN_MONTHS.get(month));
             padded(cased_roman(name, roman.copied().unwrap_or_default()), 4)
         }
         "TZ" => moment.zone.as_ref().map_or(String::new(), |(_, abbreviation)| {
@@ -482,6 +490,8 @@ fn read_field<'a>(found: &mut Found, name: &str, rest: &'a str, fixed: bool) -> 
         "MM" => found.month = Some(value),
         "DD" => found.day = Some(value),
         "DDD" => found.day_of_year = Some(value),
+        "WW" => found.day_of_year = Some((value - 1) * 7 + 1),
+        "W" => found.day = Some((value - 1) * 7 + 1),
         "J" => found.julian = Some(value),
         "HH24" => found.hour = Some(value),
         "HH12" | "HH" => (found.hour, found.hour12) = (Some(value), true),

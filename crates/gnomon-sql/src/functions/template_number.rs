@@ -1,140 +1,249 @@
 //! `to_char` and `to_number` of numbers: pictures such as `FM9,990.00`.
+//!
+//! A picture is a list of items, which are written or read one after the other beside the digits of the number. The
+//! sign goes to the first digit that is shown, or to the last one; what a picture does beyond the ordinary (digits
+//! behind the end of the number, letters between them) is what PostgreSQL does.
 
 use super::{
     arguments::{any, numeric, text},
     resolve::Declarations,
-    template::{ordinal_ending, template_of},
+    template::template_of,
+    template_number_text::{self as number_text, Digits},
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Numeric, Type},
+    types::{Datum, Numeric, Type, numeric_modifier},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Item {
-    /// `9` or `0` before the point or after it.
-    Digit {
-        zero: bool,
-    },
+pub(super) enum Item {
+    /// `9`, or with true `0`.
+    Digit(bool),
+    /// `.` or `D`
     Point,
+    /// `,`
+    Comma,
+    /// `G`
     Group,
-    /// `S`
-    Sign,
-    /// `MI`
-    Minus,
-    /// `PL`
-    Plus,
-    /// `SG`
-    Either,
-    Ordinal {
-        upper: bool,
-    },
+    /// `L`
     Currency,
+    /// `RN`, or with false `rn`.
+    Roman(bool),
+    /// `TH`, or with false `th`.
+    Ordinal(bool),
+    Minus,
+    Plus,
+    Either,
     Literal(char),
 }
 
+/// Where the sign of `S` stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Anchor {
+    #[default]
+    None,
+    Before,
+    After,
+}
+
 /// A picture, taken apart.
-#[derive(Default)]
-struct Picture {
-    items: Vec<Item>,
-    /// FM: no padding.
-    tight: bool,
-    /// PR: negative numbers in angle brackets.
-    brackets: bool,
-    /// RN
-    roman: Option<bool>,
+#[derive(Debug, Default)]
+pub(super) struct Picture {
+    pub items: Vec<Item>,
+    /// FM
+    pub fill: bool,
+    /// PR
+    pub brackets: bool,
+    /// True if there is `RN`.
+    pub roman: bool,
     /// EEEE
     scientific: bool,
+    /// True if there is a point.
+    pub decimal: bool,
+    /// True if there is `MI` or `SG`.
+    pub minus: bool,
+    /// True if there is `PL` or `SG`.
+    pub plus: bool,
+    /// `S`
+    pub anchor: Anchor,
+    /// The number of digits before an `S` that stands before the point.
+    anchor_digits: usize,
+    blank: bool,
+    multiplied: bool,
     /// Digits before the point, after it, and after V.
-    whole: usize,
-    fraction: usize,
+    pub whole: usize,
+    pub fraction: usize,
     shifted: usize,
-    /// The first `0` among the digits before the point.
-    zero_from: Option<usize>,
-    /// One behind the last `0` among the digits after it.
-    zero_to: usize,
+    /// True if there is a `0` before the point.
+    pub zero: bool,
+    /// The number of the first `0` before the point, from 0.
+    pub zero_from: usize,
+    /// The number of the last `0`, from 1.
+    pub zero_to: usize,
+}
+
+fn syntax(message: &str) -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
+}
+
+/// The keywords, longer ones before those that they begin with.
+const KEYWORDS: [&str; 20] = [
+    "EEEE", "FM", "MI", "PL", "PR", "RN", "SG", "SP", "TH", ",", ".", "0", "9", "B", "C", "D", "G", "L", "S",
+    "V",
+];
+
+/// The keyword at the front of a template, in upper case, and whether it is written so.
+fn keyword(rest: &str) -> Option<(&'static str, bool)> {
+    KEYWORDS.iter().find_map(|keyword| {
+        let head = rest.get(..keyword.len())?;
+        if head == *keyword {
+            return Some((*keyword, true));
+        }
+        (head == keyword.to_ascii_lowercase()).then_some((*keyword, false))
+    })
 }
 
 impl Picture {
     fn parse(template: &str) -> Result<Picture> {
         let mut picture = Picture::default();
-        let mut after_point = false;
-        let mut after_v = false;
         let mut rest = template;
-        let syntax = |message: &str| SqlError::new(SqlState::SYNTAX_ERROR, message);
         while let Some(c) = rest.chars().next() {
-            if c == '"' {
-                let (quoted, after) =
-                    rest.get(1..).unwrap_or_default().split_once('"').unwrap_or((&rest[1..], ""));
-                picture.items.extend(quoted.chars().map(Item::Literal));
-                rest = after;
+            if let Some((keyword, upper)) = keyword(rest) {
+                picture.add(keyword, upper)?;
+                rest = &rest[keyword.len()..];
                 continue;
             }
-            let two = rest.get(..2).unwrap_or_default().to_ascii_uppercase();
-            let four = rest.get(..4).unwrap_or_default().to_ascii_uppercase();
-            let mut taken = 2;
-            if four == "EEEE" {
-                picture.scientific = true;
-                taken = 4;
-            } else {
-                match two.as_str() {
-                    "FM" => picture.tight = true,
-                    "MI" => picture.items.push(Item::Minus),
-                    "PL" => picture.items.push(Item::Plus),
-                    "SG" => picture.items.push(Item::Either),
-                    "PR" => picture.brackets = true,
-                    "RN" => picture.roman = Some(rest.starts_with('R')),
-                    "TH" => picture.items.push(Item::Ordinal { upper: rest.starts_with('T') }),
-                    _ => {
-                        taken = c.len_utf8();
-                        match c {
-                            '9' | '0' => {
-                                let zero = c == '0';
-                                if after_v {
-                                    picture.shifted += 1;
-                                }
-                                if after_point {
-                                    picture.fraction += 1;
-                                    if zero {
-                                        picture.zero_to = picture.fraction;
-                                    }
-                                } else {
-                                    if zero && picture.zero_from.is_none() {
-                                        picture.zero_from = Some(picture.whole);
-                                    }
-                                    picture.whole += 1;
-                                }
-                                picture.items.push(Item::Digit { zero });
+            rest = &rest[c.len_utf8()..];
+            match c {
+                '"' => {
+                    while let Some(c) = rest.chars().next() {
+                        rest = &rest[c.len_utf8()..];
+                        match (c, rest.chars().next()) {
+                            ('"', _) => break,
+                            ('\\', Some(escaped)) => {
+                                picture.items.push(Item::Literal(escaped));
+                                rest = &rest[escaped.len_utf8()..];
                             }
-                            '.' | 'D' | 'd' => {
-                                if after_point {
-                                    return Err(syntax("multiple decimal points"));
-                                }
-                                after_point = true;
-                                picture.items.push(Item::Point);
-                            }
-                            ',' | 'G' | 'g' => picture.items.push(Item::Group),
-                            'S' | 's' => picture.items.push(Item::Sign),
-                            'L' | 'l' => picture.items.push(Item::Currency),
-                            'V' | 'v' => after_v = true,
-                            'B' | 'b' => {}
-                            c => picture.items.push(Item::Literal(c)),
+                            (c, _) => picture.items.push(Item::Literal(c)),
                         }
                     }
                 }
+                '\\' if rest.starts_with('"') => {
+                    picture.items.push(Item::Literal('"'));
+                    rest = &rest[1..];
+                }
+                c => picture.items.push(Item::Literal(c)),
             }
-            rest = rest.get(taken..).unwrap_or_default();
+        }
+        if picture.anchor == Anchor::Before && picture.whole == picture.anchor_digits {
+            picture.anchor = Anchor::After;
         }
         Ok(picture)
     }
 
-    /// Whether the picture says where the sign goes.
-    fn places_sign(&self) -> bool {
-        self.brackets || self.items.iter().any(|item| matches!(item, Item::Sign | Item::Minus | Item::Either))
+    fn add(&mut self, keyword: &str, upper: bool) -> Result<()> {
+        let signed = self.plus || self.minus;
+        if self.scientific && keyword != "EEEE" {
+            return Err(syntax("\"EEEE\" must be the last pattern used"));
+        }
+        match keyword {
+            "9" | "0" => {
+                if self.brackets {
+                    return Err(syntax(&format!("\"{keyword}\" must be ahead of \"PR\"")));
+                }
+                self.add_digit(keyword == "0");
+            }
+            "B" => self.blank |= self.whole == 0 && self.fraction == 0 && !self.zero,
+            "." | "D" => {
+                if self.decimal {
+                    return Err(syntax("multiple decimal points"));
+                }
+                if self.multiplied {
+                    return Err(syntax("cannot use \"V\" and decimal point together"));
+                }
+                self.decimal = true;
+                self.items.push(Item::Point);
+            }
+            "FM" => self.fill = true,
+            "S" => {
+                if self.anchor != Anchor::None {
+                    return Err(syntax("cannot use \"S\" twice"));
+                }
+                if signed || self.brackets {
+                    return Err(syntax("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                }
+                self.anchor = if self.decimal { Anchor::After } else { Anchor::Before };
+                self.anchor_digits = self.whole;
+            }
+            "MI" | "PL" | "SG" => {
+                if self.anchor != Anchor::None {
+                    return Err(syntax(&format!("cannot use \"S\" and \"{keyword}\" together")));
+                }
+                self.minus |= keyword != "PL";
+                self.plus |= keyword != "MI";
+                self.items.push(match keyword {
+                    "MI" => Item::Minus,
+                    "PL" => Item::Plus,
+                    _ => Item::Either,
+                });
+            }
+            "PR" => {
+                if self.anchor != Anchor::None || signed {
+                    return Err(syntax("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                }
+                self.brackets = true;
+            }
+            "RN" => {
+                self.roman = true;
+                self.items.push(Item::Roman(upper));
+            }
+            "V" => {
+                if self.decimal {
+                    return Err(syntax("cannot use \"V\" and decimal point together"));
+                }
+                self.multiplied = true;
+            }
+            "EEEE" => {
+                if self.scientific {
+                    return Err(syntax("cannot use \"EEEE\" twice"));
+                }
+                let other = self.blank || self.fill || self.anchor != Anchor::None || self.brackets;
+                if other || signed || self.roman || self.multiplied {
+                    return Err(syntax("\"EEEE\" is incompatible with other formats"));
+                }
+                self.scientific = true;
+            }
+            "TH" => self.items.push(Item::Ordinal(upper)),
+            "," => self.items.push(Item::Comma),
+            "G" => self.items.push(Item::Group),
+            "L" => self.items.push(Item::Currency),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_digit(&mut self, zero: bool) {
+        self.items.push(Item::Digit(zero));
+        if zero {
+            if !self.zero && !self.decimal {
+                self.zero = true;
+                self.zero_from = self.whole;
+            }
+        } else if self.multiplied {
+            self.shifted += 1;
+            return;
+        }
+        match self.decimal {
+            true => self.fraction += 1,
+            false => self.whole += 1,
+        }
+        if zero {
+            self.zero_to = self.whole + self.fraction;
+        }
     }
 }
 
-fn roman(value: i64) -> String {
+fn roman(value: i32) -> String {
     let table = [
         (1000, "M"),
         (900, "CM"),
@@ -150,6 +259,9 @@ fn roman(value: i64) -> String {
         (4, "IV"),
         (1, "I"),
     ];
+    if !(1..=3999).contains(&value) {
+        return "#".repeat(15);
+    }
     let mut rest = value;
     let mut out = String::new();
     for (number, letters) in table {
@@ -161,144 +273,94 @@ fn roman(value: i64) -> String {
     out
 }
 
-fn show(value: &Numeric, picture: &Picture) -> Result<String> {
-    if let Some(upper) = picture.roman {
-        let shown = match value.to_i64() {
-            Some(number @ 1..=3999) => roman(number),
-            _ => "#".repeat(15),
+/// The number in place of one that does not fit: the point stands where it would.
+fn overflowing(picture: &Picture) -> String {
+    format!("{}.{}", "#".repeat(picture.whole), "#".repeat(picture.fraction))
+}
+
+/// Writes a number whose digits, with a sign if it is negative, are known.
+fn show_digits(shown: &str, picture: &mut Picture) -> Result<String> {
+    let (negative, unsigned) = match shown.strip_prefix('-') {
+        Some(unsigned) => (true, unsigned),
+        None => (false, shown),
+    };
+    let whole = unsigned.find('.').unwrap_or(unsigned.len());
+    let (number, blanks) = match picture.whole.checked_sub(whole) {
+        Some(blanks) => (unsigned.to_owned(), blanks),
+        None => (overflowing(picture), 0),
+    };
+    number_text::write(picture, Digits { number, blanks, sign: if negative { '-' } else { '+' } })
+}
+
+fn show_numeric(value: &Numeric, picture: &mut Picture) -> Result<String> {
+    if picture.roman {
+        let unsupported = |what: &str| {
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot convert {what} to integer"))
         };
-        let shown = if upper { shown } else { shown.to_lowercase() };
-        return Ok(if picture.tight { shown } else { format!("{shown:>15}") });
+        let rounded = match value {
+            Numeric::NaN => return Err(unsupported("NaN")),
+            Numeric::Infinity | Numeric::NegativeInfinity => return Err(unsupported("infinity")),
+            Numeric::Finite(_) => value.round(0).to_i64().and_then(|value| i32::try_from(value).ok()),
+        };
+        let rounded = rounded
+            .ok_or_else(|| SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range"))?;
+        return show_roman(rounded, picture);
     }
     if picture.scientific {
         return Ok(scientific(value, picture));
     }
-    let shift = Numeric::from(10_i64).power(&Numeric::from(picture.shifted as i64))?;
-    let rounded = value.mul(&shift)?.round(picture.fraction as i64);
-    let negative = rounded.signum() < 0;
-    let (digits, special) = match &rounded {
-        Numeric::Finite(_) => (rounded.abs().to_string(), false),
-        _ => (String::new(), true),
+    let shifted = match picture.shifted {
+        0 => value.clone(),
+        shift => value.mul(&Numeric::from(10_i64).power(&Numeric::from(shift as i64))?)?,
     };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-    // A zero before the point is not shown where digits follow the point.
-    let dropped = picture.tight && fraction.trim_end_matches('0').is_empty() && picture.zero_to == 0;
-    let whole = if whole == "0" && picture.fraction > 0 && !dropped { "" } else { whole };
-    let overflows = special || whole.len() > picture.whole;
-    Ok(layout(picture, negative, whole, fraction, overflows))
+    picture.whole += picture.shifted;
+    let rounded = shifted.try_round(picture.fraction as i64)?;
+    show_digits(&rounded.to_string(), picture)
 }
 
-fn layout(picture: &Picture, negative: bool, whole: &str, fraction: &str, overflows: bool) -> String {
-    let blank_count = if overflows { 0 } else { picture.whole - whole.len() };
-    // Zeroes fill from the first `0` of the picture on.
-    let number_from = picture.zero_from.map_or(blank_count, |zero| zero.min(blank_count));
-    let sign_first = !picture.places_sign()
-        || picture.brackets
-        || picture.items.iter().position(|item| *item == Item::Sign)
-            < picture.items.iter().position(|item| matches!(item, Item::Digit { .. }))
-            && picture.items.contains(&Item::Sign);
-    let anchored_sign = if picture.brackets {
-        if negative {
-            "<"
-        } else if picture.tight {
-            ""
-        } else {
-            " "
-        }
-    } else if picture.items.contains(&Item::Sign) {
-        if negative { "-" } else { "+" }
-    } else if negative {
-        "-"
-    } else if picture.tight {
-        ""
-    } else {
-        " "
-    };
-    // Under FM trailing zeroes go, but for those that the picture has as `0`.
-    let kept = fraction.trim_end_matches('0').len().max(picture.zero_to);
-    let fraction_shown = if picture.tight && !overflows { kept } else { picture.fraction };
+fn show_roman(value: i32, picture: &mut Picture) -> Result<String> {
+    let fill = picture.fill;
+    let items = std::mem::take(&mut picture.items);
+    *picture = Picture { items, fill, roman: true, ..Picture::default() };
+    number_text::write(picture, Digits { number: roman(value), blanks: 0, sign: '\0' })
+}
 
-    let mut out = String::new();
-    let (mut position, mut fraction_position) = (0, 0);
-    let mut past_point = false;
-    let mut sign_written = !sign_first;
-    let put_sign = |out: &mut String, written: &mut bool| {
-        if !*written {
-            out.push_str(anchored_sign);
-            *written = true;
+/// Writes a double, which shows no more digits than it holds for sure.
+fn show_float(value: f64, digits_max: usize, picture: &mut Picture) -> Result<String> {
+    if picture.roman {
+        let rounded = value.round_ties_even();
+        if !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded) {
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range"));
         }
+        return show_roman(rounded as i32, picture);
+    }
+    if picture.scientific {
+        let value = match value.is_finite() {
+            true => Numeric::parse(&format!("{value:.*e}", picture.fraction))?,
+            false => Numeric::NaN,
+        };
+        return Ok(scientific(&value, picture));
+    }
+    let shifted = value * 10_f64.powi(picture.shifted as i32);
+    picture.whole += picture.shifted;
+    let whole = format!("{:.0}", shifted.abs()).len();
+    if whole >= digits_max {
+        picture.fraction = 0;
+    } else if whole + picture.fraction > digits_max {
+        picture.fraction = digits_max - whole;
+    }
+    let shown = match shifted.is_nan() {
+        true => "NaN".to_owned(),
+        false if shifted.is_infinite() && shifted > 0.0 => "Infinity".to_owned(),
+        false if shifted.is_infinite() => "-Infinity".to_owned(),
+        false => format!("{shifted:.*}", picture.fraction),
     };
-    for item in &picture.items {
-        match item {
-            Item::Digit { .. } if past_point => {
-                if fraction_position < fraction_shown {
-                    out.push(if overflows {
-                        '#'
-                    } else {
-                        fraction.as_bytes().get(fraction_position).map_or('0', |digit| char::from(*digit))
-                    });
-                }
-                fraction_position += 1;
-            }
-            Item::Digit { .. } => {
-                if position < number_from {
-                    if !picture.tight {
-                        out.push(' ');
-                    }
-                } else {
-                    put_sign(&mut out, &mut sign_written);
-                    out.push(if overflows {
-                        '#'
-                    } else if position < blank_count {
-                        '0'
-                    } else {
-                        whole.as_bytes().get(position - blank_count).map_or(' ', |digit| char::from(*digit))
-                    });
-                }
-                position += 1;
-            }
-            Item::Point => {
-                put_sign(&mut out, &mut sign_written);
-                out.push('.');
-                past_point = true;
-            }
-            Item::Group if past_point || position > number_from => out.push(','),
-            Item::Group if picture.tight => {}
-            Item::Group => out.push(' '),
-            Item::Sign if sign_first => {}
-            Item::Sign | Item::Either => out.push(if negative { '-' } else { '+' }),
-            Item::Minus if negative => out.push('-'),
-            Item::Plus if !negative => out.push('+'),
-            Item::Minus | Item::Plus if picture.tight => {}
-            Item::Minus | Item::Plus => out.push(' '),
-            Item::Ordinal { upper } => {
-                if !negative && picture.fraction == 0 {
-                    out.push_str(ordinal_ending(whole, *upper));
-                }
-            }
-            Item::Currency => {
-                if !picture.tight {
-                    out.push(' ');
-                }
-            }
-            Item::Literal(c) => out.push(*c),
-        }
-    }
-    put_sign(&mut out, &mut sign_written);
-    if picture.brackets {
-        if negative {
-            out.push('>');
-        } else if !picture.tight {
-            out.push(' ');
-        }
-    }
-    out
+    show_digits(&shown, picture)
 }
 
 fn scientific(value: &Numeric, picture: &Picture) -> String {
     let Numeric::Finite(_) = value else {
-        let width = picture.whole + picture.fraction + 6;
-        return "#".repeat(width);
+        return format!(" {}.{}", "#".repeat(picture.whole), "#".repeat(picture.fraction + 4));
     };
     let digits = value.abs().to_string().replace('.', "");
     let significant = digits.trim_start_matches('0');
@@ -315,61 +377,59 @@ fn scientific(value: &Numeric, picture: &Picture) -> String {
         exponent += 1;
     }
     let sign = if value.signum() < 0 { "-" } else { " " };
-    let shown = format!("{sign}{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
-    if picture.tight { shown.trim_start().to_owned() } else { shown }
+    format!("{sign}{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
 fn power_of_ten(exponent: i64) -> Numeric {
     Numeric::parse(&format!("1e{exponent}")).unwrap_or_else(|_| Numeric::zero())
 }
 
-/// Reads a number that a picture made: digits, point and sign are taken, all else is passed over.
-fn read(input: &str) -> Result<Datum> {
-    let mut digits = String::new();
-    let mut negative = false;
-    for c in input.chars() {
-        match c {
-            '0'..='9' => digits.push(c),
-            '.' if !digits.contains('.') => digits.push('.'),
-            '-' | '<' => negative = true,
-            _ => {}
-        }
+fn to_char(a: &[Datum]) -> Result<Datum> {
+    let template = template_of(a)?;
+    if template.is_empty() {
+        return Ok(Datum::text(""));
     }
-    if !digits.contains(|c: char| c.is_ascii_digit()) {
-        return Err(SqlError::new(
-            SqlState::INVALID_TEXT_REPRESENTATION,
-            "invalid input syntax for type numeric: \" \"",
-        ));
-    }
-    let value = Numeric::parse(&digits)?;
-    Ok(Datum::Numeric(if negative { value.negate() } else { value }))
+    let mut picture = Picture::parse(template)?;
+    let integer = |value: i64| Numeric::from(value);
+    let shown = match any(a, 0)? {
+        Datum::Int4(value) => show_numeric(&integer((*value).into()), &mut picture),
+        Datum::Int8(value) => show_numeric(&integer(*value), &mut picture),
+        Datum::Float8(value) => show_float(*value, 15, &mut picture),
+        Datum::Float4(value) => show_float((*value).into(), 6, &mut picture),
+        _ => show_numeric(numeric(a, 0)?, &mut picture),
+    };
+    shown.map(Datum::text)
 }
 
-/// A number of any type as a numeric; a double with the digits that it holds for sure.
-fn as_numeric(a: &[Datum]) -> Result<Numeric> {
-    Ok(match any(a, 0)? {
-        Datum::Int4(value) => Numeric::from(i64::from(*value)),
-        Datum::Int8(value) => Numeric::from(*value),
-        Datum::Float8(value) if value.is_nan() => Numeric::NaN,
-        Datum::Float8(value) if value.is_infinite() => Numeric::Infinity,
-        Datum::Float8(value) => Numeric::parse(&format!("{value:.14e}"))?.trim_scale(),
-        Datum::Float4(value) if value.is_nan() => Numeric::NaN,
-        Datum::Float4(value) if value.is_infinite() => Numeric::Infinity,
-        Datum::Float4(value) => Numeric::parse(&format!("{value:.5e}"))?.trim_scale(),
-        _ => numeric(a, 0)?.clone(),
-    })
+fn to_number(a: &[Datum]) -> Result<Datum> {
+    let template = template_of(a)?;
+    if template.is_empty() {
+        return Ok(Datum::Null);
+    }
+    let picture = Picture::parse(template)?;
+    let unsupported = |what| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, what));
+    if picture.scientific {
+        return unsupported("\"EEEE\" not supported for input");
+    }
+    if picture.roman {
+        return unsupported("\"RN\" not supported for input");
+    }
+    let (digits, scale) = number_text::read(&picture, text(a, 0)?);
+    let value = Numeric::parse(&digits)?;
+    let precision = picture.whole + picture.shifted + scale;
+    let value = value.fit(numeric_modifier(precision, scale))?;
+    Ok(Datum::Numeric(match picture.multiplied {
+        true => {
+            let shift = Numeric::from(10_i64).power(&Numeric::from(-(picture.shifted as i64)))?;
+            value.mul(&shift)?
+        }
+        false => value,
+    }))
 }
 
 pub(super) fn declare(all: &mut Declarations) {
     for ty in [Type::Int4, Type::Int8, Type::Float4, Type::Float8, Type::Numeric] {
-        all.add("to_char", &[ty, Type::Text], Type::Text, |_, a| {
-            show(&as_numeric(a)?, &Picture::parse(template_of(a)?)?).map(Datum::text)
-        })
-        .stable();
+        all.add("to_char", &[ty, Type::Text], Type::Text, |_, a| to_char(a)).stable();
     }
-    all.add("to_number", &[Type::Text, Type::Text], Type::Numeric, |_, a| {
-        Picture::parse(template_of(a)?)?;
-        read(text(a, 0)?)
-    })
-    .stable();
+    all.add("to_number", &[Type::Text, Type::Text], Type::Numeric, |_, a| to_number(a)).stable();
 }

@@ -31,6 +31,7 @@ pub mod text;
 
 pub use context::{Context, Environment, FixedEnvironment};
 pub use info::TypeInfo;
+pub(crate) use name::numeric_modifier;
 pub use name::{column_type, format_type, modifier_of, parse_type_name};
 pub use numeric::Numeric;
 

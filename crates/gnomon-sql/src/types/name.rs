@@ -131,6 +131,12 @@ pub fn format_type(ty: Type, modifier: Option<TypeMod>) -> String {
     }
 }
 
+/// The modifier of a numeric of this precision and scale.
+pub(crate) fn numeric_modifier(precision: usize, scale: usize) -> TypeMod {
+    let part = |value: usize| TypeMod::try_from(value.min(0x7fff)).unwrap_or(0);
+    (part(precision) << 16 | part(scale)) + 4
+}
+
 /// Precision and scale of a numeric's modifier (which is at least 4).
 pub(super) fn numeric_parts(modifier: TypeMod) -> (i32, i32) {
     let packed = modifier.wrapping_sub(4);
