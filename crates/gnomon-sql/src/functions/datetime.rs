@@ -66,7 +66,24 @@ fn unsupported_field(name: &str, ty: Type) -> SqlError {
 }
 
 fn zone(name: &str) -> Result<Zone> {
-    Zone::parse(name).ok_or_else(|| invalid(format!("time zone \"{name}\" not recognized")))
+    Zone::parse_or_abbreviation(name).ok_or_else(|| invalid(format!("time zone \"{name}\" not recognized")))
+}
+
+/// The zone of `make_timestamptz`: a displacement that counts eastward, an abbreviation or a name.
+fn made_zone(name: &str) -> Result<Zone> {
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(invalid(format!("invalid input syntax for type numeric time zone: \"{name}\""))
+            .hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+    }
+    if let Some(zone) = Zone::of_displacement(name) {
+        return Ok(zone);
+    }
+    match name.strip_prefix(['+', '-']) {
+        Some(digits) if digits.bytes().all(|b| b.is_ascii_digit() || b == b':') => {
+            Err(invalid(format!("numeric time zone \"{name}\" out of range")))
+        }
+        _ => zone(name),
+    }
 }
 
 /// The zone that an interval displaces by.
@@ -355,6 +372,12 @@ fn today(cx: &Context) -> i64 {
 
 fn date_bin(a: &[Datum], wrap: fn(i64) -> Datum) -> Result<Datum> {
     let (stride, source, origin) = (interval(a, 0)?, micros(a, 1)?, micros(a, 2)?);
+    if arithmetic::is_infinite(source) {
+        return Ok(wrap(source));
+    }
+    if arithmetic::is_infinite(origin) {
+        return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "origin out of range"));
+    }
     if stride.months != 0 {
         return Err(SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -362,12 +385,14 @@ fn date_bin(a: &[Datum], wrap: fn(i64) -> Datum) -> Result<Datum> {
         ));
     }
     let width = i128::from(stride.days) * i128::from(DAY) + i128::from(stride.micros);
+    let overflow = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
+    let width = i64::try_from(width).map_err(|_| overflow())?;
     if width <= 0 {
         return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "stride must be greater than zero"));
     }
-    let since = i128::from(source) - i128::from(origin);
-    let binned = i128::from(origin) + since.div_euclid(width) * width;
-    Ok(wrap(in_range(i64::try_from(binned).map_err(|_| arithmetic_out_of_range())?)?))
+    let since = source.checked_sub(origin).ok_or_else(overflow)?;
+    let binned = (since - since.rem_euclid(width)).checked_add(origin).ok_or_else(arithmetic_out_of_range)?;
+    Ok(wrap(in_range(binned)?))
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -503,7 +528,7 @@ fn makers(all: &mut Declarations) {
     .stable();
     all.add("make_timestamptz", &[INT4, INT4, INT4, INT4, INT4, FLOAT8, TEXT], TIMESTAMPTZ, |_, a| {
         let civil = Civil { micros: make_time(a, 3)?, ..make_date(a)? };
-        Ok(Datum::Timestamptz(in_range(zone(text(a, 6)?)?.to_utc(civil.timestamp()?))?))
+        Ok(Datum::Timestamptz(in_range(made_zone(text(a, 6)?)?.to_utc(civil.timestamp()?))?))
     });
     let parts = [INT4, INT4, INT4, INT4, INT4, INT4, FLOAT8];
     for count in 0..=parts.len() {

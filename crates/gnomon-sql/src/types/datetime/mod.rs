@@ -4,13 +4,16 @@
 //! integers are the infinities. Years are astronomical inside (0 is 1 BC). Text comes out in ISO style and is read
 //! in every common form, month before day where it is ambiguous (DateStyle "ISO, MDY").
 
+mod abbreviation;
 pub mod arithmetic;
 mod interval;
+mod interval_input;
 mod output;
 mod parse;
 mod zone;
 
-pub use interval::{IntervalRange, parse_interval, write_interval};
+pub use interval::{IntervalRange, write_interval};
+pub use interval_input::parse_interval;
 pub use output::{write_date, write_time, write_timestamp, write_timestamptz};
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
 pub use zone::Zone;

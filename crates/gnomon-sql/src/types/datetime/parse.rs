@@ -6,7 +6,7 @@
 
 use super::{
     Civil, DAY, HOUR, MINUTE, MONTHS, SECOND, WEEKDAYS, Zone, days_from_civil, is_date, month_days,
-    zone::{abbreviation, is_time_of_day, offset_magnitude},
+    zone::{is_time_of_day, offset_magnitude},
 };
 use crate::{Result, SqlError, SqlState, types::Context};
 
@@ -293,6 +293,8 @@ struct Decoder {
     have_time: bool,
     pm: Option<bool>,
     zone: Option<Zone>,
+    /// True if the zone is one by name, whose offset depends on the date.
+    named_zone: bool,
 }
 
 /// Why a field does not fit.
@@ -405,7 +407,11 @@ fn decode_fields(cx: &Context, fields: &[Field], time_only: bool) -> Result<Deco
                         }
                         _ => return Err(Misfit::Format),
                     },
-                    "dst" | "z" if lower == "z" => d.set_zone(Zone::fixed(0))?,
+                    "dst" => {
+                        let summer = d.zone.as_ref().and_then(Zone::with_summer_time);
+                        d.zone = Some(summer.ok_or(Misfit::Format)?);
+                    }
+                    "z" => d.set_zone(Zone::fixed(0))?,
                     _ if month(word).is_some() => {
                         // A month after a number taken for one: that number was the day.
                         if !d.text_month && d.day.is_none() && d.month.is_some_and(|m| (1..=31).contains(&m))
@@ -419,10 +425,13 @@ fn decode_fields(cx: &Context, fields: &[Field], time_only: bool) -> Result<Deco
                         d.text_month = true;
                     }
                     _ if is_weekday(word) => {}
-                    _ => match abbreviation(word) {
-                        Some(seconds) => d.set_zone(Zone::fixed(seconds))?,
+                    _ => match Zone::of_abbreviation(word) {
+                        Some(zone) => d.set_zone(zone)?,
                         None => match Zone::parse(word) {
-                            Some(zone) => d.set_zone(zone)?,
+                            Some(zone) => {
+                                d.set_zone(zone)?;
+                                d.named_zone = true;
+                            }
                             None if word.contains('/') => {
                                 return Err(Misfit::UnknownZone(word.to_ascii_lowercase()));
                             }
@@ -439,6 +448,9 @@ fn decode_fields(cx: &Context, fields: &[Field], time_only: bool) -> Result<Deco
         } else {
             Err(Misfit::Format)
         };
+    }
+    if time_only && d.named_zone && !d.has_date() {
+        return Err(Misfit::Format);
     }
     d.finish().map(Decoded::Fields)
 }

