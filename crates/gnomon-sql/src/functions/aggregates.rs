@@ -599,8 +599,8 @@ impl Accumulator for NumericMoments {
             _ => Numeric::from(integer(arguments, 0)?),
         };
         self.count += 1;
-        self.sum = self.sum.add(&value)?;
-        self.squares = self.squares.add(&value.mul(&value)?)?;
+        self.sum = self.sum.add_exactly(&value);
+        self.squares = self.squares.add_exactly(&value.mul_exactly(&value));
         Ok(())
     }
 
@@ -612,7 +612,7 @@ impl Accumulator for NumericMoments {
             return Ok(Datum::Numeric(Numeric::NaN));
         }
         let count = Numeric::from(self.count);
-        let spread = count.mul(&self.squares)?.sub(&self.sum.mul(&self.sum)?)?;
+        let spread = count.mul_exactly(&self.squares).add_exactly(&self.sum.mul_exactly(&self.sum).negate());
         if spread.signum() <= 0 {
             return Ok(Datum::Numeric(Numeric::zero()));
         }

@@ -46,10 +46,8 @@ fn scalar_of(array: &Datum, element: &Datum) -> Result<Scalar> {
 
 fn append(a: &[Datum], array_at: usize, element_at: usize) -> Result<Datum> {
     let (array, element) = (any(a, array_at)?, any(a, element_at)?);
-    if array.is_null() && element.is_null() {
-        return Ok(Datum::Null);
-    }
-    let scalar = scalar_of(array, element)?;
+    // Beside a NULL array a NULL element does not tell its type; the caller knows it.
+    let scalar = if element.is_null() && array.is_null() { Scalar::Text } else { scalar_of(array, element)? };
     let mut out = elements(a, array_at)?.to_vec();
     out.insert(if array_at < element_at { out.len() } else { 0 }, element.clone());
     Ok(Elements::collect(out)?.into_array(scalar))

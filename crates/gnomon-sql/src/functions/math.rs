@@ -106,7 +106,7 @@ fn lcm(a: i64, b: i64) -> Option<i64> {
 
 /// A scale as the functions take it: numeric's format holds no more.
 fn scale(a: &[Datum], i: usize) -> Result<i64> {
-    Ok(integer(a, i)?.clamp(-131_072, 16_383))
+    Ok(integer(a, i)?.clamp(-131_073, 16_383))
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -152,6 +152,12 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("lcm", &[INT8, INT8], INT8, |_, a| {
         lcm(integer(a, 0)?, integer(a, 1)?).map(Datum::Int8).ok_or_else(|| out_of_range("bigint"))
     });
+    all.add("gcd", &[NUMERIC, NUMERIC], NUMERIC, |_, a| {
+        Ok(Datum::Numeric(numeric(a, 0)?.gcd(numeric(a, 1)?)))
+    });
+    all.add("lcm", &[NUMERIC, NUMERIC], NUMERIC, |_, a| {
+        numeric(a, 0)?.lcm(numeric(a, 1)?).map(Datum::Numeric)
+    });
     all.add("factorial", &[INT8], NUMERIC, |_, a| {
         let n = integer(a, 0)?;
         if n < 0 {
@@ -195,7 +201,7 @@ fn rounding(all: &mut Declarations) {
     all.add("round", &[FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.round_ties_even())));
     all.add("round", &[NUMERIC], NUMERIC, |_, a| Ok(Datum::Numeric(numeric(a, 0)?.round(0))));
     all.add("round", &[NUMERIC, INT4], NUMERIC, |_, a| {
-        Ok(Datum::Numeric(numeric(a, 0)?.round(scale(a, 1)?)))
+        numeric(a, 0)?.try_round(scale(a, 1)?).map(Datum::Numeric)
     });
     all.add("trunc", &[FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.trunc())));
     all.add("trunc", &[NUMERIC], NUMERIC, |_, a| Ok(Datum::Numeric(numeric(a, 0)?.trunc(0))));

@@ -270,7 +270,14 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
         [Type::Unknown, known] | [known, Type::Unknown] if *known != Type::Unknown => vec![*known; 2],
         _ => given.clone(),
     };
-    let chosen = exact(candidates, &assumed).map_or_else(|| choose(candidates, &given), Ok);
+    let chosen = exact(candidates, &assumed).map_or_else(
+        || match choose(candidates, &given) {
+            // Where a literal could be an array as well as an element, it is an array.
+            Err(Failure::Ambiguous) => choose(candidates, &assumed),
+            chosen => chosen,
+        },
+        Ok,
+    );
     let describe = || {
         let right = format_type(right, None);
         match left {

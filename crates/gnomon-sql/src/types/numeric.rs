@@ -259,6 +259,18 @@ impl Numeric {
         self.rescale(scale, true)
     }
 
+    /// As [`Numeric::round`], if numeric's format holds the result.
+    ///
+    /// # Errors
+    /// 22003 if rounding up needs one digit too many.
+    pub fn try_round(&self, scale: i64) -> Result<Numeric> {
+        let rounded = self.round(scale);
+        match rounded.parts() {
+            Some((_, unscaled, scale)) => Numeric::checked(unscaled, scale),
+            None => Ok(rounded),
+        }
+    }
+
     /// Cut off after `scale` digits after the point (before it, if negative).
     pub fn trunc(&self, scale: i64) -> Numeric {
         self.rescale(scale, false)
@@ -324,6 +336,27 @@ impl Numeric {
             (Numeric::Infinity, Numeric::NegativeInfinity)
             | (Numeric::NegativeInfinity, Numeric::Infinity) => Ok(Numeric::NaN),
             (Numeric::Finite(_), infinite) | (infinite, _) => Ok(infinite.clone()),
+        }
+    }
+
+    /// The sum with all digits, also those that numeric's format has no room for.
+    pub(crate) fn add_exactly(&self, other: &Numeric) -> Numeric {
+        match (self.parts(), other.parts()) {
+            (Some((_, a, a_scale)), Some((_, b, b_scale))) => {
+                let scale = a_scale.max(b_scale);
+                let widened = |unscaled: BigInt, own: i64| unscaled * pow10((scale - own).unsigned_abs());
+                Numeric::new(widened(a, a_scale) + widened(b, b_scale), scale)
+            }
+            // Nothing overflows beside a special value.
+            _ => self.add(other).unwrap_or(Numeric::NaN),
+        }
+    }
+
+    /// The product with all digits, also those that numeric's format has no room for.
+    pub(crate) fn mul_exactly(&self, other: &Numeric) -> Numeric {
+        match (self.parts(), other.parts()) {
+            (Some((_, a, a_scale)), Some((_, b, b_scale))) => Numeric::new(a * b, a_scale + b_scale),
+            _ => self.mul(other).unwrap_or(Numeric::NaN),
         }
     }
 

@@ -6,6 +6,7 @@
 //! as many square roots.
 
 use num_bigint::BigInt;
+use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use super::numeric::{
@@ -220,7 +221,10 @@ impl Numeric {
             });
         };
         let shown = shown_scale(ln_weight(self) - ln_weight(base), &[scale, base_scale]);
-        let wide = shown + GUARD_DIGITS + ln_weight(base).abs() + ln_weight(self).abs();
+        // Both logarithms need the quotient's significant digits, however small they are.
+        let (weight, base_weight) = (ln_weight(self), ln_weight(base));
+        let wide = shown + (weight - base_weight) - weight.min(base_weight);
+        let wide = wide.max(shown).max(0) + GUARD_DIGITS;
         let denominator = ln_of(base, wide);
         if denominator.is_zero() {
             return Err(division_by_zero());
@@ -254,10 +258,12 @@ impl Numeric {
         if self.is_zero() {
             return Ok(Numeric::zero().round(SIGNIFICANT_DIGITS_MIN));
         }
+        let odd = whole && !exponent.rem(&Numeric::from(2_i64))?.is_zero();
+        let negative = self.signum() < 0 && odd;
         let base = self.abs();
         if base == one {
             let shown = shown_scale(0, &[scale, exponent_scale]);
-            return Ok(one.round(shown));
+            return Ok(if negative { one.negate() } else { one }.round(shown));
         }
         let estimate = natural_log_estimate(&base) * exponent.to_f64() * LOG10_E;
         if estimate.abs() > RESULT_SCALE_MAX * 3.01 * LOG10_E {
@@ -271,8 +277,30 @@ impl Numeric {
         let wide = shown + GUARD_DIGITS + estimate.abs() as i64 + exponent.exponent10().max(0);
         let product = Numeric::checked(ln_of(&base, wide), wide)?.mul(exponent)?;
         let result = exp_to_scale(&product, shown)?;
-        let odd = whole && !exponent.rem(&Numeric::from(2_i64))?.is_zero();
-        Ok(if self.signum() < 0 && odd { result.negate() } else { result })
+        Ok(if negative { result.negate() } else { result })
+    }
+
+    /// The greatest common divisor.
+    pub fn gcd(&self, other: &Numeric) -> Numeric {
+        self.in_common_units(other, |a, b| a.gcd(&b)).unwrap_or(Numeric::NaN)
+    }
+
+    /// The least common multiple.
+    ///
+    /// # Errors
+    /// 22003 if numeric cannot hold it.
+    pub fn lcm(&self, other: &Numeric) -> Result<Numeric> {
+        match self.in_common_units(other, |a, b| a.lcm(&b)) {
+            Some(value) => value.try_round(value.scale()),
+            None => Ok(Numeric::NaN),
+        }
+    }
+
+    fn in_common_units(&self, other: &Numeric, f: impl Fn(BigInt, BigInt) -> BigInt) -> Option<Numeric> {
+        let ((_, a, a_scale), (_, b, b_scale)) = (self.parts()?, other.parts()?);
+        let scale = a_scale.max(b_scale);
+        let units = |unscaled: BigInt, own: i64| unscaled * pow10((scale - own).unsigned_abs());
+        Some(Numeric::new(f(units(a, a_scale), units(b, b_scale)), scale))
     }
 
     fn power_int(&self, n: i32) -> Result<Numeric> {

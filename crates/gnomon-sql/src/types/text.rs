@@ -60,7 +60,7 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
         )),
         Type::Interval => Datum::Interval(datetime::parse_interval(text, modifier)?),
         Type::Uuid => Datum::Uuid(parse_uuid(text)?),
-        Type::Char => Datum::Char(text.bytes().next().unwrap_or(0)),
+        Type::Char => Datum::Char(char_byte(text.as_bytes())),
         Type::Oid => Datum::Oid(parse_oid(text)?),
         Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
             Datum::Oid(parse_object(cx, text, ty)?)
@@ -264,6 +264,16 @@ fn parse_object(cx: &Context, text: &str, ty: Type) -> Result<u32> {
         };
     }
     cx.environment.object_by_name(ty, text)
+}
+
+/// The byte that the text of a `"char"` stands for: its first one, or three octal digits after a backslash.
+fn char_byte(text: &[u8]) -> u8 {
+    match text {
+        [b'\\', digits @ ..] if digits.len() == 3 && digits.iter().all(|b| (b'0'..=b'7').contains(b)) => {
+            digits.iter().fold(0_u8, |byte, digit| byte.wrapping_shl(3) | (digit - b'0'))
+        }
+        _ => text.first().copied().unwrap_or(0),
+    }
 }
 
 fn parse_uuid(text: &str) -> Result<[u8; 16]> {
