@@ -105,7 +105,8 @@ impl Session {
             self.current.time = self.statement_time;
             self.current.isolation = isolation_name(&self.settings.default_isolation());
             self.current.read_only = self.settings.default_read_only();
-            self.settings.note_transaction(self.current.isolation, self.current.read_only);
+            let deferrable = self.settings.default_deferrable();
+            self.settings.note_transaction(self.current.isolation, self.current.read_only, deferrable);
         }
     }
 
@@ -131,7 +132,8 @@ impl Session {
                 Mode::Isolation(level) => ("transaction_isolation", level),
                 Mode::ReadOnly(true) => ("transaction_read_only", "on"),
                 Mode::ReadOnly(false) => ("transaction_read_only", "off"),
-                Mode::Deferrable => continue,
+                Mode::Deferrable(true) => ("transaction_deferrable", "on"),
+                Mode::Deferrable(false) => ("transaction_deferrable", "off"),
             };
             let progress = self.progress();
             self.settings.set(name, Some(&[value.to_owned()]), Scope::Local, progress)?;
@@ -399,6 +401,7 @@ impl Session {
             );
         }
         let (isolation, read_only) = (self.current.isolation, self.current.read_only);
+        let deferrable = self.settings.deferrable();
         let commit = commit && self.current.state != State::Failed;
         if commit {
             self.commit()?;
@@ -410,7 +413,7 @@ impl Session {
             self.current.state = State::Block;
             if !isolation.is_empty() {
                 (self.current.isolation, self.current.read_only) = (isolation, read_only);
-                self.settings.note_transaction(isolation, read_only);
+                self.settings.note_transaction(isolation, read_only, deferrable);
             }
         }
         Ok(if commit { "COMMIT" } else { "ROLLBACK" })

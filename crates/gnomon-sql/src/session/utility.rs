@@ -224,7 +224,8 @@ impl Session {
                 Mode::Isolation(level) => ("default_transaction_isolation", level),
                 Mode::ReadOnly(true) => ("default_transaction_read_only", "on"),
                 Mode::ReadOnly(false) => ("default_transaction_read_only", "off"),
-                Mode::Deferrable => continue,
+                Mode::Deferrable(true) => ("default_transaction_deferrable", "on"),
+                Mode::Deferrable(false) => ("default_transaction_deferrable", "off"),
             };
             self.settings.set(name, Some(&[value.to_owned()]), Scope::Session, Progress::Begun)?;
         }

@@ -162,8 +162,9 @@ impl Session {
                 }
                 Ok(())
             }
-            AlterTableOperation::DropConstraint { if_exists, name, .. } => {
-                self.alter_drop_constraint(table, &fold(name), *if_exists, notices)
+            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+                let cascade = matches!(drop_behavior, Some(ast::DropBehavior::Cascade));
+                self.alter_drop_constraint(table, &fold(name), (*if_exists, cascade), notices)
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 self.alter_rename_column(table, old_column_name, &fold(new_column_name))
@@ -332,7 +333,7 @@ impl Session {
         &mut self,
         table: &Arc<Table>,
         name: &str,
-        if_exists: bool,
+        (if_exists, cascade): (bool, bool),
         notices: &mut Vec<Notice>,
     ) -> Result<()> {
         let mut changed = (**table).clone();
@@ -342,7 +343,9 @@ impl Session {
         }
         if table.primary_key.as_ref().is_some_and(|primary| primary.name == name) {
             changed.primary_key = None;
-            return self.rewrite(table, changed, None).map(drop);
+            self.rewrite(table, changed, None)?;
+            let what = format!("constraint {name} on table {}", table.name);
+            return self.drop_views_that_fail(table.oid, &what, cascade, notices);
         }
         if let Some(index) = table.indexes.iter().find(|index| index.constraint && index.name == name) {
             return self.remove_index(table, index.oid).map(drop);

@@ -142,6 +142,14 @@ impl Session {
         }
         self.new_trees(&mut table)?;
         let table = self.change(|catalog| catalog.put_table(table))?;
+        if let Some(with) = create.with_data {
+            if with.statistics.is_some() {
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"AND\""));
+            }
+            if !with.data {
+                return tag("CREATE TABLE AS");
+            }
+        }
         let count = self.with_context(&[], |shared, ctx, _| {
             let writer = TableWriter::new(shared, ctx.txn, table, Arc::from([]))?;
             let mut rows = planned.open();

@@ -8,7 +8,7 @@ use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
 use super::super::{
     Session,
     connection::Tag,
-    view::{Name, with_article},
+    view::{Name, query_of, with_article},
 };
 use super::{notice, partition::refuse_partition, refuse_taken, skip_missing, tag};
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         model::{Oid, Procedure, Sequence, Table, View},
     },
     functions::quote_ident,
+    query::plan_query,
 };
 
 impl Session {
@@ -177,6 +178,35 @@ impl Session {
         notices: &mut Vec<Notice>,
     ) -> Result<()> {
         let dependent = self.views_using(oid, column)?;
+        self.drop_views(dependent, what, cascade, notices)
+    }
+
+    /// Drops the views of a table whose queries no longer hold, since GROUP BY has relied on the primary key that the
+    /// table had; without CASCADE the statement fails.
+    pub(super) fn drop_views_that_fail(
+        &mut self,
+        oid: Oid,
+        what: &str,
+        cascade: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
+        let mut dependent = Vec::new();
+        for view in self.views_using(oid, None)? {
+            let query = query_of(&view)?;
+            if self.with_types(|types, catalog| plan_query(&query, catalog, types, &[])).is_err() {
+                dependent.push(view);
+            }
+        }
+        self.drop_views(dependent, what, cascade, notices)
+    }
+
+    fn drop_views(
+        &mut self,
+        dependent: Vec<Arc<View>>,
+        what: &str,
+        cascade: bool,
+        notices: &mut Vec<Notice>,
+    ) -> Result<()> {
         let Some(first) = dependent.first() else { return Ok(()) };
         if !cascade {
             return Err(SqlError::new(

@@ -136,8 +136,8 @@ pub(crate) enum Mode {
     Isolation(&'static str),
     /// READ ONLY, READ WRITE.
     ReadOnly(bool),
-    /// DEFERRABLE, which changes nothing here.
-    Deferrable,
+    /// DEFERRABLE or NOT DEFERRABLE: no snapshot has to wait here, so that it is shown only.
+    Deferrable(bool),
 }
 
 /// What DISCARD discards.

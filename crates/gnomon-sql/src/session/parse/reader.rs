@@ -496,8 +496,10 @@ impl<'d> Reader<'_, 'd, '_> {
                 Mode::ReadOnly(true)
             } else if self.words(&["read", "write"]) {
                 Mode::ReadOnly(false)
-            } else if self.word("deferrable") || self.words(&["not", "deferrable"]) {
-                Mode::Deferrable
+            } else if self.word("deferrable") {
+                Mode::Deferrable(true)
+            } else if self.words(&["not", "deferrable"]) {
+                Mode::Deferrable(false)
             } else {
                 return Ok(modes);
             });

@@ -35,7 +35,7 @@ fn commands_have_their_own_grammar() {
             "begin work isolation level repeatable read, read only",
             r#"Begin([Isolation("repeatable read"), ReadOnly(true)])"#,
         ),
-        ("START TRANSACTION READ WRITE NOT DEFERRABLE", "Begin([ReadOnly(false), Deferrable])"),
+        ("START TRANSACTION READ WRITE NOT DEFERRABLE", "Begin([ReadOnly(false), Deferrable(false)])"),
         ("END AND CHAIN", "Commit { chain: true }"),
         ("abort transaction and no chain", "Rollback { chain: false }"),
         ("SET LOCAL TIME ZONE -3", r#"Set { local: true, name: "timezone", values: Some(["-3"]) }"#),

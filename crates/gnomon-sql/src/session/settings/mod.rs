@@ -424,6 +424,8 @@ impl Settings {
             "SET TRANSACTION ISOLATION LEVEL must be called before any query"
         } else if id == Id::transaction_read_only as usize && now == "on" && text == "off" {
             "transaction read-write mode must be set before any query"
+        } else if id == Id::transaction_deferrable as usize && now != text {
+            "SET TRANSACTION [NOT] DEFERRABLE must be called before any query"
         } else if id == Id::gnomon_k as usize && now != text {
             "gnomon.k must be set before any query of a transaction"
         } else {
@@ -532,12 +534,23 @@ impl Settings {
     pub(crate) fn read_only(&self) -> bool {
         &*self.current.texts[Id::transaction_read_only as usize] == "on"
     }
+    /// True if new transactions are deferrable.
+    pub(crate) fn default_deferrable(&self) -> bool {
+        &*self.current.texts[Id::default_transaction_deferrable as usize] == "on"
+    }
+    /// True if the present transaction is deferrable.
+    pub(crate) fn deferrable(&self) -> bool {
+        &*self.current.texts[Id::transaction_deferrable as usize] == "on"
+    }
     /// Records what the present transaction is.
-    pub(crate) fn note_transaction(&mut self, isolation: &str, read_only: bool) {
-        if self.isolation() != isolation || self.read_only() != read_only {
+    pub(crate) fn note_transaction(&mut self, isolation: &str, read_only: bool, deferrable: bool) {
+        let noted = (self.isolation(), self.read_only(), self.deferrable());
+        if noted != (isolation, read_only, deferrable) {
             let values = Arc::make_mut(&mut self.current);
             values.texts[Id::transaction_isolation as usize] = isolation.into();
-            values.texts[Id::transaction_read_only as usize] = if read_only { "on" } else { "off" }.into();
+            let on_off = |on: bool| if on { "on" } else { "off" };
+            values.texts[Id::transaction_read_only as usize] = on_off(read_only).into();
+            values.texts[Id::transaction_deferrable as usize] = on_off(deferrable).into();
         }
     }
     /// The name that the client goes by.
