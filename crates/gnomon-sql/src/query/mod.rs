@@ -41,6 +41,7 @@ use crate::{
     types::{ColumnType, Context, Row, Type},
 };
 
+pub(crate) use bind::GROUP_BY_DISTINCT;
 pub use bind::{Binder, ParameterNames, Scope};
 pub use context::{ExecContext, RowsDone};
 pub use exec::Execution;

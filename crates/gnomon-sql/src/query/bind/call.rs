@@ -5,20 +5,14 @@ use sqlparser::ast::{
     ObjectName,
 };
 
-use super::{
-    Binder, Clause, Place, name_parts,
-    query::{plain_argument, sort_key},
-};
+use super::{Binder, Clause, Place, aggregate::Syntax, name_parts, query::plain_argument};
 use crate::{
     Result, SqlError, SqlState,
-    functions::{
-        AggregateRef, is_aggregate, is_set_function, resolve_aggregate, resolve_function,
-        resolve_set_function,
-    },
+    functions::{is_aggregate, is_set_function, resolve_function, resolve_set_function},
     query::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind},
-        plan::{AggregateCall, RowsFrom, WindowCall, WindowFunction},
+        plan::{RowsFrom, WindowCall, WindowFunction},
     },
     types::{ColumnType, Datum, Type, shape},
 };
@@ -127,27 +121,13 @@ impl Binder<'_> {
             }
         }
         let star = matches!(&list.args[..], [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
-        let inside = match (&function.over, is_aggregate(&name)) {
-            (Some(_), _) => Place { in_window: true, ..place },
-            (None, true) => Place { in_aggregate: true, ..place },
-            (None, false) => place,
-        };
-        let mut args = Vec::with_capacity(list.args.len());
-        if !star {
-            for arg in &list.args {
-                match arg {
-                    FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(relation)) => {
-                        let (schema, relation) = self.relation_name(relation)?;
-                        let columns = place
-                            .scope
-                            .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
-                            .ok_or_else(|| place.scope.missing_relation(&relation))?;
-                        args.push(self.row(columns.into_iter().map(|column| column.expr).collect())?);
-                    }
-                    arg => args.push(self.bind(plain_argument(arg)?, inside)?),
-                }
-            }
+        if function.over.is_none() && is_aggregate(&name) {
+            let filter = function.filter.as_deref();
+            let call = Syntax { name: &name, args: &list.args, star, distinct, order, filter };
+            return self.aggregate_call(&call, place);
         }
+        let inside = Place { in_window: place.in_window || function.over.is_some(), ..place };
+        let args = if star { Vec::new() } else { self.call_arguments(&list.args, inside)? };
         let filter = match &function.filter {
             Some(filter) => Some(self.bind_condition(filter, Place { clause: Clause::Filter, ..inside })?),
             None => None,
@@ -175,9 +155,6 @@ impl Binder<'_> {
                 ty: ty.into(),
             };
             return self.add_window_call(call, place);
-        }
-        if is_aggregate(&name) {
-            return self.aggregate_call(&name, args, star, distinct, order, filter, place);
         }
         if self.window_function(&name, args.clone())?.is_some() {
             return Err(SqlError::new(
@@ -216,85 +193,23 @@ impl Binder<'_> {
         self.call(&name, args)
     }
 
-    /// An aggregate by its name: its descriptor, converted arguments, and the type of its value.
-    fn aggregate(
-        &mut self,
-        name: &str,
-        args: Vec<Expr>,
-        star: bool,
-        distinct: bool,
-    ) -> Result<(AggregateRef, Vec<Expr>, Type)> {
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
-        if args.is_empty() && !star {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("{name}(*) must be used to call a parameterless aggregate function"),
-            ));
+    /// The arguments of a call.
+    pub(super) fn call_arguments(&mut self, args: &[FunctionArg], place: Place<'_>) -> Result<Vec<Expr>> {
+        let mut bound = Vec::with_capacity(args.len());
+        for arg in args {
+            bound.push(match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(relation)) => {
+                    let (schema, relation) = self.relation_name(relation)?;
+                    let columns = place
+                        .scope
+                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers)?
+                        .ok_or_else(|| place.scope.missing_relation(&relation))?;
+                    self.row(columns.into_iter().map(|column| column.expr).collect())?
+                }
+                arg => self.bind(plain_argument(arg)?, place)?,
+            });
         }
-        if !is_aggregate(name) {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("OVER specified, but {name} is not a window function nor an aggregate function"),
-            ));
-        }
-        let function = resolve_aggregate(name, &types, distinct)?;
-        let args = self.arguments(args, function.arguments())?;
-        let ty = function.returns();
-        Ok((function, args, ty))
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the parts of an aggregate call")]
-    fn aggregate_call(
-        &mut self,
-        name: &str,
-        args: Vec<Expr>,
-        star: bool,
-        distinct: bool,
-        order: &[ast::OrderByExpr],
-        filter: Option<Expr>,
-        place: Place<'_>,
-    ) -> Result<Expr> {
-        let refused = |message: String| SqlError::new(SqlState::GROUPING_ERROR, message);
-        let Some(calls) = place.calls else {
-            return Err(refused(format!("aggregate functions are not allowed in {}", place.clause.name())));
-        };
-        if place.in_aggregate {
-            return Err(refused("aggregate function calls cannot be nested".to_owned()));
-        }
-        if place.clause == Clause::Filter {
-            return Err(refused("aggregate functions are not allowed in FILTER".to_owned()));
-        }
-        let inside = Place { in_aggregate: true, ..place };
-        let (function, args, ty) = self.aggregate(name, args, star, distinct)?;
-        let mut order_by = Vec::with_capacity(order.len());
-        for item in order {
-            let expr = self.bind(&item.expr, inside)?;
-            let expr = self.known(expr)?;
-            if distinct && !args.iter().any(|arg| arg.same(&expr)) {
-                return Err(SqlError::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
-                ));
-            }
-            order_by.push(sort_key(expr, item)?);
-        }
-        let ty: ColumnType = ty.into();
-        let mut calls = calls.borrow_mut();
-        let alike = calls.aggregates.iter().position(|call: &AggregateCall| {
-            call.function == function
-                && call.distinct == distinct
-                && call.args.len() == args.len()
-                && call.args.iter().zip(&args).all(|(a, b)| a.same(b))
-                && call.order_by.is_empty()
-                && order_by.is_empty()
-                && call.filter.is_none()
-                && filter.is_none()
-        });
-        let number = alike.unwrap_or(calls.aggregates.len());
-        if alike.is_none() {
-            calls.aggregates.push(AggregateCall { function, args, distinct, order_by, filter, ty });
-        }
-        Ok(Expr { kind: ExprKind::Aggregate(number), ty })
+        Ok(bound)
     }
 
     /// A function without parentheses: CURRENT_DATE and its like.
@@ -366,7 +281,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         if name == "grouping" {
-            return Err(SqlError::unsupported("GROUPING"));
+            return self.grouping_call(args, place).map(Some);
         }
         let args =
             args.iter().map(|arg| self.bind(plain_argument(arg)?, place)).collect::<Result<Vec<_>>>()?;

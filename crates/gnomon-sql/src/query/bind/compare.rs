@@ -157,8 +157,7 @@ impl Binder<'_> {
         for (left, right) in left.into_iter().zip(rows) {
             let (function, [left, right]) = self.comparison(name, left, right)?;
             // The left side, cast to what the operator takes, waits in a slot while the subquery's rows pass.
-            let slot = self.numbers.slots;
-            self.numbers.slots += 1;
+            let slot = self.numbers.next_slot();
             let value = Expr { kind: ExprKind::Slot(slot), ty: left.ty };
             bound.args.push((slot, left));
             pairs.push((function, slot, [value, right]));
@@ -245,7 +244,7 @@ impl Binder<'_> {
                 format!("cannot use subquery in {what}"),
             ));
         }
-        let scope = Scope::within(place.scope);
+        let scope = Scope::of_query(place);
         let changing = self.changing_references;
         self.keying = Keying { asked, found: None };
         let (plan, columns) = self.bind_query(query, &scope, None)?;

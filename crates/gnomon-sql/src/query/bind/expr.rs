@@ -1,6 +1,6 @@
 //! Expressions.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use sqlparser::ast::{
     self, BinaryOperator, CeilFloorKind, DateTimeField, TrimWhereField, UnaryOperator, Value, ValueWithSpan,
@@ -20,8 +20,9 @@ use crate::{
     query::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind, on_deep_stack},
+        plan::prune,
     },
-    types::{ColumnType, Datum, Type, cast::CastContext},
+    types::{ColumnType, Datum, Type, cast::CastContext, datetime::IntervalRange},
 };
 impl Binder<'_> {
     /// Binds an expression. Literals and parameters whose type their place must decide stay [`Type::Unknown`].
@@ -58,11 +59,11 @@ impl Binder<'_> {
             E::Nested(inner) => self.bind(inner, place),
             E::Identifier(ident) if is_keyword_function(ident) => self.keyword_function(&name_of(ident)),
             E::Identifier(ident) => {
-                if let Some(column) = place.scope.column(ident, &mut self.numbers.slots)? {
+                if let Some(column) = place.scope.column(ident, &mut self.numbers)? {
                     return Ok(column.expr);
                 }
                 let name = name_of(ident);
-                if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers.slots)? {
+                if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers)? {
                     return Ok(whole_row(columns));
                 }
                 if let Some(parameter) = self.named_parameter(None, &name) {
@@ -146,8 +147,9 @@ impl Binder<'_> {
             E::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true, place),
             E::Exists { subquery, negated } => {
                 let (bound, _) = self.subquery_asked(subquery, place, Some(Asked::Existence))?;
+                let plan = prune(bound.plan, &BTreeSet::new(), &mut self.numbers.cte_columns);
                 let bound = Expr::new(
-                    ExprKind::Subquery(Box::new(Subquery { kind: SubqueryKind::Exists, ..bound })),
+                    ExprKind::Subquery(Box::new(Subquery { kind: SubqueryKind::Exists, plan, ..bound })),
                     Type::Bool,
                 );
                 Ok(negate_if(bound, *negated))
@@ -257,7 +259,7 @@ impl Binder<'_> {
                 ));
             }
         };
-        match place.scope.qualified(schema, relation, column, &mut self.numbers.slots)? {
+        match place.scope.qualified(schema, relation, column, &mut self.numbers)? {
             Some(column) => Ok(column.expr),
             None => {
                 let parameter =
@@ -456,8 +458,7 @@ impl Binder<'_> {
             return body(self, value);
         }
         let value = self.known(value)?;
-        let slot = self.numbers.slots;
-        self.numbers.slots += 1;
+        let slot = self.numbers.next_slot();
         let body = body(self, Expr { kind: ExprKind::Slot(slot), ty: value.ty })?;
         let ty = body.ty;
         Ok(Expr { kind: ExprKind::Let { slot, value: Box::new(value), body: Box::new(body) }, ty })
@@ -547,23 +548,39 @@ impl Binder<'_> {
 
     fn interval(&mut self, interval: &ast::Interval, place: Place<'_>) -> Result<Expr> {
         let value = self.bind(&interval.value, place)?;
-        let target = Type::Interval.into();
-        let Some(field) = &interval.leading_field else { return self.explicit(value, target) };
-        if interval.last_field.is_some() {
-            return Err(SqlError::unsupported("an interval literal of several fields"));
-        }
-        match value.as_const() {
-            Some(Datum::Text(text)) => {
-                // A bare number counts the field; anything else says its units itself.
-                let text: Cow<'_, str> = match text.trim().parse::<f64>() {
-                    Ok(_) => format!("{text} {}", field_name(field)).into(),
-                    Err(_) => Cow::Borrowed(&**text),
-                };
-                self.parse_literal(&text, target)
-            }
-            _ => Err(SqlError::unsupported("an interval that is not a literal")),
-        }
+        let range = match (&interval.leading_field, &interval.last_field) {
+            (None, _) => Some(IntervalRange::ALL),
+            (Some(first), None) => interval_range(first, first),
+            (Some(first), Some(last)) => interval_range(first, last),
+        };
+        let range = range
+            .ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "invalid fields of an interval literal"))?;
+        let precision = interval.fractional_seconds_precision.or(interval.leading_precision);
+        let precision = precision.map(|digits| u8::try_from(digits.min(6)).unwrap_or(6));
+        self.explicit(value, ColumnType { ty: Type::Interval, modifier: range.modifier(precision) })
     }
+}
+
+/// The fields from the first to the last, if an interval may have them.
+fn interval_range(first: &DateTimeField, last: &DateTimeField) -> Option<IntervalRange> {
+    let fields = [
+        ("year", IntervalRange::YEAR),
+        ("month", IntervalRange::MONTH),
+        ("day", IntervalRange::DAY),
+        ("hour", IntervalRange::HOUR),
+        ("minute", IntervalRange::MINUTE),
+        ("second", IntervalRange::SECOND),
+    ];
+    let position = |field: &DateTimeField| {
+        let name = field_name(field);
+        fields.iter().position(|(known, _)| *known == name)
+    };
+    let (first, last) = (position(first)?, position(last)?);
+    // Months have no fixed number of days.
+    if first > last || first < 2 && last >= 2 {
+        return None;
+    }
+    fields[first..=last].iter().map(|(_, field)| *field).reduce(|all, field| all | field)
 }
 
 fn negate_if(expr: Expr, negated: bool) -> Expr {

@@ -243,7 +243,7 @@ impl Binder<'_> {
             }
             TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
                 let scope = lateral_scope(cx.level, before, left);
-                let inner = Scope::within(&scope);
+                let inner = Scope::of_query(Place::new(&scope, Clause::From));
                 let mut functions = Vec::new();
                 let mut columns = Vec::new();
                 for array in array_exprs {
@@ -259,11 +259,11 @@ impl Binder<'_> {
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {
                 let (plan, columns, params) = if *lateral {
                     let scope = lateral_scope(cx.level, before, left);
-                    let inner = Scope::within(&scope);
+                    let inner = Scope::of_query(Place::new(&scope, Clause::FromQuery));
                     let (plan, columns) = self.bind_query(subquery, &inner, None)?;
                     (plan, columns, inner.into_captures().0)
                 } else {
-                    let inner = Scope::within(cx.level);
+                    let inner = Scope::of_query(Place::new(cx.level, Clause::FromQuery));
                     let (plan, columns) = self.bind_query(subquery, &inner, None)?;
                     (plan, columns, inner.into_captures().0)
                 };
@@ -305,6 +305,7 @@ impl Binder<'_> {
             && let Some(cte) = self.ctes.iter().rev().find(|cte| cte.name == relation)
         {
             let cte = cte.clone();
+            *self.numbers.cte_references.entry(cte.table).or_default() += 1;
             if cte.changes {
                 self.changing_references += 1;
             }
@@ -415,7 +416,7 @@ impl Binder<'_> {
         left: Option<&Piece>,
     ) -> Result<Piece> {
         let scope = lateral_scope(cx.level, before, left);
-        let inner = Scope::within(&scope);
+        let inner = Scope::of_query(Place::new(&scope, Clause::From));
         let mut bound = Vec::with_capacity(args.len());
         for arg in args {
             let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {

@@ -1,6 +1,6 @@
 //! Grouping: expressions over FROM's columns become expressions over keys and aggregates.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{self, GroupByExpr};
 
@@ -8,7 +8,7 @@ use super::{
     Binder, Clause, Place, Scope, SelectItem,
     expr::unnested,
     name_of,
-    query::{BoundSelect, ordinal},
+    query::{BoundSelect, ordinal, plain_argument},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -16,13 +16,30 @@ use crate::{
     types::Datum,
 };
 
+/// The name of the call that stands for DISTINCT as the first item of GROUP BY; no function has it.
+pub(crate) const GROUP_BY_DISTINCT: &str = "group by distinct";
+
+/// The most grouping sets of a query.
+const SETS_MAX: usize = 4096;
+
 /// GROUP BY.
 #[derive(Debug, Default)]
 pub(in crate::query) struct Grouping {
     /// The keys, in terms of FROM's columns.
     pub keys: Vec<Expr>,
+    /// For each key the column of the select list that it is, if any.
+    outputs: Vec<Option<usize>>,
     /// For each grouping set the keys that it groups by; one set of all keys if there are none.
     pub sets: Option<Vec<Vec<usize>>>,
+    /// For each different call of GROUPING the keys that it asks about.
+    pub masks: Vec<Vec<usize>>,
+}
+
+/// What the items of GROUP BY are bound with.
+struct GroupCx<'c> {
+    items: &'c [SelectItem],
+    scope: &'c Scope<'c>,
+    grouping: Grouping,
 }
 
 impl Binder<'_> {
@@ -39,103 +56,90 @@ impl Binder<'_> {
         if !modifiers.is_empty() {
             return Err(SqlError::unsupported("this form of GROUP BY"));
         }
+        let (distinct, exprs) = match &exprs[..] {
+            [ast::Expr::Function(function), rest @ ..] if is_distinct(function) => (true, rest),
+            exprs => (false, exprs),
+        };
         if exprs.is_empty() {
             return Ok(None);
         }
-        let mut grouping = Grouping::default();
+        let mut cx = GroupCx { items, scope, grouping: Grouping::default() };
         // Each item contributes alternatives; the grouping sets are their product.
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut plain = true;
         for expr in exprs {
-            let alternatives: Vec<Vec<usize>> = match expr {
-                ast::Expr::GroupingSets(lists) => {
-                    plain = false;
-                    lists
-                        .iter()
-                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
-                        .collect::<Result<_>>()?
-                }
-                ast::Expr::Rollup(lists) => {
-                    plain = false;
-                    let lists: Vec<Vec<usize>> = lists
-                        .iter()
-                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
-                        .collect::<Result<_>>()?;
-                    (0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()
-                }
-                ast::Expr::Cube(lists) => {
-                    plain = false;
-                    if lists.len() > 12 {
-                        return Err(SqlError::new(
-                            SqlState::TOO_MANY_COLUMNS,
-                            "CUBE is limited to 12 elements",
-                        ));
-                    }
-                    let lists: Vec<Vec<usize>> = lists
-                        .iter()
-                        .map(|list| self.group_keys(list, items, scope, &mut grouping))
-                        .collect::<Result<_>>()?;
-                    (0..1_usize << lists.len())
-                        .rev()
-                        .map(|mask| {
-                            let chosen =
-                                (0..lists.len()).filter(|bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
-                            chosen.flat_map(|bit| lists[bit].iter().copied()).collect()
-                        })
-                        .collect()
-                }
-                ast::Expr::Tuple(list) => vec![self.group_keys(list, items, scope, &mut grouping)?],
-                expr => vec![self.group_keys(std::slice::from_ref(expr), items, scope, &mut grouping)?],
-            };
-            if sets.len().saturating_mul(alternatives.len()) > 4096 {
-                return Err(SqlError::new(
-                    SqlState::STATEMENT_TOO_COMPLEX,
-                    "too many grouping sets present (maximum 4096)",
-                ));
-            }
+            let alternatives = self.alternatives(expr, &mut cx)?;
+            check_sets(sets.len().saturating_mul(alternatives.len()))?;
             sets = sets
                 .iter()
                 .flat_map(|set| alternatives.iter().map(move |more| [&set[..], more].concat()))
                 .collect();
         }
-        if !plain {
-            grouping.sets = Some(sets);
+        if distinct {
+            let mut known = BTreeSet::new();
+            sets.retain(|set| known.insert(set.iter().copied().collect::<BTreeSet<usize>>()));
         }
+        let mut grouping = cx.grouping;
+        let plain = exprs.iter().all(|expr| !is_grouping_set(expr));
+        grouping.sets = (!plain || grouping.keys.is_empty()).then_some(sets);
         Ok(Some(grouping))
     }
 
-    /// Adds keys of GROUP BY; returns their positions among all keys.
-    fn group_keys(
-        &mut self,
-        exprs: &[ast::Expr],
-        items: &[SelectItem],
-        scope: &Scope<'_>,
-        grouping: &mut Grouping,
-    ) -> Result<Vec<usize>> {
-        let mut positions = Vec::with_capacity(exprs.len());
-        for expr in exprs {
-            let bound = match ordinal(expr, items.len(), "GROUP BY")? {
-                Some(position) => items[position].expr.clone(),
-                None => {
-                    // A column of the input goes before one of the output.
-                    let output = match unnested(expr) {
-                        ast::Expr::Identifier(ident)
-                            if scope.column(ident, &mut self.numbers.slots)?.is_none() =>
-                        {
-                            let name = name_of(ident);
-                            items.iter().find(|item| item.name == name).map(|item| item.expr.clone())
-                        }
-                        _ => None,
-                    };
-                    match output {
-                        Some(expr) => expr,
-                        None => {
-                            let bound = self.bind(expr, Place::new(scope, Clause::GroupBy))?;
-                            self.known(bound)?
-                        }
+    /// The grouping sets that an item of GROUP BY or of GROUPING SETS stands for.
+    fn alternatives(&mut self, expr: &ast::Expr, cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
+        match expr {
+            ast::Expr::GroupingSets(lists) => {
+                let mut sets = Vec::new();
+                for list in lists {
+                    match &list[..] {
+                        [only] => sets.extend(self.alternatives(only, cx)?),
+                        list => sets.push(self.group_keys(list, cx)?),
+                    }
+                    check_sets(sets.len())?;
+                }
+                Ok(sets)
+            }
+            ast::Expr::Rollup(lists) => {
+                let lists = self.key_lists(lists, cx)?;
+                Ok((0..=lists.len()).rev().map(|count| lists[..count].concat()).collect())
+            }
+            ast::Expr::Cube(lists) => {
+                let lists = self.key_lists(lists, cx)?;
+                cube(&lists)
+            }
+            ast::Expr::Function(function) => match nested_set(function) {
+                Some((name, args)) => {
+                    let lists = args
+                        .iter()
+                        .map(|arg| match unnested(arg) {
+                            ast::Expr::Tuple(list) => self.group_keys(list, cx),
+                            expr => self.group_keys(std::slice::from_ref(expr), cx),
+                        })
+                        .collect::<Result<Vec<_>>>()?;
+                    match name {
+                        "cube" => cube(&lists),
+                        _ => Ok((0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()),
                     }
                 }
-            };
+                None => Ok(vec![self.group_keys(std::slice::from_ref(expr), cx)?]),
+            },
+            ast::Expr::Tuple(list) => Ok(vec![self.group_keys(list, cx)?]),
+            expr => Ok(vec![self.group_keys(std::slice::from_ref(expr), cx)?]),
+        }
+    }
+
+    fn key_lists(&mut self, lists: &[Vec<ast::Expr>], cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
+        lists.iter().map(|list| self.group_keys(list, cx)).collect()
+    }
+
+    /// Adds keys of GROUP BY; returns their positions among all keys.
+    fn group_keys(&mut self, exprs: &[ast::Expr], cx: &mut GroupCx<'_>) -> Result<Vec<usize>> {
+        let mut positions = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            if let ast::Expr::Tuple(list) = expr {
+                positions.extend(self.group_keys(list, cx)?);
+                continue;
+            }
+            let (output, bound) = self.group_key(expr, cx)?;
             if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
                 return Err(SqlError::new(
                     SqlState::GROUPING_ERROR,
@@ -145,16 +149,52 @@ impl Binder<'_> {
             if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
                 return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
             }
-            let position = match grouping.keys.iter().position(|key| key.same(&bound)) {
-                Some(position) => position,
-                None => {
-                    grouping.keys.push(bound);
-                    grouping.keys.len() - 1
-                }
+            let Grouping { keys, outputs, .. } = &mut cx.grouping;
+            // Keys that are different columns of the select list stay apart, be they the same expression.
+            let known = match output {
+                Some(_) => outputs.iter().position(|other| *other == output),
+                None => keys.iter().position(|key| key.alike(&bound)),
             };
-            positions.push(position);
+            positions.push(known.unwrap_or_else(|| {
+                keys.push(bound);
+                outputs.push(output);
+                keys.len() - 1
+            }));
         }
         Ok(positions)
+    }
+
+    /// A key, and the column of the select list that it is, if any.
+    fn group_key(&mut self, expr: &ast::Expr, cx: &GroupCx<'_>) -> Result<(Option<usize>, Expr)> {
+        let items = cx.items;
+        let output = match ordinal(expr, items.len(), "GROUP BY")? {
+            Some(position) => Some(position),
+            // A column of the input goes before one of the output.
+            None => match unnested(expr) {
+                ast::Expr::Identifier(ident) if cx.scope.column(ident, &mut self.numbers)?.is_none() => {
+                    let name = name_of(ident);
+                    let mut named = items.iter().enumerate().filter(|(_, item)| item.name == name);
+                    let first = named.next();
+                    if let Some((_, item)) = first
+                        && named.any(|(_, other)| !other.expr.alike(&item.expr))
+                    {
+                        return Err(SqlError::new(
+                            SqlState::AMBIGUOUS_COLUMN,
+                            format!("GROUP BY \"{name}\" is ambiguous"),
+                        ));
+                    }
+                    first.map(|(position, _)| position)
+                }
+                _ => None,
+            },
+        };
+        if let Some(position) = output {
+            return Ok((output, items[position].expr.clone()));
+        }
+        let bound = self.bind(expr, Place::new(cx.scope, Clause::GroupBy))?;
+        let bound = self.known(bound)?;
+        let position = items.iter().position(|item| item.expr.alike(&bound));
+        Ok((position, bound))
     }
 
     /// Rewrites what stands above the grouping in terms of its keys and aggregates.
@@ -165,24 +205,72 @@ impl Binder<'_> {
         scope: &Scope<'_>,
     ) -> Result<()> {
         add_dependent_columns(&mut grouping, scope);
-        let names: Vec<Arc<str>> = select.aggregates.iter().map(|call| call.to_string().into()).collect();
-        let grouped = Grouped { keys: &grouping.keys, aggregates: &names };
-        let rewrite = |expr: &mut Expr| rewrite(expr, &grouped, false);
-        select.columns.iter_mut().try_for_each(rewrite)?;
-        select.having.iter_mut().try_for_each(rewrite)?;
-        select.order.iter_mut().try_for_each(|order| rewrite(&mut order.key.expr))?;
-        if let Some(Some(keys)) = &mut select.distinct {
-            keys.iter_mut().try_for_each(|order| rewrite(&mut order.key.expr))?;
+        let names = select.aggregates.iter().map(|call| call.to_string().into()).collect();
+        let Grouping { keys, outputs, sets, .. } = grouping;
+        let mut grouped = Grouped { keys: &keys, aggregates: names, masks: Vec::new() };
+        for (position, column) in select.columns.iter_mut().enumerate() {
+            match outputs.iter().position(|output| *output == Some(position)) {
+                Some(key) => *column = grouped.key(key),
+                None => grouped.rewrite(column, false)?,
+            }
+        }
+        let mut rewrite = |expr: &mut Expr| grouped.rewrite(expr, false);
+        select.having.iter_mut().try_for_each(&mut rewrite)?;
+        let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+        for order in select.order.iter_mut().chain(keys_of_distinct) {
+            match order.output {
+                Some(position) => order.key.expr = select.columns[position].clone(),
+                None => rewrite(&mut order.key.expr)?,
+            }
         }
         for call in &mut select.windows {
-            call.args.iter_mut().try_for_each(rewrite)?;
-            call.filter.iter_mut().try_for_each(rewrite)?;
-            call.partition_by.iter_mut().try_for_each(rewrite)?;
+            call.args.iter_mut().try_for_each(&mut rewrite)?;
+            call.filter.iter_mut().try_for_each(&mut rewrite)?;
+            call.partition_by.iter_mut().try_for_each(&mut rewrite)?;
             call.order_by.iter_mut().try_for_each(|key| rewrite(&mut key.expr))?;
         }
-        select.grouping = Some(grouping);
+        let masks = grouped.masks;
+        select.grouping = Some(Grouping { keys, outputs, sets, masks });
         Ok(())
     }
+}
+
+fn check_sets(count: usize) -> Result<()> {
+    match count > SETS_MAX {
+        true => Err(SqlError::new(
+            SqlState::STATEMENT_TOO_COMPLEX,
+            format!("too many grouping sets present (maximum {SETS_MAX})"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// All choices of the lists, larger ones first.
+fn cube(lists: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
+    if lists.len() > 12 {
+        return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, "CUBE is limited to 12 elements"));
+    }
+    let chosen = |mask: usize| (0..lists.len()).filter(move |bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
+    let sets = (0..1_usize << lists.len()).rev();
+    Ok(sets.map(|mask| chosen(mask).flat_map(|bit| lists[bit].iter().copied()).collect()).collect())
+}
+
+/// True if the call stands for DISTINCT.
+fn is_distinct(function: &ast::Function) -> bool {
+    matches!(&function.name.0[..], [ast::ObjectNamePart::Identifier(name)] if name.value == GROUP_BY_DISTINCT)
+}
+
+fn is_grouping_set(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::GroupingSets(_) | ast::Expr::Rollup(_) | ast::Expr::Cube(_))
+}
+
+/// ROLLUP or CUBE within GROUPING SETS, where the parser takes them for calls.
+fn nested_set(function: &ast::Function) -> Option<(&'static str, Vec<&ast::Expr>)> {
+    let [ast::ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+    let name = ["rollup", "cube"].into_iter().find(|known| name.value.eq_ignore_ascii_case(known))?;
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    let args = list.args.iter().map(|arg| plain_argument(arg).ok()).collect::<Option<_>>()?;
+    Some((name, args))
 }
 
 /// Where the whole primary key of a table is among the keys, its other columns depend on it: they join the keys, which
@@ -204,51 +292,81 @@ fn add_dependent_columns(grouping: &mut Grouping, scope: &Scope<'_>) {
         if grouped {
             let more: Vec<Expr> =
                 relation.columns.iter().map(|column| column.expr.clone()).filter(|c| !is_key(c)).collect();
+            grouping.outputs.extend(more.iter().map(|_| None));
             grouping.keys.extend(more);
         }
     }
 }
 
-/// What a grouped row consists of: keys, then aggregates by their names for EXPLAIN.
+/// The parts of a grouped row: keys, then aggregates by their names for EXPLAIN, then calls of GROUPING.
 struct Grouped<'g> {
     keys: &'g [Expr],
-    aggregates: &'g [Arc<str>],
+    aggregates: Vec<Arc<str>>,
+    masks: Vec<Vec<usize>>,
 }
 
-fn rewrite(expr: &mut Expr, grouped: &Grouped<'_>, in_subquery: bool) -> Result<()> {
-    let keys = grouped.keys;
-    if let ExprKind::Aggregate(number) = expr.kind {
-        let label = grouped.aggregates.get(number).cloned().unwrap_or_else(|| "?column?".into());
-        expr.kind = ExprKind::Column { index: keys.len() + number, label };
-        return Ok(());
-    }
-    if !matches!(expr.kind, ExprKind::Const(Datum::Null))
-        && let Some(position) = keys.iter().position(|key| key.same(expr))
-    {
-        let label = match &keys[position].kind {
+impl Grouped<'_> {
+    /// The key at this position.
+    fn key(&self, position: usize) -> Expr {
+        let key = &self.keys[position];
+        let label = match &key.kind {
             ExprKind::Column { label, .. } => label.clone(),
             _ => "?column?".into(),
         };
-        expr.kind = ExprKind::Column { index: position, label };
-        return Ok(());
+        Expr { kind: ExprKind::Column { index: position, label }, ty: key.ty }
     }
-    if let ExprKind::Column { label, .. } = &expr.kind {
-        return Err(SqlError::new(
-            SqlState::GROUPING_ERROR,
-            match in_subquery {
-                true => format!("subquery uses ungrouped column \"{label}\" from outer query"),
-                false => format!(
-                    "column \"{label}\" must appear in the GROUP BY clause or be used in an aggregate function"
-                ),
-            },
-        ));
+
+    /// The number of a call of GROUPING among those of the level.
+    fn mask(&mut self, args: &[Expr]) -> Result<usize> {
+        let asked = args.iter().map(|arg| self.keys.iter().position(|key| key.alike(arg)));
+        let asked = asked.collect::<Option<Vec<usize>>>().ok_or_else(|| {
+            SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "arguments to GROUPING must be grouping expressions of the associated query level",
+            )
+        })?;
+        Ok(self.masks.iter().position(|mask| *mask == asked).unwrap_or_else(|| {
+            self.masks.push(asked);
+            self.masks.len() - 1
+        }))
     }
-    let in_subquery = in_subquery || matches!(expr.kind, ExprKind::Subquery(_));
-    let mut result = Ok(());
-    expr.children_mut(&mut |child| {
-        if result.is_ok() {
-            result = rewrite(child, grouped, in_subquery);
+
+    fn rewrite(&mut self, expr: &mut Expr, in_subquery: bool) -> Result<()> {
+        let keys = self.keys;
+        if let ExprKind::Aggregate(number) = expr.kind {
+            let label = self.aggregates.get(number).cloned().unwrap_or_else(|| "?column?".into());
+            expr.kind = ExprKind::Column { index: keys.len() + number, label };
+            return Ok(());
         }
-    });
-    result
+        if let ExprKind::Grouping(args) = &expr.kind {
+            let index = keys.len() + self.aggregates.len() + self.mask(args)?;
+            expr.kind = ExprKind::Column { index, label: "grouping".into() };
+            return Ok(());
+        }
+        if !matches!(expr.kind, ExprKind::Const(Datum::Null))
+            && let Some(position) = keys.iter().position(|key| key.alike(expr))
+        {
+            *expr = self.key(position);
+            return Ok(());
+        }
+        if let ExprKind::Column { label, .. } = &expr.kind {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                match in_subquery {
+                    true => format!("subquery uses ungrouped column \"{label}\" from outer query"),
+                    false => format!(
+                        "column \"{label}\" must appear in the GROUP BY clause or be used in an aggregate function"
+                    ),
+                },
+            ));
+        }
+        let in_subquery = in_subquery || matches!(expr.kind, ExprKind::Subquery(_));
+        let mut result = Ok(());
+        expr.children_mut(&mut |child| {
+            if result.is_ok() {
+                result = self.rewrite(child, in_subquery);
+            }
+        });
+        result
+    }
 }

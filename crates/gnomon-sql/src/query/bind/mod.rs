@@ -4,6 +4,7 @@
 //! and subqueries are numbered through it. Query levels are [`Scope`]s.
 
 mod access;
+mod aggregate;
 mod call;
 mod compare;
 mod expr;
@@ -20,7 +21,10 @@ mod scope;
 mod window;
 mod with;
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 
@@ -28,7 +32,7 @@ use self::located::{at_expr, at_name};
 use super::{
     CatalogView, Expr, ResultColumn,
     expr::ExprKind,
-    plan::{AggregateCall, Plan, WindowCall},
+    plan::{AggregateCall, CteColumns, Plan, WindowCall},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -37,6 +41,8 @@ use crate::{
 };
 
 pub(super) use from::{FromItem, FromKind, JoinTree};
+pub(crate) use group::GROUP_BY_DISTINCT;
+pub(super) use group::Grouping;
 pub(super) use query::{BoundSelect, OutputOrder};
 pub use scope::{Scope, ScopeColumn, ScopeRelation};
 
@@ -84,11 +90,17 @@ pub struct ParameterNames {
 #[derive(Default)]
 pub(super) struct Numbers {
     /// The next slot.
-    pub slots: usize,
+    slots: usize,
+    /// The depths of the scopes whose columns and aggregates were named since the aggregate around began.
+    reached: BTreeSet<usize>,
     /// The next subquery.
     pub subqueries: usize,
     /// The next common table expression.
     pub tables: usize,
+    /// How often common table expressions are named; once more if they are to be computed as written.
+    pub cte_references: BTreeMap<usize, usize>,
+    /// The columns used of those that are named once.
+    pub cte_columns: CteColumns,
 }
 
 /// A common table expression by its name.
@@ -105,7 +117,7 @@ struct CteName {
 }
 
 /// Where an expression stands.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'s> {
     /// The names that it may use.
     pub scope: &'s Scope<'s>,
@@ -120,10 +132,12 @@ pub(super) struct Place<'s> {
 }
 
 /// The aggregates and window functions of a query level.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Calls {
     pub aggregates: Vec<AggregateCall>,
     pub windows: Vec<WindowCall>,
+    /// True if GROUPING is called.
+    pub has_grouping: bool,
     /// WINDOW name AS (...).
     pub named_windows: Vec<(String, ast::WindowSpec)>,
 }
@@ -140,6 +154,8 @@ pub(super) enum Clause {
     Limit,
     Offset,
     From,
+    /// A query in FROM, of the level that it stands in.
+    FromQuery,
     Values,
     Default,
     Check,
@@ -163,6 +179,7 @@ impl Clause {
             Clause::Limit => "LIMIT",
             Clause::Offset => "OFFSET",
             Clause::From => "functions in FROM",
+            Clause::FromQuery => "FROM clause of their own query level",
             Clause::Values => "VALUES",
             Clause::Default => "DEFAULT expressions",
             Clause::Check => "check constraints",
@@ -172,6 +189,14 @@ impl Clause {
             Clause::Window => "window definitions",
             Clause::Call => "CALL arguments",
         }
+    }
+}
+
+impl Numbers {
+    /// A slot that nothing else uses.
+    pub fn next_slot(&mut self) -> usize {
+        self.slots += 1;
+        self.slots - 1
     }
 }
 

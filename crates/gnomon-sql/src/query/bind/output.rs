@@ -53,7 +53,7 @@ impl Binder<'_> {
                     let (schema, relation) = self.relation_name(name)?;
                     let columns = place
                         .scope
-                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers.slots)?
+                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers)?
                         .ok_or_else(|| at_name(place.scope.missing_relation(&relation), name))?;
                     out.extend(columns.into_iter().map(|column| SelectItem {
                         expr: column.expr,
@@ -74,12 +74,12 @@ impl Binder<'_> {
     }
     /// The table and column number that an expression names, or zeroes.
     fn origin(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<(u32, i16)> {
-        let slots = &mut self.numbers.slots;
+        let numbers = &mut self.numbers;
         let column = match unnested(expr) {
-            ast::Expr::Identifier(ident) => place.scope.column(ident, slots)?,
+            ast::Expr::Identifier(ident) => place.scope.column(ident, numbers)?,
             ast::Expr::CompoundIdentifier(idents) => match &idents[..] {
                 [relation, column] => {
-                    place.scope.qualified(None, &name_of(relation), &name_of(column), slots)?
+                    place.scope.qualified(None, &name_of(relation), &name_of(column), numbers)?
                 }
                 _ => None,
             },

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, COLUMNS_MAX, Calls, Clause, Place, Scope, SelectItem, expr::unnested, from::JoinTree,
+    Binder, COLUMNS_MAX, Calls, Clause, Numbers, Place, Scope, SelectItem, expr::unnested, from::JoinTree,
     group::Grouping, keyed::Asked, located::at_expr, locks::not_allowed, name_of, output::output_columns,
     recursion::reads_any,
 };
@@ -117,9 +117,26 @@ impl Binder<'_> {
         self.leave();
         let plan = match ctes.is_empty() {
             true => body,
-            false => Plan::With(Arc::new(plan::With { tables: ctes.into(), body })),
+            false => {
+                let mut tables: Vec<plan::Cte> =
+                    ctes.into_iter().rev().map(|cte| self.pruned_cte(cte)).collect();
+                tables.reverse();
+                Plan::With(Arc::new(plan::With { tables: tables.into(), body }))
+            }
         };
         Ok((plan, columns))
+    }
+
+    /// A table expression that is named once computes only what is used of it there.
+    fn pruned_cte(&mut self, cte: plan::Cte) -> plan::Cte {
+        let Numbers { cte_references, cte_columns, .. } = &mut self.numbers;
+        if cte.recursive.is_some() || cte_references.get(&cte.table) != Some(&1) {
+            return cte;
+        }
+        match cte_columns.remove(&cte.table) {
+            Some(needed) => plan::Cte { plan: plan::prune(cte.plan, &needed, cte_columns), ..cte },
+            None => cte,
+        }
     }
 
     fn bind_limit(&mut self, query: &ast::Query, level: &Scope<'_>) -> Result<(Option<Expr>, Option<Expr>)> {
@@ -464,7 +481,10 @@ impl Binder<'_> {
 
         let calls = calls.into_inner();
         self.check_recursive_term(from.as_ref(), &calls)?;
-        let grouped = grouping.is_some() || !calls.aggregates.is_empty() || select.having.is_some();
+        let grouped = grouping.is_some()
+            || !calls.aggregates.is_empty()
+            || calls.has_grouping
+            || select.having.is_some();
         let refused = match () {
             () if select.distinct.is_some() => Some("with DISTINCT clause"),
             () if grouping.is_some() => Some("with GROUP BY clause"),

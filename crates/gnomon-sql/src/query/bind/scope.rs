@@ -7,7 +7,7 @@ use std::{
 
 use sqlparser::ast::Ident;
 
-use super::name_of;
+use super::{Numbers, Place, name_of};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Oid, Table},
@@ -45,8 +45,12 @@ pub struct ScopeRelation {
 /// What the expressions of a query level can refer to.
 #[derive(Debug, Default)]
 pub struct Scope<'p> {
-    /// The level around it.
+    /// The scope around it.
     parent: Option<&'p Scope<'p>>,
+    /// The place of the query, if it is the outermost scope of one within an expression or FROM.
+    around: Option<Place<'p>>,
+    /// The number of scopes around it.
+    depth: usize,
     /// Relations, in the order of FROM.
     pub relations: Vec<ScopeRelation>,
     /// Columns that can be named without their relation, in the order of `*`.
@@ -69,9 +73,49 @@ impl<'p> Scope<'p> {
         Scope::default()
     }
 
-    /// The scope of a query within `parent`'s expressions.
+    /// A scope whose names hide those of `parent`.
     pub fn within(parent: &'p Scope<'p>) -> Scope<'p> {
-        Scope { parent: Some(parent), ..Scope::default() }
+        Scope { parent: Some(parent), depth: parent.depth + 1, ..Scope::default() }
+    }
+
+    /// The outermost scope of a query that stands at `place`.
+    pub(super) fn of_query(place: Place<'p>) -> Scope<'p> {
+        Scope { around: Some(place), ..Scope::within(place.scope) }
+    }
+
+    /// The number of scopes around it.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The place of the query that it belongs to.
+    pub(super) fn around(&self) -> Option<Place<'p>> {
+        self.around.or_else(|| self.parent?.around())
+    }
+
+    /// A value of the row of a scope around it, as a value of its own row.
+    pub(super) fn lift(&self, from: usize, value: Expr, numbers: &mut Numbers) -> Expr {
+        let Some(parent) = self.parent.filter(|_| self.depth > from) else { return value };
+        let value = parent.lift(from, value, numbers);
+        self.correlated.set(true);
+        self.capture(value, numbers)
+    }
+
+    /// How many values it and the scopes around it take from further out, for [`Scope::forget_since`].
+    pub(super) fn mark(&self) -> Vec<(usize, bool)> {
+        let mut marks = self.parent.map_or_else(Vec::new, Scope::mark);
+        marks.push((self.captures.borrow().len(), self.correlated.get()));
+        marks
+    }
+
+    /// Takes back that values were taken from further out since [`Scope::mark`].
+    pub(super) fn forget_since(&self, marks: &[(usize, bool)]) {
+        let Some(((captures, correlated), outer)) = marks.split_last() else { return };
+        self.captures.borrow_mut().truncate(*captures);
+        self.correlated.set(*correlated);
+        if let Some(parent) = self.parent {
+            parent.forget_since(outer);
+        }
     }
 
     /// The scope of one table's row, whose column `i` is column `i` of the row: dropped columns are there but have no
@@ -99,7 +143,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The column `name`, in this level or the next one around it that has it.
-    pub(super) fn column(&self, name: &Ident, slots: &mut usize) -> Result<Option<ScopeColumn>> {
+    pub(super) fn column(&self, name: &Ident, numbers: &mut Numbers) -> Result<Option<ScopeColumn>> {
         let key = name_of(name);
         let mut matching = self.columns.iter().filter(|column| column.name == key);
         let found = match (matching.next(), matching.next()) {
@@ -111,11 +155,11 @@ impl<'p> Scope<'p> {
                 ));
             }
             (None, _) => match self.parent {
-                Some(parent) => parent.column(name, slots)?.map(Found::Outside),
+                Some(parent) => parent.column(name, numbers)?.map(Found::Outside),
                 None => None,
             },
         };
-        Ok(found.map(|found| self.reach(found, slots)))
+        Ok(found.map(|found| self.reach(found, numbers)))
     }
 
     /// The column `relation.name`.
@@ -124,7 +168,7 @@ impl<'p> Scope<'p> {
         schema: Option<&str>,
         relation: &str,
         name: &str,
-        slots: &mut usize,
+        numbers: &mut Numbers,
     ) -> Result<Option<ScopeColumn>> {
         let found = match self.relation(schema, relation)? {
             Some(found) => {
@@ -147,14 +191,14 @@ impl<'p> Scope<'p> {
                 }
             }
             None => match self.parent {
-                Some(parent) => match parent.qualified(schema, relation, name, slots)? {
+                Some(parent) => match parent.qualified(schema, relation, name, numbers)? {
                     Some(column) => Found::Outside(column),
                     None => return Ok(None),
                 },
                 None => return Ok(None),
             },
         };
-        Ok(Some(self.reach(found, slots)))
+        Ok(Some(self.reach(found, numbers)))
     }
 
     /// The relation of this name at this level.
@@ -174,15 +218,16 @@ impl<'p> Scope<'p> {
         &self,
         schema: Option<&str>,
         name: &str,
-        slots: &mut usize,
+        numbers: &mut Numbers,
     ) -> Result<Option<Vec<ScopeColumn>>> {
         if let Some(relation) = self.relation(schema, name)? {
+            numbers.reached.insert(self.depth);
             return Ok(Some(relation.columns.clone()));
         }
         let Some(parent) = self.parent else { return Ok(None) };
-        let columns = parent.whole_relation(schema, name, slots)?;
+        let columns = parent.whole_relation(schema, name, numbers)?;
         Ok(columns.map(|columns| {
-            columns.into_iter().map(|column| self.reach(Found::Outside(column), slots)).collect()
+            columns.into_iter().map(|column| self.reach(Found::Outside(column), numbers)).collect()
         }))
     }
 
@@ -211,17 +256,20 @@ impl<'p> Scope<'p> {
     }
 
     /// A column found around this level becomes a slot, which whoever opens this level's plan sets.
-    fn reach(&self, found: Found, slots: &mut usize) -> ScopeColumn {
+    fn reach(&self, found: Found, numbers: &mut Numbers) -> ScopeColumn {
         let mut column = match found {
-            Found::Here(column) => return column,
+            Found::Here(column) => {
+                numbers.reached.insert(self.depth);
+                return column;
+            }
             Found::Outside(column) => column,
         };
         self.correlated.set(true);
-        column.expr = self.capture(column.expr, slots);
+        column.expr = self.capture(column.expr, numbers);
         column
     }
 
-    fn capture(&self, expr: Expr, slots: &mut usize) -> Expr {
+    fn capture(&self, expr: Expr, numbers: &mut Numbers) -> Expr {
         // A slot was set further out and stays set here.
         if matches!(expr.kind, ExprKind::Slot(_)) {
             return expr;
@@ -230,8 +278,7 @@ impl<'p> Scope<'p> {
         let slot = match captures.iter().find(|(_, captured)| captured.same(&expr)) {
             Some((slot, _)) => *slot,
             None => {
-                let slot = *slots;
-                *slots += 1;
+                let slot = numbers.next_slot();
                 captures.push((slot, expr.clone()));
                 slot
             }

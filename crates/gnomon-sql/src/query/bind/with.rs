@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use sqlparser::ast::{self, Cte, TableAlias};
 
-use super::{Binder, CteName, Scope, name_of, recursion};
+use super::{Binder, Clause, CteName, Place, Scope, name_of, recursion};
 use crate::{
     Result, SqlError, SqlState,
     query::{
@@ -44,7 +44,7 @@ impl Binder<'_> {
         }
         for (cte, parts) in parts {
             let name = name_of(&cte.alias.name);
-            let inner = Scope::within(level);
+            let inner = Scope::of_query(Place::new(level, Clause::FromQuery));
             let (plan, columns) = match parts {
                 Some(parts) => self.recursive_cte(cte, &name, &parts, &inner)?,
                 None => {
@@ -54,6 +54,9 @@ impl Binder<'_> {
                     (plan::Cte { table, name: name.clone(), plan, recursive: None }, columns)
                 }
             };
+            if matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized)) {
+                *self.numbers.cte_references.entry(plan.table).or_default() += 1;
+            }
             let changes = inner.is_correlated();
             if !with.recursive {
                 self.future_ctes.pop();

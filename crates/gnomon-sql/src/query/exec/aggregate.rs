@@ -55,18 +55,21 @@ impl State {
             return self.step(&value, ctx);
         }
         let args = eval_all(&call.args, row, ctx)?;
+        let mut place = sort_key(&call.order_by, row, ctx)?;
         if call.distinct {
             let key = row_key(&args);
             let bytes = key.len() + 48;
-            if !self.seen.insert(key) {
+            if self.seen.contains(&key) {
                 return Ok(());
             }
+            // Arguments that count once are fed in their own order, after the one that is asked for.
+            place = [&place[..], &key[..]].concat().into();
+            self.seen.insert(key);
             ctx.reserve(bytes)?;
         }
-        if call.order_by.is_empty() {
+        if place.is_empty() {
             return self.step(&args, ctx);
         }
-        let place = sort_key(&call.order_by, row, ctx)?;
         ctx.reserve(place.len() + row_bytes(&args))?;
         self.waiting.push((place, args));
         Ok(())
@@ -95,8 +98,8 @@ impl State {
     }
 }
 
-/// A group: its keys' values and its aggregates' states.
-type Group = (Row, Vec<State>);
+/// A group: the number of its grouping set, its keys' values and its aggregates' states.
+type Group = (usize, Row, Vec<State>);
 
 /// Groups rows.
 pub(super) struct AggregateSource {
@@ -121,7 +124,7 @@ impl AggregateSource {
         for (number, set) in sets.iter().enumerate().filter(|(_, set)| set.is_empty()) {
             debug_assert!(set.is_empty());
             found.insert((number, HashKey::default()), groups.len());
-            groups.push((vec![Datum::Null; node.keys.len()], states()));
+            groups.push((number, vec![Datum::Null; node.keys.len()], states()));
         }
         while let Some(row) = input.next(ctx)? {
             ctx.tick()?;
@@ -140,12 +143,12 @@ impl AggregateSource {
                                 entry.key().1.len() + row_bytes(&keys) + 96 * (1 + node.calls.len()),
                             )?;
                             entry.insert(groups.len());
-                            groups.push((keys, states()));
+                            groups.push((number, keys, states()));
                             groups.len() - 1
                         }
                     })
                 };
-                if let Some((_, states)) = group.and_then(|group| groups.get_mut(group)) {
+                if let Some((.., states)) = group.and_then(|group| groups.get_mut(group)) {
                     for (call, state) in node.calls.iter().zip(states) {
                         state.add(call, &row, ctx)?;
                     }
@@ -161,10 +164,23 @@ impl RowSource for AggregateSource {
         if self.groups.is_none() {
             self.groups = Some(self.group(ctx)?.into_iter());
         }
-        let Some((mut row, states)) = self.groups.as_mut().and_then(Iterator::next) else { return Ok(None) };
+        let Some((set, mut row, states)) = self.groups.as_mut().and_then(Iterator::next) else {
+            return Ok(None);
+        };
         for state in states {
             row.push(state.finish(ctx)?);
         }
+        for mask in &self.node.masks {
+            row.push(Datum::Int4(self.node.grouping(set, mask)));
+        }
         Ok(Some(row))
+    }
+}
+
+impl plan::Aggregate {
+    /// The value of a call of GROUPING in a grouping set: a bit for each of its keys, set if the set has it not.
+    fn grouping(&self, set: usize, mask: &[usize]) -> i32 {
+        let grouped = |key: &usize| self.sets.as_ref().is_none_or(|sets| sets[set].contains(key));
+        mask.iter().fold(0, |bits, key| bits << 1 | i32::from(!grouped(key)))
     }
 }

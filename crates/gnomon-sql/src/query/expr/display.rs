@@ -195,6 +195,11 @@ impl DisplayExpr<'_> {
                 }
             }
             ExprKind::Aggregate(_) => f.write_str("aggregate"),
+            ExprKind::Grouping(args) => {
+                f.write_str("GROUPING(")?;
+                self.list(f, args, ", ")?;
+                f.write_str(")")
+            }
             ExprKind::Window(_) => f.write_str("window"),
         }
     }

@@ -221,7 +221,9 @@ impl Expr {
                     "set-valued function called in context that cannot accept a set",
                 ));
             }
-            ExprKind::Aggregate(_) | ExprKind::Window(_) => return Err(self.misplaced()),
+            ExprKind::Aggregate(_) | ExprKind::Grouping(_) | ExprKind::Window(_) => {
+                return Err(self.misplaced());
+            }
         })
     }
 

@@ -189,6 +189,8 @@ pub enum ExprKind {
     Subquery(Box<Subquery>),
     /// An aggregate call, by its number in the query level. Replaced by a column when the level is planned.
     Aggregate(usize),
+    /// GROUPING of expressions of GROUP BY, likewise.
+    Grouping(Vec<Expr>),
     /// A window function call, likewise.
     Window(usize),
 }
@@ -277,6 +279,7 @@ macro_rules! visit_children {
             | ExprKind::Coalesce(args)
             | ExprKind::Array(_, args)
             | ExprKind::Row(args)
+            | ExprKind::Grouping(args)
             | ExprKind::Distinct { args, .. }
             | ExprKind::Extreme { args, .. } => args.$iter().for_each($f),
             ExprKind::Cast { arg, .. }
@@ -469,19 +472,27 @@ impl Expr {
     /// Whether it computes the same as `other` for certain: the same tree over the same columns, without subqueries
     /// and volatile functions.
     pub fn same(&self, other: &Expr) -> bool {
-        if self.ty != other.ty || self.has_subquery() || self.is_volatile() {
-            return false;
-        }
-        self.same_tree(other)
+        !self.is_volatile() && self.alike(other)
     }
 
-    fn same_tree(&self, other: &Expr) -> bool {
+    /// True if it is the same tree over the same columns as `other`, without subqueries: what a query means by one
+    /// expression in two places.
+    pub fn alike(&self, other: &Expr) -> bool {
+        self.ty == other.ty && self.same_tree(other, &mut Vec::new())
+    }
+
+    /// As [`Expr::alike`]; `slots` are pairs of slots that `Let` around the two has set to the same.
+    fn same_tree(&self, other: &Expr, slots: &mut Vec<(usize, usize)>) -> bool {
         use ExprKind as K;
         let here = match (&self.kind, &other.kind) {
             // Two constants of one type print alike if they are alike, in every detail that shows (1.0 is not 1.00).
             (K::Const(a), K::Const(b)) => format!("{a:?}") == format!("{b:?}"),
             (K::Column { index: a, .. }, K::Column { index: b, .. }) => a == b,
-            (K::Param(a), K::Param(b)) | (K::Slot(a), K::Slot(b)) => a == b,
+            (K::Param(a), K::Param(b)) => a == b,
+            (K::Slot(a), K::Slot(b)) => match slots.iter().rev().find(|(x, y)| x == a || y == b) {
+                Some(pair) => *pair == (*a, *b),
+                None => a == b,
+            },
             (K::Aggregate(a), K::Aggregate(b)) | (K::Window(a), K::Window(b)) => a == b,
             (K::Call { function: a, .. }, K::Call { function: b, .. }) => a == b,
             (K::Cast { .. }, K::Cast { .. }) => self.ty == other.ty,
@@ -492,13 +503,26 @@ impl Expr {
             (K::Distinct { equal: a, negated: m, .. }, K::Distinct { equal: b, negated: n, .. }) => {
                 a == b && m == n
             }
-            (K::Case { .. }, K::Case { .. })
-            | (K::Coalesce(_), K::Coalesce(_))
+            (K::RowCompare { pairs: a }, K::RowCompare { pairs: b }) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.equal == b.equal && a.order == b.order)
+            }
+            (K::Let { slot: a, value: x, body: left }, K::Let { slot: b, value: y, body: right }) => {
+                if x.ty != y.ty || left.ty != right.ty || !x.same_tree(y, slots) {
+                    return false;
+                }
+                slots.push((*a, *b));
+                let same = left.same_tree(right, slots);
+                slots.pop();
+                return same;
+            }
+            (K::Case { arms: a, .. }, K::Case { arms: b, .. }) => a.len() == b.len(),
+            (K::Coalesce(_), K::Coalesce(_))
             | (K::And(_), K::And(_))
             | (K::Or(_), K::Or(_))
             | (K::Not(_), K::Not(_))
             | (K::Array(..), K::Array(..))
             | (K::Row(_), K::Row(_))
+            | (K::Grouping(_), K::Grouping(_))
             | (K::Subscript { .. }, K::Subscript { .. }) => true,
             (K::Slice { from: a, to: b, .. }, K::Slice { from: c, to: d, .. }) => {
                 a.is_some() == c.is_some() && b.is_some() == d.is_some()
@@ -516,6 +540,7 @@ impl Expr {
         let (mut left, mut right) = (Vec::new(), Vec::new());
         self.children(&mut |e| left.push(e));
         other.children(&mut |e| right.push(e));
-        left.len() == right.len() && left.iter().zip(right).all(|(a, b)| a.ty == b.ty && a.same_tree(b))
+        left.len() == right.len()
+            && left.iter().zip(right).all(|(a, b)| a.ty == b.ty && a.same_tree(b, slots))
     }
 }

@@ -10,6 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     Access, Filter, FunctionScan, HashJoin, JoinKind, NestedLoop, Plan, SortKey, TableScan, VirtualScan,
     access::{Choice, KeyPart, Rank, choose_access},
+    prune::prune,
 };
 use crate::{
     Result,
@@ -387,8 +388,7 @@ impl Planner<'_> {
                     let slot = match params.iter().find(|(_, value)| value.as_column() == Some(*index)) {
                         Some((slot, _)) => *slot,
                         None => {
-                            let slot = numbers.slots;
-                            numbers.slots += 1;
+                            let slot = numbers.next_slot();
                             params.push((slot, expr.clone()));
                             slot
                         }
@@ -477,7 +477,10 @@ impl Planner<'_> {
                 let plan = Plan::VirtualScan(Arc::new(VirtualScan { table, alias, columns, filter }));
                 return Planned { plan, layout, params, ordered: false, rank: Rank::Full };
             }
-            FromKind::Plan(plan) => plain(plan),
+            FromKind::Plan(plan) => {
+                let here = used.range(base..base + width).map(|column| column - base).collect();
+                plain(prune(plan, &here, &mut self.numbers.cte_columns))
+            }
             FromKind::Functions { functions, ordinality } => {
                 plain(Plan::FunctionScan(Arc::new(FunctionScan { functions, ordinality, alias })))
             }

@@ -6,6 +6,7 @@
 mod access;
 mod explain;
 mod from;
+mod prune;
 mod select;
 mod visit;
 
@@ -21,6 +22,7 @@ use crate::{
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
 pub use explain::explain;
 pub(in crate::query) use from::{hash_sides, hashed_alike};
+pub(in crate::query) use prune::{CteColumns, prune};
 pub(super) use select::{finish_query, plan_select, plan_set_operation, plan_targets};
 
 /// A node of a plan with everything below it.
@@ -270,7 +272,7 @@ pub struct Limit {
     pub offset: Option<Expr>,
 }
 
-/// Groups and their aggregates: a row has the keys, then the aggregates.
+/// Groups and their aggregates: a row has the keys, then the aggregates, then calls of GROUPING.
 #[derive(Debug)]
 pub struct Aggregate {
     /// Where rows come from.
@@ -281,6 +283,8 @@ pub struct Aggregate {
     pub calls: Vec<AggregateCall>,
     /// For each grouping set the keys that it groups by (the others are NULL); one set of all keys if not given.
     pub sets: Option<Vec<Vec<usize>>>,
+    /// The calls of GROUPING, whose values follow the aggregates: for each the keys that it asks about.
+    pub masks: Vec<Vec<usize>>,
 }
 
 /// A call of an aggregate.

@@ -14,7 +14,7 @@ use crate::{
     Result, SqlError, SqlState,
     query::{
         Expr,
-        bind::{BoundSelect, FromItem, FromKind, JoinTree, Numbers, OutputOrder},
+        bind::{BoundSelect, FromItem, FromKind, Grouping, JoinTree, Numbers, OutputOrder},
         expr::ExprKind,
         plan::JoinKind,
     },
@@ -70,14 +70,15 @@ pub(in crate::query) fn plan_select(
     let ordered = ordered && plain && !late;
     let base = select.row_width();
 
-    if let Some(grouping) = select.grouping.take() {
-        let keys: Vec<Expr> = grouping.keys.into_iter().map(|key| place(key, &layout)).collect();
+    if let Some(mut grouping) = select.grouping.take() {
+        let keys = std::mem::take(&mut grouping.keys).into_iter().map(|key| place(key, &layout)).collect();
         let calls: Vec<AggregateCall> = std::mem::take(&mut select.aggregates)
             .into_iter()
             .map(|call| place_call(call, &layout))
             .collect();
-        layout = (0..keys.len() + calls.len()).collect();
-        plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, calls, sets: grouping.sets }));
+        layout = (0..base).collect();
+        let Grouping { sets, masks, .. } = grouping;
+        plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, calls, sets, masks }));
         plan = plan.filtered(Expr::and(std::mem::take(&mut select.having)));
     }
     (plan, layout) = add_windows(plan, layout, std::mem::take(&mut select.windows), base);

@@ -29,8 +29,9 @@ use self::{
     reader::Reader,
     text::{tokenizer_error, too_complex, unexpected},
     tokens::{
-        bracket_array_types, complete_options, complete_trims, expand_table_queries, order_identity_options,
-        order_partitioning, passed_over, take_column_names, take_overriding, write_row_locks,
+        bracket_array_types, cast_interval_literals, complete_options, complete_trims, expand_table_queries,
+        flatten_grouping, order_identity_options, order_partitioning, passed_over, take_column_names,
+        take_overriding, write_row_locks,
     },
 };
 use crate::{Result, SqlError, SqlState};
@@ -140,6 +141,8 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
     expand_table_queries(&mut tokens);
     write_row_locks(&mut tokens);
     complete_trims(&mut tokens);
+    cast_interval_literals(&mut tokens);
+    flatten_grouping(&mut tokens);
     let command = on_fit_stack(nesting, || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(recursion_limit(nesting))

@@ -7,7 +7,7 @@ use sqlparser::{
 };
 
 use super::Overriding;
-use crate::types::Type;
+use crate::{query::GROUP_BY_DISTINCT, types::Type};
 
 /// The keyword that an unquoted word is.
 fn keyword(token: Option<&TokenWithSpan>) -> Keyword {
@@ -300,6 +300,67 @@ pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overrid
     let system = is(&tokens[at + 1], "system");
     tokens.drain(at..at + 3);
     Some(if system { Overriding::System } else { Overriding::User })
+}
+
+/// Writes `interval(3) 'text'` as `'text'::interval(3)`: the parser crate forgets the precision of the one.
+pub(super) fn cast_interval_literals(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 4 < tokens.len() {
+        let [name, open, _, close, text] = &tokens[at..at + 5] else { break };
+        let is_literal = is(name, "interval")
+            && open.token == Token::LParen
+            && close.token == Token::RParen
+            && matches!(text.token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
+        if is_literal {
+            let span = name.span;
+            tokens[at..at + 5].rotate_right(1);
+            tokens.insert(at + 1, TokenWithSpan { token: Token::DoubleColon, span });
+        }
+        at += 1;
+    }
+}
+
+/// Writes forms of GROUP BY that the parser crate does not know by those that it does: GROUPING SETS within GROUPING
+/// SETS is a part of its list, ALL is what holds anyway, and DISTINCT becomes the first item.
+pub(super) fn flatten_grouping(tokens: &mut Vec<TokenWithSpan>) {
+    // For each parenthesis that is open, whether it is the list of GROUPING SETS and whether it goes.
+    let mut open: Vec<(bool, bool)> = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        let words = [0, 1].map(|n| keyword(tokens.get(at + n)));
+        let lists = words == [Keyword::GROUPING, Keyword::SETS];
+        match &tokens[at].token {
+            Token::Word(_) if lists && tokens.get(at + 2).is_some_and(|t| t.token == Token::LParen) => {
+                let nested = open.last().is_some_and(|(sets, _)| *sets);
+                open.push((true, nested));
+                if nested {
+                    tokens.drain(at..at + 3);
+                    continue;
+                }
+                at += 2;
+            }
+            Token::LParen => open.push((false, false)),
+            Token::RParen if open.pop().is_some_and(|(_, goes)| goes) => {
+                tokens.remove(at);
+                continue;
+            }
+            Token::Word(_) if words == [Keyword::GROUP, Keyword::BY] => {
+                let next = keyword(tokens.get(at + 2));
+                let span = tokens[at].span;
+                match next {
+                    Keyword::ALL => drop(tokens.remove(at + 2)),
+                    Keyword::DISTINCT => {
+                        let name = Token::make_word(GROUP_BY_DISTINCT, Some('"'));
+                        let call = [name, Token::LParen, Token::RParen, Token::Comma];
+                        tokens.splice(at + 2..at + 3, call.map(|token| TokenWithSpan { token, span }));
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
 }
 
 /// Writes the types `text ARRAY` and `integer ARRAY[3]` as `text[]` and `integer[3]`.
