@@ -115,6 +115,9 @@ macro_rules! scripts {
 }
 
 scripts! {
-    alter, basics, constraints, copy, dml, errors, limits, page_sizes, parameters, partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
-    query_setops, query_subqueries, recursion, savepoints, semantic_locks, sequences, settings, snapshots, spellings, stored, transactions, two_phase, views
+    alter, basics, constraints, copy, dml, errors, intervals, limits, numerics, page_sizes, parameters,
+    partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
+    query_levels, query_setops, query_subqueries, recursion, regular_expressions, results, savepoints,
+    semantic_locks, sequences, settings, snapshots, spellings, stored, templates, time_zones, transactions,
+    two_phase, views
 }

@@ -53,7 +53,7 @@ impl Binder<'_> {
         let Some(names) = names_of(root).filter(|_| !fields.is_empty()) else { return Ok(None) };
         if is_nested {
             let [name] = names else { return Ok(None) };
-            if place.scope.column(name, &mut self.numbers.slots)?.is_some() {
+            if place.scope.column(name, &mut self.numbers)?.is_some() {
                 return Ok(None);
             }
         }
