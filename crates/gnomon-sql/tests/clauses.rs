@@ -147,7 +147,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("DECLARE n BINARY CURSOR WITH HOLD FOR SELECT 1", Refused("0A000")),
     ("DECLARE n SCROLL CURSOR WITH HOLD FOR SELECT 1", Refused("0A000")),
     ("SET CONSTRAINTS ALL DEFERRED", Refused("0A000")),
-    ("SET ROLE somebody", Refused("0A000")),
+    ("SET ROLE somebody", Refused("22023")),
 ];
 
 #[test]

@@ -273,7 +273,7 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
     let chosen = exact(candidates, &assumed).map_or_else(
         || match choose(candidates, &given) {
             // Where a literal could be an array as well as an element, it is an array.
-            Err(Failure::Ambiguous) => choose(candidates, &assumed),
+            Err(Failure::Ambiguous) => choose(candidates, &assumed).map_err(|_| Failure::Ambiguous),
             chosen => chosen,
         },
         Ok,

@@ -81,6 +81,7 @@ pub(super) fn create_table(create: &CreateTable, notices: &mut Vec<Notice>) -> R
         constraints: create.constraints.clone(),
         table_options: create.table_options.clone(),
         query: create.query.clone(),
+        with_data: create.with_data,
         partition_by: create.partition_by.clone(),
         partition_of: create.partition_of.clone(),
         for_values: create.for_values.clone(),

@@ -302,12 +302,15 @@ pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overrid
     Some(if system { Overriding::System } else { Overriding::User })
 }
 
-/// Writes `interval(3) 'text'` as `'text'::interval(3)`: the parser crate forgets the precision of the one.
+/// Writes `interval(3) 'text'` as `'text'::interval(3)`: the parser crate forgets the precision of the one. Behind
+/// TIME ZONE it stays, as the value of SET.
 pub(super) fn cast_interval_literals(tokens: &mut Vec<TokenWithSpan>) {
     let mut at = 0;
     while at + 4 < tokens.len() {
         let [name, open, _, close, text] = &tokens[at..at + 5] else { break };
+        let is_value = at > 0 && keyword(tokens.get(at - 1)) == Keyword::ZONE;
         let is_literal = is(name, "interval")
+            && !is_value
             && open.token == Token::LParen
             && close.token == Token::RParen
             && matches!(text.token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
