@@ -174,9 +174,9 @@ pub struct Wire {
     /// Initialised memory; what has arrived and is not consumed stands at `unread`.
     input: Vec<u8>,
     unread: Range<usize>,
-    /// What is to come of the present message of COPY data.
+    /// Bytes still to come of the present message of COPY data.
     copy_left: usize,
-    /// What is to come of a message that was refused for its length.
+    /// Bytes still to come of a message that was refused for its length.
     refused: usize,
     output: Vec<u8>,
     /// Once a write has failed, nothing is written any more.

@@ -9,7 +9,7 @@ fn session() -> Session {
     database().session(SessionOptions::default()).expect("a session")
 }
 
-/// What a clause comes to.
+/// The outcome of a clause.
 enum Outcome {
     /// It has its effect, or asks for nothing.
     Works,

@@ -5,7 +5,7 @@ mod support;
 use gnomon_sql::session::{CopySource, SessionOptions, Sink};
 use support::{Collect, database, ok, value};
 
-/// What a COPY gives: its rows, or state, message, hint and context of an error.
+/// The outcome of a COPY: its rows, or state, message, hint and context of an error.
 type Expected = Result<&'static str, (&'static str, &'static str, Option<&'static str>, &'static str)>;
 
 /// Format, table, data, outcome.
@@ -64,7 +64,7 @@ impl CopySource for Pieces<'_> {
     }
 }
 
-/// Has COPY read data in pieces.
+/// Gives data to COPY in pieces.
 struct Feed<'a> {
     data: &'a [u8],
     piece_bytes: usize,

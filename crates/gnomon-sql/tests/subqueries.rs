@@ -184,7 +184,7 @@ fn explain_shows_how_a_subquery_is_evaluated() {
     assert!(uncorrelated.contains("(NOT (hashed ANY SubPlan 1))"), "{uncorrelated}");
 }
 
-/// What a statement changes does not decide which other rows it changes.
+/// A statement's own changes do not decide which other rows it changes.
 #[test]
 fn conditions_do_not_see_the_statement_s_own_changes() {
     let mut session = session();

@@ -223,7 +223,7 @@ pub enum Error {
     Mismatch {
         /// The file's name within the database directory.
         file: String,
-        /// What the files say of each other, and what to do.
+        /// The files' statements about each other, and the action to take.
         detail: String,
     },
     /// A stream that a backup is written to or read from failed.

@@ -248,7 +248,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the background look for damage.
+/// Starts the background scrub.
 fn scrub(engine: &Database, mib_per_second: Option<u32>) -> Result<(), Failure> {
     const MIB_PER_SECOND: u32 = 4;
     let rate = u64::from(mib_per_second.unwrap_or(MIB_PER_SECOND)) << 20;

@@ -108,7 +108,7 @@ fn what_is_no_regular_file_is_refused_by_every_command() {
     assert_eq!(sql(&linked, &["-c", "SELECT a FROM t"]).code, Some(0));
 }
 
-/// What the metrics of a server say.
+/// The text of a server's metrics.
 fn metrics(port: u16) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;

@@ -156,7 +156,7 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("string_to_array", &[text, text, text], Type::Array(Scalar::Text), split).not_strict();
 }
 
-/// What depends on the subscript of the first element, which is 0 in int2vector and oidvector.
+/// Declares the functions that depend on the subscript of the first element, which is 0 in int2vector and oidvector.
 fn declare_vector(all: &mut Declarations, vector: Type) {
     fn bound(a: &[Datum], upper: bool) -> Result<Datum> {
         let last = count(array(a, 0)?.1.len())?.as_i64().unwrap_or(0) - 1;

@@ -153,7 +153,7 @@ impl Iterator for Matches<'_, '_> {
 }
 
 impl Expression {
-    /// Whether it matches anywhere.
+    /// True if it matches anywhere.
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
@@ -386,7 +386,7 @@ fn lazy<'p>(rest: &'p str, out: &mut String) -> &'p str {
     }
 }
 
-/// What follows a backslash.
+/// An escape: the characters that follow a backslash.
 fn escape<'p>(rest: &'p str, in_brackets: bool, out: &mut String) -> &'p str {
     let Some(c) = rest.chars().next() else {
         out.push('\\');

@@ -303,7 +303,7 @@ pub(super) fn regexp_split(cx: &Context, a: &[Datum], name: &str) -> Result<Elem
     Ok(out)
 }
 
-/// What of a text a regular expression matches: its first group, if it has one.
+/// Returns the part of a text that a regular expression matches: its first group, if it has one.
 fn matched(whole: &str, pattern: &str) -> Result<Datum> {
     let Some(found) = compile(pattern, Flags::default())?.find(whole) else { return Ok(Datum::Null) };
     Ok(found.group(whole, usize::from(found.len() > 1)).map_or(Datum::Null, Datum::text))

@@ -376,7 +376,7 @@ fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
     }
 }
 
-/// Whether PostgreSQL has functions of this name for what is not built here: documents, text search, waiting
+/// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, waiting
 /// for advisory locks, large objects, notifications, ordered sets.
 fn is_unsupported(name: &str) -> bool {
     const NAMES: [&str; 18] = [

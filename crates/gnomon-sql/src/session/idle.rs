@@ -1,7 +1,7 @@
 //! How long a session may wait for its client: idle_session_timeout and idle_in_transaction_session_timeout.
 //!
-//! The session tells; who reads the client's messages waits no longer, and ends the session, which rolls its transaction
-//! back and frees its locks.
+//! The session tells the time; the reader of the client's messages waits no longer, and ends the session, which rolls
+//! its transaction back and frees its locks.
 
 use std::time::Duration;
 

@@ -382,7 +382,7 @@ pub mod tree_mode {
 
 /// Multiple-granularity modes for whole trees (Gray et al. 1976), with update mode, which toward intentions is a shared
 /// lock, and of which with the shared mode only the held share admits the request; and two for readers at snapshots,
-/// whom only a tree's end concerns. All but update mode conflict as PostgreSQL's eight modes of LOCK TABLE do: A, IS,
+/// which only a tree's end concerns. All but update mode conflict as PostgreSQL's eight modes of LOCK TABLE do: A, IS,
 /// IX, M, S, SIX, E and X in its order. The places are stored with prepared transactions, so new modes come last.
 pub const TREE_MODES: Modes = {
     const IS: usize = 0;

@@ -35,7 +35,7 @@ pub(in crate::query) struct Grouping {
     pub masks: Vec<Vec<usize>>,
 }
 
-/// What the items of GROUP BY are bound with.
+/// The surroundings in which the items of GROUP BY are bound.
 struct GroupCx<'c> {
     items: &'c [SelectItem],
     scope: &'c Scope<'c>,

@@ -13,10 +13,10 @@ use crate::{
     types::Datum,
 };
 
-/// What is asked of a subquery whose rows may be told apart by keys.
+/// The question that is asked of a subquery whose rows may be told apart by keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Whether it has rows.
+    /// Existence of rows.
     Existence,
     /// Its rows, in any order and number.
     Rows,

@@ -328,7 +328,7 @@ impl Walker {
     }
 }
 
-/// Has the outermost queries of expressions walked through.
+/// A visitor that walks through the outermost queries of expressions.
 struct Subqueries<'w> {
     walker: &'w mut Walker,
     depth: usize,

@@ -63,7 +63,7 @@ impl Execution {
 /// Rows kept by the execution, shared by those who read them.
 pub(super) type CachedRows = Arc<Vec<Row>>;
 
-/// What is kept of a subquery from row to row.
+/// The part of a subquery's result that is kept from row to row.
 #[derive(Clone)]
 pub(super) enum SubqueryResult {
     /// A value (EXISTS, scalar, ARRAY).

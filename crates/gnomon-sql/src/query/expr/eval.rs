@@ -253,7 +253,7 @@ fn is_true(value: &Datum) -> bool {
 /// From this many elements on a list is hashed, if it is asked more than once.
 const HASHED_ITEMS_MIN: usize = 16;
 
-/// What an execution keeps of a list that is the same for all rows.
+/// The set that an execution keeps of a list that is the same for all rows.
 pub(in crate::query) enum List {
     /// It was looked through once.
     Seen,

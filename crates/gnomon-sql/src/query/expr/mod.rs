@@ -233,9 +233,9 @@ pub struct Keyed {
     pub plan: Plan,
     /// How many columns are the subquery's own.
     pub width: usize,
-    /// What the keys must be equal to, in slots.
+    /// The values that the keys must be equal to, in slots.
     pub probes: Vec<Expr>,
-    /// What each row with equal keys is tested for.
+    /// The condition that each row with equal keys is tested for.
     pub condition: Option<Expr>,
     /// The conditions that the keys stand for, for EXPLAIN.
     pub equalities: Vec<Expr>,

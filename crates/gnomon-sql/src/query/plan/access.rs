@@ -33,7 +33,7 @@ pub enum Access {
 pub struct KeyAccess {
     /// Which of the table's indexes: position in [`Table::indexes`], or none for the primary key.
     pub index: Option<usize>,
-    /// What its leading columns are equal to, in order.
+    /// The values that its leading columns are equal to, in order.
     pub equal: Vec<KeyPart>,
     /// The range of the column after these.
     pub range: Option<KeyRangePart>,
@@ -41,11 +41,12 @@ pub struct KeyAccess {
     pub point: bool,
     /// Which way it is passed.
     pub direction: Direction,
-    /// What it stands for of the conditions, for EXPLAIN: in terms of the scan's columns.
+    /// The conditions that it stands for, for EXPLAIN: in terms of the scan's columns.
     pub conditions: Vec<Expr>,
 }
 
-/// What a column of the key, or several of them, are equal to. The expressions see no row: constants, parameters, slots.
+/// The values that a column of the key, or several of them, are equal to. The expressions see no row: constants,
+/// parameters, slots.
 #[derive(Clone, Debug)]
 pub enum KeyPart {
     /// One value.

@@ -105,7 +105,7 @@ pub(in crate::query) fn prune(plan: Plan, needed: &BTreeSet<usize>, ctes: &mut C
     }
 }
 
-/// What `change` makes of a node, unless something else refers to the node too.
+/// Returns the node that `change` makes of a node, unless something else refers to the node too.
 fn own<N>(node: Arc<N>, kept: fn(Arc<N>) -> Plan, change: impl FnOnce(N) -> Plan) -> Plan {
     match Arc::try_unwrap(node) {
         Ok(node) => change(node),

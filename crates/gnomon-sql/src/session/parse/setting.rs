@@ -81,7 +81,7 @@ impl Reader<'_, '_, '_> {
         Ok((name, Some(values)))
     }
 
-    /// What follows SET TIME ZONE INTERVAL, as the setting takes it: `INTERVAL '02:00:00'`.
+    /// Returns the value behind SET TIME ZONE INTERVAL, as the setting takes it: `INTERVAL '02:00:00'`.
     fn zone_interval(&mut self) -> Result<String> {
         const FIELDS: [&str; 6] = ["year", "month", "day", "hour", "minute", "second"];
         let mut modifier = -1;

@@ -63,7 +63,7 @@ const fn reported(
     Definition { name, kind, default, reported: true, description }
 }
 
-/// What the descriptions of settings without effect begin with; the reason follows.
+/// The beginning of the descriptions of settings without effect; the reason follows.
 pub(super) const NO_EFFECT: &str = "No effect: ";
 
 const MS: Kind = Kind::Int { min: 0, max: i32::MAX as i64, unit: Unit::Milliseconds };

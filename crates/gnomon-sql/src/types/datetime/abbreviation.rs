@@ -1,6 +1,6 @@
 //! Abbreviations of time zones: PostgreSQL's default set.
 
-/// What an abbreviation stands for.
+/// The meaning of an abbreviation.
 pub(super) enum Abbreviation {
     /// Seconds east of Greenwich.
     Fixed(i32),

@@ -44,7 +44,7 @@ enum Misfit {
 
 type Fit<T> = Result<T, Misfit>;
 
-/// What a number counts.
+/// The unit that a number counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Microsecond,
@@ -100,7 +100,7 @@ impl Unit {
     }
 }
 
-/// What was read so far.
+/// The interval as far as it was read.
 #[derive(Default)]
 struct Sum {
     years: i32,

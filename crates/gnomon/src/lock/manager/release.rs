@@ -6,8 +6,8 @@ use super::{Acquired, Before, LockOwner, Mark, RELEASED, WEAK, shard_index};
 use crate::lock::{LockName, Mode, TableId, deadlock::wake, shard::Wake, weak::Space};
 
 impl LockOwner {
-    /// Has a lock that it holds stay as it is now until everything is released, whatever marks say that were made
-    /// before: since what it covers was changed before them.
+    /// Keeps a lock that it holds as it is now until everything is released, whatever marks say that were made before:
+    /// the change that it covers is older than they are.
     pub fn keep(&mut self, name: LockName<'_>) {
         self.leave_lists_with(&name);
         let hash = name.hash();

@@ -396,7 +396,7 @@ impl LoggedStore {
     }
 }
 
-/// What the record that begins a run takes of a log, with all that is beside it, in bytes.
+/// The length in a log of the record that begins a run, with all that is beside it, in bytes.
 const BEGIN_BYTES: u64 = 2048;
 
 /// Refuses a file of pages that has lost its end.

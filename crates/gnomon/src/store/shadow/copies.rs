@@ -470,7 +470,7 @@ impl ShadowStore {
             Err(error) => return Err(error),
         };
         for (number, logical) in entries.into_iter().filter(|logical| *logical >= from).enumerate() {
-            // At least one, so that those who go on there come to the end.
+            // At least one, so that repeated calls come to the end.
             if number > 0 && report.bytes_checked - bytes_before >= bytes_max {
                 return Ok(Some(logical));
             }

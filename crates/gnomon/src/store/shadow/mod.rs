@@ -390,8 +390,8 @@ impl ShadowStore {
         let _ = self.tell_poisoned.set(Box::new(tell));
     }
 
-    /// Has each root that tells of more commits than the one before note the log of commits as `mark` tells of it, which
-    /// makes the log durable that far. Set once.
+    /// Sets the function by which each root with more commits than the one before notes the state of the logical WAL;
+    /// `mark` makes the log durable that far. Set once.
     pub fn mark_roots(&self, mark: impl Fn() -> Result<Option<LogMark>> + Send + Sync + 'static) {
         let _ = self.mark_roots.set(Box::new(mark));
     }

@@ -54,7 +54,7 @@ struct Found {
     files: [Option<(Arc<dyn File>, usize)>; DISKS_MAX],
     /// Disks of the newest state that are missing, or were left behind.
     missing: Vec<usize>,
-    /// What was found wrong with those that were left behind.
+    /// The reasons why some of them were left behind.
     reports: Vec<String>,
     /// Whether every copy of the root on every disk is whole.
     roots_whole: bool,

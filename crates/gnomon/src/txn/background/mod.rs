@@ -49,12 +49,12 @@ impl Background {
         self.chores.tidy();
     }
 
-    /// Has all copies of all pages read again and again, at so many bytes a second; not at all at 0.
+    /// Sets the rate of the background scrub in bytes a second; 0 ends it.
     pub fn scrub(&self, bytes_per_second: u64) {
         self.scrubber.set_rate(self.chores.shared_inner(), bytes_per_second);
     }
 
-    /// What was scrubbed.
+    /// Returns the progress of the background scrub.
     pub fn scrubbed(&self) -> ScrubProgress {
         self.scrubber.progress()
     }

@@ -22,7 +22,7 @@ const PASS_INTERVAL: Duration = Duration::from_secs(60);
 /// Of so many damaged pages it is known that they were reported.
 const KNOWN_MAX: usize = 10_000;
 
-/// What the background has scrubbed since the database was opened.
+/// The progress of the background scrub since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubProgress {
     /// Bytes that it may read in a second; none if it does not scrub.
@@ -118,7 +118,7 @@ fn run(shared: &Shared, inner: &Inner) {
     let mut known = BTreeSet::new();
     loop {
         let began = inner.clock.now();
-        // A failure of a disk that stops the database is told by those who need it; damage is counted.
+        // The next user of the disk reports a failure that stops the database; damage is counted.
         let passed = pass(shared, store, &mut known);
         let rest = PASS_INTERVAL.saturating_sub(inner.clock.now().saturating_sub(began));
         if passed.is_err() || !shared.wait(rest) {

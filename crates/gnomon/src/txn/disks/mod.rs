@@ -111,9 +111,9 @@ impl Database {
         report
     }
 
-    /// Has the background read all copies of all pages again and again, about so many bytes a second, and repair what is
-    /// damaged from its copy; 0 ends that. What is found is told by [`Database::take_reports`], and counted
-    /// ([`Database::scrub_progress`]).
+    /// Sets the rate of the background scrub, about so many bytes a second: it reads all copies of all pages again and
+    /// again, and repairs damaged ones from their copies; 0 ends it. [`Database::take_reports`] returns its findings,
+    /// [`Database::scrub_progress`] their numbers.
     ///
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) by a database that recovers by a log of pages;
@@ -132,7 +132,7 @@ impl Database {
         Ok(())
     }
 
-    /// What the background has scrubbed since the database was opened.
+    /// Returns the progress of the background scrub since the database was opened.
     pub fn scrub_progress(&self) -> ScrubProgress {
         self.0.background.scrubbed()
     }
