@@ -17,7 +17,7 @@ use std::{
 use gnomon::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
-    session::{Format, IdleLimit, PortalState, Session, SessionOptions},
+    session::{Format, IdleLimit, PortalState, Session, SessionOptions, Sink as _},
     types::Type,
 };
 
@@ -343,7 +343,11 @@ impl Connection<'_> {
         count(&self.shared.counters.statements);
         let formats = self.result_formats.get(portal).map_or([].as_slice(), Vec::as_slice);
         let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(formats);
-        let done = self.session.execute_portal(portal, rows_max, &mut sink);
+        let told = match self.session.columns_of_rows(portal) {
+            Some(columns) => sink.columns(&columns),
+            None => Ok(()),
+        };
+        let done = told.and_then(|()| self.session.execute_portal(portal, rows_max, &mut sink));
         if let Some(end) = sink.end {
             return Err(end);
         }

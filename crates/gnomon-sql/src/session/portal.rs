@@ -417,8 +417,14 @@ impl Session {
         }
     }
 
+    /// The columns of the rows that running a portal of a query or of DML returns, for its sink: texts depend on their
+    /// types. Other commands tell the sink themselves.
+    pub fn columns_of_rows(&self, portal: &str) -> Option<Arc<[ResultColumn]>> {
+        self.portals.get(portal).and_then(Portal::columns)
+    }
+
     /// Runs a portal (Execute) until it is complete or has returned `max_rows` rows (0 for all). The sink is not
-    /// told the columns, which Describe tells.
+    /// told the columns, see [`Session::columns_of_rows`].
     pub fn execute_portal(
         &mut self,
         name: &str,
