@@ -37,6 +37,8 @@ install go golang-go
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   install javac default-jdk-headless
   install mvn maven
+fi
+if [ "${GNOMON_CLIENTS:-}" = activerecord ]; then
   install ruby ruby
   ruby -e 'require "active_record"' 2>/dev/null || install activerecord ruby-activerecord
   ruby -e 'require "pg"' 2>/dev/null || install ruby-pg ruby-pg
