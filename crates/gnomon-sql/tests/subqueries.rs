@@ -155,7 +155,10 @@ fn rows_that_do_not_fit_are_read_for_each_row() {
     let mut session = session();
     ok(&mut session, "CREATE TABLE o (x int); INSERT INTO o SELECT generate_series(1, 12)");
     ok(&mut session, "CREATE TABLE i (x int, t text)");
-    ok(&mut session, "INSERT INTO i SELECT g, repeat('x', 10000000) FROM generate_series(1, 30) g");
+    // One transaction for each row: some recovery methods keep a transaction's changes in memory.
+    for row in 1..=30 {
+        ok(&mut session, &format!("INSERT INTO i VALUES ({row}, repeat('x', 10000000))"));
+    }
     let sql = "SELECT count(*) FROM o WHERE EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND length(i.t) > o.x)";
     assert_eq!(value(&mut session, sql), "12");
 }

@@ -80,8 +80,7 @@ fn what_was_not_run_is_named_with_its_command() {
         &[
             "<code>gnomon lab run shadow/tpcb shadow/cleaning shadow/snapshot --out 'my results'</code>",
             "semantics/compression-cost semantics/today --out 'my results'</code>",
-            // One alone has its directory named.
-            "<code>gnomon lab run operations/hot-rows --out 'my results/operations/hot-rows'</code>",
+            "<code>gnomon lab run operations/hot-rows operations/patterns --out 'my results'</code>",
         ],
     );
     assert!(!page.contains("gnomon lab run semantics/mpl semantics"));
