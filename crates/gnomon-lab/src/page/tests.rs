@@ -83,6 +83,11 @@ fn what_was_not_run_is_named_with_its_command() {
             "<code>gnomon lab run operations/hot-rows operations/patterns --out 'my results'</code>",
         ],
     );
+    // One alone has its directory named.
+    let mut hot_rows = result();
+    hot_rows["experiment"] = "operations/hot-rows".into();
+    let one = "<code>gnomon lab run operations/patterns --out 'my results/operations/patterns'</code>";
+    assert_all(&self::page(&[result(), hot_rows]), &[one]);
     assert!(!page.contains("gnomon lab run semantics/mpl semantics"));
 }
 
