@@ -29,6 +29,8 @@ install psql postgresql-client
 install pgbench postgresql-contrib
 install python3 python3
 install chromium chromium
+# The report's page is measured with the fonts that Debian's Chromium comes with.
+fc-list 2>/dev/null | grep -q Liberation || install liberation-fonts fonts-liberation
 install etcd etcd-server
 python3 -c 'import ensurepip' 2>/dev/null || install python3-venv python3-venv
 install node nodejs
