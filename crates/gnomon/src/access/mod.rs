@@ -302,6 +302,11 @@ impl Tree {
         parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(leaf_id).map(|found| found.is_ok())
     }
 
+    /// Reads the leaf that covers a key and returns its page. Tells where the key is, or would be.
+    pub fn locate<P: PageRead>(&self, pages: &P, key: &[u8], search: &mut Search) -> Result<PageId> {
+        self.leaf_at(pages, key, search).map(|(_, leaf)| leaf)
+    }
+
     /// The leaf that covers a key, latched shared: where it was before, or by a search, which says where.
     fn leaf_at<P: PageRead>(
         &self,
@@ -662,11 +667,6 @@ impl Tree {
 }
 
 impl LeafView {
-    /// Its page.
-    pub fn id(&self) -> PageId {
-        self.id
-    }
-
     /// How many entries the leaf has.
     pub fn len(&self) -> usize {
         self.count

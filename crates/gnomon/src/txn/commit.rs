@@ -18,7 +18,7 @@ use super::{
 use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{self, Change, HeldLeaf, Place, Seek, Tree},
+    access::{self, Change, HeldLeaf, Place, Search, Seek, Tree},
     lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
     store::{
@@ -162,7 +162,7 @@ impl Transaction {
             }
             (None, _) => Logged::Writes(&writes),
         })?;
-        let pages = begin(inner, store, &writes, large.as_ref())?;
+        let pages = begin(inner, store, &mut writes, large.as_ref())?;
         // Inside the gate: who closes the database waits for it, and then makes everything durable.
         inner.check_open()?;
         if let Some(command) = &self.command {
@@ -210,11 +210,11 @@ fn is_logged_as_call(inner: &Inner, command: &Command, writes: &WriteSet) -> boo
     is_preferred && writes.trees().all(|(_, writes)| writes.created == writes.dropped)
 }
 
-/// Begins the page transaction of a commit.
+/// Begins the page transaction of a commit, and notes in `writes` where its keys are.
 pub(super) fn begin<'a>(
     inner: &Inner,
     store: &'a ShadowStore,
-    writes: &WriteSet,
+    writes: &mut WriteSet,
     large: Option<&Finished>,
 ) -> Result<PageTxn<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
@@ -231,11 +231,12 @@ pub(super) fn begin<'a>(
 }
 
 /// Reads the pages that are to be patched, as far as they are not in memory any more. Behind the CSN a failed read would
-/// stop the database; here it is an error of this transaction alone.
-fn load_leaves(inner: &Inner, store: &ShadowStore, writes: &WriteSet) -> Result<()> {
+/// stop the database; here it is an error of this transaction alone. Notes where the keys are, so that they are not looked
+/// for again.
+fn load_leaves(inner: &Inner, store: &ShadowStore, writes: &mut WriteSet) -> Result<()> {
     // Where a log has the commit, the pages follow later.
     let has_own_batch = inner.log().is_none();
-    for (id, tree) in writes.trees() {
+    for (id, tree) in writes.trees_mut() {
         if tree.created || tree.dropped {
             match inner.directory.get(&inner.store, id) {
                 Ok(_) | Err(Error::NoSuchTree(_)) => continue,
@@ -243,11 +244,16 @@ fn load_leaves(inner: &Inner, store: &ShadowStore, writes: &WriteSet) -> Result<
             }
         }
         let state = tree.state(inner, id)?;
-        for (key, written) in &tree.keys {
+        for (key, written) in &mut tree.keys {
             let known = written.place.map(|place| place.leaf()).filter(|leaf| store.is_loaded(*leaf));
             let leaf = match known {
                 Some(leaf) => leaf,
-                None => state.tree.leaf(&inner.store, Seek::At(key))?.id(),
+                None => {
+                    let mut search = Search::default();
+                    let leaf = state.tree.locate(&inner.store, key, &mut search)?;
+                    written.place = search.place();
+                    leaf
+                }
             };
             if has_own_batch {
                 store.load_nodes(leaf)?;

@@ -595,7 +595,7 @@ impl Database {
         let dropped = writes.trees().any(|(_, writes)| writes.dropped);
         let changed = writes.keys();
         let record = inner.record(&Logged::Writes(&writes))?;
-        let pages = begin(inner, store, &writes, None)?;
+        let pages = begin(inner, store, &mut writes, None)?;
         // Inside the gate, as in every commit.
         inner.check_open()?;
         let (csn, _) = patch_in_order(inner, pages, record, writes, |_, _| Ok(()))?;

@@ -310,6 +310,10 @@ impl WriteSet {
         self.trees.iter().map(|(id, writes)| (*id, writes))
     }
 
+    pub fn trees_mut(&mut self) -> impl Iterator<Item = (TreeId, &mut TreeWrites)> {
+        self.trees.iter_mut().map(|(id, writes)| (*id, writes))
+    }
+
     pub fn into_trees(self) -> impl Iterator<Item = (TreeId, TreeWrites)> {
         self.trees.into_iter()
     }
