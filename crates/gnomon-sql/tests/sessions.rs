@@ -651,7 +651,7 @@ fn long_work_ends_when_its_time_is_up() {
         let error = run(&mut s, &sql).err().unwrap_or_else(|| panic!("{shown}: no error"));
         assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{shown}: {error:?}");
         let took = began.elapsed();
-        assert!(took.as_secs() < 5, "{shown} went on for {took:?}");
+        assert!(took.as_secs() < 60, "{shown} went on for {took:?}");
     }
 }
 

@@ -2,7 +2,11 @@
 
 use crate::harness::{Ran, Served, gnomon, run, text};
 
-const SHORT: [&str; 6] = ["--seconds", "0.6", "--warm-up", "0.1", "--clients", "4"];
+const SHORT: [&str; 4] = ["--warm-up", "0.1", "--clients", "4"];
+
+/// The measured seconds of a run, one after another until it measured enough: a slow disk can hold up a short run for
+/// all of its time.
+const SECONDS: [&str; 3] = ["0.6", "5", "60"];
 
 /// Each workload, small.
 const WORKLOADS: [&[&str]; 4] = [
@@ -13,24 +17,28 @@ const WORKLOADS: [&[&str]; 4] = [
 ];
 
 fn bench(workload: &[&str], more: &[&str]) -> Ran {
-    run(&[&["bench"], workload, &SHORT, more].concat())
+    run(&[&["bench"], workload, &SHORT, &["--seconds", SECONDS[0]], more].concat())
 }
 
 /// The JSON report of a run that went well.
 fn report(workload: &[&str], more: &[&str]) -> serde_json::Value {
-    report_of(&[&["bench"], workload, &SHORT, more].concat())
+    report_of(&[&["bench"], workload, &SHORT, more].concat(), |_| true)
 }
 
-/// As [`report`], with all arguments.
-fn report_of(arguments: &[&str]) -> serde_json::Value {
-    let ran = run(&[arguments, &["--json", "--seed", "7"]].concat());
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
-    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
-    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+/// Returns the JSON report of a run with all arguments but `--seconds`, which grow until it measured enough.
+fn report_of(arguments: &[&str], is_enough: fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let mut reports = SECONDS.iter().map(|seconds| {
+        let ran = run(&[arguments, &["--seconds", seconds, "--json", "--seed", "7"]].concat());
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
+        assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+        serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap()
+    });
+    let report = reports
+        .find(|report| report["committed"].as_u64().unwrap() > 0 && is_enough(report))
+        .expect("enough transactions in a minute");
     assert_eq!((&report["workload"], &report["seed"]), (&arguments[1].into(), &7.into()));
     assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!((&report["invariant"]["holds"], &report["settings"]["clients"]), (&true.into(), &4.into()));
-    assert!(report["committed"].as_u64().unwrap() > 0, "{report}");
     assert!(report["tps"].as_f64().unwrap() > 0.0 && report["latency_us"]["p50"].is_u64(), "{report}");
     assert!(report["refused"].is_u64() && report["aborted"].is_u64(), "{report}");
     assert!(report.as_object().unwrap().contains_key("lock_wait_share"), "{report}");
@@ -165,8 +173,10 @@ fn tpcc_reports_each_kind_of_transactions_on_a_server() {
     // As many of each kind and no warm-up, so that a short run has all of them.
     let on_server = [&small[..], &["--mix", "20/20/20/20/20", "--url", &url]].concat();
     for isolation in ["serializable", "repeatable-read", "read-committed"] {
-        let course = ["--isolation", isolation, "--clients", "4", "--warm-up", "0", "--seconds", "1"];
-        let report = report_of(&[&["bench"], &on_server[..], &course].concat());
+        let course = ["--isolation", isolation, "--clients", "4", "--warm-up", "0"];
+        let report = report_of(&[&["bench"], &on_server[..], &course].concat(), |report| {
+            report["kinds"].as_array().unwrap().iter().all(|kind| kind["committed"].as_u64().unwrap() > 0)
+        });
         assert_eq!(report["store"], concat!("Gnomon server ", env!("CARGO_PKG_VERSION")));
         let settings = &report["settings"];
         assert_eq!((&settings["url"], &settings["isolation"]), (&url[..].into(), &isolation.into()));
@@ -174,7 +184,6 @@ fn tpcc_reports_each_kind_of_transactions_on_a_server() {
         let names: Vec<_> = kinds.iter().map(|kind| kind["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["new order", "payment", "order status", "delivery", "stock level"]);
         let committed: Vec<_> = kinds.iter().map(|kind| kind["committed"].as_u64().unwrap()).collect();
-        assert!(committed.iter().all(|committed| *committed > 0), "{report}");
         assert_eq!(report["committed"], committed.iter().sum::<u64>());
         let detail = report["invariant"]["detail"].as_str().unwrap();
         assert!(detail.starts_with("the 12 consistency conditions hold of 2 warehouses with "), "{detail}");
@@ -219,7 +228,7 @@ fn a_sale_ends_when_everything_is_sold() {
     ]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert!(report["seconds"].as_f64().unwrap() < 30.0, "{report}");
+    assert!(report["seconds"].as_f64().unwrap() < 60.0, "{report}");
     assert!(report["refused"].as_u64().unwrap() > 0, "{report}");
 }
 

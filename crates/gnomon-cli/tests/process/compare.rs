@@ -10,12 +10,19 @@ fn compare(file: &Path, more: &[&str]) -> Ran {
     run(&[&["lab", "compare", "--file", text(file)], &SHORT[..], more].concat())
 }
 
-/// The JSON report of a comparison that went well.
+/// Returns the JSON report of a comparison, which runs longer and longer until every variant has committed something: a
+/// slow disk can hold up a short run for all of its time.
 fn report(file: &Path, more: &[&str]) -> serde_json::Value {
-    let ran = compare(file, &[&["--json"], more].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
-    serde_json::from_str(&ran.stdout).unwrap()
+    let mut reports = ["0.4", "4", "30"].iter().map(|seconds| {
+        let ran = compare(file, &[&["--json", "--quick", "--seconds", seconds], more].concat());
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
+        serde_json::from_str::<serde_json::Value>(&ran.stdout).unwrap()
+    });
+    let has_committed = |variant: &serde_json::Value| variant["medians"]["committed"].as_u64() > Some(0);
+    reports
+        .find(|report| report["data"]["variants"].as_array().unwrap().iter().all(has_committed))
+        .expect("committed transactions in half a minute")
 }
 
 /// What a comparison of a script is called.
@@ -27,7 +34,7 @@ fn experiment(script: &Path) -> String {
 fn scripts_of_pgbench_run_unchanged_and_their_sums_agree_after_recovery() {
     let directory = tempfile::tempdir().unwrap();
     let show = |name: &str| Command::new("pgbench").arg(format!("--show-script={name}")).output();
-    let methods = ["--quick", "--recovery", "value-log,two-level-deferred", "--dir", text(directory.path())];
+    let methods = ["--recovery", "value-log,two-level-deferred", "--dir", text(directory.path())];
     for (name, variants, checked) in [
         ("tpcb-like", 4, "sum(abalance) = "),
         ("simple-update", 4, "sum(abalance) = "),
@@ -43,9 +50,6 @@ fn scripts_of_pgbench_run_unchanged_and_their_sums_agree_after_recovery() {
         assert_eq!((&report["experiment"], &report["seed"]), (&experiment(&script).into(), &7.into()));
         let all = report["data"]["variants"].as_array().unwrap();
         assert_eq!(all.len(), variants, "{report}");
-        for variant in all {
-            assert!(variant["medians"]["committed"].as_u64() > Some(0), "{variant}");
-        }
         let notes = report["differences"].as_array().unwrap();
         assert!(notes.iter().any(|note| note.as_str().unwrap().contains(checked)), "{notes:?}");
         std::fs::remove_file(script).unwrap();
