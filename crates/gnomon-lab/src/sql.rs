@@ -19,8 +19,9 @@ use std::{
 };
 
 use gnomon::sync::Mutex;
+use gnomon_tls::client::{Target, UrlError};
 use postgres::{
-    Client, Config, NoTls, Statement,
+    Client, Statement,
     config::Host,
     error::SqlState,
     fallible_iterator::FallibleIterator,
@@ -41,21 +42,24 @@ pub struct Server {
     /// Without the password.
     url: String,
     #[serde(skip)]
-    config: Config,
+    target: Target,
 }
 
 impl FromStr for Server {
     type Err = String;
 
-    /// Takes `postgres://USER@HOST:PORT/DATABASE`; a password that is not in it comes from PGPASSWORD.
+    /// Takes `postgres://USER@HOST:PORT/DATABASE`; a password that is not in it comes from PGPASSWORD. Settings of TLS
+    /// are those of [`Target`].
     fn from_str(text: &str) -> std::result::Result<Server, String> {
         const FORM: &str = "write postgres://USER@HOST:PORT/DATABASE";
         if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
             return Err(FORM.into());
         }
-        let mut config: Config = text
-            .parse()
-            .map_err(|error| format!("it is not understood ({}): {FORM}", ServerError::from(error)))?;
+        let mut target = Target::parse(text).map_err(|error| match error {
+            UrlError::Tls(message) => message,
+            UrlError::Rest(error) => format!("it is not understood ({}): {FORM}", ServerError::from(error)),
+        })?;
+        let config = &mut target.config;
         if config.get_hosts().is_empty() {
             return Err(format!("it names no host: {FORM}"));
         }
@@ -82,7 +86,7 @@ impl FromStr for Server {
             let _ = write!(url, "{separator}{host}:{port}");
         }
         let _ = write!(url, "/{}", config.get_dbname().or(config.get_user()).unwrap_or_default());
-        Ok(Server { url, config })
+        Ok(Server { url, target })
     }
 }
 
@@ -202,7 +206,7 @@ impl SqlStore {
 
 /// A connection of one's own.
 pub(crate) fn connect(server: &Server) -> Result<Client> {
-    server.config.connect(NoTls).map_err(not_begun(&format!("cannot connect to {}", server.url)))
+    server.target.connect().map_err(not_begun(&format!("cannot connect to {}", server.url)))
 }
 
 /// A server's name, for reports, and whether it is Gnomon's.

@@ -7,7 +7,8 @@ use std::{
 };
 
 use gnomon::{Backup, BackupId, Error, check_backup};
-use postgres::{Client, Config, NoTls};
+use gnomon_tls::client::{Target, UrlError};
+use postgres::Client;
 
 use crate::Failure;
 
@@ -34,12 +35,14 @@ fn text_of(error: &postgres::Error) -> String {
 
 /// A connection to the server that a URL names; a password that is not in it is this one, or comes from PGPASSWORD.
 pub fn connect(url: &str, password: Option<&str>) -> Result<Client, Failure> {
-    let mut config: Config = url.parse().map_err(|error: postgres::Error| {
-        Failure(format!(
+    let mut target = Target::parse(url).map_err(|error| match error {
+        UrlError::Tls(message) => Failure(format!("the URL cannot be used: {message}")),
+        UrlError::Rest(error) => Failure(format!(
             "the URL is not understood ({}): write postgres://USER@HOST:PORT/gnomon",
             text_of(&error)
-        ))
+        )),
     })?;
+    let config = &mut target.config;
     if config.get_password().is_none()
         && let Some(password) = password.map(str::to_owned).or_else(|| std::env::var("PGPASSWORD").ok())
     {
@@ -52,7 +55,7 @@ pub fn connect(url: &str, password: Option<&str>) -> Result<Client, Failure> {
     // Of a host that is not there; one that is there and does nothing cannot be told from one that is slow.
     config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(KEEPALIVE_IDLE);
     let is_without_password = config.get_password().is_none();
-    config.connect(NoTls).map_err(|error| {
+    target.connect().map_err(|error| {
         let why = text_of(&error);
         match is_without_password && why.contains("password") {
             true => {

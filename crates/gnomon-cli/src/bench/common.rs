@@ -63,8 +63,9 @@ pub struct Common {
     /// Run on a server instead: postgres://USER@HOST:PORT/DATABASE.
     ///
     /// Each operation becomes the SQL statement that an application would write, for Gnomon and PostgreSQL alike; each
-    /// client has a connection, without TLS. Tables named gnomon_bench_* are dropped and made anew, and stay there
-    /// afterwards. A password that is not in the URL comes from PGPASSWORD.
+    /// client has a connection. Tables named gnomon_bench_* are dropped and made anew, and stay there afterwards. A
+    /// password that is not in the URL comes from PGPASSWORD; ?sslmode=, sslrootcert, sslcert and sslkey are as libpq
+    /// has them.
     #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "outstanding", "group_commit_ms", "pool_mib"])]
     url: Option<Server>,
     /// Transactions of each client that are committed and not durable yet.

@@ -1,6 +1,8 @@
 //! The server through its sockets: a real client library for what clients do every day, raw bytes for the rest.
 
+mod authority;
 mod common;
 mod protocol;
 mod sequences;
 mod sql;
+mod tls;

@@ -12,7 +12,7 @@ use gnomon::{
     env::{Clock, Rng, SystemClock},
     sync::thread,
 };
-use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
+use gnomon_server::{Auth, Server, ServerError, ServerOptions, Users};
 use gnomon_sql::session::SqlDatabase;
 
 use super::common::*;
@@ -495,61 +495,6 @@ fn a_unix_domain_socket() {
     server.stop().unwrap();
     assert_eq!(state(&raw.until_closed()), "57P01");
     assert!(!path.exists());
-}
-
-/// A client's side of TLS that trusts one certificate.
-fn tls_client(certificate: rustls::pki_types::CertificateDer<'static>) -> rustls::ClientConnection {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    rustls::ClientConnection::new(config.into(), "localhost".try_into().unwrap()).unwrap()
-}
-
-#[test]
-#[allow(clippy::disallowed_methods, reason = "a certificate holds no bytes of the database")]
-fn encryption() {
-    let dir = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let tls = Tls { certificates: dir.path().join("server.crt"), key: dir.path().join("server.key") };
-    std::fs::write(&tls.certificates, made.cert.pem()).unwrap();
-    std::fs::write(&tls.key, made.signing_key.serialize_pem()).unwrap();
-    let users = Users::single("ann", "secret").unwrap();
-    let server =
-        TestServer::start(ServerOptions { tls: Some(tls.clone()), auth: Auth::Scram(users), ..options() });
-
-    let mut raw = Raw::connect(server.addr);
-    raw.untyped((1234 << 16) | 5679, b"");
-    assert_eq!(raw.byte(), b'S');
-    let connection = tls_client(made.cert.der().clone());
-    let mut raw = Raw { stream: rustls::StreamOwned::new(connection, raw.stream) };
-    raw.startup("ann");
-    assert_eq!(raw.read().unwrap().1[..4], [0, 0, 0, 10]);
-
-    // A client may do without; one that sends plain text behind its request is cut off.
-    let mut config = server.config();
-    config.user("ann").password("secret").connect(postgres::NoTls).unwrap();
-    let mut raw = Raw::connect(server.addr);
-    let mut both = b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec();
-    both.extend(b"\0\0\0\x12\0\x03\0\0user\0ann\0\0");
-    raw.bytes(&both);
-    assert_eq!(state(&raw.until_closed()), "08P01");
-    // And one that speaks no TLS after all.
-    let mut raw = Raw::connect(server.addr);
-    raw.untyped((1234 << 16) | 5679, b"");
-    assert_eq!(raw.byte(), b'S');
-    raw.startup("ann");
-    let mut rest = Vec::new();
-    let _ = raw.stream.read_to_end(&mut rest);
-
-    std::fs::write(&tls.key, "no key").unwrap();
-    let database = SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
-    let error = Server::bind(database, ServerOptions { tls: Some(tls), ..options() }).err().expect("refused");
-    assert!(error.to_string().contains("server.key"), "{error}");
 }
 
 /// Rounds of the random tests below; their seeds are printed when they fail.

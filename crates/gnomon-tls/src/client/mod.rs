@@ -1,0 +1,88 @@
+//! Connections to a PostgreSQL server by its URL, encrypted as libpq does it.
+//!
+//! | `sslmode` | encrypted | the server is checked |
+//! |---|---|---|
+//! | `disable` | never | |
+//! | `prefer` (default) | if the server can | its certificate's chain, if `sslrootcert` is given |
+//! | `require` | or not connected | the same |
+//! | `verify-ca` | or not connected | its certificate leads to one in `sslrootcert` |
+//! | `verify-full` | or not connected | and has the host's name |
+//!
+//! `sslrootcert`, `sslcert` and `sslkey` name PEM files; a certificate in `sslrootcert` that is the server's own is
+//! trusted as well. Unlike libpq, `prefer` does not connect in clear after a failed handshake, names are compared with
+//! the alternative names of a certificate only, and files that the URL does not name are not looked for. Over a
+//! Unix-domain socket nothing is encrypted. Passwords are bound to the channel where the server offers it.
+
+mod connector;
+mod url;
+mod verify;
+
+use std::fmt;
+
+use postgres::{Client, Config};
+
+pub use connector::{Connector, Stream};
+
+/// A server, and how it is connected to.
+#[derive(Clone)]
+pub struct Target {
+    /// The rest of the URL: host, port, user, database and so on.
+    pub config: Config,
+    connector: Connector,
+}
+
+impl Target {
+    /// Reads a URL `postgres://USER@HOST:PORT/DATABASE?sslmode=...&sslrootcert=...` and the files that it names.
+    ///
+    /// # Errors
+    /// The URL is not understood, or a file cannot be used.
+    pub fn parse(url: &str) -> Result<Target, UrlError> {
+        let (url, tls) = url::split(url)?;
+        let mut config: Config = url.parse().map_err(UrlError::Rest)?;
+        config.ssl_mode(tls.mode_for(config.get_hosts()));
+        let connector = Connector::new(&tls).map_err(UrlError::Tls)?;
+        Ok(Target { config, connector })
+    }
+
+    /// Returns what makes encrypted connections, for clients that have a runtime of their own.
+    pub fn connector(&self) -> Connector {
+        self.connector.clone()
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// The server cannot be reached, is not the right one, or does not let the user in.
+    pub fn connect(&self) -> Result<Client, postgres::Error> {
+        self.config.connect(self.connector())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
+}
+
+/// Why a URL cannot be used.
+#[derive(Debug)]
+pub enum UrlError {
+    /// A setting of TLS; the text says which.
+    Tls(String),
+    /// Anything else of the URL.
+    Rest(postgres::Error),
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UrlError::Tls(message) => f.write_str(message),
+            UrlError::Rest(error) => match std::error::Error::source(error) {
+                Some(cause) => write!(f, "{error}: {cause}"),
+                None => error.fmt(f),
+            },
+        }
+    }
+}
+
+impl std::error::Error for UrlError {}
