@@ -224,6 +224,8 @@ fn of_cluster(registry: &mut Registry, cluster: &dyn Cluster) {
             registry.register("received_position", help, ConstGauge::new(received));
         }
     }
+    let help = "Changes of the log that no member has written and all have skipped, seen by this one";
+    registry.register("foreign_entries", help, ConstCounter::new(cluster.skipped()));
     let help = "Whether this member reaches the log of the cluster";
     registry.register("log_reachable", help, ConstGauge::new(u64::from(!is_apart)));
     registry.register("member", "How a member is: 1 at its state", states);

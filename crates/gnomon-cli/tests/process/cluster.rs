@@ -118,7 +118,7 @@ impl Member {
     }
 
     /// Waits until it has said something.
-    fn has_said(&self, what: &str) {
+    pub fn has_said(&self, what: &str) {
         let begun = Instant::now();
         while !self.said.lock().contains(what) {
             assert!(begun.elapsed() < LONG, "{what}: {}", self.said.lock());
@@ -127,7 +127,7 @@ impl Member {
     }
 
     /// What it answers over HTTP where its metrics are.
-    fn http(&self, request: &str) -> String {
+    pub fn http(&self, request: &str) -> String {
         self.has_said("metrics at http://");
         let said = self.said.lock().clone();
         let address = said.split("metrics at http://").nth(1).and_then(|rest| rest.split('/').next());
@@ -148,7 +148,7 @@ impl Member {
     }
 
     /// Ctrl-C.
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         self.signal("-INT");
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
     }
@@ -168,7 +168,7 @@ impl Drop for Member {
 }
 
 /// Waits until a query has this answer.
-fn eventually(client: &mut Client, query: &str, expected: &str) {
+pub fn eventually(client: &mut Client, query: &str, expected: &str) {
     let begun = Instant::now();
     loop {
         let answer = one(client, query);

@@ -6,6 +6,7 @@ mod backup;
 mod bench;
 mod cluster;
 mod cluster_faults;
+mod cluster_foreign;
 mod compare;
 mod connections;
 mod disks;

@@ -7,7 +7,7 @@ use gnomon::env::Clock;
 
 use super::{Life, Overview, Shared, State, Stopped};
 use crate::{
-    order::{LogError, MemberInfo, OrderedLog},
+    order::{Foreign, LogError, MemberInfo, OrderedLog},
     protocol::{Entry, Member},
 };
 
@@ -288,6 +288,12 @@ impl State {
         self.unsaid_bytes += entry.bytes();
         self.idle_bytes += entry.bytes() + ENTRY_BYTES;
         self.unsaid_bytes >= UNSAID_BYTES_MAX
+    }
+
+    /// Skips what no member has written: it takes space as entries do.
+    pub(super) fn skip(&mut self, foreign: Foreign) {
+        self.idle_bytes += foreign.bytes + ENTRY_BYTES;
+        self.skipped.add(foreign);
     }
 
     /// Notes whether the log says that it is full.

@@ -115,7 +115,9 @@ pub(super) fn read(database: &Database, marks: TreeId) -> Result<Marks> {
         let (index, rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let position =
             Position { revision: u64::from_be_bytes(*revision), index: u32::from_be_bytes(*index) };
-        let entries = encoding::decode(rest).map_err(|error| Error::Operation(error.into()))?;
+        let entries = encoding::decode(rest).map_err(|why| {
+            Error::Operation(format!("a mark of the cluster in this database cannot be read: {why}").into())
+        })?;
         let [Entry::Commit(commit)] = &entries[..] else { return Err(damaged()) };
         let (window, last) = found.get_or_insert_with(|| {
             (Window::new(window_commits, Version(version.saturating_sub(1))), Position::default())

@@ -7,7 +7,7 @@
 //! member that comes back goes on behind the last commit that its database has; what it applied is neither lost nor
 //! applied twice, since each commit leaves its place in the order with its changes. One that the others held for gone
 //! comes back by itself, as another one, when it has heard that. Whatever cannot be applied stops the member: it does not
-//! guess, and the others go on.
+//! guess, and the others go on. What no member has written into the log is skipped by all, told and counted.
 //!
 //! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Four threads do the
 //! rest: one appends what the state machine wants ordered, in batches, and asks again until it is answered; one follows
@@ -36,7 +36,7 @@ use gnomon::{
 };
 
 use crate::{
-    order::{LogError, MemberInfo, OrderedLog, Sender},
+    order::{Foreign, LogError, MemberInfo, OrderedLog, Sender},
     protocol::{
         Action, Apply, Commit, Entry, Level, Member, Position, Protocol, Reason, Replica, TxnName, Version,
     },
@@ -143,6 +143,24 @@ pub struct Status {
     /// How many transactions of its clients have ended how, by level: with a commit, or for a reason. Bounds of
     /// [`BOUND_MAX`] and more count as that.
     pub ended: BTreeMap<(Level, Option<Reason>), u64>,
+    /// What of the log it has skipped, since no member has written it.
+    pub skipped: Skipped,
+}
+
+/// What was skipped of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// How often.
+    pub count: u64,
+    /// What it was last.
+    pub last: Option<String>,
+}
+
+impl Skipped {
+    fn add(&mut self, foreign: Foreign) {
+        self.count += 1;
+        self.last = Some(foreign.what);
+    }
 }
 
 /// What a log says of its cluster.
@@ -248,6 +266,7 @@ struct State {
     overview: Overview,
     dropped: BTreeSet<String>,
     ended: BTreeMap<(Level, Option<Reason>), u64>,
+    skipped: Skipped,
     stopped: Option<Stopped>,
 }
 
@@ -387,6 +406,7 @@ impl Node {
             overview,
             dropped: BTreeSet::new(),
             ended: BTreeMap::new(),
+            skipped: Skipped::default(),
             stopped: None,
         };
         let shared = Arc::new(Shared {
@@ -433,6 +453,7 @@ impl Node {
             overview: state.overview.clone(),
             dropped: state.dropped.clone(),
             ended: state.ended.clone(),
+            skipped: state.skipped.clone(),
         }
     }
 

@@ -125,11 +125,14 @@ fn members_have_the_same_data_and_no_change_is_lost() {
     let nodes: Vec<Node> = (0..3).map(|member| world.start(member)).collect();
     let counts: Vec<(u64, u64)> = thread::scope(|scope| {
         let run = |member: usize, seed: u64| {
-            let (database, rows) = (&world.databases[member], world.rows);
+            let (world, database, rows) = (&world, &world.databases[member], world.rows);
             move || {
                 let mut rng = Rng::from_seed(seed);
                 let (mut added, mut refused) = (0, 0);
                 for round in 0..60 {
+                    if round % 10 == 0 {
+                        world.log.put_foreign("x");
+                    }
                     let isolation =
                         [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable][round % 3];
                     let done = match round % 2 {
@@ -161,6 +164,8 @@ fn members_have_the_same_data_and_no_change_is_lost() {
     let refused: u64 = counts.iter().map(|(_, refused)| refused).sum();
     println!("{added} added, {refused} refused, {:?}", nodes[0].status().version);
     assert!(refused > 0 && nodes.iter().all(|node| node.stopped().is_none()));
+    let skipped = Skipped { count: 6 * 6, last: Some("x".into()) };
+    assert!(nodes.iter().all(|node| node.status().skipped == skipped));
 }
 
 #[test]

@@ -151,8 +151,11 @@ impl Shared {
                 }
                 Err(error) => return self.stop(Stopped::Log(error.clone())),
             }
-            for batch in appended.into_iter().flatten() {
+            for mut batch in appended.into_iter().flatten() {
                 let revision = batch.revision;
+                if let Some(foreign) = batch.foreign.take() {
+                    self.state.lock().skip(foreign);
+                }
                 for (position, entry) in batch.positioned() {
                     let mut state = self.state.lock();
                     if let Some(procedure) = state.differs.take() {

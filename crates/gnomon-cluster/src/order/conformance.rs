@@ -143,7 +143,7 @@ fn wakes_who_waits<L: OrderedLog + 'static>(handle: &impl Fn() -> L) {
     };
     thread::sleep(Duration::from_millis(100));
     let revision = log.append(member, &batch(1, &[entry(1, 1)])).unwrap();
-    let expected = [Appended { revision, entries: vec![entry(1, 1)] }];
+    let expected = [Appended::new(revision, vec![entry(1, 1)])];
     assert_eq!(waiting.join().unwrap(), expected);
     assert_eq!(reader.after(newest, LONG).unwrap(), expected, "asked for again");
     log.gone(member).unwrap();

@@ -10,6 +10,8 @@
 //!
 //! Not done here: checksums, which logs have themselves.
 
+use std::fmt;
+
 use prost::Message;
 
 use crate::protocol::{Access, Commit, Entry, Key, Level, Member, Range, ReadSet, Touched, TxnName, Version};
@@ -287,28 +289,44 @@ pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     BatchMessage { version: VERSION, member: member.0, entries }.encode_to_vec()
 }
 
+/// Why bytes are not read as entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// They are not those of a batch.
+    Damaged,
+    /// They are those of a version that is not known.
+    Newer(u32),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Damaged => f.write_str("it is damaged"),
+            Unreadable::Newer(version) => write!(
+                f,
+                "it has format {version}, and this program knows {VERSION}: a member with a newer program wrote it, \
+                 upgrade this one"
+            ),
+        }
+    }
+}
+
 /// The entries that bytes are.
 ///
 /// # Errors
-/// They are not those of a batch, or those of a version that is not known: what to do.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Entry>, String> {
-    let damaged = || {
-        "an entry of the cluster's log cannot be read, it is damaged or not Gnomon's: \
-         see that nothing else writes there, or start a new cluster from a member's data"
-            .to_owned()
-    };
-    let version = HeadMessage::decode(bytes).map_err(|_| damaged())?.version;
+/// They are not those of a batch, or those of a version that is not known.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Entry>, Unreadable> {
+    let damaged = |_| Unreadable::Damaged;
+    let version = HeadMessage::decode(bytes).map_err(damaged)?.version;
     if version > VERSION {
-        return Err(format!(
-            "an entry of the cluster's log has format {version}, and this program knows {VERSION}: \
-             a member with a newer program wrote it, upgrade this one"
-        ));
+        return Err(Unreadable::Newer(version));
     }
-    let batch = BatchMessage::decode(bytes).map_err(|_| damaged())?;
+    let batch = BatchMessage::decode(bytes).map_err(damaged)?;
     if version == 0 {
-        return Err(damaged());
+        return Err(Unreadable::Damaged);
     }
-    batch.entries.into_iter().map(|entry| read_entry(entry, batch.member).map_err(|_| damaged())).collect()
+    let entries = batch.entries.into_iter().map(|entry| read_entry(entry, batch.member));
+    entries.collect::<Result<_, Damaged>>().map_err(|_| Unreadable::Damaged)
 }
 
 #[cfg(test)]
@@ -422,9 +440,10 @@ mod tests {
     #[test]
     fn a_newer_version_is_told_from_damage() {
         let newer = BatchMessage { version: VERSION + 1, ..BatchMessage::default() }.encode_to_vec();
-        assert!(decode(&newer).unwrap_err().contains("upgrade this one"));
-        assert!(decode(&[]).unwrap_err().contains("damaged"));
-        assert!(decode(b"{\"json\": 1}").unwrap_err().contains("damaged"));
+        assert_eq!(decode(&newer), Err(Unreadable::Newer(VERSION + 1)));
+        assert!(Unreadable::Newer(VERSION + 1).to_string().contains("upgrade this one"));
+        assert_eq!(decode(&[]), Err(Unreadable::Damaged));
+        assert_eq!(decode(b"{\"json\": 1}"), Err(Unreadable::Damaged));
         let keys = KeysMessage { shared: vec![0], lengths: vec![1, 1], rests: b"ab".to_vec() };
         assert!(keys.keys().is_err());
     }

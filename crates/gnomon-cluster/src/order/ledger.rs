@@ -1,6 +1,6 @@
 //! An ordered log as plain data.
 
-use super::{Appended, BTreeMap, Entry, Member, Refused, VecDeque};
+use super::{Appended, BTreeMap, Entry, Foreign, Member, Refused, VecDeque};
 
 /// A member that is in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +140,15 @@ impl Ledger {
     fn push(&mut self, entries: Vec<Entry>) {
         self.revision += 1;
         self.newest = self.revision;
-        self.appended.push_back(Appended { revision: self.revision, entries });
+        self.appended.push_back(Appended::new(self.revision, entries));
+    }
+
+    /// Something else than a member writes into the log.
+    pub fn push_foreign(&mut self, foreign: Foreign) {
+        self.push(Vec::new());
+        if let Some(appended) = self.appended.back_mut() {
+            appended.foreign = Some(foreign);
+        }
     }
 
     /// A planted bug: appends what may have been appended before.

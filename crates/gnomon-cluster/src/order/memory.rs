@@ -150,6 +150,13 @@ impl MemoryLog {
         self.shared.state.lock().gone(member);
         self.shared.appended.notify_all();
     }
+
+    /// Writes into the log what is of no member.
+    pub(crate) fn put_foreign(&self, what: &str) {
+        let foreign = super::Foreign { what: what.to_owned(), bytes: what.len() };
+        self.shared.state.lock().ledger.push_foreign(foreign);
+        self.shared.appended.notify_all();
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 //!
 //! Promises: each entry that was given to a [`Sender`] stands in the order at most once, and those of a member in the
 //! order in which they were given, whatever messages are lost, delayed or repeated. Behind [`Entry::Gone`] no entry of
-//! that member follows. Whoever follows from a revision gets all that is behind it, or an error.
+//! that member follows. Whoever follows from a revision gets all that is behind it, or an error. What something else than
+//! a member has put into the log is [`Foreign`] for all that follow it, and no entry for any of them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -223,9 +224,25 @@ pub struct Appended {
     pub revision: u64,
     /// They themselves, in their order.
     pub entries: Vec<Entry>,
+    /// No member has appended this, and so it has no entries.
+    pub foreign: Option<Foreign>,
+}
+
+/// A change of the log that is of no member. All that follow the log skip it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// What it is, with the key and the revision.
+    pub what: String,
+    /// How many bytes it takes in the log.
+    pub bytes: usize,
 }
 
 impl Appended {
+    /// Entries of a member.
+    pub fn new(revision: u64, entries: Vec<Entry>) -> Appended {
+        Appended { revision, entries, foreign: None }
+    }
+
     /// The entries with their positions.
     pub fn positioned(self) -> impl Iterator<Item = (Position, Entry)> {
         let revision = self.revision;

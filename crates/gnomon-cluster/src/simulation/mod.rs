@@ -90,6 +90,8 @@ pub struct Faults {
     pub cut_us: Option<Micros>,
     /// The log is not there for a while.
     pub log_us: Option<Micros>,
+    /// Something else than a member writes into the log.
+    pub foreign_us: Option<Micros>,
     /// Of a hundred messages, so many are lost, and as many come twice.
     pub lost_percent: u64,
 }
@@ -102,6 +104,7 @@ impl Faults {
             pause_us: Some(100_000),
             cut_us: Some(100_000),
             log_us: Some(300_000),
+            foreign_us: Some(50_000),
             lost_percent: 5,
         }
     }
@@ -147,6 +150,8 @@ pub enum PlantedBug {
     IgnoresBegin,
     /// Ranges count by the rows that were found.
     ForgetsGaps,
+    /// A copy of a batch that no member has appended counts, for those that follow the log at the time.
+    TakesForeign,
 }
 
 impl Options {
@@ -194,6 +199,7 @@ enum Event {
     LogDown,
     LogUp,
     Gone(Member, usize),
+    Foreign,
 }
 
 /// A member in one of its lives: events of an earlier one are void.
@@ -333,6 +339,7 @@ impl<'j> Cluster<'j> {
             cluster.fault(faults.cut_us, Event::Cut(node));
         }
         cluster.fault(faults.log_us, Event::LogDown);
+        cluster.fault(faults.foreign_us, Event::Foreign);
         let first = cluster.rng.below(cluster.options.members as u64) as usize;
         cluster.schedule(0, Event::Arrive(first));
         cluster
@@ -495,6 +502,7 @@ impl<'j> Cluster<'j> {
                 self.is_log_up = true;
                 (0..self.nodes.len()).for_each(|node| self.connect(node));
             }
+            Event::Foreign => self.write_foreign(),
             Event::Gone(member, node) => {
                 if !self.is_log_up {
                     // It gives members another time when it is back.

@@ -4,7 +4,7 @@
 use super::PlantedBug;
 use super::{At, Cluster, Event, RESEND_US, Violation};
 use crate::{
-    order::{Appended, Refused},
+    order::{Appended, Foreign, Refused},
     protocol::{Entry, Member},
 };
 
@@ -65,6 +65,39 @@ impl Cluster<'_> {
                 if sender.refused(sequence, &refused) {
                     self.crash(at.node, false);
                 }
+            }
+        }
+    }
+
+    /// Something else than a member writes into the log: a copy of what was appended before, or nothing that is known. For
+    /// whoever follows the log that is all the same.
+    pub(super) fn write_foreign(&mut self) {
+        if self.is_log_up {
+            self.ledger.push_foreign(Foreign { what: "a copy".into(), bytes: 0 });
+            #[cfg(test)]
+            if self.is_planted(PlantedBug::TakesForeign) {
+                self.deliver_copy();
+            }
+            self.deliver_newest();
+        }
+        let again = self.options.faults.foreign_us;
+        self.fault(again, Event::Foreign);
+    }
+
+    /// A planted bug: has a foreign copy of a batch count.
+    #[cfg(test)]
+    fn deliver_copy(&mut self) {
+        let all = self.ledger.after(0, usize::MAX).expect("nothing is trimmed");
+        let commits = |appended: &&Appended| {
+            appended.entries.iter().any(|entry| matches!(entry, Entry::Commit(_) | Entry::Call(..)))
+        };
+        let Some(entries) = all.iter().rev().find(commits).map(|appended| appended.entries.clone()) else {
+            return;
+        };
+        self.told = self.ledger.revision();
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].is_connected() {
+                self.deliver(node, Appended::new(self.told, entries.clone()));
             }
         }
     }

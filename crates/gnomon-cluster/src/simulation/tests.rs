@@ -97,6 +97,7 @@ fn planted_bugs_are_caught() {
         AppendsAgain,
         IgnoresBegin,
         ForgetsGaps,
+        TakesForeign,
     ] {
         let caught = (0..400).find_map(|seed| {
             let options = Options { planted: Some(bug), ..options(seed) };

@@ -80,4 +80,8 @@ impl Cluster for View {
         };
         node.status().ended.into_iter().map(shown).collect()
     }
+
+    fn skipped(&self) -> u64 {
+        self.0.upgrade().map_or(0, |node| node.status().skipped.count)
+    }
 }

@@ -14,7 +14,7 @@ use gnomon::{
     },
 };
 use gnomon_cluster::{
-    node::{Node, Status, Stopped},
+    node::{Node, Skipped, Status, Stopped},
     protocol::Member,
 };
 use gnomon_server::ServerHandle;
@@ -75,6 +75,7 @@ struct Known {
     /// The other members by name: who each is in this life, and whether it is heard of.
     others: BTreeMap<String, (Member, bool)>,
     dropped: BTreeSet<String>,
+    skipped: u64,
 }
 
 impl Known {
@@ -110,7 +111,19 @@ impl Known {
             "is gone, and the log is kept for it no more: it needs a new copy when it comes back";
         news.extend(dropped.map(|name| format!("member {name} {needs_copy}")));
         self.dropped.clone_from(&status.dropped);
+        news.extend(self.update_skipped(&status.skipped));
         news
+    }
+
+    /// What was skipped of the log since it was told last.
+    fn update_skipped(&mut self, skipped: &Skipped) -> Option<String> {
+        let count = skipped.count - std::mem::replace(&mut self.skipped, skipped.count);
+        let last = skipped.last.as_ref().filter(|_| count > 0)?;
+        let more = if count > 1 { format!(" (the last of {count} such changes)") } else { String::new() };
+        Some(format!(
+            "skipped in the log of the cluster, as all members do, since none has written it: {last}{more}; see what \
+             else writes to this etcd"
+        ))
     }
 }
 
@@ -137,6 +150,7 @@ mod tests {
             overview: Overview { members: members.iter().map(info).collect(), ..Overview::default() },
             dropped: BTreeSet::new(),
             ended: BTreeMap::new(),
+            skipped: Skipped::default(),
         }
     }
 
@@ -163,5 +177,12 @@ mod tests {
         );
         full.is_full = false;
         assert_eq!(known.update(&full, "one"), ["the log of the cluster has room again"]);
+        full.skipped = Skipped { count: 1, last: Some("the key was deleted".into()) };
+        let told = known.update(&full, "one");
+        assert!(told.len() == 1 && told[0].contains("the key was deleted; see"), "{told:?}");
+        assert_eq!(known.update(&full, "one"), [""; 0]);
+        full.skipped.count = 3;
+        let told = known.update(&full, "one");
+        assert!(told.len() == 1 && told[0].contains("the last of 2 such changes"), "{told:?}");
     }
 }

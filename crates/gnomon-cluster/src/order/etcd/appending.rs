@@ -56,11 +56,11 @@ impl Space {
             let piece = ack.pieces;
             let is_last = piece + 1 == pieces;
             let from = piece as usize * PIECE_BYTES_MAX;
-            let record = Record {
-                previous: if piece > 0 { revision } else { 0 },
-                is_unfinished: !is_last,
-                bytes: bytes.slice(from..bytes.len().min(from + PIECE_BYTES_MAX)),
-            };
+            let record = Record::new(
+                if piece > 0 { revision } else { 0 },
+                !is_last,
+                bytes.slice(from..bytes.len().min(from + PIECE_BYTES_MAX)),
+            );
             let next = match is_last {
                 true => Ack { batch: sequence, pieces: 0 },
                 false => Ack { batch: sequence, pieces: piece + 1 },
@@ -123,11 +123,12 @@ impl Space {
         let reads = [&self.keys.all_members, &self.keys.all_pieces].map(RequestOp::get_all);
         let answer =
             self.client.read([vec![RequestOp::get(&self.keys.log)], reads.to_vec()].concat()).await?;
-        let Some(newest) = answer.found(0).first() else { return Ok(()) };
+        // Something else may have deleted it.
+        let newest = answer.found(0).first().map_or(answer.revision(), |kv| kv.mod_revision);
         // Nobody else can append the rest of a batch.
         let heard: BTreeSet<Member> =
             answer.found(1).iter().map(|kv| Member(kv.create_revision as u64)).collect();
-        let upto = i64::try_from(upto).unwrap_or(i64::MAX).min(newest.mod_revision);
+        let upto = i64::try_from(upto).unwrap_or(i64::MAX).min(newest);
         let mut bound = upto;
         let mut forgotten = Vec::new();
         for batch in answer.found(2) {

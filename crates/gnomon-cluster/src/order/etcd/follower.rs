@@ -1,35 +1,44 @@
-//! Following the log: a watch on its key, which is made anew where it was when it breaks.
+//! Following the log: a watch on its key, and on those that members change with it, which is made anew where it was when
+//! it breaks.
 
 use std::time::Duration;
 
-use prost::{
-    Message,
-    bytes::{Bytes, BytesMut},
-};
+use prost::bytes::{Bytes, BytesMut};
 use tokio::time::{Instant, timeout_at};
 use tonic::Streaming;
 
 use super::{
     Appended, LogError, Refused, Space,
     client::Failure,
-    encoding,
+    encoding::{self, Unreadable},
     keys::Record,
-    messages::{DELETE, Event, RequestOp, WatchCreateRequest, WatchResponse},
+    messages::{DELETE, Event, RequestOp, WatchResponse},
+    revision::{self, Done},
     value_of,
 };
+use crate::protocol::Entry;
 
 /// How far the log is followed.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     /// The revision up to which it was given out.
     given: u64,
-    /// The revision of the newest version of the key that was looked at.
+    /// The newest revision that was looked at of those that have changed the key.
     seen: u64,
-    /// Whether a version was looked at there, and not only asked for what is behind.
-    has_seen: bool,
+    /// How it was found there; nothing if only what is behind was asked for.
+    found: Option<Found>,
     /// What is not given out yet.
     ready: Vec<Appended>,
+    /// What has come of an answer that has not come as a whole.
+    fragments: Vec<Event>,
     stream: Option<Streaming<WatchResponse>>,
+}
+
+/// The key at a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Written,
+    Deleted,
 }
 
 impl Follower {
@@ -78,7 +87,13 @@ impl Follower {
         Ok(std::mem::take(&mut self.ready))
     }
 
-    async fn watch(&self, space: &Space, cluster: u64) -> Result<Streaming<WatchResponse>, LogError> {
+    /// Has it watch anew.
+    #[cfg(test)]
+    pub(super) fn break_off(&mut self) {
+        self.stream = None;
+    }
+
+    async fn watch(&mut self, space: &Space, cluster: u64) -> Result<Streaming<WatchResponse>, LogError> {
         let gone_back = |what: String| {
             Err(LogError::Foreign(format!(
                 "{what}: etcd has lost data, or was made anew; start a new cluster from a member's data (gnomon serve \
@@ -99,9 +114,10 @@ impl Follower {
                 "etcd is at revision {newest}, and this member has followed it to {seen}"
             ));
         }
-        if self.has_seen {
+        if let Some(found) = self.found {
             match space.client.version(&space.keys.log, self.seen as i64).await {
                 Ok(Some(kv)) if kv.mod_revision as u64 == self.seen => {}
+                Ok(None) if found == Found::Deleted => {}
                 // It was trimmed since.
                 Err(Failure::Compacted) => {}
                 Ok(_) => {
@@ -113,9 +129,8 @@ impl Follower {
                 Err(error) => return Err(error.into()),
             }
         }
-        let start_revision = self.seen as i64 + 1;
-        let create = WatchCreateRequest { key: space.keys.log.clone(), start_revision, fragment: true };
-        Ok(space.client.watch(create).await?)
+        self.fragments.clear();
+        Ok(space.client.watch(revision::watch(&space.keys, self.seen as i64 + 1)).await?)
     }
 
     /// Takes over what a watch has brought.
@@ -123,37 +138,60 @@ impl Follower {
         if response.compact_revision > 0 {
             return Err(Refused::Trimmed { from: response.compact_revision as u64 }.into());
         }
-        for Event { kind, kv } in response.events {
-            let Some(kv) = kv else { continue };
-            let revision = kv.mod_revision as u64;
-            if kind == DELETE {
-                return Err(LogError::Foreign(format!(
-                    "somebody has deleted the log of the cluster in etcd, at revision {revision}: \
-                     start a new cluster from a member's data"
-                )));
-            }
-            let record = decode(kv.value)?;
-            let entries = match record.is_unfinished {
-                true => Vec::new(),
-                false => {
-                    let bytes = whole(space, record, kv.mod_revision).await?;
-                    encoding::decode(&bytes).map_err(LogError::Foreign)?
-                }
+        self.fragments.extend(response.events);
+        if response.fragment {
+            return Ok(());
+        }
+        let events = std::mem::take(&mut self.fragments);
+        for events in events.chunk_by(|one, next| revision_of(one) == revision_of(next)) {
+            let revision = revision_of(&events[0]);
+            let (entries, foreign) = match revision::done(&space.keys, events) {
+                Done::Nothing => continue,
+                Done::Appended(bytes) => (entries(space, bytes, revision).await?, None),
+                Done::Foreign(foreign) => (Vec::new(), Some(foreign)),
+                Done::Restored => (Vec::new(), None),
             };
-            self.ready.push(Appended { revision, entries });
-            (self.seen, self.has_seen) = (revision, true);
+            let is_deleted = |event: &Event| {
+                event.kind == DELETE && event.kv.as_ref().is_some_and(|kv| kv.key == space.keys.log)
+            };
+            self.found = Some(if events.iter().any(is_deleted) { Found::Deleted } else { Found::Written });
+            self.seen = revision as u64;
+            self.ready.push(Appended { revision: self.seen, entries, foreign });
         }
         Ok(())
     }
 }
 
-fn decode(bytes: Bytes) -> Result<Record, LogError> {
-    let what = "the log of the cluster in etcd cannot be read: see that nothing else writes there";
-    Record::decode(bytes).map_err(|_| LogError::Foreign(what.into()))
+fn revision_of(event: &Event) -> i64 {
+    event.kv.as_ref().map_or(0, |kv| kv.mod_revision)
 }
 
-/// The bytes of a batch whose last piece is at this revision.
-async fn whole(space: &Space, last: Record, revision: i64) -> Result<Bytes, LogError> {
+/// The entries of a batch whose last piece is at this revision; none if another piece follows.
+async fn entries(space: &Space, bytes: Bytes, revision: i64) -> Result<Vec<Entry>, LogError> {
+    let unreadable = |why: &str| {
+        let key = String::from_utf8_lossy(&space.keys.log);
+        LogError::Foreign(format!(
+            "the entry of the cluster under {key} at revision {revision} is of a member, and cannot be read: {why}"
+        ))
+    };
+    let record = Record::read(bytes).ok_or_else(|| unreadable(DAMAGED))?;
+    if record.is_unfinished {
+        return Ok(Vec::new());
+    }
+    let Some(bytes) = whole(space, record, revision).await? else { return Err(unreadable(DAMAGED)) };
+    encoding::decode(&bytes).map_err(|error| match error {
+        Unreadable::Damaged => unreadable(DAMAGED),
+        newer @ Unreadable::Newer(_) => unreadable(&newer.to_string()),
+    })
+}
+
+/// What to do about an entry that is damaged. No member skips it: others may have read it.
+const DAMAGED: &str = "it is damaged. Compare the nodes of etcd (etcdctl endpoint hashkv --cluster): if one differs, \
+                       replace it, and start this member again; if they agree, start a new cluster from the member with \
+                       the most commits (gnomon serve DIR --leave-cluster)";
+
+/// The bytes of a batch whose last piece is at this revision; nothing if they cannot be read.
+async fn whole(space: &Space, last: Record, revision: i64) -> Result<Option<Bytes>, LogError> {
     let (mut previous, mut pieces) = (last.previous, vec![last.bytes]);
     while previous > 0 {
         let version = match space.client.version(&space.keys.log, previous).await {
@@ -161,12 +199,13 @@ async fn whole(space: &Space, last: Record, revision: i64) -> Result<Bytes, LogE
             Err(Failure::Compacted) => return Err(Refused::Trimmed { from: revision as u64 }.into()),
             version => version?,
         };
-        let record = decode(version.map(|kv| kv.value).unwrap_or_default())?;
+        let piece = version.filter(|kv| kv.mod_revision == previous);
+        let Some(record) = piece.and_then(|kv| Record::read(kv.value)) else { return Ok(None) };
         // Pieces are behind each other, whatever stands there.
         previous = record.previous.min(previous - 1);
         pieces.push(record.bytes);
     }
     let mut bytes = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
     pieces.iter().rev().for_each(|piece| bytes.extend_from_slice(piece));
-    Ok(bytes.freeze())
+    Ok(Some(bytes.freeze()))
 }

@@ -21,6 +21,8 @@ use crate::protocol::Member;
 
 /// A version of the log key: a batch, or a piece of one. Only the last piece of a batch has been appended; the others
 /// are read back from it.
+///
+/// It is one of the cluster's if the same revision has written an `ack` or deleted a `live` (see `revision`).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Record {
     /// The revision of the piece before; 0 if there is none.
@@ -31,6 +33,28 @@ pub(super) struct Record {
     pub is_unfinished: bool,
     #[prost(bytes = "bytes", tag = "3")]
     pub bytes: Bytes,
+    /// crc32c of the others; none in what older versions of the program have written.
+    #[prost(fixed32, optional, tag = "4")]
+    pub checksum: Option<u32>,
+}
+
+impl Record {
+    /// A piece of a batch, or the whole of it.
+    pub(super) fn new(previous: i64, is_unfinished: bool, bytes: Bytes) -> Record {
+        let record = Record { previous, is_unfinished, bytes, checksum: None };
+        Record { checksum: Some(record.sum()), ..record }
+    }
+
+    fn sum(&self) -> u32 {
+        let head = [&self.previous.to_le_bytes()[..], &[u8::from(self.is_unfinished)]].concat();
+        crc32c::crc32c_append(crc32c::crc32c(&head), &self.bytes)
+    }
+
+    /// The record that bytes are, if they are what was written.
+    pub(super) fn read(bytes: Bytes) -> Option<Record> {
+        let record = Record::decode(bytes).ok()?;
+        record.checksum.is_none_or(|checksum| checksum == record.sum()).then_some(record)
+    }
 }
 
 /// What a member has appended.
@@ -59,6 +83,7 @@ pub(super) struct Keys {
     pub data: Bytes,
     /// Of the etcd, whichever cluster it is for.
     pub owner: Bytes,
+    pub all_acks: Bytes,
     pub all_kept: Bytes,
     pub all_bits: Bytes,
     pub all_members: Bytes,
@@ -72,9 +97,21 @@ impl Keys {
         let key = |name: &str| Bytes::from(format!("{prefix}/{name}"));
         let (log, cluster, data, all_kept) = (key("log"), key("cluster"), key("data"), key("kept/"));
         let (all_members, all_live, all_pieces) = (key("members/"), key("live/"), key("pieces/"));
-        let all_bits = key("bits/");
+        let (all_acks, all_bits) = (key("ack/"), key("bits/"));
         let owner = Bytes::from_static(b"gnomon-cluster-of-this-etcd");
-        Keys { prefix, log, cluster, data, owner, all_kept, all_bits, all_members, all_live, all_pieces }
+        Keys {
+            prefix,
+            log,
+            cluster,
+            data,
+            owner,
+            all_acks,
+            all_kept,
+            all_bits,
+            all_members,
+            all_live,
+            all_pieces,
+        }
     }
 
     /// What the keys begin with.

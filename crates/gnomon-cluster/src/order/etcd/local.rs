@@ -1,8 +1,8 @@
 //! Nodes of etcd as processes of this machine, for experiments and tests: on loopback, on free ports.
 
 use std::{
-    io,
-    net::TcpListener,
+    io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -96,6 +96,20 @@ impl LocalEtcd {
     /// The port of a node for clients.
     pub fn port(&self, node: usize) -> u16 {
         self.ports[node].0
+    }
+
+    /// Asks a node over HTTP: a path of its gateway, such as `/v3/kv/put`, and a request in JSON. Returns the answer, with
+    /// its head.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn post(&self, node: usize, path: &str, request: &str) -> io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port(node)))?;
+        let length = request.len();
+        write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{request}")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// The URLs of all nodes, this one first, with commas.

@@ -178,7 +178,7 @@ impl Space {
     async fn say_gone(&self, member: Member, name: &str, is_own: bool) -> Result<(), LogError> {
         let (member_key, live_key) = (self.keys.member(name), self.keys.live(name));
         let entry = encoding::encode(&[Entry::Gone(member)]);
-        let record = Record { bytes: entry.into(), ..Record::default() };
+        let record = Record::new(0, false, entry.into());
         let mut compare = vec![Compare::created(&live_key, member.0 as i64)];
         let mut changes = vec![
             RequestOp::put(&self.keys.log, record.encode_to_vec().into()),

@@ -199,9 +199,11 @@ pub(super) struct WatchRequest {
 pub(super) struct WatchCreateRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub key: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub range_end: Bytes,
     #[prost(int64, tag = "3")]
     pub start_revision: i64,
-    /// Cut answers that are too large for a message; no revision has two events of one key.
+    /// Cut answers that are too large for a message.
     #[prost(bool, tag = "8")]
     pub fragment: bool,
 }
@@ -219,11 +221,15 @@ pub(super) struct WatchResponse {
     pub compact_revision: i64,
     #[prost(string, tag = "6")]
     pub cancel_reason: String,
+    /// More of the same answer follows: a revision may have come in part.
+    #[prost(bool, tag = "7")]
+    pub fragment: bool,
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
 }
 
-/// [`Event::kind`]: the key is deleted.
+/// [`Event::kind`]: the key is written, or deleted.
+pub(super) const PUT: i32 = 0;
 pub(super) const DELETE: i32 = 1;
 
 #[derive(Clone, PartialEq, Message)]
@@ -269,6 +275,10 @@ impl Compare {
 
     pub(super) fn absent(key: &Bytes) -> Compare {
         Compare::created(key, 0)
+    }
+
+    pub(super) fn present(key: &Bytes) -> Compare {
+        Compare::not_created(key, 0)
     }
 
     pub(super) fn modified(key: &Bytes, revision: i64) -> Compare {

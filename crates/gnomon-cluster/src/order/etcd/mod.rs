@@ -13,6 +13,9 @@
 //! A batch that is larger than etcd takes is cut in pieces. It is appended with its last piece, which leads to the ones
 //! before; those of a batch that never gets its last piece mean nothing.
 //!
+//! Whatever else writes or deletes the log's key is skipped by all alike: that a revision is of a member is seen by what
+//! it has changed beside (`revision`), which etcd has the same of for all, and not by what is written there.
+//!
 //! etcd's own compaction (`--auto-compaction-retention`) must be off, which it is by default: it would trim what members
 //! have not applied. Not done here: TLS and users of etcd.
 
@@ -25,10 +28,10 @@ use gnomon::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use prost::bytes::Bytes;
+use prost::{Message, bytes::Bytes};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Appended, Batch, LogError, Member, MemberInfo, OrderedLog, Refused, encoding};
+use super::{Appended, Batch, Foreign, LogError, Member, MemberInfo, OrderedLog, Refused, encoding};
 
 mod appending;
 mod client;
@@ -38,12 +41,13 @@ mod keys;
 mod local;
 mod membership;
 mod messages;
+mod revision;
 #[cfg(test)]
 mod tests;
 
 use client::Client;
 use follower::Follower;
-use keys::Keys;
+use keys::{Keys, Record};
 pub use local::LocalEtcd;
 use membership::Joined;
 use messages::{Compare, RequestOp};
@@ -340,7 +344,22 @@ impl Space {
     }
 
     async fn newest(&self) -> Result<u64, LogError> {
-        let answer = self.client.read(vec![RequestOp::get(&self.keys.log)]).await?;
-        Ok(answer.found(0).first().map_or(0, |kv| kv.mod_revision as u64))
+        let Keys { log, data, .. } = &self.keys;
+        let reads = [log, data].map(RequestOp::get).to_vec();
+        loop {
+            let answer = self.client.read(reads.clone()).await?;
+            match (answer.found(0).first(), answer.found(1).first()) {
+                (Some(newest), _) => return Ok(newest.mod_revision as u64),
+                (None, None) => return Ok(0),
+                // There has been no member yet, or something else has deleted the log's key: when is not known, so there
+                // is to be something that is newer.
+                (None, Some(_)) => {
+                    let nothing = Record::new(0, true, Bytes::new()).encode_to_vec();
+                    let compare = vec![Compare::absent(log), Compare::present(data)];
+                    let put = vec![RequestOp::put(log, nothing.into())];
+                    self.client.txn(compare, put, Vec::new()).await?;
+                }
+            }
+        }
     }
 }

@@ -215,6 +215,8 @@ pub trait Cluster: Send + Sync {
     fn members(&self) -> Vec<ClusterMember>;
     /// How transactions of this member's clients have ended that changed something, or whose snapshot was bounded.
     fn transactions(&self) -> Vec<ClusterTransactions>;
+    /// How often this member has skipped something in the log that no member has written.
+    fn skipped(&self) -> u64;
 }
 
 /// A prepared statement, as `pg_prepared_statements` shows it.
