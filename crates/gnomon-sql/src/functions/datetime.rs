@@ -87,10 +87,10 @@ fn made_zone(name: &str) -> Result<Zone> {
 }
 
 /// The zone that an interval displaces by.
-fn zone_of_interval(value: Interval) -> Result<Zone> {
+fn zone_of_interval(cx: &Context, value: Interval) -> Result<Zone> {
     if value.months != 0 || value.days != 0 {
         let mut shown = String::new();
-        crate::types::datetime::write_interval(&mut shown, value);
+        crate::types::datetime::write_interval(&mut shown, value, cx.interval_style);
         return Err(invalid(format!("interval time zone \"{shown}\" must not include months or days")));
     }
     i32::try_from(value.micros / SECOND).map(Zone::fixed).map_err(|_| arithmetic_out_of_range())
@@ -562,11 +562,11 @@ fn zones(all: &mut Declarations) {
     all.add("timezone", &[TEXT, TIMESTAMPTZ], TIMESTAMP, |_, a| {
         Ok(Datum::Timestamp(in_range(zone(text(a, 0)?)?.to_local(micros(a, 1)?))?))
     });
-    all.add("timezone", &[INTERVAL, TIMESTAMP], TIMESTAMPTZ, |_, a| {
-        Ok(Datum::Timestamptz(in_range(zone_of_interval(interval(a, 0)?)?.to_utc(micros(a, 1)?))?))
+    all.add("timezone", &[INTERVAL, TIMESTAMP], TIMESTAMPTZ, |cx, a| {
+        Ok(Datum::Timestamptz(in_range(zone_of_interval(cx, interval(a, 0)?)?.to_utc(micros(a, 1)?))?))
     });
-    all.add("timezone", &[INTERVAL, TIMESTAMPTZ], TIMESTAMP, |_, a| {
-        Ok(Datum::Timestamp(in_range(zone_of_interval(interval(a, 0)?)?.to_local(micros(a, 1)?))?))
+    all.add("timezone", &[INTERVAL, TIMESTAMPTZ], TIMESTAMP, |cx, a| {
+        Ok(Datum::Timestamp(in_range(zone_of_interval(cx, interval(a, 0)?)?.to_local(micros(a, 1)?))?))
     });
 }
 

@@ -140,6 +140,7 @@ impl Session {
             zone: self.settings.zone().clone(),
             transaction_time: self.current.time,
             statement_time: self.statement_time,
+            interval_style: self.settings.interval_style(),
             extra_float_digits: self.settings.extra_float_digits(),
             environment: surroundings,
             time_was_read: Cell::new(false),

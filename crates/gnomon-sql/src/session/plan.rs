@@ -22,7 +22,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::{model::Table, store},
     query::{Binder, ExecContext, Execution, ParameterNames, Planned},
-    types::{Context, Datum, Row, Type},
+    types::{Context, Datum, Row, Type, datetime::IntervalStyle},
 };
 
 /// A query or DML statement, planned.
@@ -36,6 +36,8 @@ pub(super) struct Plan {
     version: u64,
     search_path: Arc<[String]>,
     time_zone: String,
+    /// Text of an interval that is a constant has this form.
+    interval_style: IntervalStyle,
     /// Text of a float that is a constant has so many digits.
     extra_float_digits: i32,
     /// The time of the transaction, if a literal in it stands for that.
@@ -252,6 +254,7 @@ impl Session {
     ) -> Result<Arc<Plan>> {
         let search_path = self.settings.search_path().clone();
         let time_zone = self.settings.zone().name().to_owned();
+        let interval_style = self.settings.interval_style();
         let extra_float_digits = self.settings.extra_float_digits();
         self.with_types(|types, view| {
             let (kind, params) = bind(statement, overriding, types, view, params, names)?;
@@ -265,6 +268,7 @@ impl Session {
                 version,
                 search_path,
                 time_zone,
+                interval_style,
                 extra_float_digits,
                 time,
             }))
@@ -286,6 +290,7 @@ impl Session {
             && (Arc::ptr_eq(&plan.search_path, self.settings.search_path())
                 || plan.search_path == *self.settings.search_path())
             && plan.time_zone == self.settings.zone().name()
+            && plan.interval_style == self.settings.interval_style()
             && plan.extra_float_digits == self.settings.extra_float_digits()
     }
 

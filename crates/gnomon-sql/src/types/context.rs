@@ -3,7 +3,10 @@
 
 use std::{cell::Cell, fmt};
 
-use super::{Datum, Row, Type, datetime::Zone};
+use super::{
+    Datum, Row, Type,
+    datetime::{IntervalStyle, Zone},
+};
 use crate::{Result, SqlError, SqlState};
 
 /// The surroundings in which values are read, written and computed with.
@@ -15,6 +18,8 @@ pub struct Context<'a> {
     pub transaction_time: i64,
     /// When the statement began, likewise.
     pub statement_time: i64,
+    /// The setting IntervalStyle.
+    pub interval_style: IntervalStyle,
     /// The setting extra_float_digits: above 0 shortest exact output, else 15 (6) digits plus it.
     pub extra_float_digits: i32,
     /// The catalog, sequences, clock and randomness.
@@ -31,6 +36,7 @@ impl<'a> Context<'a> {
             zone: Zone::UTC,
             transaction_time: now,
             statement_time: now,
+            interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
             environment,
             time_was_read: Cell::new(false),

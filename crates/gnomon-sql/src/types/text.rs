@@ -58,7 +58,7 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
             datetime::parse_timestamptz(cx, text)?,
             precision(modifier),
         )),
-        Type::Interval => Datum::Interval(datetime::parse_interval(text, modifier)?),
+        Type::Interval => Datum::Interval(datetime::parse_interval(text, modifier, cx.interval_style)?),
         Type::Uuid => Datum::Uuid(parse_uuid(text)?),
         Type::Char => Datum::Char(char_byte(text.as_bytes())),
         Type::Oid => Datum::Oid(parse_oid(text)?),
@@ -111,7 +111,7 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<
         Datum::Time(micros) => datetime::write_time(out, *micros),
         Datum::Timestamp(micros) => datetime::write_timestamp(out, *micros),
         Datum::Timestamptz(micros) => datetime::write_timestamptz(out, *micros, &cx.zone),
-        Datum::Interval(interval) => datetime::write_interval(out, *interval),
+        Datum::Interval(interval) => datetime::write_interval(out, *interval, cx.interval_style),
         Datum::Uuid(bytes) => {
             for (index, byte) in bytes.iter().enumerate() {
                 if matches!(index, 4 | 6 | 8 | 10) {

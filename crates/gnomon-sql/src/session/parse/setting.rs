@@ -7,7 +7,7 @@ use crate::{
     Result, SqlError, SqlState,
     types::{
         Type,
-        datetime::{IntervalRange, parse_interval, write_interval},
+        datetime::{IntervalRange, IntervalStyle, parse_interval, write_interval},
         modifier_of,
     },
 };
@@ -102,7 +102,8 @@ impl Reader<'_, '_, '_> {
             ));
         }
         let mut canonical = String::new();
-        write_interval(&mut canonical, parse_interval(&text, modifier)?);
+        let style = IntervalStyle::Postgres;
+        write_interval(&mut canonical, parse_interval(&text, modifier, style)?, style);
         Ok(format!("INTERVAL '{canonical}'"))
     }
 

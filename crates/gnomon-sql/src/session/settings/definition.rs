@@ -1,6 +1,6 @@
 //! The settings that there are: what values each takes, and its default.
 
-use crate::catalog::system::SERVER_VERSION;
+use crate::{catalog::system::SERVER_VERSION, types::datetime::IntervalStyle};
 
 /// What values a setting takes.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ settings! {
     idle_session_timeout = setting("idle_session_timeout", MS, "0", "Sets the maximum allowed idle time between queries, when not in a transaction.");
     in_hot_standby = reported("in_hot_standby", Kind::Fixed, "off", "Shows whether the server is a standby.");
     integer_datetimes = reported("integer_datetimes", Kind::Fixed, "on", "Shows whether datetimes are integer based.");
-    IntervalStyle = reported("IntervalStyle", Kind::Word(&["postgres"]), "postgres", "Sets the display format for interval values.");
+    IntervalStyle = reported("IntervalStyle", Kind::Word(IntervalStyle::NAMES), "postgres", "Sets the display format for interval values.");
     is_superuser = reported("is_superuser", Kind::Fixed, "on", "Shows whether the current user is a superuser.");
     jit = setting("jit", Kind::Bool, "off", "No effect: expressions are not compiled.");
     lc_collate = setting("lc_collate", Kind::Fixed, "C", "Shows the collation order locale.");

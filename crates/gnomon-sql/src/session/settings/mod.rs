@@ -19,7 +19,11 @@ use self::{
     definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, Unit, find},
     value::{fixed, normalise, search_path, split_names},
 };
-use crate::{Result, SqlError, SqlState, catalog::system::Setting, types::datetime::Zone};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::system::Setting,
+    types::datetime::{IntervalStyle, Zone},
+};
 
 pub(crate) use self::value::bool_word;
 
@@ -31,6 +35,7 @@ struct Values {
     custom: BTreeMap<Arc<str>, Arc<str>>,
     search_path: Arc<[String]>,
     zone: Zone,
+    interval_style: IntervalStyle,
     extra_float_digits: i32,
     statement_timeout: Option<Duration>,
     lock_timeout: Option<Duration>,
@@ -78,11 +83,12 @@ pub(crate) enum Progress {
 }
 
 /// What results of statements can depend on, beside the search path. The log keeps their places: more can follow.
-const OF_RESULTS: [usize; 4] = [
+const OF_RESULTS: [usize; 5] = [
     Id::TimeZone as usize,
     Id::DateStyle as usize,
     Id::bytea_output as usize,
     Id::extra_float_digits as usize,
+    Id::IntervalStyle as usize,
 ];
 
 /// The name of a setting of the client's own in lower case; an error if it cannot be one.
@@ -123,6 +129,7 @@ impl Settings {
             texts,
             custom: BTreeMap::new(),
             zone: Zone::UTC,
+            interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
             statement_timeout: None,
             lock_timeout: None,
@@ -403,6 +410,8 @@ impl Settings {
                 values.lock_timeout = millis();
             } else if id == Id::deadlock_timeout as usize {
                 values.deadlock_timeout = millis().unwrap_or_default();
+            } else if id == Id::IntervalStyle as usize {
+                values.interval_style = IntervalStyle::named(&text);
             } else if id == Id::extra_float_digits as usize {
                 values.extra_float_digits = text.parse().unwrap_or(1);
             } else if id == Id::TimeZone as usize {
@@ -560,6 +569,10 @@ impl Settings {
     /// TimeZone.
     pub(crate) fn zone(&self) -> &Zone {
         &self.current.zone
+    }
+    /// The text form of intervals.
+    pub(crate) fn interval_style(&self) -> IntervalStyle {
+        self.current.interval_style
     }
     /// How many digits floating-point numbers show.
     pub(crate) fn extra_float_digits(&self) -> i32 {

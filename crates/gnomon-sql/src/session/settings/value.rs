@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::definition::{Definition, Kind, Unit};
 use crate::{
     Result, SqlError, SqlState,
-    types::datetime::{Zone, parse_interval},
+    types::datetime::{IntervalStyle, Zone, parse_interval},
 };
 
 pub(super) fn invalid(name: &str, value: &str) -> SqlError {
@@ -161,7 +161,7 @@ fn interval_of_zone(value: &str) -> Option<&str> {
 
 /// The zone that is an interval east of Greenwich; else the detail of the error, if there is one.
 fn zone_of_interval(text: &str) -> Result<Zone, Option<&'static str>> {
-    let interval = parse_interval(text, -1).map_err(|_| None)?;
+    let interval = parse_interval(text, -1, IntervalStyle::Postgres).map_err(|_| None)?;
     if interval.months != 0 {
         return Err(Some("Cannot specify months in time zone interval."));
     }

@@ -1,4 +1,4 @@
-//! Intervals: writing the style "postgres", and the field restrictions of `interval year to month` and its like.
+//! Intervals: their text in each style, and the field restrictions of `interval year to month` and its like.
 
 use std::ops::BitOr;
 
@@ -103,13 +103,89 @@ impl BitOr for IntervalRange {
     }
 }
 
-/// Writes an interval in the style "postgres".
-pub fn write_interval(out: &mut String, interval: Interval) {
+/// The text form of intervals: the setting IntervalStyle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 year 2 mons -3 days +04:05:06`
+    #[default]
+    Postgres,
+    /// `@ 1 year 2 mons 3 days ago`
+    PostgresVerbose,
+    /// `1-2`, `3 4:05:06`. In input a sign before the first field is that of all, if no other field has one.
+    SqlStandard,
+    /// `P1Y2M3DT4H5M6S`
+    Iso8601,
+}
+
+impl IntervalStyle {
+    /// The values of the setting.
+    pub const NAMES: &'static [&'static str] = &["postgres", "postgres_verbose", "sql_standard", "iso_8601"];
+
+    /// Returns the style of a value of the setting, the default one for what is none.
+    pub fn named(name: &str) -> IntervalStyle {
+        match name {
+            "postgres_verbose" => IntervalStyle::PostgresVerbose,
+            "sql_standard" => IntervalStyle::SqlStandard,
+            "iso_8601" => IntervalStyle::Iso8601,
+            _ => IntervalStyle::Postgres,
+        }
+    }
+}
+
+/// The fields of an interval, each with its sign.
+struct Fields {
+    years: i32,
+    months: i32,
+    days: i32,
+    hours: i64,
+    minutes: i64,
+    seconds: i64,
+    micros: i64,
+}
+
+impl Fields {
+    fn of(interval: Interval) -> Fields {
+        let (hours, minutes, seconds, micros) = split_clock(interval.micros);
+        let (years, months) = (interval.months / 12, interval.months % 12);
+        Fields { years, months, days: interval.days, hours, minutes, seconds, micros }
+    }
+
+    /// The numbers before the seconds, the largest unit first.
+    fn whole(&self) -> [i64; 5] {
+        [self.years.into(), self.months.into(), self.days.into(), self.hours, self.minutes]
+    }
+
+    fn has_seconds(&self) -> bool {
+        self.seconds != 0 || self.micros != 0
+    }
+
+    fn is_seconds_negative(&self) -> bool {
+        self.seconds < 0 || self.micros < 0
+    }
+
+    /// Writes the absolute value of the seconds, with at least so many digits before the point.
+    fn write_seconds(&self, out: &mut String, digits: usize) {
+        out.push_str(&format!("{:0digits$}", self.seconds.abs()));
+        write_fraction(out, self.micros.abs());
+    }
+}
+
+/// Writes an interval in a style.
+pub fn write_interval(out: &mut String, interval: Interval, style: IntervalStyle) {
+    let fields = Fields::of(interval);
+    match style {
+        IntervalStyle::Postgres => write_postgres(out, interval, &fields),
+        IntervalStyle::PostgresVerbose => write_verbose(out, &fields),
+        IntervalStyle::SqlStandard => write_sql_standard(out, interval, &fields),
+        IntervalStyle::Iso8601 => write_iso_8601(out, &fields),
+    }
+}
+
+fn write_postgres(out: &mut String, interval: Interval, fields: &Fields) {
     let start = out.len();
     // A positive field after a negative one shows its sign.
     let mut before_negative = false;
-    let (years, months) = (interval.months / 12, interval.months % 12);
-    for (value, name) in [(years, "year"), (months, "mon"), (interval.days, "day")] {
+    for (value, name) in [(fields.years, "year"), (fields.months, "mon"), (fields.days, "day")] {
         if value == 0 {
             continue;
         }
@@ -130,10 +206,100 @@ pub fn write_interval(out: &mut String, interval: Interval) {
         } else if before_negative {
             out.push('+');
         }
-        // i64::MIN has no positive counterpart; its parts do.
-        let (hour, minute, second, micro) = split_clock(interval.micros);
-        let [hour, minute, second, micro] = [hour, minute, second, micro].map(i64::abs);
-        out.push_str(&format!("{hour:02}:{minute:02}:{second:02}"));
-        write_fraction(out, micro);
+        out.push_str(&format!("{:02}:{:02}:", fields.hours.abs(), fields.minutes.abs()));
+        fields.write_seconds(out, 2);
+    }
+}
+
+/// Writes fields with the sign of the first one turned into `ago`, which turns the signs of the others.
+fn write_verbose(out: &mut String, fields: &Fields) {
+    out.push('@');
+    let mut is_ago = None;
+    let names = ["year", "mon", "day", "hour", "min"];
+    for (value, name) in fields.whole().into_iter().zip(names).filter(|(value, _)| *value != 0) {
+        let shown = if *is_ago.get_or_insert(value < 0) { -value } else { value };
+        let plural = if shown == 1 { "" } else { "s" };
+        out.push_str(&format!(" {shown} {name}{plural}"));
+    }
+    if fields.has_seconds() {
+        let is_negative = fields.is_seconds_negative();
+        out.push(' ');
+        if is_negative != *is_ago.get_or_insert(is_negative) {
+            out.push('-');
+        }
+        fields.write_seconds(out, 1);
+        let plural = if fields.seconds.abs() == 1 && fields.micros == 0 { "" } else { "s" };
+        out.push_str(&format!(" sec{plural}"));
+    }
+    match is_ago {
+        None => out.push_str(" 0"),
+        Some(true) => out.push_str(" ago"),
+        Some(false) => {}
+    }
+}
+
+/// Writes years and months, or days and a time, with one sign; what SQL has no form for with all fields and their signs.
+fn write_sql_standard(out: &mut String, interval: Interval, fields: &Fields) {
+    let parts = [i64::from(interval.months), i64::from(interval.days), interval.micros];
+    let has_negative = parts.iter().any(|part| *part < 0);
+    let has_positive = parts.iter().any(|part| *part > 0);
+    let [has_months, has_days, has_time] = parts.map(|part| part != 0);
+    let sign = |part: i64| if part < 0 { '-' } else { '+' };
+    let Fields { years, months, days, hours, minutes, .. } = fields;
+    let [years, months, days] = [years, months, days].map(|field| field.unsigned_abs());
+    let [hours, minutes] = [hours, minutes].map(|field| field.unsigned_abs());
+    if !has_negative && !has_positive {
+        out.push('0');
+        return;
+    }
+    if has_negative && has_positive || has_months && (has_days || has_time) {
+        let [month_sign, day_sign, time_sign] = parts.map(sign);
+        out.push_str(&format!(
+            "{month_sign}{years}-{months} {day_sign}{days} {time_sign}{hours}:{minutes:02}:"
+        ));
+        fields.write_seconds(out, 2);
+        return;
+    }
+    if has_negative {
+        out.push('-');
+    }
+    if has_months {
+        out.push_str(&format!("{years}-{months}"));
+        return;
+    }
+    if has_days {
+        out.push_str(&format!("{days} "));
+    }
+    out.push_str(&format!("{hours}:{minutes:02}:"));
+    fields.write_seconds(out, 2);
+}
+
+fn write_iso_8601(out: &mut String, fields: &Fields) {
+    let [years, months, days, hours, minutes] = fields.whole();
+    let date = [(years, 'Y'), (months, 'M'), (days, 'D')];
+    let time = [(hours, 'H'), (minutes, 'M')];
+    let is_zero = |parts: &[(i64, char)]| parts.iter().all(|(value, _)| *value == 0);
+    let has_time = !is_zero(&time) || fields.has_seconds();
+    if is_zero(&date) && !has_time {
+        out.push_str("PT0S");
+        return;
+    }
+    let write = |out: &mut String, parts: &[(i64, char)]| {
+        for (value, unit) in parts.iter().filter(|(value, _)| *value != 0) {
+            out.push_str(&format!("{value}{unit}"));
+        }
+    };
+    out.push('P');
+    write(out, &date);
+    if has_time {
+        out.push('T');
+        write(out, &time);
+    }
+    if fields.has_seconds() {
+        if fields.is_seconds_negative() {
+            out.push('-');
+        }
+        fields.write_seconds(out, 1);
+        out.push('S');
     }
 }

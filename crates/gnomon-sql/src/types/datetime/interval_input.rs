@@ -3,7 +3,11 @@
 //! The text is cut into fields, which are taken from the last to the first, since a unit stands behind its number. A
 //! field that was given twice is refused. What is no such text may be one of ISO 8601.
 
-use super::{DAY, HOUR, MINUTE, SECOND, interval::IntervalRange, parse::malformed};
+use super::{
+    DAY, HOUR, MINUTE, SECOND,
+    interval::{IntervalRange, IntervalStyle},
+    parse::malformed,
+};
 use crate::{
     Result, SqlError, SqlState,
     types::{Interval, TypeMod},
@@ -18,9 +22,9 @@ const UNIT_LETTERS: usize = 10;
 ///
 /// # Errors
 /// 22007 for what is none, 22015 for a field out of range, 22008 for a result out of range.
-pub fn parse_interval(text: &str, modifier: TypeMod) -> Result<Interval> {
+pub fn parse_interval(text: &str, modifier: TypeMod, style: IntervalStyle) -> Result<Interval> {
     let (range, _) = IntervalRange::from_modifier(modifier);
-    let parsed = match fields(text).and_then(|fields| decode(&fields, range)) {
+    let parsed = match fields(text).and_then(|fields| decode(&fields, range, style)) {
         Err(Misfit::Format) => decode_iso(text),
         parsed => parsed,
     };
@@ -296,15 +300,19 @@ fn is_space(b: u8) -> bool {
 }
 
 /// `1 year 2 mons -3 days 04:05:06 ago`, `@ 5 minutes`, `1-2`, `3 4:05`.
-fn decode(fields: &[Field<'_>], range: IntervalRange) -> Fit<Sum> {
+///
+/// In the style of standard SQL `-1 2:03` is a day and two hours less; in the others two hours are added.
+fn decode(fields: &[Field<'_>], range: IntervalRange, style: IntervalStyle) -> Fit<Sum> {
     let mut sum = Sum::default();
     let mut given = 0_u16;
     let mut unit = None;
     let mut ago = false;
+    let all_negative = style == IntervalStyle::SqlStandard && has_one_sign(fields);
     for field in fields.iter().rev() {
         let mask = match field {
             Field::Time(text) => {
-                sum.micros = clock(text, range)?;
+                let micros = clock(text, range)?;
+                sum.micros = if all_negative { -micros } else { micros };
                 unit = Some(Unit::Day);
                 TIME
             }
@@ -314,7 +322,7 @@ fn decode(fields: &[Field<'_>], range: IntervalRange) -> Fit<Sum> {
                 unit = Some(Unit::Day);
                 TIME
             }
-            Field::Number(text) => number(&mut sum, (false, text), &mut unit, range)?,
+            Field::Number(text) => number(&mut sum, (all_negative, text), &mut unit, range)?,
             Field::Signed(negative, text) => number(&mut sum, (*negative, text), &mut unit, range)?,
             Field::Word(word) if word.eq_ignore_ascii_case("ago") => {
                 (ago, unit) = (true, None);
@@ -337,6 +345,16 @@ fn decode(fields: &[Field<'_>], range: IntervalRange) -> Fit<Sum> {
         sum.negate()?;
     }
     Ok(sum)
+}
+
+/// True if the first field has a minus, and no other one a sign.
+fn has_one_sign(fields: &[Field<'_>]) -> bool {
+    let [Field::Signed(true, _), others @ ..] = fields else { return false };
+    !others.iter().any(|field| match field {
+        Field::Signed(..) => true,
+        Field::Word(word) => word.starts_with(['+', '-']),
+        Field::Time(_) | Field::Number(_) => false,
+    })
 }
 
 /// Adds a number of `unit`, or of the smallest field that the type has; returns the fields that it gives.

@@ -12,7 +12,7 @@ mod output;
 mod parse;
 mod zone;
 
-pub use interval::{IntervalRange, write_interval};
+pub use interval::{IntervalRange, IntervalStyle, write_interval};
 pub use interval_input::parse_interval;
 pub use output::{write_date, write_time, write_timestamp, write_timestamptz};
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
