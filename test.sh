@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs everything that must pass: formatting, lints, dependency audit, tests, the shuttle tests, documentation, a real
-# psql, pgbench, Chromium, and clients in Python, JavaScript and Go. Installs what that needs and is absent. Sizes of the
-# long runs come from the environment:
+# psql, pgbench, Chromium, and clients in Python, JavaScript, Go and Ruby. Installs what that needs and is absent. Sizes
+# of the long runs come from the environment:
 #   GNOMON_SWEEP_SEEDS, GNOMON_CLUSTER_SEEDS, GNOMON_SHUTTLE_SEEDS, GNOMON_KILLS,
 #   GNOMON_CLUSTER_FAULTS, GNOMON_STRESS, PROPTEST_CASES;
 # GNOMON_RECOVERY names the recovery method of databases that tests make and do not choose one for.
@@ -36,14 +36,12 @@ python3 -c 'import ensurepip' 2>/dev/null || install python3-venv python3-venv
 install node nodejs
 install npm npm
 install go golang-go
+install ruby ruby
+ruby -e 'require "active_record"' 2>/dev/null || install activerecord ruby-activerecord
+ruby -e 'require "pg"' 2>/dev/null || install ruby-pg ruby-pg
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   install javac default-jdk-headless
   install mvn maven
-fi
-if [ "${GNOMON_CLIENTS:-}" = activerecord ]; then
-  install ruby ruby
-  ruby -e 'require "active_record"' 2>/dev/null || install activerecord ruby-activerecord
-  ruby -e 'require "pg"' 2>/dev/null || install ruby-pg ruby-pg
 fi
 
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}

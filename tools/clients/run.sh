@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Runs the scenarios of real clients (psycopg, asyncpg, SQLAlchemy, Django, node-postgres, Sequelize, TypeORM, pgx)
-# against a Gnomon server that it starts, or against the server of a URL:
+# Runs the scenarios of real clients (psycopg, asyncpg, SQLAlchemy, Django, node-postgres, Sequelize, TypeORM, pgx,
+# ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
 #   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
-# With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate. GNOMON_CLIENTS=activerecord
-# adds ActiveRecord, which passes on PostgreSQL only: Gnomon lacks IntervalStyle iso_8601.
+# With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate.
 # The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
 # GNOMON names, else target/debug/gnomon.
 set -euo pipefail
@@ -65,6 +64,7 @@ for client in pg sequelize typeorm; do
   scenario $client node "node/${client}_client.js"
 done
 scenario pgx "$cache/pgx"
+scenario activerecord ruby ruby/scenario.rb
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   java=$cache/java
   if ! installed java java/pom.xml; then
@@ -78,9 +78,6 @@ if [ "${GNOMON_CLIENTS:-}" = all ]; then
   for client in pgjdbc flyway liquibase hibernate; do
     scenario $client java -cp "$java/classes:$classpath" Clients $client
   done
-fi
-if [ "${GNOMON_CLIENTS:-}" = activerecord ]; then
-  scenario activerecord ruby ruby/scenario.rb
 fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

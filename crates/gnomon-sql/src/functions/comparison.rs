@@ -25,7 +25,15 @@ pub(super) fn declare(all: &mut Declarations) {
     ];
     // varchar is compared as text, the reg* types as oid.
     let own = Scalar::ALL.iter().map(|scalar| Type::from(*scalar)).filter(|ty| {
-        !matches!(ty, Type::Varchar | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace)
+        !matches!(
+            ty,
+            Type::Varchar
+                | Type::Regclass
+                | Type::Regtype
+                | Type::Regproc
+                | Type::Regprocedure
+                | Type::Regnamespace
+        )
     });
     let mut pairs: Vec<[Param; 2]> = own.map(|ty| [ty.into(), ty.into()]).collect();
     pairs.push([Type::Float4.into(), Type::Float8.into()]);

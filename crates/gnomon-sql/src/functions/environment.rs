@@ -15,7 +15,8 @@ enum Strict {
 pub(super) fn declare(all: &mut Declarations) {
     use Strict::{No, Yes};
     use Type::{
-        Bool, Int2, Int4, Int8, Name, Oid, Regclass, Regnamespace, Regproc, Regtype, Text, Timestamptz, Void,
+        Bool, Int2, Int4, Int8, Name, Oid, Regclass, Regnamespace, Regproc, Regprocedure, Regtype, Text,
+        Timestamptz, Void,
     };
 
     let volatile: &[(&'static str, &[Type], Type, Strict)] = &[
@@ -127,6 +128,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("to_regclass", &[Text], Regclass, Yes),
         ("to_regtype", &[Text], Regtype, Yes),
         ("to_regproc", &[Text], Regproc, Yes),
+        ("to_regprocedure", &[Text], Regprocedure, Yes),
         ("to_regnamespace", &[Text], Regnamespace, Yes),
         ("pg_my_temp_schema", &[], Oid, Yes),
         ("pg_is_other_temp_schema", &[Oid], Bool, Yes),

@@ -121,9 +121,12 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
             let [byte] = take::<1>(bytes)?;
             Datum::Char(byte)
         }
-        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
-            Datum::Oid(u32::from_be_bytes(take(bytes)?))
-        }
+        Type::Oid
+        | Type::Regclass
+        | Type::Regtype
+        | Type::Regproc
+        | Type::Regprocedure
+        | Type::Regnamespace => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
         Type::Array(scalar) => receive_array(bytes, scalar, 1, modifier)?,
         Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, modifier)?,
         Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, modifier)?,

@@ -44,8 +44,10 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         | (Int2, Int4 | Int8 | Float4 | Float8 | Numeric)
         | (Int4, Int8 | Float4 | Float8 | Numeric)
         | (Int8, Float4 | Float8 | Numeric)
-        | (Int2 | Int4 | Int8 | Oid, Regclass | Regtype | Regproc | Regnamespace)
-        | (Int2 | Int4 | Int8 | Regclass | Regtype | Regproc | Regnamespace, Oid)
+        | (Int2 | Int4 | Int8 | Oid, Regclass | Regtype | Regproc | Regprocedure | Regnamespace)
+        | (Int2 | Int4 | Int8 | Regclass | Regtype | Regproc | Regprocedure | Regnamespace, Oid)
+        | (Regproc, Regprocedure)
+        | (Regprocedure, Regproc)
         | (Name, Text)
         | (Numeric, Float4 | Float8)
         | (Text, Bpchar | Varchar | Name | Regclass)
@@ -63,7 +65,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         | (Interval, Time)
         | (Name, Bpchar | Varchar)
         | (Numeric, Int2 | Int4 | Int8)
-        | (Oid | Regclass | Regtype | Regproc | Regnamespace, Int4 | Int8)
+        | (Oid | Regclass | Regtype | Regproc | Regprocedure | Regnamespace, Int4 | Int8)
         | (Timestamp, Date | Time)
         | (Timestamptz, Date | Time | Timestamp) => Assignment,
 
@@ -163,9 +165,15 @@ fn convert(cx: &Context, datum: Datum, from: Type, to: Type) -> Result<Datum> {
         (Datum::Text(value), Type::Bpchar) => Datum::Bpchar(value.clone()),
         (Datum::Bpchar(value), Type::Text | Type::Varchar) => Datum::text(compare::trim_blanks(value)),
         (Datum::Bpchar(value), Type::Name) => Datum::text(text::cut_name(compare::trim_blanks(value))),
-        (Datum::Oid(_), Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace) => {
-            datum
-        }
+        (
+            Datum::Oid(_),
+            Type::Oid
+            | Type::Regclass
+            | Type::Regtype
+            | Type::Regproc
+            | Type::Regprocedure
+            | Type::Regnamespace,
+        ) => datum,
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(date_to_timestamp(*days)?),
         (Datum::Date(days), Type::Timestamptz) => {
             Datum::Timestamptz(local_to_utc(cx, date_to_timestamp(*days)?)?)
@@ -211,7 +219,12 @@ fn convert_number(datum: &Datum, to: Type) -> Result<Option<Datum>> {
             Type::Float4 => Datum::Float4(value as f32),
             Type::Float8 => Datum::Float8(value as f64),
             Type::Numeric => Datum::Numeric(Numeric::from(value)),
-            Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
+            Type::Oid
+            | Type::Regclass
+            | Type::Regtype
+            | Type::Regproc
+            | Type::Regprocedure
+            | Type::Regnamespace => {
                 // An integer keeps its bits; a bigint its value.
                 Datum::Oid(match datum {
                     Datum::Int8(value) => u32::try_from(*value).map_err(|_| out_of_range("OID"))?,

@@ -84,7 +84,7 @@ pub trait Environment {
             Type::Regnamespace => {
                 SqlError::new(SqlState::INVALID_SCHEMA_NAME, format!("schema \"{name}\" does not exist"))
             }
-            Type::Regproc => {
+            Type::Regproc | Type::Regprocedure => {
                 SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{name}\" does not exist"))
             }
             _ => SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist")),

@@ -139,6 +139,9 @@ impl Type {
             Type::Numeric => row(1700, "numeric", "numeric", -1, 'N', false, 1231, "numeric_in", 'i', 'm'),
             Type::Regclass => row(2205, "regclass", "regclass", 4, 'N', false, 2210, "regclassin", 'i', 'p'),
             Type::Regtype => row(2206, "regtype", "regtype", 4, 'N', false, 2211, "regtypein", 'i', 'p'),
+            Type::Regprocedure => {
+                row(2202, "regprocedure", "regprocedure", 4, 'N', false, 2207, "regprocedurein", 'i', 'p')
+            }
             Type::Record => row(2249, "record", "record", -1, 'P', false, 2287, "record_in", 'd', 'x'),
             Type::Void => row(2278, "void", "void", 4, 'P', false, 0, "void_in", 'i', 'p'),
             Type::Uuid => row(2950, "uuid", "uuid", 16, 'U', false, 2951, "uuid_in", 'c', 'p'),
@@ -211,6 +214,7 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Regclass => (Type::Regclass, "_regclass", "regclass[]"),
         Scalar::Regtype => (Type::Regtype, "_regtype", "regtype[]"),
         Scalar::Regproc => (Type::Regproc, "_regproc", "regproc[]"),
+        Scalar::Regprocedure => (Type::Regprocedure, "_regprocedure", "regprocedure[]"),
         Scalar::Regnamespace => (Type::Regnamespace, "_regnamespace", "regnamespace[]"),
         Scalar::Int2vector => (Type::Int2vector, "_int2vector", "int2vector[]"),
         Scalar::Oidvector => (Type::Oidvector, "_oidvector", "oidvector[]"),

@@ -287,9 +287,12 @@ fn decode_value(reader: &mut Reader, column: ColumnType) -> Result<Datum> {
         }
         Type::Uuid => Datum::Uuid(reader.array()?),
         Type::Char => Datum::Char(reader.byte()?),
-        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
-            Datum::Oid(u32::from_be_bytes(reader.array()?))
-        }
+        Type::Oid
+        | Type::Regclass
+        | Type::Regtype
+        | Type::Regproc
+        | Type::Regprocedure
+        | Type::Regnamespace => Datum::Oid(u32::from_be_bytes(reader.array()?)),
         Type::Array(scalar) => decode_array(reader, scalar, column.modifier)?,
         Type::Int2vector => decode_array(reader, Scalar::Int2, -1)?,
         Type::Oidvector => decode_array(reader, Scalar::Oid, -1)?,

@@ -106,6 +106,7 @@ scalars! {
     Regclass,
     Regtype,
     Regproc,
+    Regprocedure,
     Regnamespace,
     /// An array of smallint whose subscripts begin at 0: of system tables.
     Int2vector,

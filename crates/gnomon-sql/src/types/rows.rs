@@ -39,7 +39,12 @@ pub fn can_store(ty: Type) -> bool {
     match ty {
         Type::Bool | Type::Char | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 => true,
         Type::Date | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Uuid => true,
-        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => true,
+        Type::Oid
+        | Type::Regclass
+        | Type::Regtype
+        | Type::Regproc
+        | Type::Regprocedure
+        | Type::Regnamespace => true,
         Type::Text | Type::Varchar | Type::Name | Type::Bytea | Type::Numeric => true,
         // Its blanks at the end depend on the length of its column.
         Type::Bpchar => false,
@@ -55,7 +60,12 @@ pub fn width(ty: Type) -> u8 {
         Type::Bool | Type::Char => 1,
         Type::Int2 => 2,
         Type::Int4 | Type::Date | Type::Float4 => 4,
-        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => 4,
+        Type::Oid
+        | Type::Regclass
+        | Type::Regtype
+        | Type::Regproc
+        | Type::Regprocedure
+        | Type::Regnamespace => 4,
         Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz => 8,
         Type::Interval | Type::Uuid => 16,
         _ => 0,
@@ -125,7 +135,12 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
         (Datum::Float8(value), Type::Float8) => out.extend(value.to_le_bytes()),
         (
             Datum::Oid(value),
-            Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace,
+            Type::Oid
+            | Type::Regclass
+            | Type::Regtype
+            | Type::Regproc
+            | Type::Regprocedure
+            | Type::Regnamespace,
         ) => out.extend(value.to_le_bytes()),
         (Datum::Interval(value), Type::Interval) => {
             out.extend(value.months.to_le_bytes());
@@ -308,9 +323,12 @@ impl<'a> Reader<'a> {
             Type::Timestamptz => Datum::Timestamptz(i64::from_le_bytes(self.array()?)),
             Type::Float4 => Datum::Float4(f32::from_le_bytes(self.array()?)),
             Type::Float8 => Datum::Float8(f64::from_le_bytes(self.array()?)),
-            Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
-                Datum::Oid(u32::from_le_bytes(self.array()?))
-            }
+            Type::Oid
+            | Type::Regclass
+            | Type::Regtype
+            | Type::Regproc
+            | Type::Regprocedure
+            | Type::Regnamespace => Datum::Oid(u32::from_le_bytes(self.array()?)),
             Type::Interval => Datum::Interval(Interval {
                 months: i32::from_le_bytes(self.array()?),
                 days: i32::from_le_bytes(self.array()?),

@@ -113,9 +113,12 @@ pub fn value(ty: Type) -> BoxedStrategy<Datum> {
             .boxed(),
         Type::Uuid => any::<[u8; 16]>().prop_map(Datum::Uuid).boxed(),
         Type::Char => (0_u8..128).prop_map(Datum::Char).boxed(),
-        Type::Oid | Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
-            any::<u32>().prop_map(Datum::Oid).boxed()
-        }
+        Type::Oid
+        | Type::Regclass
+        | Type::Regtype
+        | Type::Regproc
+        | Type::Regprocedure
+        | Type::Regnamespace => any::<u32>().prop_map(Datum::Oid).boxed(),
         Type::Int2vector => vec(value(Type::Int2), 0..4)
             .prop_map(|elements| Datum::Array(Scalar::Int2, elements.into()))
             .boxed(),

@@ -62,7 +62,7 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
         Type::Uuid => Datum::Uuid(parse_uuid(text)?),
         Type::Char => Datum::Char(char_byte(text.as_bytes())),
         Type::Oid => Datum::Oid(parse_oid(text)?),
-        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => {
+        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
             Datum::Oid(parse_object(cx, text, ty)?)
         }
         Type::Array(scalar) => array::input(cx, text, scalar, modifier)?,
@@ -183,13 +183,17 @@ fn write_record(cx: &Context, fields: &[Datum], out: &mut String) -> Result<()> 
 
 fn write_object(cx: &Context, oid: u32, ty: Type, out: &mut String) {
     let name = match ty {
-        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace if oid == 0 => {
+        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace
+            if oid == 0 =>
+        {
             Some("-".to_owned())
         }
         Type::Regtype => Type::from_oid(oid)
             .map(|ty| format_type(ty, None))
             .or_else(|| cx.environment.object_name(ty, oid)),
-        Type::Regclass | Type::Regproc | Type::Regnamespace => cx.environment.object_name(ty, oid),
+        Type::Regclass | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
+            cx.environment.object_name(ty, oid)
+        }
         _ => None,
     };
     match name {

@@ -251,6 +251,7 @@ impl System<'_> {
             ) => Datum::Bool(true),
             ("to_regclass", [Datum::Text(name)]) => self.known(Type::Regclass, name),
             ("to_regproc", [Datum::Text(name)]) => self.known(Type::Regproc, name),
+            ("to_regprocedure", [Datum::Text(name)]) => self.known(Type::Regprocedure, name),
             ("to_regnamespace", [Datum::Text(name)]) => self.known(Type::Regnamespace, name),
             ("to_regtype", [Datum::Text(name)]) => match crate::types::parse_type_name(name) {
                 Ok(ColumnType { ty, .. }) => Datum::Oid(ty.oid()),

@@ -1,7 +1,12 @@
-//! Names of objects: the text of regclass, regproc, regtype and regnamespace values, read and written.
+//! Names of objects: the text of regclass, regproc, regprocedure, regtype and regnamespace values, read and written.
 
 use super::{INFORMATION_SCHEMA, SYSTEM_SCHEMA, System, SystemState, reference};
-use crate::{Result, SqlError, SqlState, catalog::model::Oid, functions::quote_ident, types::Type};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Oid,
+    functions::quote_ident,
+    types::{Type, format_type, parse_type_name},
+};
 
 /// A name as SQL text: quoted where it must be.
 pub fn quote(name: &str) -> String {
@@ -82,6 +87,9 @@ impl System<'_> {
 
     /// The object of a reg* type by its name.
     pub(super) fn by_name(&self, ty: Type, text: &str) -> Result<Oid> {
+        if ty == Type::Regprocedure {
+            return self.procedure_by_name(text);
+        }
         let (schema, name) = self.qualified(text)?;
         let shown = match &schema {
             Some(schema) => format!("{schema}.{name}"),
@@ -114,6 +122,46 @@ impl System<'_> {
             }
         };
         found.ok_or_else(|| SqlError::new(state, format!("{what} \"{shown}\" does not exist")))
+    }
+
+    /// Returns the function of a name with the types of its arguments: `lower(text)`.
+    fn procedure_by_name(&self, text: &str) -> Result<Oid> {
+        let malformed = |expected: &str| {
+            SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("expected a {expected}"))
+        };
+        let mut quoted = false;
+        let opens = text.find(|c| {
+            quoted ^= c == '"';
+            c == '(' && !quoted
+        });
+        let (name, rest) =
+            text.split_at_checked(opens.ok_or_else(|| malformed("left parenthesis"))?).unwrap_or((text, ""));
+        let within = rest.get(1..).and_then(|rest| rest.trim_end().strip_suffix(')'));
+        let within = within.ok_or_else(|| malformed("right parenthesis"))?;
+        let mut arguments = Vec::new();
+        if !within.trim().is_empty() {
+            for name in within.split(',').map(str::trim) {
+                if name.is_empty() {
+                    return Err(malformed("type name"));
+                }
+                arguments.push(self.argument_type(name)?);
+            }
+        }
+        let (schema, name) = self.qualified(name)?;
+        let is_known = schema.as_deref().is_none_or(|schema| schema == SYSTEM_SCHEMA);
+        let mut functions = reference::functions_named(&name).filter(|_| is_known);
+        functions.find(|function| function.arguments == arguments).map(|function| function.oid).ok_or_else(
+            || SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function \"{text}\" does not exist")),
+        )
+    }
+
+    /// Returns the type of an argument, which may be a pseudo-type.
+    fn argument_type(&self, name: &str) -> Result<Oid> {
+        match parse_type_name(name) {
+            Ok(found) => Ok(found.ty.oid()),
+            Err(error) if error.state() == SqlState::UNDEFINED_OBJECT => self.by_name(Type::Regtype, name),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a relation is the one that its name alone means.
@@ -164,9 +212,20 @@ pub fn object_name(state: &dyn SystemState, ty: Type, oid: Oid) -> Option<String
             let overloaded = reference::functions_named(function.name).nth(1).is_some();
             Some(if overloaded { format!("{SYSTEM_SCHEMA}.{name}") } else { name })
         }
+        Type::Regprocedure => {
+            let function = reference::function_by_oid(oid)?;
+            let arguments: Vec<String> = function.arguments.iter().map(|oid| shown_type(*oid)).collect();
+            Some(format!("{}({})", quote(function.name), arguments.join(",")))
+        }
         Type::Regtype => reference::type_by_oid(oid).map(|ty| quote(ty.name)),
         _ => None,
     }
+}
+
+/// Returns the name of a type, also a pseudo-type, as SQL text has it.
+fn shown_type(oid: Oid) -> String {
+    let known = Type::from_oid(oid).map(|ty| format_type(ty, None));
+    known.or_else(|| reference::type_by_oid(oid).map(|ty| quote(ty.name))).unwrap_or_else(|| oid.to_string())
 }
 
 #[cfg(test)]

@@ -196,7 +196,9 @@ pub(super) fn operator_class(ty: Type) -> Oid {
     // These types are ordered as another type is.
     let oid = match ty {
         Type::Varchar => Type::Text.oid(),
-        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regnamespace => Type::Oid.oid(),
+        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
+            Type::Oid.oid()
+        }
         Type::Array(_) => type_named("anyarray").map_or(0, |ty| ty.oid),
         other => other.oid(),
     };
