@@ -17,7 +17,7 @@ use std::{
 use gnomon::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
-    session::{Format, IdleLimit, PortalState, Session, SessionOptions, Sink as _},
+    session::{ConnectedBy, Format, IdleLimit, PortalState, Session, SessionOptions, Sink as _},
     types::Type,
 };
 
@@ -99,7 +99,7 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
         return Err(End::Fatal(fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")));
     }
     let peer = registered.peer.clone();
-    let session = open_session(shared, startup, peer.id)?;
+    let session = open_session(shared, startup, peer.id, wire.connected_by()?)?;
     let interrupt = session.interrupt();
     peer.interrupt.get_or_init(|| interrupt.clone());
     peer.enter(Phase::Idle);
@@ -118,13 +118,19 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
     connection.converse()
 }
 
-fn open_session(shared: &Shared, startup: Startup, process_id: i32) -> Result<Session, End> {
+fn open_session(
+    shared: &Shared,
+    startup: Startup,
+    process_id: i32,
+    connection: ConnectedBy,
+) -> Result<Session, End> {
     let options = SessionOptions {
         user: startup.user,
         database: startup.database,
         process_id,
         is_owner: false,
         settings: startup.settings,
+        connection: Some(connection),
         facts: vec![
             ("max_connections", shared.options.connections_max.to_string()),
             ("ssl", if shared.tls.is_some() { "on" } else { "off" }.into()),

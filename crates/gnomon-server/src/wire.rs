@@ -17,8 +17,9 @@ use std::{
 };
 
 use gnomon::sync::Arc;
-use gnomon_sql::SqlError;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use gnomon_sql::{SqlError, session::ConnectedBy};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
 
 use crate::message::{self, violation};
 
@@ -337,6 +338,50 @@ impl Wire {
             self.broken = true;
             End::Gone
         })
+    }
+
+    /// True over TCP.
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.channel.socket(), Some(Socket::Tcp(_)))
+    }
+
+    /// True if the connection is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self.channel, Channel::Tls(_))
+    }
+
+    /// Returns the certificate that the client presented. It was found valid.
+    pub fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
+        match &self.channel {
+            Channel::Tls(stream) => stream.conn.peer_certificates()?.first(),
+            _ => None,
+        }
+    }
+
+    /// Returns how the client is connected.
+    pub fn connected_by(&self) -> Result<ConnectedBy, End> {
+        match self.channel.socket() {
+            Some(Socket::Tcp(stream)) => {
+                Ok(ConnectedBy::Tcp { client: stream.peer_addr()?, server: stream.local_addr()? })
+            }
+            Some(Socket::Unix(_)) => Ok(ConnectedBy::Unix),
+            None => Err(End::Gone),
+        }
+    }
+
+    /// Waits for so long, or less. A client that closes its end, and a server that shuts the socket down, end the wait
+    /// with [`End::Gone`].
+    pub fn wait_unless_gone(&self, time: Duration) -> Result<(), End> {
+        let socket = self.channel.socket().ok_or(End::Gone)?;
+        let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
+        let timeout = Timespec {
+            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(()),
+            _ => Err(End::Gone),
+        }
     }
 
     /// Answers a request for TLS with yes, and shakes hands.

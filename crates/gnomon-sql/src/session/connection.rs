@@ -86,8 +86,7 @@ impl Session {
         }
         let interrupt = Arc::<Interrupt>::default();
         let started = super::environment::clock(&shared);
-        let registered =
-            shared.registry.register(options.process_id, &options.user, started, interrupt.clone());
+        let registered = shared.registry.register(&options, started, interrupt.clone());
         Ok(Session {
             registered,
             advisory_owner: shared.advisory.new_owner(),

@@ -23,7 +23,12 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::{Catalog, model::Oid, store, system::Cluster},
+    catalog::{
+        Catalog,
+        model::Oid,
+        store,
+        system::{Cluster, ConnectedBy},
+    },
 };
 
 /// A database that speaks SQL. Clones are handles of the same one.
@@ -72,6 +77,8 @@ pub struct SessionOptions {
     pub settings: Vec<(String, String)>,
     /// What settings say that nobody can set, by whoever serves the session: `max_connections`, `ssl`.
     pub facts: Vec<(&'static str, String)>,
+    /// How the client is connected; none in the process itself.
+    pub connection: Option<ConnectedBy>,
 }
 
 /// The user's and the database's name, if a client gives none.
@@ -86,6 +93,7 @@ impl Default for SessionOptions {
             is_owner: false,
             settings: Vec::new(),
             facts: Vec::new(),
+            connection: None,
         }
     }
 }

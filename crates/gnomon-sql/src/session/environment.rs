@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::{model::Sequence, system},
+    catalog::{
+        model::Sequence,
+        system::{self, ConnectedBy},
+    },
     query::ExecContext,
     types::{Context, Datum, Environment, Row, Type},
 };
@@ -41,6 +44,7 @@ pub(super) struct Surroundings {
     pub(super) view: View,
     pub(super) user: Arc<str>,
     pub(super) process_id: i32,
+    pub(super) connection: Option<ConnectedBy>,
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
     pub(super) settings: RefCell<Settings>,
@@ -72,6 +76,7 @@ impl Session {
             view: self.view(),
             user: self.user.clone(),
             process_id: self.options.process_id,
+            connection: self.options.connection,
             statements: std::mem::take(&mut self.statements),
             portals: std::mem::take(&mut self.portals),
             settings: RefCell::new(self.settings.clone()),

@@ -37,7 +37,7 @@ mod two_phase;
 mod utility;
 mod view;
 
-pub use crate::query::ResultColumn;
+pub use crate::{catalog::system::ConnectedBy, query::ResultColumn};
 pub use call::procedures;
 pub use collect::Rows;
 pub use connection::Session;

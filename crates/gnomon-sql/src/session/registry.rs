@@ -11,8 +11,11 @@ use gnomon::{
     },
 };
 
-use super::progress::{Progress, ProgressBoard};
-use crate::catalog::system::Activity;
+use super::{
+    database::SessionOptions,
+    progress::{Progress, ProgressBoard},
+};
+use crate::catalog::system::{Activity, ConnectedBy};
 
 /// The sessions that are open.
 #[derive(Default)]
@@ -31,6 +34,7 @@ pub(super) struct Registered {
 struct Entry {
     process_id: i32,
     user: String,
+    connection: Option<ConnectedBy>,
     started: i64,
     interrupt: Arc<Interrupt>,
     present: Mutex<Present>,
@@ -52,15 +56,15 @@ pub(super) struct Present {
 impl Registry {
     pub(super) fn register(
         self: &Arc<Self>,
-        process_id: i32,
-        user: &str,
+        options: &SessionOptions,
         started: i64,
         interrupt: Arc<Interrupt>,
     ) -> Registered {
         let present = Present { state: "idle", state_changed: started, ..Present::default() };
         let entry = Arc::new(Entry {
-            process_id,
-            user: user.to_owned(),
+            process_id: options.process_id,
+            user: options.user.clone(),
+            connection: options.connection,
             started,
             interrupt,
             present: Mutex::new(present),
@@ -79,6 +83,7 @@ impl Registry {
             Activity {
                 process_id: entry.process_id,
                 user: entry.user.clone(),
+                connection: entry.connection,
                 application_name: present.application_name.to_string(),
                 started: entry.started,
                 transaction_started: present.transaction_started,

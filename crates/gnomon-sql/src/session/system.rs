@@ -14,8 +14,8 @@ use crate::{
         Catalog,
         model::Sequence,
         system::{
-            Activity, Cluster, Cursor, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
-            SystemState,
+            Activity, Cluster, ConnectedBy, Cursor, PreparedStatement, PreparedTransaction, Setting,
+            StatementProgress, SystemState,
         },
     },
 };
@@ -35,6 +35,9 @@ impl SystemState for Surroundings {
     }
     fn process_id(&self) -> i32 {
         self.process_id
+    }
+    fn connection(&self) -> Option<ConnectedBy> {
+        self.connection
     }
     fn settings(&self) -> Vec<Setting> {
         self.settings.borrow().describe().collect()

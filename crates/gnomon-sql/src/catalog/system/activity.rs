@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    OWNER, Object, System,
+    ConnectedBy, OWNER, Object, System,
     builder::{Rows, oid, option, string, strings, yes},
 };
 use crate::{
@@ -79,6 +79,13 @@ impl System<'_> {
     pub(super) fn activity_list(&self, rows: &mut Rows) {
         for activity in self.state.activities() {
             let time = |micros: Option<i64>| option(micros.map(Datum::Timestamptz));
+            // The type inet does not exist: the text of the address stands for it.
+            let address = activity.connection.and_then(ConnectedBy::addresses);
+            let port = match (activity.connection, address) {
+                (_, Some((client, _))) => Some(client.port().into()),
+                (Some(_), None) => Some(-1),
+                (None, None) => None,
+            };
             let number = activity.transaction.and_then(|number| u32::try_from(number).ok());
             rows.add([
                 ("datid", self.database_oid()),
@@ -87,6 +94,8 @@ impl System<'_> {
                 ("usesysid", oid(OWNER)),
                 ("usename", string(activity.user)),
                 ("application_name", string(activity.application_name)),
+                ("client_addr", option(address.map(|(client, _)| string(client.ip().to_string())))),
+                ("client_port", option(port.map(Datum::Int4))),
                 ("backend_start", Datum::Timestamptz(activity.started)),
                 ("xact_start", time(activity.transaction_started)),
                 ("query_start", time(activity.statement_started)),

@@ -4,7 +4,8 @@
 //! does not fail when an object is dropped meanwhile.
 
 use super::{
-    OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid, names::quote, reference,
+    ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid, names::quote,
+    reference,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -57,7 +58,13 @@ impl System<'_> {
             ("pg_is_in_recovery", []) => Datum::Bool(false),
             ("pg_postmaster_start_time" | "pg_conf_load_time", []) => Datum::Timestamptz(state.start_time()),
             ("inet_server_addr" | "inet_server_port" | "inet_client_addr" | "inet_client_port", []) => {
-                Datum::Null
+                let addresses = state.connection().and_then(ConnectedBy::addresses);
+                or_null(addresses.map(|(client, server)| match function {
+                    "inet_server_addr" => text(server.ip().to_string()),
+                    "inet_server_port" => Datum::Int4(server.port().into()),
+                    "inet_client_addr" => text(client.ip().to_string()),
+                    _ => Datum::Int4(client.port().into()),
+                }))
             }
             ("pg_client_encoding", []) => {
                 let setting = state.settings().into_iter().find(|setting| setting.name == "client_encoding");

@@ -27,7 +27,7 @@ mod relations;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use gnomon::{TreeId, lock::LockInfo};
 
@@ -75,6 +75,8 @@ pub trait SystemState {
     fn user(&self) -> &str;
     /// The session's number.
     fn process_id(&self) -> i32;
+    /// How the session's client is connected; none in the process itself.
+    fn connection(&self) -> Option<ConnectedBy>;
     /// The session's settings.
     fn settings(&self) -> Vec<Setting>;
     /// All sessions of the database.
@@ -133,6 +135,30 @@ pub struct Setting {
     pub reset: String,
 }
 
+/// How a client is connected to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectedBy {
+    /// By TCP.
+    Tcp {
+        /// The client's address.
+        client: SocketAddr,
+        /// The server's address.
+        server: SocketAddr,
+    },
+    /// By a Unix-domain socket.
+    Unix,
+}
+
+impl ConnectedBy {
+    /// Returns the client's address and the server's, of which a Unix-domain socket has none.
+    pub fn addresses(self) -> Option<(SocketAddr, SocketAddr)> {
+        match self {
+            ConnectedBy::Tcp { client, server } => Some((client, server)),
+            ConnectedBy::Unix => None,
+        }
+    }
+}
+
 /// A session, as `pg_stat_activity` shows it. Times are in microseconds since 2000-01-01 00:00 UTC.
 #[derive(Clone, Debug)]
 pub struct Activity {
@@ -140,6 +166,8 @@ pub struct Activity {
     pub process_id: i32,
     /// Its user.
     pub user: String,
+    /// How its client is connected; none in the process itself.
+    pub connection: Option<ConnectedBy>,
     /// The setting application_name.
     pub application_name: String,
     /// When it began.
