@@ -21,7 +21,7 @@ const STOPPED: i32 = 130;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  gnomon hash-password alice >> users
+  (umask 077; gnomon hash-password alice >> users)
   gnomon hash-password alice < secret
   gnomon serve bank.gnomon --users-file users")]
 pub struct HashPassword {

@@ -34,9 +34,9 @@
 //!
 //! # What it does not do
 //!
-//! Protocol 3.2 (clients are told to speak 3.0), replication, GSSAPI, passwords in clear or by MD5, channel binding,
-//! LISTEN and NOTIFY, FunctionCall.
+//! Protocol 3.2 (clients are told to speak 3.0), replication, GSSAPI, passwords in clear or by MD5, LISTEN and NOTIFY, FunctionCall.
 
+mod authentication;
 mod connection;
 mod message;
 mod metrics;
@@ -45,10 +45,11 @@ mod scram;
 mod server;
 mod sink;
 mod startup;
+mod throttle;
 mod tls;
 mod wire;
 
 pub use metrics::{Kind, Metrics};
-pub use options::{Auth, ServerError, ServerOptions, Tls};
+pub use options::{Auth, ClientCertificates, Clients, Log, ServerError, ServerOptions, Tls};
 pub use scram::{NoRandomness, Users, Verifier};
 pub use server::{Server, ServerHandle, descriptors_needed};

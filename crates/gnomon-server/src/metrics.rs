@@ -49,8 +49,14 @@ counters! {
     Gauge connections_open,
     /// Clients refused because `connections_max` was reached.
     Counter connections_refused,
-    /// Clients that failed to authenticate.
+    /// Clients that failed to authenticate, for whatever reason.
     Counter authentications_failed,
+    /// Of these, clients that gave a wrong password or the name of no user.
+    Counter passwords_wrong,
+    /// Clients that waited before they could give a password, since their address had given wrong ones.
+    Counter authentications_delayed,
+    /// Clients refused without being asked, since their address had given wrong passwords.
+    Counter authentications_throttled,
     /// Simple queries and executions of portals.
     Counter statements,
     /// Reports of severity ERROR or FATAL sent to clients.

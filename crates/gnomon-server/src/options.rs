@@ -9,6 +9,9 @@ use std::{
 
 use crate::scram::Users;
 
+/// Takes a line of the server's log.
+pub type Log = fn(&str);
+
 /// How a server listens, whom it lets in, and what it grants them.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -30,6 +33,8 @@ pub struct ServerOptions {
     pub statement_bytes_max: usize,
     /// Prepared statements, and portals, of a session at a time (each counted for itself).
     pub prepared_max: usize,
+    /// Where the server tells, in a line each, of clients that are not let in.
+    pub log: Log,
     /// How long a client may take from connecting to being authenticated.
     pub auth_timeout: Duration,
     /// How long a client may keep silent between two messages, or read nothing of an answer; none for ever.
@@ -50,6 +55,7 @@ impl Default for ServerOptions {
             message_bytes_max: 64 << 20,
             statement_bytes_max: 40 << 20,
             prepared_max: 10_000,
+            log: |_| (),
             auth_timeout: Duration::from_secs(30),
             idle_timeout: None,
             shutdown_timeout: Duration::from_secs(30),
@@ -71,8 +77,40 @@ pub enum Auth {
 pub struct Tls {
     /// The chain, the server's own certificate first.
     pub certificates: PathBuf,
-    /// The key.
+    /// The key. Nobody else can read the file.
     pub key: PathBuf,
+    /// True if TCP connections that are not encrypted are refused. Cancel requests, which old clients send in clear, are
+    /// not: they name a session by a secret number, and end no more than its statement.
+    pub required: bool,
+    /// The certificates that clients are asked for.
+    pub clients: Option<Clients>,
+}
+
+impl Tls {
+    /// TLS for clients that ask for it, with the files of a certificate chain and its key.
+    pub fn new(certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Tls {
+        Tls { certificates: certificates.into(), key: key.into(), required: false, clients: None }
+    }
+}
+
+/// The certificates that clients are asked for.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// A PEM file with the certificates of the authorities that sign them.
+    pub authorities: PathBuf,
+    /// What they are for.
+    pub policy: ClientCertificates,
+}
+
+/// What certificates of clients are for. One that is presented must be valid in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// A client may have one, and needs its password.
+    Request,
+    /// A client must have one, and needs its password too.
+    Require,
+    /// A client must have one, whose common name is the user's name, and needs no password.
+    Authenticate,
 }
 
 /// Why a server cannot be bound or did not end in order.

@@ -4,12 +4,14 @@
 //! password nor log in with it. A user who is not known gets a salt too, always the same one, and fails at the
 //! last step as after a wrong password, so that names cannot be tried out. Secrets are compared in constant time.
 //!
-//! Channel binding (SCRAM-SHA-256-PLUS) is not offered; passwords pass through SASLprep as in PostgreSQL: one that
+//! SCRAM-SHA-256-PLUS binds the exchange to the server's certificate by `tls-server-end-point` (RFC 5929), so that nobody
+//! between client and server can pass it on. Passwords pass through SASLprep as in PostgreSQL: one that
 //! it refuses is taken as it is.
 
 use std::{collections::HashMap, num::NonZeroU32, path::Path};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use gnomon_tls::secret::equal;
 use ring::{
     digest, hmac, pbkdf2,
     rand::{SecureRandom, SystemRandom},
@@ -17,6 +19,10 @@ use ring::{
 
 /// The mechanism's name.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// Its name with channel binding.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+/// The header of a client that binds the channel.
+const BOUND_HEADER: &str = "p=tls-server-end-point,,";
 /// PostgreSQL's own number of iterations.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("4096 is not zero");
 const SALT_BYTES: usize = 16;
@@ -64,11 +70,6 @@ fn sha256(data: &[u8]) -> Key {
     let mut out = Key::default();
     out.copy_from_slice(digest::digest(&digest::SHA256, data).as_ref());
     out
-}
-
-/// Whether `a` and `b` are equal, in a time that depends on their lengths only.
-pub fn equal(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && std::hint::black_box(a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b))) == 0
 }
 
 impl Verifier {
@@ -140,10 +141,9 @@ impl Users {
     /// Reads a users file.
     ///
     /// # Errors
-    /// The file cannot be read, or what [`Users::parse`] says of it.
+    /// The file cannot be read or is read by others too, or what [`Users::parse`] says of it.
     pub fn from_file(path: &Path) -> Result<Users, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read the users file {}: {error}", path.display()))?;
+        let text = gnomon_tls::secret::read_text("users file", path)?;
         Users::parse(&text).map_err(|error| format!("users file {}: {error}", path.display()))
     }
 
@@ -209,8 +209,17 @@ impl Users {
 pub enum Failure {
     /// A message is not what the protocol wants; what is wrong with it.
     Malformed(&'static str),
+    /// The client binds the channel in a way of this name, which the server does not know.
+    UnknownBinding(String),
+    /// The client could bind the channel and was made to believe that the server cannot.
+    Downgraded,
+    /// The client has bound another channel: it saw another certificate.
+    WrongBinding,
     /// Wrong password, or no such user.
-    Refused,
+    Refused {
+        /// True if there is such a user.
+        is_known: bool,
+    },
     /// No random bytes.
     NoRandomness,
 }
@@ -221,39 +230,81 @@ impl From<NoRandomness> for Failure {
     }
 }
 
+/// The channel of an exchange.
+#[derive(Clone, Copy)]
+pub struct Channel<'a> {
+    /// The channel binding that the server offers, if it does.
+    pub end_point: Option<&'a [u8]>,
+    /// True if the client chose the mechanism with channel binding.
+    pub is_bound: bool,
+}
+
+impl Channel<'_> {
+    /// Takes the header of the client's first message; returns the message without it, and what the last one must bind.
+    ///
+    /// The header tells whether the client binds the channel (`n`: it cannot, `y`: it could but was not offered it, `p=`
+    /// the way), then an identity to act as, which nobody may.
+    fn bind(self, first: &str) -> Result<(&str, Vec<u8>), Failure> {
+        const UNKNOWN: Failure = Failure::Malformed("the client's first message has an unknown header");
+        if let Some(bare) = first.strip_prefix("n,,").or_else(|| first.strip_prefix("y,,")) {
+            if self.is_bound {
+                return Err(Failure::Malformed(
+                    "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding \
+                     data.",
+                ));
+            }
+            if first.starts_with('y') && self.end_point.is_some() {
+                return Err(Failure::Downgraded);
+            }
+            return Ok((bare, first.as_bytes()[..first.len() - bare.len()].to_vec()));
+        }
+        let name = first.strip_prefix("p=").and_then(|rest| rest.split(',').next()).ok_or(UNKNOWN)?;
+        let Some(end_point) = self.end_point.filter(|_| self.is_bound) else {
+            return Err(Failure::Malformed(
+                "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel \
+                 binding data.",
+            ));
+        };
+        if name != "tls-server-end-point" {
+            return Err(Failure::UnknownBinding(name.chars().filter(|c| !c.is_control()).collect()));
+        }
+        let bare = first.strip_prefix(BOUND_HEADER).ok_or(UNKNOWN)?;
+        Ok((bare, [BOUND_HEADER.as_bytes(), end_point].concat()))
+    }
+}
+
 /// An exchange after the client's first message.
 pub struct Exchange {
     verifier: Verifier,
     known: bool,
     /// The client's first message without its header, a comma, and the server's first message.
     transcript: String,
-    header: String,
+    /// What the client must send back: its header, and the channel's binding if it binds it.
+    binding: Vec<u8>,
+    is_bound: bool,
     nonce: String,
 }
 
 impl Exchange {
     /// Takes the client's first message; returns the exchange and the server's first message.
-    pub fn begin(users: &Users, user: &str, first: &[u8]) -> Result<(Exchange, String), Failure> {
+    pub fn begin(
+        users: &Users,
+        user: &str,
+        first: &[u8],
+        channel: Channel<'_>,
+    ) -> Result<(Exchange, String), Failure> {
         let nonce = BASE64_STANDARD.encode(random::<NONCE_BYTES>()?);
-        Exchange::begin_with(users.verifier(user)?, first, &nonce)
+        Exchange::begin_with(users.verifier(user)?, first, channel, &nonce)
     }
 
     fn begin_with(
         (verifier, known): (Verifier, bool),
         first: &[u8],
+        channel: Channel<'_>,
         server_nonce: &str,
     ) -> Result<(Exchange, String), Failure> {
         let first = std::str::from_utf8(first).map_err(|_| Failure::Malformed("a message is not UTF-8"))?;
-        // The header: whether the client binds the channel ('n' cannot, 'y' could but was not offered it), then an
-        // identity to act as, which nobody may.
-        let bare = match first.strip_prefix("n,,").or_else(|| first.strip_prefix("y,,")) {
-            Some(bare) => bare,
-            None if first.starts_with("p=") => {
-                return Err(Failure::Malformed("channel binding is not supported"));
-            }
-            None => return Err(Failure::Malformed("the client's first message has an unknown header")),
-        };
-        let header = first[..first.len() - bare.len()].to_owned();
+        let (bare, binding) = channel.bind(first)?;
         // The name in it is ignored, as PostgreSQL does: the user is the one of the startup message.
         let mut attributes = bare.split(',');
         if !attributes.next().is_some_and(|user| user.starts_with("n=")) {
@@ -268,7 +319,8 @@ impl Exchange {
         let reply =
             format!("r={nonce},s={},i={}", BASE64_STANDARD.encode(&verifier.salt), verifier.iterations);
         let transcript = format!("{bare},{reply}");
-        Ok((Exchange { verifier, known, transcript, header, nonce }, reply))
+        let is_bound = channel.is_bound;
+        Ok((Exchange { verifier, known, transcript, binding, is_bound, nonce }, reply))
     }
 
     /// Takes the client's last message; returns the server's last one, which proves that it knows the verifier.
@@ -278,10 +330,14 @@ impl Exchange {
             last.rsplit_once(",p=").ok_or(Failure::Malformed("the client's last message has no proof"))?;
         let mut attributes = unproved.split(',');
         let binding = attributes.next().and_then(|attribute| attribute.strip_prefix("c="));
-        if binding.and_then(|binding| BASE64_STANDARD.decode(binding).ok()).as_deref()
-            != Some(self.header.as_bytes())
-        {
-            return Err(Failure::Malformed("the channel binding does not match"));
+        let binding = binding.and_then(|binding| BASE64_STANDARD.decode(binding).ok());
+        if binding.as_ref() != Some(&self.binding) {
+            return Err(match self.is_bound {
+                true => Failure::WrongBinding,
+                false => {
+                    Failure::Malformed("Unexpected SCRAM channel-binding attribute in client-final-message.")
+                }
+            });
         }
         if attributes.next().and_then(|attribute| attribute.strip_prefix("r=")) != Some(&self.nonce) {
             return Err(Failure::Malformed("the nonce does not match"));
@@ -300,7 +356,7 @@ impl Exchange {
         }
         let proved = equal(&sha256(&client_key), &self.verifier.stored_key);
         if !proved || !self.known {
-            return Err(Failure::Refused);
+            return Err(Failure::Refused { is_known: self.known });
         }
         Ok(format!("v={}", BASE64_STANDARD.encode(hmac(&self.verifier.server_key, transcript.as_bytes()))))
     }
@@ -310,6 +366,8 @@ impl Exchange {
 mod tests {
     use super::*;
 
+    const PLAIN: Channel<'_> = Channel { end_point: None, is_bound: false };
+
     /// The example of RFC 7677, section 3.
     #[test]
     fn an_exchange_of_the_standard() {
@@ -318,6 +376,7 @@ mod tests {
         let (exchange, reply) = Exchange::begin_with(
             (verifier, true),
             b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+            PLAIN,
             "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
         )
         .unwrap();
@@ -365,12 +424,12 @@ mod tests {
     #[test]
     fn an_unknown_user_keeps_a_salt_and_is_refused() {
         let users = Users::single("ann", "secret").unwrap();
-        let begin = || Exchange::begin(&users, "eve", b"n,,n=,r=abc").unwrap();
+        let begin = || Exchange::begin(&users, "eve", b"n,,n=,r=abc", PLAIN).unwrap();
         let salt = |reply: &str| reply.split(',').nth(1).unwrap().to_owned();
         let ((exchange, first), (_, second)) = (begin(), begin());
         assert_eq!(salt(&first), salt(&second));
         let last = format!("c=biws,r={},p={}", exchange.nonce, BASE64_STANDARD.encode([0; 32]));
-        assert_eq!(exchange.finish(last.as_bytes()).unwrap_err(), Failure::Refused);
+        assert_eq!(exchange.finish(last.as_bytes()).unwrap_err(), Failure::Refused { is_known: false });
     }
 
     #[test]
@@ -379,12 +438,59 @@ mod tests {
         for bad in
             [&b""[..], b"n,,", b"p=tls-unique,,n=,r=a", b"n,a=x,n=,r=a", b"n,,n=,r=", b"\xff", b"n,,r=a,n="]
         {
-            assert!(matches!(Exchange::begin(&users, "ann", bad), Err(Failure::Malformed(_))), "{bad:?}");
+            let begun = Exchange::begin(&users, "ann", bad, PLAIN);
+            assert!(matches!(begun, Err(Failure::Malformed(_))), "{bad:?}");
         }
         for bad in ["", "c=biws", "c=biws,r=wrong,p=AAAA", "c=eSws,r=NONCE,p=AAAA", "c=biws,r=NONCE,p=AAAA"] {
-            let (exchange, _) = Exchange::begin(&users, "ann", b"n,,n=,r=a").unwrap();
+            let (exchange, _) = Exchange::begin(&users, "ann", b"n,,n=,r=a", PLAIN).unwrap();
             let bad = bad.replace("NONCE", &exchange.nonce);
             assert!(matches!(exchange.finish(bad.as_bytes()), Err(Failure::Malformed(_))), "{bad}");
+        }
+    }
+
+    /// Carries an exchange out as a client that knows the password.
+    fn log_in(first: &str, channel: Channel<'_>, sent: &[u8]) -> Result<(), Failure> {
+        let verifier = Verifier::derive("secret", vec![1; SALT_BYTES], ITERATIONS);
+        let (exchange, reply) = Exchange::begin_with((verifier, true), first.as_bytes(), channel, "server")?;
+        let bare = &first[first.find(",,").unwrap() + 2..];
+        let unproved = format!("c={},r={}", BASE64_STANDARD.encode(sent), exchange.nonce);
+        let mut salted = Key::default();
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ITERATIONS, &[1; SALT_BYTES], b"secret", &mut salted);
+        let client_key = hmac(&salted, b"Client Key");
+        let signature = hmac(&sha256(&client_key), format!("{bare},{reply},{unproved}").as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(key, mask)| key ^ mask).collect();
+        exchange.finish(format!("{unproved},p={}", BASE64_STANDARD.encode(proof)).as_bytes()).map(|_| ())
+    }
+
+    #[test]
+    fn the_channel_is_bound_or_not_as_both_sides_can() {
+        const FIRST: &str = "n=,r=abc";
+        let bound = [BOUND_HEADER.as_bytes(), b"hash"].concat();
+        let relayed = [BOUND_HEADER.as_bytes(), b"hush"].concat();
+        let offered = |is_bound| Channel { end_point: Some(b"hash"), is_bound };
+        let malformed = |result: &Result<(), Failure>| matches!(result, Err(Failure::Malformed(_)));
+        for (header, channel, sent, expected) in [
+            ("n,,", PLAIN, &b"n,,"[..], Some(Ok(()))),
+            ("y,,", PLAIN, b"y,,", Some(Ok(()))),
+            ("n,,", PLAIN, b"y,,", None),
+            ("n,,", offered(false), b"n,,", Some(Ok(()))),
+            ("y,,", offered(false), b"y,,", Some(Err(Failure::Downgraded))),
+            (BOUND_HEADER, offered(true), &bound, Some(Ok(()))),
+            (BOUND_HEADER, offered(true), &relayed, Some(Err(Failure::WrongBinding))),
+            (BOUND_HEADER, offered(true), BOUND_HEADER.as_bytes(), Some(Err(Failure::WrongBinding))),
+            (BOUND_HEADER, offered(true), b"n,,", Some(Err(Failure::WrongBinding))),
+            ("p=tls-unique,,", offered(true), b"", Some(Err(Failure::UnknownBinding("tls-unique".into())))),
+            ("n,,", offered(true), b"n,,", None),
+            ("y,,", offered(true), b"y,,", None),
+            (BOUND_HEADER, offered(false), &bound, None),
+            (BOUND_HEADER, PLAIN, &bound, None),
+            ("p=tls-server-end-point,a=eve,,", offered(true), &bound, None),
+        ] {
+            let result = log_in(&format!("{header}{FIRST}"), channel, sent);
+            match expected {
+                Some(expected) => assert_eq!(result, expected, "{header}"),
+                None => assert!(malformed(&result), "{header}: {result:?}"),
+            }
         }
     }
 }

@@ -37,13 +37,14 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::sockopt,
 };
-use rustls::ServerConfig;
 
 use crate::{
     connection,
     metrics::{Counters, Metrics, count},
-    options::{Auth, ServerError, ServerOptions},
-    scram, tls,
+    options::{Auth, ClientCertificates, ServerError, ServerOptions},
+    scram,
+    throttle::Throttle,
+    tls::{self, Encryption},
     wire::Socket,
 };
 
@@ -88,7 +89,8 @@ pub struct ServerHandle(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) database: SqlDatabase,
     pub(crate) options: ServerOptions,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Encryption>,
+    pub(crate) throttle: Throttle,
     pub(crate) counters: Counters,
     /// Timeouts of remote clients run in real time: no data depends on them.
     clock: SystemClock,
@@ -192,7 +194,18 @@ impl Drop for Registered {
     }
 }
 
+/// True if clients beyond this machine are let in by certificates.
+fn has_certificates_for_passwords(options: &ServerOptions) -> bool {
+    let clients = options.tls.as_ref().and_then(|tls| tls.clients.as_ref());
+    clients.is_some_and(|clients| clients.policy == ClientCertificates::Authenticate)
+}
+
 impl Shared {
+    /// The time since the server was bound.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
     /// Whether the server shuts down.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
@@ -207,7 +220,7 @@ impl Shared {
     pub(crate) fn cancel(&self, id: i32, secret: &[u8]) {
         let peer = self.peers.lock().by_id.get(&id).cloned();
         if let Some(peer) = peer
-            && scram::equal(&peer.secret, secret)
+            && gnomon_tls::secret::equal(&peer.secret, secret)
         {
             count(&self.counters.cancels);
             if peer.is(Phase::Busy) {
@@ -238,7 +251,8 @@ impl Server {
     /// # Errors
     /// Trust beyond loopback is refused; an address may be taken; a certificate may be unusable.
     pub fn bind(database: SqlDatabase, options: ServerOptions) -> Result<Server, ServerError> {
-        if matches!(options.auth, Auth::Trust) && !options.listen.ip().is_loopback() {
+        let is_open = matches!(options.auth, Auth::Trust) && !has_certificates_for_passwords(&options);
+        if is_open && !options.listen.ip().is_loopback() {
             return Err(ServerError::TrustBeyondLoopback(options.listen));
         }
         let tls = options.tls.as_ref().map(tls::configure).transpose()?;
@@ -255,6 +269,7 @@ impl Server {
             database,
             options,
             tls,
+            throttle: Throttle::default(),
             counters: Counters::default(),
             clock: SystemClock::new(),
             peers: Mutex::new(Peers::default()),

@@ -1,4 +1,4 @@
-//! The start of a connection: encryption, the startup message, authentication.
+//! The start of a connection: encryption and the startup message.
 //!
 //! Until a client is authenticated it may send little (10,000 bytes a message), must be quick (the server closes
 //! the socket at its deadline) and learns nothing about users or databases.
@@ -6,10 +6,8 @@
 use gnomon_sql::{Severity, SqlError, SqlState};
 
 use crate::{
-    message::{self, Decoded, Message, Reader, put, put_string, violation},
-    metrics::count,
-    options::Auth,
-    scram::{self, Exchange, Failure},
+    authentication::{authenticate, put_authentication},
+    message::{Decoded, Reader, put, put_string, violation},
     server::Shared,
     wire::{End, Wire},
 };
@@ -54,13 +52,7 @@ pub(crate) fn start(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>,
             }
         });
     }
-    if let Auth::Scram(users) = &shared.options.auth {
-        let done = authenticate(wire, users, &startup.user);
-        if let Err(End::Fatal(_)) = &done {
-            count(&shared.counters.authentications_failed);
-        }
-        done?;
-    }
+    authenticate(shared, wire, &startup)?;
     if shared.options.database.as_ref().is_some_and(|name| *name != startup.database) {
         return Err(fatal(
             SqlState::INVALID_CATALOG_NAME,
@@ -80,8 +72,9 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
             SSL_REQUEST if !asked_tls && reader.is_empty() => {
                 asked_tls = true;
                 match &shared.tls {
-                    Some(config) => wire.start_tls(config.clone())?,
-                    None => {
+                    // As in PostgreSQL, a Unix-domain socket is not encrypted.
+                    Some(tls) if wire.is_tcp() => wire.start_tls(tls.config.clone())?,
+                    _ => {
                         wire.output().push(b'N');
                         wire.flush()?;
                     }
@@ -185,53 +178,6 @@ fn parse_options(options: &str, settings: &mut Vec<(String, String)>) -> Decoded
         }
     }
     Ok(())
-}
-
-fn put_authentication(wire: &mut Wire, code: i32, data: &[u8]) {
-    put(wire.output(), b'R', |out| {
-        out.extend_from_slice(&code.to_be_bytes());
-        out.extend_from_slice(data);
-    });
-}
-
-/// Goes through SCRAM-SHA-256 with the client.
-fn authenticate(wire: &mut Wire, users: &scram::Users, user: &str) -> Result<(), End> {
-    const SASL: i32 = 10;
-    const SASL_CONTINUE: i32 = 11;
-    const SASL_FINAL: i32 = 12;
-    let failed = |failure| match failure {
-        Failure::Refused => {
-            fatal(SqlState::INVALID_PASSWORD, format!("password authentication failed for user \"{user}\""))
-        }
-        Failure::Malformed(detail) => End::Fatal(violation("malformed SCRAM message").detail(detail)),
-        Failure::NoRandomness => fatal(SqlState::INTERNAL_ERROR, "could not generate random bytes"),
-    };
-
-    put_authentication(wire, SASL, format!("{}\0\0", scram::MECHANISM).as_bytes());
-    let (exchange, reply) = read_password(wire, |body| {
-        let mut reader = Reader::new(body);
-        if reader.string().map_err(ended)? != scram::MECHANISM {
-            return Err(End::Fatal(violation("client selected an invalid SASL authentication mechanism")));
-        }
-        let length = usize::try_from(reader.i32().map_err(ended)?).unwrap_or(0);
-        let first = reader.bytes(length).map_err(ended)?;
-        Exchange::begin(users, user, first).map_err(failed)
-    })?;
-    put_authentication(wire, SASL_CONTINUE, reply.as_bytes());
-    let reply = read_password(wire, |body| exchange.finish(body).map_err(failed))?;
-    put_authentication(wire, SASL_FINAL, reply.as_bytes());
-    Ok(())
-}
-
-/// Sends what is due and hands the client's next step of SASL to `take`.
-fn read_password<T>(wire: &mut Wire, take: impl FnOnce(&[u8]) -> Result<T, End>) -> Result<T, End> {
-    wire.flush()?;
-    let frame = wire.read(message::SHORT_BYTES_MAX)?;
-    match message::decode(frame.kind, wire.body(&frame)).map_err(ended)? {
-        Message::Password(body) => take(body),
-        Message::Terminate => Err(End::Gone),
-        _ => Err(End::Fatal(violation(format!("expected SASL response, got message type {}", frame.kind)))),
-    }
 }
 
 #[cfg(test)]

@@ -43,8 +43,9 @@ Examples:
 pub struct Backup {
     /// The database's directory, or the server's URL.
     ///
-    /// A URL has the form postgres://USER@HOST:PORT/gnomon; a password that is not in it is taken from PGPASSWORD. The
-    /// connection is not encrypted: over TLS, use psql as in the last example. A directory must not be open elsewhere.
+    /// A URL has the form postgres://USER@HOST:PORT/gnomon; a password that is not in it is taken from PGPASSWORD. With
+    /// ?sslmode=verify-full&sslrootcert=FILE the connection is encrypted and the server known; sslmode, sslrootcert,
+    /// sslcert and sslkey are as libpq has them. A directory must not be open elsewhere.
     #[arg(value_name = "SOURCE", required_unless_present = "list")]
     source: Option<String>,
     /// The directory of backups, or - for standard output.

@@ -1,11 +1,13 @@
 //! What a server counts, over HTTP for whoever collects it (Prometheus): OpenMetrics text at `/metrics`.
 //!
 //! A thread with its own runtime answers, so that who scrapes takes nothing from who queries: a few at a time, each once
-//! and in a bounded time. There is no password: who reaches the address reads counts and the names of members.
+//! and in a bounded time. With a token it is given to those who know that one; without, to all who reach the address, which
+//! is on loopback then.
 
 use std::{
     convert::Infallible,
     net::{SocketAddr, TcpListener},
+    path::Path,
     time::Duration,
 };
 
@@ -19,7 +21,7 @@ use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
     server::conn::http1,
     service::service_fn,
 };
@@ -56,6 +58,35 @@ pub struct Sources {
     pub cluster: Option<Arc<dyn Cluster>>,
 }
 
+/// What must be known to be given metrics.
+pub struct Token(String);
+
+impl Token {
+    /// Reads the first line of a file.
+    pub fn read(path: &Path) -> Result<Token, Failure> {
+        const CHARS_MIN: usize = 16;
+        let token = gnomon_tls::secret::read_line("token file", path).map_err(Failure)?;
+        if token.len() < CHARS_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Failure(format!(
+                "the token file {} has no token: write at least {CHARS_MIN} letters, digits and signs into its first \
+                 line, as `openssl rand -hex 32` does",
+                path.display()
+            )));
+        }
+        Ok(Token(token))
+    }
+
+    /// True if a request has it.
+    fn is_in(&self, request: &Request<Incoming>) -> bool {
+        let value = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let given = value.and_then(|value| {
+            let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
+            scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+        });
+        given.is_some_and(|given| gnomon_tls::secret::equal(given, self.0.as_bytes()))
+    }
+}
+
 /// Answers until it is dropped; before it knows the sources, that there is nothing yet.
 pub struct Endpoint {
     pub address: SocketAddr,
@@ -65,7 +96,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn begin(address: SocketAddr) -> Result<Endpoint, Failure> {
+    pub fn begin(address: SocketAddr, token: Option<Token>) -> Result<Endpoint, Failure> {
         let failed = |error| {
             Failure(format!("cannot serve metrics on {address}: {error}: give another address by --metrics"))
         };
@@ -81,7 +112,7 @@ impl Endpoint {
         let sources: Arc<OnceLock<Sources>> = Arc::default();
         let known = sources.clone();
         let work = move || {
-            runtime.spawn(answer_all(listener, known));
+            runtime.spawn(answer_all(listener, token, known));
             let _ = runtime.block_on(ended);
             runtime.shutdown_background();
         };
@@ -104,7 +135,12 @@ impl Drop for Endpoint {
     }
 }
 
-async fn answer_all(listener: tokio::net::TcpListener, sources: Arc<OnceLock<Sources>>) {
+async fn answer_all(
+    listener: tokio::net::TcpListener,
+    token: Option<Token>,
+    sources: Arc<OnceLock<Sources>>,
+) {
+    let token = Arc::new(token);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -112,9 +148,11 @@ async fn answer_all(listener: tokio::net::TcpListener, sources: Arc<OnceLock<Sou
             sleep(PAUSE).await;
             continue;
         };
-        let sources = sources.clone();
+        let (token, sources) = (token.clone(), sources.clone());
         tokio::spawn(async move {
-            let service = service_fn(async |request| Ok::<_, Infallible>(answer(&request, &sources)));
+            let answer =
+                async |request| Ok::<_, Infallible>(answer(&request, token.as_ref().as_ref(), &sources));
+            let service = service_fn(answer);
             let mut http = http1::Builder::new();
             http.keep_alive(false).half_close(true).timer(TokioTimer::new());
             // Who sends something else, or nothing, is not answered.
@@ -132,7 +170,16 @@ fn refusal(status: StatusCode, why: &'static str) -> Response<Full<Bytes>> {
 }
 
 /// Answers from memory, at once.
-fn answer(request: &Request<Incoming>, sources: &OnceLock<Sources>) -> Response<Full<Bytes>> {
+fn answer(
+    request: &Request<Incoming>,
+    token: Option<&Token>,
+    sources: &OnceLock<Sources>,
+) -> Response<Full<Bytes>> {
+    if token.is_some_and(|token| !token.is_in(request)) {
+        let mut refusal = refusal(StatusCode::UNAUTHORIZED, "give the token: Authorization: Bearer TOKEN\n");
+        refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return refusal;
+    }
     if request.uri().path() != "/metrics" {
         return refusal(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
     }

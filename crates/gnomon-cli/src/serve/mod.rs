@@ -17,14 +17,16 @@ use gnomon::{
         thread,
     },
 };
-use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
+use gnomon_server::{Auth, Server, ServerError, ServerOptions, Users};
 use gnomon_sql::session::SqlDatabase;
 
 use crate::{Failure, signals, storage::Storage};
 use cluster::{ClusterArguments, Credentials};
+use encryption::EncryptionArguments;
 
 mod cluster;
 mod descriptors;
+mod encryption;
 mod metrics;
 
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
@@ -73,25 +75,19 @@ pub struct Serve {
     user: Option<String>,
     /// A file whose first line is the user's password.
     ///
-    /// Let nobody else read it; or keep a verifier instead of the password in a users file.
+    /// A file that others can read is refused: chmod 600, or 640 if root owns it. Or keep a verifier instead of the
+    /// password in a users file.
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// Users and their SCRAM verifiers, a line NAME:SCRAM-SHA-256$... each.
     ///
     /// `gnomon hash-password NAME` makes such a line; pg_authid.rolpassword of PostgreSQL has the same form. Empty
-    /// lines and lines that begin with # are passed over. Read once, when the server starts.
+    /// lines and lines that begin with # are passed over. Read once, when the server starts. A file that others can read
+    /// is refused: chmod 600, or 640 if root owns it.
     #[arg(long, value_name = "FILE", conflicts_with = "user")]
     users_file: Option<PathBuf>,
-    /// A certificate chain (PEM) for TLS.
-    ///
-    /// The server's own certificate comes first. Clients that do not ask for TLS are served without.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// The certificate's key (PEM).
-    ///
-    /// Let nobody else read it.
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    encryption: EncryptionArguments,
     /// The only database name to accept.
     ///
     /// Without it every name that a client gives is the one database.
@@ -120,9 +116,15 @@ pub struct Serve {
     pool_mib: u32,
     /// Where to serve metrics over HTTP, for Prometheus: HOST:PORT, or a port of 127.0.0.1.
     ///
-    /// OpenMetrics text at /metrics, without a password: whoever reaches the address reads counts and members' names.
+    /// OpenMetrics text at /metrics: counts, and members' names. Addresses beyond loopback need --metrics-token-file.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
+    /// A file whose first line is the token that metrics are given for.
+    ///
+    /// Asked for as `Authorization: Bearer TOKEN`, at least 16 characters. A file that others can read is refused: chmod
+    /// 600, or 640 if root owns it.
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    metrics_token_file: Option<PathBuf>,
     /// How many MiB a second the background reads to find damaged pages; 0 reads none.
     ///
     /// All copies of all pages are read again and again. What is damaged gets a new copy of its mirror; what has none is
@@ -165,10 +167,11 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     descriptors::provide(arguments.connections_max)?;
     let auth = auth(arguments)?;
     let listen = arguments.port.map_or(arguments.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
-    if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() {
+    let tls = arguments.encryption.tls()?;
+    if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() && !arguments.encryption.authenticates() {
         return Err(Failure(format!(
             "{} can be reached from other machines, where --trust is not allowed: \
-             give --user and --password-file, or listen on 127.0.0.1",
+             give --user and --password-file, or --client-certificates authenticate, or listen on 127.0.0.1",
             listen
         )));
     }
@@ -178,7 +181,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
-    let metrics = arguments.metrics.map(metrics::Endpoint::begin).transpose()?;
+    let metrics = metrics(arguments)?;
     let directory = &arguments.directory;
     let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
     let joining = arguments.cluster.reach(is_new)?;
@@ -203,11 +206,8 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         listen,
         unix_socket_dir: arguments.socket_dir.clone(),
         auth,
-        tls: arguments
-            .tls_cert
-            .clone()
-            .zip(arguments.tls_key.clone())
-            .map(|(certificates, key)| Tls { certificates, key }),
+        tls,
+        log: |line| tell(&mut stderr(), line),
         database: arguments.database.clone(),
         connections_max: arguments.connections_max as usize,
         idle_timeout: arguments.idle_timeout.map(Duration::from_secs),
@@ -246,6 +246,19 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     tell(&mut stderr(), "closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Begins to answer for metrics, with nothing as yet.
+fn metrics(arguments: &Serve) -> Result<Option<metrics::Endpoint>, Failure> {
+    let Some(address) = arguments.metrics else { return Ok(None) };
+    let token = arguments.metrics_token_file.as_deref().map(metrics::Token::read).transpose()?;
+    if token.is_none() && !address.ip().is_loopback() {
+        return Err(Failure(format!(
+            "metrics at {address} could be read from other machines by everyone: give --metrics-token-file, or an \
+             address on 127.0.0.1"
+        )));
+    }
+    metrics::Endpoint::begin(address, token).map(Some)
 }
 
 /// Starts the background scrub.
@@ -305,7 +318,17 @@ fn auth(arguments: &Serve) -> Result<Auth, Failure> {
     if let Some(path) = &arguments.users_file {
         return Users::from_file(path).map(Auth::Scram).map_err(Failure);
     }
-    let Some((user, password)) = user(arguments)? else { return Ok(Auth::Trust) };
+    let Some((user, password)) = user(arguments)? else {
+        // Who asks for certificates does not mean to let in all who reach a socket's directory.
+        if arguments.encryption.authenticates() && arguments.socket_dir.is_some() && !arguments.trust {
+            return Err(Failure(
+                "no certificate is asked for over a Unix-domain socket: give --users-file, or --trust to ask for \
+                 nothing there"
+                    .into(),
+            ));
+        }
+        return Ok(Auth::Trust);
+    };
     let users =
         Users::single(user, &password).map_err(|_| Failure("the system has no randomness to give".into()))?;
     Ok(Auth::Scram(users))
@@ -322,13 +345,8 @@ fn credentials(arguments: &Serve) -> Result<Credentials, Failure> {
 /// The one user that is let in, and the password.
 fn user(arguments: &Serve) -> Result<Option<(&str, String)>, Failure> {
     let (Some(user), Some(path)) = (&arguments.user, &arguments.password_file) else { return Ok(None) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("cannot read the password file {}", path.display()), error))?;
-    let password = text.lines().next().unwrap_or_default();
-    if password.is_empty() {
-        return Err(Failure(format!("the password file {} is empty: write a password", path.display())));
-    }
-    Ok(Some((user, password.to_owned())))
+    let password = gnomon_tls::secret::read_line("password file", path).map_err(Failure)?;
+    Ok(Some((user, password)))
 }
 
 #[cfg(test)]

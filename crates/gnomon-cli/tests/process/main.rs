@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests look at a database from outside, in real time")]
 
+mod access;
 mod backup;
 mod bench;
 mod cluster;

@@ -1,5 +1,7 @@
 //! `gnomon sql`: scripts and commands.
 
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
 use crate::harness::{Served, run, run_with, text};
 
 #[test]
@@ -213,6 +215,7 @@ fn a_hashed_password_lets_its_user_in() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.starts_with("ann:SCRAM-SHA-256$4096:"), "{}", ran.stdout);
     std::fs::write(&users, ran.stdout).unwrap();
+    std::fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let server = Served::start_with(&database, &["--users-file", text(&users)]);
     let connect = |password: &str| {
         let config = format!("host=127.0.0.1 port={} user=ann password={password}", server.port);

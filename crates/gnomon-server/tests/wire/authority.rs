@@ -60,6 +60,6 @@ impl Authority {
     }
 
     pub fn tls(&self, name: &str) -> Tls {
-        Tls { certificates: self.path(&format!("{name}.crt")), key: self.path(&format!("{name}.key")) }
+        Tls::new(self.path(&format!("{name}.crt")), self.path(&format!("{name}.key")))
     }
 }

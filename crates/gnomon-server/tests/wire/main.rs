@@ -1,5 +1,6 @@
 //! The server through its sockets: a real client library for what clients do every day, raw bytes for the rest.
 
+mod access;
 mod authority;
 mod common;
 mod protocol;

@@ -1,6 +1,6 @@
 //! Encrypted connections: what the server offers and refuses, and how the project's own clients connect.
 
-use std::io::Read;
+use std::{io::Read, net::TcpStream};
 
 use gnomon_server::{Auth, Server, ServerOptions, Users};
 use gnomon_sql::session::SqlDatabase;
@@ -66,10 +66,27 @@ fn encryption() {
     assert!(refused().contains("has group or world access"), "{}", refused());
 }
 
-/// The URL of the server by its name or address, with settings.
-fn connect(server: &TestServer, host: &str, settings: &str) -> Result<postgres::Client, String> {
+/// A raw client past its handshake, which trusts every certificate.
+pub fn encrypted(server: &TestServer) -> Raw<rustls::StreamOwned<rustls::ClientConnection, TcpStream>> {
+    let mut raw = Raw::connect(server.addr);
+    raw.untyped(SSL_REQUEST, b"");
+    assert_eq!(raw.byte(), b'S');
+    let config = rustls::ClientConfig::builder_with_provider(gnomon_tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(gnomon_tls::client::any_certificate())
+        .with_no_client_auth();
+    let name = "localhost".try_into().unwrap();
+    let connection = rustls::ClientConnection::new(config.into(), name).unwrap();
+    Raw { stream: rustls::StreamOwned::new(connection, raw.stream) }
+}
+
+/// Connects as ann, with her password unless the settings have another one, to a host by its name or address.
+pub fn connect(server: &TestServer, host: &str, settings: &str) -> Result<postgres::Client, String> {
     let port = server.addr.port();
-    let target = Target::parse(&format!("postgres://ann:secret@{host}:{port}/bank{settings}"));
+    let password = if settings.contains("password=") { "" } else { ":secret" };
+    let target = Target::parse(&format!("postgres://ann{password}@{host}:{port}/bank{settings}"));
     target.map_err(|error| error.to_string())?.connect().map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         format!("{error}: {}", cause.unwrap_or_default())
@@ -101,7 +118,8 @@ fn clients_check_the_server_as_strictly_as_they_are_told() {
         ("verify-full", &wrong, "localhost", Some("invalid peer certificate")),
         ("verify-full", "&sslrootcert=/nowhere/ca.crt", "localhost", Some("/nowhere/ca.crt")),
         ("require", "&sslcert=/nowhere/ann.crt", "localhost", Some("sslkey")),
-        ("require", "&channel_binding=require", "localhost", Some("channel binding")),
+        ("require", "&channel_binding=require", "127.0.0.1", None),
+        ("disable", "&channel_binding=require", "localhost", Some("channel binding")),
     ] {
         let connected = connect(&server, host, &format!("?sslmode={mode}{root}"));
         match (connected, refusal) {

@@ -64,6 +64,12 @@ impl fmt::Debug for Target {
     }
 }
 
+/// Returns a check that trusts every certificate, as `sslmode=require` without `sslrootcert` does.
+pub fn any_certificate() -> std::sync::Arc<dyn rustls::client::danger::ServerCertVerifier> {
+    let algorithms = crate::provider().signature_verification_algorithms;
+    std::sync::Arc::new(verify::Verifier { algorithms, authorities: None, checks_name: false })
+}
+
 /// Why a URL cannot be used.
 #[derive(Debug)]
 pub enum UrlError {
