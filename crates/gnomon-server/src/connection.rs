@@ -249,19 +249,31 @@ impl Connection<'_> {
             Message::Flush => self.wire.flush(),
             Message::Sync => {
                 self.is_skipping = false;
-                if self.session.portal_count() == 0 {
-                    self.result_formats.clear();
-                }
-                if let Err(error) = self.session.sync() {
-                    self.report(&error);
-                }
-                self.ready()
+                self.sync()
             }
             Message::FunctionCall => self.reject_query(&SqlError::unsupported("the function call protocol")),
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
             Message::Terminate => Err(End::Gone),
             Message::Password(_) => Err(End::Fatal(message::violation("invalid frontend message type 112"))),
         }
+    }
+
+    /// Ends the transaction of the messages before.
+    fn sync(&mut self) -> Result<(), End> {
+        let formats = self.session.portal_alone().and_then(|portal| self.result_formats.get(portal));
+        let formats = formats.map_or([].as_slice(), Vec::as_slice);
+        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(formats);
+        let done = self.session.sync_or_run_again(&mut sink);
+        if let Some(end) = sink.end {
+            return Err(end);
+        }
+        if self.session.portal_count() == 0 {
+            self.result_formats.clear();
+        }
+        if let Err(error) = done {
+            self.report(&error);
+        }
+        self.ready()
     }
 
     fn report(&mut self, error: &SqlError) {

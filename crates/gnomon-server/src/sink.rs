@@ -3,7 +3,7 @@
 use gnomon::Interrupt;
 use gnomon_sql::{
     Notice, Result, SqlError, SqlState,
-    session::{CopySource, Format, ResultColumn, Sink},
+    session::{CopySource, Format, Mark, ResultColumn, Sink},
     types::{Context, Datum, Type, binary, text},
 };
 
@@ -160,6 +160,14 @@ impl Sink for WireSink<'_> {
     fn copy_done(&mut self) -> Result<()> {
         put(self.wire.output(), b'c', |_| ());
         self.pace()
+    }
+
+    fn mark(&mut self) -> Option<Mark> {
+        Some(self.wire.mark())
+    }
+
+    fn take_back(&mut self, mark: Mark) -> bool {
+        self.wire.take_back(mark)
     }
 
     fn copy_in(&mut self, binary: bool, columns: usize) -> Result<Box<dyn CopySource + '_>> {

@@ -17,7 +17,10 @@ use std::{
 };
 
 use gnomon::sync::Arc;
-use gnomon_sql::{SqlError, session::ConnectedBy};
+use gnomon_sql::{
+    SqlError,
+    session::{ConnectedBy, Mark},
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
 
@@ -180,6 +183,8 @@ pub struct Wire {
     /// Bytes still to come of a message that was refused for its length.
     refused: usize,
     output: Vec<u8>,
+    /// How often output has left.
+    sent: u64,
     /// Once a write has failed, nothing is written any more.
     broken: bool,
     idle_timeout: Option<Duration>,
@@ -197,6 +202,7 @@ impl Wire {
             copy_left: 0,
             refused: 0,
             output: Vec::with_capacity(INPUT_BYTES),
+            sent: 0,
             broken: false,
             idle_timeout: None,
             read_timeout: None,
@@ -319,6 +325,20 @@ impl Wire {
         &mut self.output
     }
 
+    /// The end of the output, to go back to.
+    pub fn mark(&self) -> Mark {
+        Mark { sent: self.sent, length: self.output.len() }
+    }
+
+    /// Forgets the output behind a mark. False if it has left.
+    pub fn take_back(&mut self, mark: Mark) -> bool {
+        let is_there = mark.sent == self.sent && mark.length <= self.output.len();
+        if is_there {
+            self.output.truncate(mark.length);
+        }
+        is_there
+    }
+
     /// Sends the output if it has grown long.
     pub fn pace(&mut self) -> Result<(), End> {
         if self.output.len() >= OUTPUT_BYTES { self.flush() } else { Ok(()) }
@@ -332,6 +352,7 @@ impl Wire {
             Ok(stream) => stream.write_all(&self.output).and_then(|()| stream.flush()),
             Err(error) => Err(error),
         };
+        self.sent += u64::from(!self.output.is_empty());
         self.output.clear();
         self.output.shrink_to(4 * OUTPUT_BYTES);
         sent.map_err(|_| {

@@ -273,6 +273,11 @@ fn of_cluster(registry: &mut Registry, cluster: &dyn Cluster) {
     }
     let help = "Changes of the log that no member has written and all have skipped, seen by this one";
     registry.register("foreign_entries", help, ConstCounter::new(cluster.skipped()));
+    let (run_again, given_up) = cluster.retries();
+    let help = "How often a statement was run again since others were ahead of it";
+    registry.register("statements_run_again", help, ConstCounter::new(run_again));
+    let help = "Statements that failed since others were ahead of them, however often they were run";
+    registry.register("statements_given_up", help, ConstCounter::new(given_up));
     let help = "Whether this member reaches the log of the cluster";
     registry.register("log_reachable", help, ConstGauge::new(u64::from(!is_apart)));
     registry.register("member", "How a member is: 1 at its state", states);

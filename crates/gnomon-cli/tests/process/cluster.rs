@@ -138,6 +138,13 @@ impl Member {
         answer
     }
 
+    /// The value of a metric without labels.
+    pub fn metric(&self, name: &str) -> String {
+        let metrics = self.http("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+        metrics.lines().find_map(value).unwrap_or_else(|| panic!("{name}: {metrics}"))
+    }
+
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }

@@ -1,6 +1,6 @@
 //! A sink for embedders: the rows of a result as values.
 
-use super::{CopySource, ResultColumn, Sink};
+use super::{CopySource, Mark, ResultColumn, Sink};
 use crate::{
     Notice, Result, SqlError,
     types::{Context, Datum, text},
@@ -90,6 +90,16 @@ impl Sink for Rows {
 
     fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
         Ok(())
+    }
+
+    fn mark(&mut self) -> Option<Mark> {
+        Some(Mark::default())
+    }
+
+    /// What comes takes the place of all that is here.
+    fn take_back(&mut self, _: Mark) -> bool {
+        *self = Rows::default();
+        true
     }
 
     fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {

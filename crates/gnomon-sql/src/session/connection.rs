@@ -3,15 +3,15 @@
 //! The statements of a text form one implicit transaction, unless it has BEGIN in it. The transaction commits before
 //! its last statement is reported complete.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gnomon::{Commits, Csn, Error, Interrupt, InterruptReason, env::Rng};
 
 use super::{
-    SessionOptions, Sink, advisory,
+    SessionOptions, Sink, advisory, again,
     call::AllCompiled,
     database::Shared,
-    parse::{self, Command, on_fit_stack},
+    parse::{self, Command, Parsed, on_fit_stack},
     plan,
     portal::{Portal, Prepared},
     registry::Registered,
@@ -50,6 +50,10 @@ pub struct Session {
     pub(super) procedures: AllCompiled,
     /// How deep it is in calls.
     pub(super) calls: usize,
+    /// How long earlier runs of the present statement took, if it is run again.
+    pub(super) spent: Option<Duration>,
+    /// How often it has interrupted others.
+    pub(super) interrupted: u64,
     /// Its entry among all sessions.
     pub(super) registered: Registered,
     /// Its number as an owner of advisory locks, and those that it holds beyond its transaction.
@@ -107,6 +111,8 @@ impl Session {
             portals_opened: 0,
             procedures: AllCompiled::new(),
             calls: 0,
+            spent: None,
+            interrupted: 0,
         })
     }
 
@@ -179,6 +185,18 @@ impl Session {
             }
             return sink.empty();
         }
+        match &statements[..] {
+            [one] if self.current.state == State::Idle && again::leaves_nothing(&one.command) => {
+                self.run_until_first(sink, |session, sink| session.run_all(&statements, sink))
+            }
+            _ => self.run_all(&statements, sink),
+        }
+    }
+
+    /// Runs the statements of a text.
+    fn run_all(&mut self, statements: &[Parsed], sink: &mut dyn Sink) -> Result<()> {
+        // They are in one transaction with what a client has begun by the extended protocol.
+        self.current.first = None;
         let last = statements.len() - 1;
         for (i, statement) in statements.iter().enumerate() {
             let before = self.settings.clone();
@@ -206,12 +224,20 @@ impl Session {
             Err(Error::Interrupted(InterruptReason::Shutdown)) => {
                 return Err(Error::Interrupted(InterruptReason::Shutdown).into());
             }
+            // What has come since it was run first is meant for it.
+            Err(error) if self.spent.is_some() => return Err(error.into()),
             Err(_) => self.interrupt.clear(),
             Ok(()) => {}
         }
         self.statement_time = self.clock();
-        let timeout = self.settings.statement_timeout();
+        let timeout = self.time_left();
         Ok(timeout.map(|timeout| self.shared.timer.set(timeout, self.interrupt.clone())))
+    }
+
+    /// How long the present statement may take from now on.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let timeout = self.settings.statement_timeout()?;
+        Some(timeout.saturating_sub(self.spent.unwrap_or_default()))
     }
 
     /// Fails in a failed block, except for what ends it or goes back to before it failed.

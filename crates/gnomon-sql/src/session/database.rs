@@ -14,6 +14,7 @@ use gnomon::{
 use super::{
     Session,
     advisory::AdvisoryLocks,
+    again::RetryCounts,
     environment::clock_micros,
     member,
     registry::Registry,
@@ -56,6 +57,7 @@ pub(super) struct Shared {
     pub(super) registry: Arc<Registry>,
     pub(super) advisory: Arc<AdvisoryLocks>,
     /// What tells of the cluster that the database is a member of.
+    pub(super) retries: Arc<RetryCounts>,
     pub(super) cluster: OnceLock<Arc<dyn Cluster>>,
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
     pub(super) started: i64,
@@ -149,6 +151,11 @@ impl SqlDatabase {
         self.0.engine.close()
     }
 
+    /// How often statements were run again since others were ahead of them: those of a member of a cluster.
+    pub fn retries(&self) -> Arc<RetryCounts> {
+        self.0.retries.clone()
+    }
+
     /// The engine underneath.
     pub fn engine(&self) -> &Database {
         &self.0.engine
@@ -175,6 +182,7 @@ impl Shared {
             registry: Arc::default(),
             advisory: Arc::default(),
             cluster: OnceLock::new(),
+            retries: Arc::default(),
             started: clock_micros(&*clock),
             clock,
         }

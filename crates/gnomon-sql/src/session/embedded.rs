@@ -1,6 +1,6 @@
 //! Statements of programs in this process, which give parameters as values.
 
-use super::{Session, Sink};
+use super::{Session, Sink, transaction::State};
 use crate::{
     Result,
     types::{
@@ -42,7 +42,12 @@ impl Session {
     pub fn execute_with(&mut self, sql: &str, parameters: &[Datum], sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
         self.note_statement(sql.into());
-        let result = self.execute_bound(sql, parameters, sink);
+        let result = match self.current.state {
+            State::Idle => {
+                self.run_until_first(sink, |session, sink| session.execute_bound(sql, parameters, sink))
+            }
+            _ => self.execute_bound(sql, parameters, sink),
+        };
         if result.is_err() {
             self.fail();
         }

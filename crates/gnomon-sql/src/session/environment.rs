@@ -61,6 +61,8 @@ pub(super) struct Surroundings {
     pub(super) interrupt: Arc<Interrupt>,
     /// Whether something was asked that another run could be told otherwise.
     asked: Cell<bool>,
+    /// How often other sessions were interrupted.
+    pub(super) interrupted: Cell<u64>,
 }
 
 impl Session {
@@ -92,6 +94,7 @@ impl Session {
             transaction_id,
             interrupt: self.interrupt.clone(),
             asked: Cell::new(false),
+            interrupted: Cell::new(0),
         }
     }
 
@@ -107,6 +110,7 @@ impl Session {
         if let (true, Some(engine)) = (surroundings.asked.get(), &mut self.current.engine) {
             engine.log_by_value();
         }
+        self.interrupted += surroundings.interrupted.get();
         self.follow_settings();
     }
 

@@ -10,6 +10,7 @@
 //! - [`procedures`]: what the engine must be opened with to log and replay calls of SQL's procedures.
 
 mod advisory;
+mod again;
 mod backup;
 mod call;
 mod collect;
@@ -38,6 +39,7 @@ mod utility;
 mod view;
 
 pub use crate::{catalog::system::ConnectedBy, query::ResultColumn};
+pub use again::RetryCounts;
 pub use call::procedures;
 pub use collect::Rows;
 pub use connection::Session;
@@ -85,6 +87,23 @@ pub trait Sink {
     /// COPY FROM STDIN begins. Returns the source of the data, read until it ends; an error from it (CopyFail)
     /// fails the statement. Called at most once a statement.
     fn copy_in(&mut self, binary: bool, columns: usize) -> Result<Box<dyn CopySource + '_>>;
+    /// The place up to which all has come, to go back to; none if nothing can be taken back.
+    fn mark(&mut self) -> Option<Mark> {
+        None
+    }
+    /// Forgets all that has come since a mark. False if some of it is with the client.
+    fn take_back(&mut self, _: Mark) -> bool {
+        false
+    }
+}
+
+/// A place in what a [`Sink`] has got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// How often something has left for the client.
+    pub sent: u64,
+    /// How much has come since, in the sink's own measure.
+    pub length: usize,
 }
 
 /// The data of a COPY FROM STDIN.

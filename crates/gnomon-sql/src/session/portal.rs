@@ -10,6 +10,7 @@ use gnomon::sync::Mutex;
 
 use super::{
     Format, PortalState, ResultColumn, Session, Sink, StatementDescription,
+    again::FirstPortal,
     connection::{Tag, tag},
     parse::{self, Command, FetchCount, Parsed, on_fit_stack},
     plan::{Plan, Running, is_plannable, plannable},
@@ -399,6 +400,28 @@ impl Session {
         Ok(())
     }
 
+    /// Opens a portal anew, of a planned statement.
+    pub(super) fn rebind(&mut self, name: &str, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<()> {
+        let _alarm = self.start_statement()?;
+        self.ensure_transaction();
+        let plan = self.plan_of(prepared)?;
+        let body = Body::Plan { statement: Some(prepared.clone()), plan, running: None };
+        let opened = Portal::new(self, body, params, prepared.text.clone());
+        self.portals.insert(name.to_owned(), opened);
+        Ok(())
+    }
+
+    /// A portal that was not run yet, if it is of a planned statement: that, and its parameters.
+    fn fresh(&self, name: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
+        let portal = self.portals.get(name)?;
+        match &portal.body {
+            Body::Plan { statement: Some(statement), running: None, .. } if !portal.done => {
+                Some((statement.clone(), portal.params.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// The columns of a portal's result; none if it returns no rows.
     pub fn describe_portal(&mut self, name: &str) -> Result<Option<Vec<ResultColumn>>> {
         let result = self.portal_columns(name);
@@ -431,7 +454,19 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn Sink,
     ) -> Result<PortalState> {
-        let result = self.run_portal(name, max_rows, sink);
+        let first = self
+            .first_run(sink)
+            .and_then(|runs| self.fresh(name).map(|portal| FirstPortal::new(name, portal, max_rows, runs)));
+        let mut result = self.run_portal(name, max_rows, sink);
+        if let Some(mut first) = first {
+            if let Err(error) = result {
+                result = self.run_first_again(&mut first, error, sink);
+                self.spent = None;
+            }
+            if let Ok(PortalState::Complete) = result {
+                self.keep_first(first, sink);
+            }
+        }
         let result = self.check_extended(result);
         self.note_rest();
         result
@@ -445,6 +480,7 @@ impl Session {
     ) -> Result<PortalState> {
         let Some(mut portal) = self.portals.remove(name) else { return Err(missing_portal(name)) };
         self.note_statement(portal.text.clone());
+        self.current.portals_run += 1;
         let result = self.run_body(name, &mut portal, max_rows, sink);
         // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
         let keeps = matches!(portal.body, Body::Plan { .. }) && self.current.state != State::Idle;

@@ -96,6 +96,7 @@ impl SystemState for Surroundings {
     }
     fn interrupt(&self, process_id: i32, terminate: bool) -> bool {
         let reason = if terminate { InterruptReason::Shutdown } else { InterruptReason::Cancel };
+        self.interrupted.set(self.interrupted.get() + 1);
         self.shared.registry.interrupt(process_id, reason)
     }
 }

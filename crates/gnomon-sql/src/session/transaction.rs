@@ -6,6 +6,7 @@ use gnomon::{Csn, Isolation, Transaction, TxnOptions};
 
 use super::{
     Session, TransactionStatus, advisory,
+    again::FirstPortal,
     call::CallState,
     ddl::{Ddl, Waiting},
     parse::Mode,
@@ -34,6 +35,10 @@ pub(super) struct Current {
     pub(super) read_only: bool,
     /// The advisory locks that end with it.
     pub(super) advisory: Vec<advisory::Guard>,
+    /// How many portals were run.
+    pub(super) portals_run: usize,
+    /// The portal that was run first and may be run again.
+    pub(super) first: Option<Box<FirstPortal>>,
     /// The savepoints of a block, the latest last.
     savepoints: Vec<Savepoint>,
 }
@@ -219,7 +224,7 @@ impl Session {
         }
         let current = std::mem::take(&mut self.current);
         // The log of a cluster may be away.
-        let timeout = self.settings.statement_timeout().filter(|_| self.shared.engine.is_member());
+        let timeout = self.time_left().filter(|_| self.shared.engine.is_member());
         let alarm = timeout.map(|timeout| self.shared.timer.set(timeout, self.interrupt.clone()));
         let result = self.commit_engine(current);
         drop(alarm);

@@ -282,7 +282,7 @@ impl Joining<'_> {
         })?;
         node.catch_up().map_err(of_log)?;
         let node = Arc::new(node);
-        let view = Arc::new(View(Arc::downgrade(&node)));
+        let view = Arc::new(View { node: Arc::downgrade(&node), retries: database.retries() });
         database.show_cluster(view.clone());
         Ok((node, view))
     }

@@ -1,19 +1,25 @@
 //! What is shown of a cluster: its members, and how transactions have ended.
 
-use gnomon::sync::Weak;
+use gnomon::sync::{Arc, Weak};
 use gnomon_cluster::{
     node::{BOUND_MAX, Node, Overview},
     order::MemberInfo,
     protocol::{Level, Reason},
 };
-use gnomon_sql::catalog::system::{Cluster, ClusterMember, ClusterTransactions};
+use gnomon_sql::{
+    catalog::system::{Cluster, ClusterMember, ClusterTransactions},
+    session::RetryCounts,
+};
 
 /// What SQL and metrics show of the cluster.
-pub struct View(pub Weak<Node>);
+pub struct View {
+    pub node: Weak<Node>,
+    pub retries: Arc<RetryCounts>,
+}
 
 impl Cluster for View {
     fn members(&self) -> Vec<ClusterMember> {
-        let Some(node) = self.0.upgrade() else { return Vec::new() };
+        let Some(node) = self.node.upgrade() else { return Vec::new() };
         let (name, status) = (node.name().to_owned(), node.status());
         drop(node);
         let own = ClusterMember {
@@ -67,7 +73,7 @@ impl Cluster for View {
     }
 
     fn transactions(&self) -> Vec<ClusterTransactions> {
-        let Some(node) = self.0.upgrade() else { return Vec::new() };
+        let Some(node) = self.node.upgrade() else { return Vec::new() };
         let shown = |((level, reason), count): ((Level, Option<Reason>), u64)| {
             let outcome = reason.map_or("committed", Reason::name);
             // What the field calls SSI is not what users of PostgreSQL know by that name.
@@ -82,6 +88,10 @@ impl Cluster for View {
     }
 
     fn skipped(&self) -> u64 {
-        self.0.upgrade().map_or(0, |node| node.status().skipped.count)
+        self.node.upgrade().map_or(0, |node| node.status().skipped.count)
+    }
+
+    fn retries(&self) -> (u64, u64) {
+        (self.retries.run_again(), self.retries.given_up())
     }
 }

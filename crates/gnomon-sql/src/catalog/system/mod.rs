@@ -245,6 +245,8 @@ pub trait Cluster: Send + Sync {
     fn transactions(&self) -> Vec<ClusterTransactions>;
     /// How often this member has skipped something in the log that no member has written.
     fn skipped(&self) -> u64;
+    /// How often statements were run again at this member, and how many were given up.
+    fn retries(&self) -> (u64, u64);
 }
 
 /// A prepared statement, as `pg_prepared_statements` shows it.

@@ -105,6 +105,7 @@ settings! {
     extra_float_digits = setting("extra_float_digits", Kind::Int { min: -15, max: 3, unit: Unit::None }, "1", "Sets the number of digits displayed for floating-point values.");
     gnomon_k = setting("gnomon.k", Kind::Int { min: -1, max: i32::MAX as i64, unit: Unit::None }, "-1", "Sets how many commits a snapshot may have missed of what is read; -1 is any number.");
     gnomon_max_staleness = setting("gnomon.max_staleness", Kind::Int { min: -1, max: i32::MAX as i64, unit: Unit::Milliseconds }, "-1", "Sets how old a snapshot may be; -1 is any age.");
+    gnomon_retries = setting("gnomon.retries", Kind::Int { min: 0, max: 1000, unit: Unit::None }, "30", "Sets how often a member of a cluster runs an autocommitted statement again that would fail with 40001; 0 is never.");
     gnomon_semantic_locks = setting("gnomon.semantic_locks", Kind::Bool, "on", "Lets updates that commute share locks.");
     idle_in_transaction_session_timeout = setting("idle_in_transaction_session_timeout", MS, "0", "Sets the maximum allowed idle time between queries, when in a transaction.");
     idle_session_timeout = setting("idle_session_timeout", MS, "0", "Sets the maximum allowed idle time between queries, when not in a transaction.");

@@ -506,6 +506,11 @@ impl Settings {
         self.current.texts[Id::gnomon_k as usize].parse().ok()
     }
 
+    /// How often a member of a cluster runs a statement again.
+    pub(crate) fn retries(&self) -> u32 {
+        self.current.texts[Id::gnomon_retries as usize].parse().unwrap_or(0)
+    }
+
     /// How old snapshots may be.
     pub(crate) fn age_max(&self) -> Option<Duration> {
         self.current.texts[Id::gnomon_max_staleness as usize].parse().ok().map(Duration::from_millis)

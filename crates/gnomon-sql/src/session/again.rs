@@ -1,0 +1,219 @@
+//! Running a statement again that others were ahead of, at a member of a cluster.
+//!
+//! Members certify what they have done at the same time, and of two that change one row the second to be ordered fails with
+//! 40001. A statement that is alone in its transaction, and of which the client has heard nothing yet, is run again by the
+//! session itself, as often as `gnomon.retries` says: in a transaction of its own each time, with a new snapshot, whatever
+//! the isolation level, so that it is as if the client had sent it again. Under READ COMMITTED that is what PostgreSQL does
+//! with a row that another transaction has changed.
+//!
+//! What was sent cannot be taken back ([`Sink::take_back`]): a result that is larger than the output buffer, what is in a
+//! COPY, or what came before a Flush. Then the error goes to the client. Values that were drawn from sequences
+//! stay drawn, as after any rollback. A statement that has interrupted other sessions is not run again. A time limit on the statement and a request to cancel it hold for all runs together.
+//!
+//! The pause before each run is random and grows, so that members that have met once do not meet again.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use gnomon::sync::{Arc, thread};
+
+use super::{Mark, PortalState, Session, Sink, parse::Command, portal::Prepared, transaction::State};
+use crate::{Result, SqlError, SqlState, types::Datum};
+
+/// The longest pause before the second run, and before any.
+const PAUSE_MIN: Duration = Duration::from_micros(500);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// How often statements were run again.
+#[derive(Debug, Default)]
+pub struct RetryCounts {
+    run_again: AtomicU64,
+    given_up: AtomicU64,
+}
+
+impl RetryCounts {
+    /// How often a statement was run again.
+    pub fn run_again(&self) -> u64 {
+        self.run_again.load(Ordering::Relaxed)
+    }
+
+    /// How many statements failed all the same: run as often as they may be, or known to the client in part.
+    pub fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::Relaxed)
+    }
+}
+
+/// The runs of a statement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs {
+    /// What came before its result.
+    before: Mark,
+    /// When it was run first.
+    begun: Duration,
+    /// How often it was run again.
+    again: u32,
+    /// How often the session had interrupted others before, which no rollback undoes.
+    interrupted: u64,
+}
+
+/// A portal that was the first thing of its transaction.
+pub(super) struct FirstPortal {
+    name: String,
+    statement: Arc<Prepared>,
+    params: Vec<Datum>,
+    max_rows: usize,
+    runs: Runs,
+    /// What came up to the end of its result.
+    after: Option<Mark>,
+}
+
+impl FirstPortal {
+    pub(super) fn new(
+        name: &str,
+        (statement, params): (Arc<Prepared>, Vec<Datum>),
+        max_rows: usize,
+        runs: Runs,
+    ) -> FirstPortal {
+        FirstPortal { name: name.to_owned(), statement, params, max_rows, runs, after: None }
+    }
+}
+
+/// True for what leaves nothing behind when its transaction is rolled back.
+pub(super) fn leaves_nothing(command: &Command) -> bool {
+    matches!(command, Command::Sql(..) | Command::Execute { .. })
+}
+
+impl Session {
+    /// Where a statement begins that may be run again; none if it may not: in a transaction with others, or where others
+    /// are not ahead.
+    pub(super) fn first_run(&self, sink: &mut dyn Sink) -> Option<Runs> {
+        let may = self.current.state != State::Block
+            && self.current.state != State::Failed
+            && self.current.portals_run == 0
+            && self.calls == 0
+            && self.shared.engine.is_member()
+            && self.settings.retries() > 0;
+        let before = if may { sink.mark() } else { None };
+        let (begun, interrupted) = (self.shared.clock.now(), self.interrupted);
+        before.map(|before| Runs { before, begun, again: 0, interrupted })
+    }
+
+    /// Runs a statement, and again while others are ahead of it.
+    pub(super) fn run_until_first<T>(
+        &mut self,
+        sink: &mut dyn Sink,
+        mut run: impl FnMut(&mut Session, &mut dyn Sink) -> Result<T>,
+    ) -> Result<T> {
+        let mut runs = self.first_run(sink);
+        let done = loop {
+            let done = run(self, sink);
+            match (&done, &mut runs) {
+                (Err(error), Some(runs)) => match self.prepare_again(error, runs, sink) {
+                    Ok(true) => {}
+                    Ok(false) => break done,
+                    Err(error) => break Err(error),
+                },
+                _ => break done,
+            }
+        };
+        self.spent = None;
+        done
+    }
+
+    /// After an error: takes back what the statement has done, and waits a moment, if it is to be run again. Fails if it is
+    /// interrupted.
+    fn prepare_again(&mut self, error: &SqlError, runs: &mut Runs, sink: &mut dyn Sink) -> Result<bool> {
+        if error.state() != SqlState::SERIALIZATION_FAILURE {
+            return Ok(false);
+        }
+        let counts = self.shared.retries.clone();
+        let is_undone = self.interrupted == runs.interrupted;
+        if runs.again >= self.settings.retries() || !is_undone || !sink.take_back(runs.before) {
+            counts.given_up.fetch_add(1, Ordering::Relaxed);
+            return Ok(false);
+        }
+        self.roll_back();
+        runs.again += 1;
+        counts.run_again.fetch_add(1, Ordering::Relaxed);
+        self.interrupt.check()?;
+        let longest = PAUSE_MAX.min(PAUSE_MIN * 2_u32.pow(runs.again.min(16) - 1));
+        thread::sleep(longest.mul_f64(self.rng.unit()));
+        self.interrupt.check()?;
+        self.spent = Some(self.shared.clock.now().saturating_sub(runs.begun));
+        Ok(true)
+    }
+
+    /// Notes that a portal was run that was the first thing of its transaction, which may end with it.
+    pub(super) fn keep_first(&mut self, mut first: FirstPortal, sink: &mut dyn Sink) {
+        first.after = sink.mark();
+        self.current.first = Some(Box::new(first));
+    }
+
+    /// Runs a portal again, as its client has bound it, while others are ahead of it.
+    pub(super) fn run_first_again(
+        &mut self,
+        first: &mut FirstPortal,
+        mut failed: SqlError,
+        sink: &mut dyn Sink,
+    ) -> Result<PortalState> {
+        while self.prepare_again(&failed, &mut first.runs, sink)? {
+            match self.rebind_and_run(first, sink) {
+                Err(error) => failed = error,
+                done => return done,
+            }
+        }
+        Err(failed)
+    }
+
+    fn rebind_and_run(&mut self, first: &FirstPortal, sink: &mut dyn Sink) -> Result<PortalState> {
+        self.rebind(&first.name, &first.statement, first.params.clone())?;
+        if let Some(columns) = self.columns_of_rows(&first.name) {
+            sink.columns(&columns)?;
+        }
+        self.run_portal(&first.name, first.max_rows, sink)
+    }
+
+    /// As [`Session::sync`]; a statement that is alone in its transaction and fails now, since others were ahead of it, is
+    /// run again. The sink is that of its portal ([`Session::portal_alone`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync_or_run_again(&mut self, sink: &mut dyn Sink) -> Result<()> {
+        let first = self.current.first.take().filter(|first| self.is_alone(first, sink));
+        let Some(mut first) = first else { return self.sync() };
+        let mut done = self.sync();
+        while let Err(error) = done {
+            let is_at_its_end = error.state() != SqlState::SERIALIZATION_FAILURE;
+            done = if is_at_its_end {
+                Err(error)
+            } else {
+                self.run_first_again(&mut first, error, sink).map(|_| ())
+            };
+            match done {
+                Ok(()) => done = self.sync(),
+                Err(_) => {
+                    self.fail();
+                    break;
+                }
+            }
+        }
+        self.spent = None;
+        self.note_rest();
+        done
+    }
+
+    /// True if nothing has come behind a portal's result, and nothing else has run.
+    fn is_alone(&self, first: &FirstPortal, sink: &mut dyn Sink) -> bool {
+        self.current.state == State::Implicit
+            && self.current.portals_run == 1
+            && first.after.is_some()
+            && sink.mark() == first.after
+    }
+
+    /// The portal that was the only thing of its transaction up to now, if it may have to be run again.
+    pub fn portal_alone(&self) -> Option<&str> {
+        self.current.first.as_ref().map(|first| first.name.as_str())
+    }
+}
