@@ -26,6 +26,7 @@ command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.90 or ne
 install cc gcc
 install make make
 install psql postgresql-client
+install strace strace
 install pgbench postgresql-contrib
 install python3 python3
 install chromium chromium

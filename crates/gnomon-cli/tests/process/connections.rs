@@ -19,7 +19,7 @@ fn the_limit_on_open_files_is_raised_for_all_connections() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("db");
     let arguments = ["serve", text(&database), "--listen", "127.0.0.1:0", "--connections-max", "100"];
-    let server = Served::start_by(limited("-Sn 64", &arguments));
+    let server = Served::start_by(limited("-Sn 64", &arguments), std::process::Stdio::null());
     let mut clients: Vec<_> = (0..100).map(|_| server.connect().unwrap()).collect();
     // Connections that say nothing do not shut others out, in any number.
     let silent: Vec<TcpStream> =

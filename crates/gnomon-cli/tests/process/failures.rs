@@ -385,3 +385,55 @@ fn a_limit_of_the_length_of_files_is_a_full_disk() {
     assert!(stderr.contains("53100") || stderr.contains("disk"), "{stderr}");
     assert!(ran.status.success() && stdout.contains("(1 row)"), "{stdout} {stderr}");
 }
+
+/// From some moment on every write to a file and every sync fails: the server says why and ends with an error, and what it
+/// acknowledged is there when it is started again.
+#[test]
+fn a_server_whose_disk_fails_says_so_and_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    for recovery in ["value-log", "shadow", "two-level-deferred"] {
+        let data = directory.path().join(recovery);
+        let (said, traced) = (directory.path().join("said"), directory.path().join("traced"));
+        let serve = gnomon(&["serve", text(&data), "--listen", "127.0.0.1:0", "--recovery", recovery]);
+        let server = Served::start_by(serve, std::fs::File::create(&said).unwrap().into());
+        let mut client = server.connect().unwrap();
+        client.batch_execute("CREATE TABLE t (a int PRIMARY KEY)").unwrap();
+        let injection = "--inject=fsync,fdatasync,pwrite64,pwritev,pwritev2:error=EIO";
+        let strace =
+            ["--follow-forks", injection, "--output", text(&traced), "--attach", &server.id().to_string()];
+        let Ok(mut strace) = Command::new("strace").args(strace).stderr(Stdio::null()).spawn() else {
+            println!("skipped: strace is not installed");
+            return;
+        };
+        let mut acknowledged = 0;
+        let error = loop {
+            if strace.try_wait().unwrap().is_some_and(|status| !status.success()) {
+                println!("skipped: this user cannot trace processes");
+                return;
+            }
+            match client.execute("INSERT INTO t VALUES ($1)", &[&acknowledged]) {
+                Ok(_) => acknowledged += 1,
+                Err(error) => break error,
+            }
+        };
+        let state = error.code().map(|state| state.code());
+        assert!(matches!(state, Some("57P02" | "58030") | None), "{recovery}: {error:?}");
+        assert_eq!(server.wait(), Some(1), "{recovery}");
+        strace.wait().unwrap();
+        let said = std::fs::read_to_string(&said).unwrap();
+        let stopped = "the database stopped after a failure (I/O error: ";
+        assert!(
+            said.lines().last().unwrap().starts_with(&format!("gnomon: {stopped}")),
+            "{recovery}: {said}"
+        );
+        let server = Served::start(&data);
+        let mut client = server.connect().unwrap();
+        let rows: i64 = client.query_one("SELECT count(*) FROM t", &[]).unwrap().get(0);
+        // The one that was not acknowledged may be there or not.
+        assert!(
+            (acknowledged..=acknowledged + 1).contains(&(rows as i32)),
+            "{recovery}: {rows} of {acknowledged}"
+        );
+        assert_eq!(server.interrupt(), Some(0));
+    }
+}

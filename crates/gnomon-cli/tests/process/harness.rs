@@ -72,14 +72,13 @@ impl Served {
     pub fn start_with(directory: &Path, arguments: &[&str]) -> Served {
         let mut command = gnomon(&["serve", text(directory), "--listen", "127.0.0.1:0"]);
         command.args(arguments);
-        Served::start_by(command)
+        Served::start_by(command, Stdio::null())
     }
 
-    /// By a command that runs `gnomon serve`.
-    pub fn start_by(mut command: Command) -> Served {
+    /// By a command that runs `gnomon serve`, whose standard error goes to `stderr`.
+    pub fn start_by(mut command: Command, stderr: Stdio) -> Served {
         let began = Instant::now();
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
@@ -101,13 +100,22 @@ impl Served {
     }
 
     /// Ctrl-C; returns the exit code.
-    pub fn interrupt(mut self) -> Option<i32> {
+    pub fn interrupt(self) -> Option<i32> {
         self.signal("-INT");
+        self.wait()
+    }
+
+    /// Waits until it ends; returns the exit code.
+    pub fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
+        let id = self.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 }
