@@ -40,12 +40,12 @@ pub(crate) fn configure(tls: &Tls) -> Result<Encryption, ServerError> {
 }
 
 impl Tls {
-    /// Reads the files, to find out before anything else whether a server can be bound with them.
+    /// Reads the files, as [`Server::bind`](crate::Server::bind) does, for what else is served with them.
     ///
     /// # Errors
-    /// What [`Server::bind`](crate::Server::bind) would say of them.
-    pub fn check(&self) -> Result<(), ServerError> {
-        configure(self).map(drop)
+    /// A file cannot be used.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, ServerError> {
+        configure(self).map(|encryption| encryption.config)
     }
 }
 

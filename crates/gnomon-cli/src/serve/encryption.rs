@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use gnomon_server::{ClientCertificates, Clients, Tls};
+use tokio_rustls::TlsAcceptor;
 
 use crate::Failure;
 
@@ -54,13 +55,18 @@ enum Policy {
 }
 
 impl EncryptionArguments {
+    /// True if clients are asked for certificates.
+    pub fn asks_for_certificates(&self) -> bool {
+        self.tls_client_ca.is_some()
+    }
+
     /// True if clients are let in by certificates instead of passwords.
     pub fn authenticates(&self) -> bool {
         self.client_certificates == Some(Policy::Authenticate)
     }
 
-    /// Returns what the server is told of TLS. The files can be used.
-    pub fn tls(&self) -> Result<Option<Tls>, Failure> {
+    /// Returns what the server is told of TLS, and what else is served with its files.
+    pub fn tls(&self) -> Result<Option<(Tls, TlsAcceptor)>, Failure> {
         let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let clients = self.tls_client_ca.clone().map(|authorities| Clients {
             authorities,
@@ -80,7 +86,7 @@ impl EncryptionArguments {
         }
         let required = must_have || self.tls == Some(Encrypted::Require);
         let tls = Tls { required, clients, ..Tls::new(certificates, key) };
-        tls.check().map_err(|error| Failure(error.to_string()))?;
-        Ok(Some(tls))
+        let config = tls.server_config().map_err(|error| Failure(error.to_string()))?;
+        Ok(Some((tls, config.into())))
     }
 }

@@ -1,13 +1,12 @@
 //! What a server counts, over HTTP for whoever collects it (Prometheus): OpenMetrics text at `/metrics`.
 //!
 //! A thread with its own runtime answers, so that who scrapes takes nothing from who queries: a few at a time, each once
-//! and in a bounded time. With a token it is given to those who know that one; without, to all who reach the address, which
-//! is on loopback then.
+//! and in a bounded time. A [`Guard`] says who is given them; without, that is all who reach the
+//! address, which is on loopback then.
 
 use std::{
     convert::Infallible,
     net::{SocketAddr, TcpListener},
-    path::Path,
     time::Duration,
 };
 
@@ -21,7 +20,7 @@ use http_body_util::Full;
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
-    header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
+    header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
     server::conn::http1,
     service::service_fn,
 };
@@ -37,11 +36,14 @@ use prometheus_client::{
     registry::Registry,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
     runtime,
     sync::{Semaphore, oneshot},
     time::{sleep, timeout},
 };
 
+use super::guard::Guard;
 use crate::Failure;
 
 /// So many are answered at a time.
@@ -58,51 +60,22 @@ pub struct Sources {
     pub cluster: Option<Arc<dyn Cluster>>,
 }
 
-/// What must be known to be given metrics.
-pub struct Token(String);
-
-impl Token {
-    /// Reads the first line of a file.
-    pub fn read(path: &Path) -> Result<Token, Failure> {
-        const CHARS_MIN: usize = 16;
-        let token = gnomon_tls::secret::read_line("token file", path).map_err(Failure)?;
-        if token.len() < CHARS_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Failure(format!(
-                "the token file {} has no token: write at least {CHARS_MIN} letters, digits and signs into its first \
-                 line, as `openssl rand -hex 32` does",
-                path.display()
-            )));
-        }
-        Ok(Token(token))
-    }
-
-    /// True if a request has it.
-    fn is_in(&self, request: &Request<Incoming>) -> bool {
-        let value = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let given = value.and_then(|value| {
-            let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
-            scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
-        });
-        given.is_some_and(|given| gnomon_tls::secret::equal(given, self.0.as_bytes()))
-    }
-}
-
 /// Answers until it is dropped; before it knows the sources, that there is nothing yet.
 pub struct Endpoint {
-    pub address: SocketAddr,
+    pub url: String,
     sources: Arc<OnceLock<Sources>>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Endpoint {
-    pub fn begin(address: SocketAddr, token: Option<Token>) -> Result<Endpoint, Failure> {
+    pub fn begin(address: SocketAddr, guard: Guard) -> Result<Endpoint, Failure> {
         let failed = |error| {
             Failure(format!("cannot serve metrics on {address}: {error}: give another address by --metrics"))
         };
         let listener = TcpListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let url = format!("{}://{}/metrics", guard.scheme(), listener.local_addr().map_err(failed)?);
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let listener = {
             let _within = runtime.enter();
@@ -112,12 +85,12 @@ impl Endpoint {
         let sources: Arc<OnceLock<Sources>> = Arc::default();
         let known = sources.clone();
         let work = move || {
-            runtime.spawn(answer_all(listener, token, known));
+            runtime.spawn(answer_all(listener, guard, known));
             let _ = runtime.block_on(ended);
             runtime.shutdown_background();
         };
         let thread = thread::spawn_named("metrics", work).map_err(failed)?;
-        Ok(Endpoint { address, sources, end: Some(end), thread: Some(thread) })
+        Ok(Endpoint { url, sources, end: Some(end), thread: Some(thread) })
     }
 
     /// Has it answer with what these count, from now on.
@@ -135,12 +108,8 @@ impl Drop for Endpoint {
     }
 }
 
-async fn answer_all(
-    listener: tokio::net::TcpListener,
-    token: Option<Token>,
-    sources: Arc<OnceLock<Sources>>,
-) {
-    let token = Arc::new(token);
+async fn answer_all(listener: tokio::net::TcpListener, guard: Guard, sources: Arc<OnceLock<Sources>>) {
+    let guard = Arc::new(guard);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -148,18 +117,32 @@ async fn answer_all(
             sleep(PAUSE).await;
             continue;
         };
-        let (token, sources) = (token.clone(), sources.clone());
+        let (guard, sources) = (guard.clone(), sources.clone());
         tokio::spawn(async move {
-            let answer =
-                async |request| Ok::<_, Infallible>(answer(&request, token.as_ref().as_ref(), &sources));
-            let service = service_fn(answer);
-            let mut http = http1::Builder::new();
-            http.keep_alive(false).half_close(true).timer(TokioTimer::new());
-            // Who sends something else, or nothing, is not answered.
-            let _ = timeout(CONNECTION_MAX, http.serve_connection(TokioIo::new(stream), service)).await;
+            let _ = timeout(CONNECTION_MAX, serve(stream, &guard, &sources)).await;
             drop(place);
         });
     }
+}
+
+/// Serves a connection. A client that sends something else, or nothing, is not answered.
+async fn serve(stream: TcpStream, guard: &Guard, sources: &OnceLock<Sources>) {
+    let Some(acceptor) = &guard.tls else { return serve_http(stream, guard, false, sources).await };
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let has_certificate = stream.get_ref().1.peer_certificates().is_some();
+    serve_http(stream, guard, has_certificate, sources).await;
+}
+
+async fn serve_http(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    guard: &Guard,
+    has_certificate: bool,
+    sources: &OnceLock<Sources>,
+) {
+    let answer = async |request| Ok::<_, Infallible>(answer(&request, guard, has_certificate, sources));
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).half_close(true).timer(TokioTimer::new());
+    let _ = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 
 /// An answer without metrics.
@@ -172,10 +155,11 @@ fn refusal(status: StatusCode, why: &'static str) -> Response<Full<Bytes>> {
 /// Answers from memory, at once.
 fn answer(
     request: &Request<Incoming>,
-    token: Option<&Token>,
+    guard: &Guard,
+    has_certificate: bool,
     sources: &OnceLock<Sources>,
 ) -> Response<Full<Bytes>> {
-    if token.is_some_and(|token| !token.is_in(request)) {
+    if !guard.lets_in(request.headers(), has_certificate) {
         let mut refusal = refusal(StatusCode::UNAUTHORIZED, "give the token: Authorization: Bearer TOKEN\n");
         refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return refusal;

@@ -19,14 +19,17 @@ use gnomon::{
 };
 use gnomon_server::{Auth, Server, ServerError, ServerOptions, Users};
 use gnomon_sql::session::SqlDatabase;
+use tokio_rustls::TlsAcceptor;
 
 use crate::{Failure, signals, storage::Storage};
 use cluster::{ClusterArguments, Credentials};
 use encryption::EncryptionArguments;
+use guard::GuardArguments;
 
 mod cluster;
 mod descriptors;
 mod encryption;
+mod guard;
 mod metrics;
 
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
@@ -116,15 +119,12 @@ pub struct Serve {
     pool_mib: u32,
     /// Where to serve metrics over HTTP, for Prometheus: HOST:PORT, or a port of 127.0.0.1.
     ///
-    /// OpenMetrics text at /metrics: counts, and members' names. Addresses beyond loopback need --metrics-token-file.
+    /// OpenMetrics text at /metrics: counts, and members' names. Addresses beyond loopback need --metrics-token-file,
+    /// or --metrics-tls and --tls-client-ca.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
-    /// A file whose first line is the token that metrics are given for.
-    ///
-    /// Asked for as `Authorization: Bearer TOKEN`, at least 16 characters. A file that others can read is refused: chmod
-    /// 600, or 640 if root owns it.
-    #[arg(long, value_name = "FILE", requires = "metrics")]
-    metrics_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    guard: GuardArguments,
     /// How many MiB a second the background reads to find damaged pages; 0 reads none.
     ///
     /// All copies of all pages are read again and again. What is damaged gets a new copy of its mirror; what has none is
@@ -167,7 +167,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     descriptors::provide(arguments.connections_max)?;
     let auth = auth(arguments)?;
     let listen = arguments.port.map_or(arguments.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
-    let tls = arguments.encryption.tls()?;
+    let (tls, acceptor) = arguments.encryption.tls()?.unzip();
     if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() && !arguments.encryption.authenticates() {
         return Err(Failure(format!(
             "{} can be reached from other machines, where --trust is not allowed: \
@@ -181,7 +181,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
-    let metrics = metrics(arguments)?;
+    let metrics = metrics(arguments, acceptor.as_ref())?;
     let directory = &arguments.directory;
     let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
     let joining = arguments.cluster.reach(is_new)?;
@@ -233,7 +233,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
     if let Some(endpoint) = &metrics {
         endpoint.show(metrics::Sources { server: server.handle(), engine, cluster: view });
-        tell(&mut stderr(), &format!("metrics at http://{}/metrics", endpoint.address));
+        tell(&mut stderr(), &format!("metrics at {}", endpoint.url));
     }
     let watch = node.map(|node| cluster::Watch::begin(node, server.handle()));
     let ran = server.run();
@@ -249,16 +249,16 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
 }
 
 /// Begins to answer for metrics, with nothing as yet.
-fn metrics(arguments: &Serve) -> Result<Option<metrics::Endpoint>, Failure> {
+fn metrics(arguments: &Serve, tls: Option<&TlsAcceptor>) -> Result<Option<metrics::Endpoint>, Failure> {
     let Some(address) = arguments.metrics else { return Ok(None) };
-    let token = arguments.metrics_token_file.as_deref().map(metrics::Token::read).transpose()?;
-    if token.is_none() && !address.ip().is_loopback() {
+    let guard = arguments.guard.guard(tls, arguments.encryption.asks_for_certificates())?;
+    if guard.is_open() && !address.ip().is_loopback() {
         return Err(Failure(format!(
-            "metrics at {address} could be read from other machines by everyone: give --metrics-token-file, or an \
-             address on 127.0.0.1"
+            "metrics at {address} could be read from other machines by everyone: give --metrics-token-file, or \
+             --metrics-tls and --tls-client-ca, or an address on 127.0.0.1"
         )));
     }
-    metrics::Endpoint::begin(address, token).map(Some)
+    metrics::Endpoint::begin(address, guard).map(Some)
 }
 
 /// Starts the background scrub.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use tokio_rustls::rustls;
 
 use crate::harness::{Served, gnomon, run, text};
 
@@ -187,6 +188,7 @@ fn options_that_would_let_others_in_are_refused() {
     for (options, message) in [
         ("--metrics 0.0.0.0:0".to_owned(), "give --metrics-token-file"),
         ("--metrics 0 --metrics-token-file @token".into(), "at least 16"),
+        (format!("{TLS} --metrics 0.0.0.0:0 --metrics-tls"), "--metrics-tls and --tls-client-ca"),
         (format!("{TLS} --tls allow --tls-client-ca @ca.crt"), "give --tls require"),
         (format!("{TLS} --tls-client-ca @ca.crt --listen 0.0.0.0:0"), "--trust is not allowed"),
         (
@@ -198,7 +200,12 @@ fn options_that_would_let_others_in_are_refused() {
         let said = files.refusal(&options);
         assert!(said.contains(message), "{options}: {said}");
     }
-    for options in ["--tls require", "--tls-client-ca @ca.crt", "--metrics-token-file @token"] {
+    for options in [
+        "--tls require",
+        "--tls-client-ca @ca.crt",
+        "--metrics-token-file @token",
+        "--metrics 0 --metrics-tls",
+    ] {
         let options = files.options(options);
         let mut arguments = vec!["serve", "nowhere"];
         arguments.extend(options.iter().map(String::as_str));
@@ -207,12 +214,31 @@ fn options_that_would_let_others_in_are_refused() {
 }
 
 /// The answer of a server's metrics to a request with this header.
-fn metrics(address: &str, header: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+fn metrics(mut stream: impl Read + Write, header: &str) -> String {
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{header}\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// A connection by TLS with the certificate of this name, or without one.
+fn encrypted(files: &Files, address: &str, name: Option<&str>) -> impl Read + Write {
+    let builder = rustls::ClientConfig::builder_with_provider(gnomon_tls::provider())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(gnomon_tls::client::any_certificate());
+    let config = match name {
+        Some(name) => builder
+            .with_client_auth_cert(
+                gnomon_tls::certificate::read_chain(&files.path(&format!("{name}.crt"))).unwrap(),
+                gnomon_tls::certificate::read_key(&files.path(&format!("{name}.key"))).unwrap(),
+            )
+            .unwrap(),
+        None => builder.with_no_client_auth(),
+    };
+    let connection = rustls::ClientConnection::new(config.into(), "localhost".try_into().unwrap()).unwrap();
+    rustls::StreamOwned::new(connection, TcpStream::connect(address).unwrap())
 }
 
 /// Reads lines up to the first that contains `part`, which is returned.
@@ -254,10 +280,10 @@ fn metrics_need_the_token_and_failed_logins_are_told() {
     for header in
         ["", "Authorization: Bearer 0123456789abcdeF\r\n", "Authorization: Basic 0123456789abcdef\r\n"]
     {
-        let answer = metrics(&address, header);
+        let answer = metrics(TcpStream::connect(&address).unwrap(), header);
         assert!(answer.starts_with("HTTP/1.1 401") && !answer.contains("gnomon_"), "{header}: {answer}");
     }
-    let answer = metrics(&address, "Authorization: Bearer 0123456789abcdef\r\n");
+    let answer = metrics(TcpStream::connect(&address).unwrap(), "Authorization: Bearer 0123456789abcdef\r\n");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     for line in ["gnomon_server_authentications_failed_total 1\n", "gnomon_server_passwords_wrong_total 1\n"]
     {
@@ -265,4 +291,32 @@ fn metrics_need_the_token_and_failed_logins_are_told() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn metrics_by_tls_take_a_certificate_or_the_token() {
+    let files = Files::new();
+    write(files.path("token"), "0123456789abcdef\n", 0o600);
+    let token = "Authorization: Bearer 0123456789abcdef\r\n";
+    for (options, has_token) in [("", false), ("--metrics-token-file @token", true)] {
+        let options = files.options(&format!(
+            "{TLS} --tls-client-ca @ca.crt {PASSWORD} --metrics 0.0.0.0:0 --metrics-tls {options}"
+        ));
+        let mut child = start(&files.path("db"), &options);
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = line_with(&mut lines, "metrics at https://0.0.0.0:");
+        let port = said.rsplit("0.0.0.0:").next().and_then(|rest| rest.split('/').next()).unwrap();
+        let address = format!("127.0.0.1:{port}");
+        for (name, header, status) in [
+            (Some("ann"), "", "200"),
+            (None, "", "401"),
+            (None, token, if has_token { "200" } else { "401" }),
+            (None, "Authorization: Bearer 0123456789abcdeF\r\n", "401"),
+        ] {
+            let answer = metrics(encrypted(&files, &address, name), header);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{name:?}, {header}: {answer}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
