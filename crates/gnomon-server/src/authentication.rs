@@ -1,7 +1,7 @@
 //! Whom the server lets in: encryption, client certificates, passwords.
 //!
 //! A refusal tells the client no more than PostgreSQL would. The server's log has the address, the user and the reason
-//! ([`ServerOptions::log`](crate::ServerOptions::log)); its length is bounded, since an address that is slowed down
+//! ([`ServerOptions::log`](crate::ServerOptions::log)), in so many lines a second at most. An address that is slowed down
 //! ([`Throttle`](crate::throttle::Throttle)) is told of once for each wrong password.
 
 use std::net::SocketAddr;
@@ -62,15 +62,10 @@ pub(crate) fn authenticate(shared: &Shared, wire: &mut Wire, startup: &Startup) 
     let Err(refusal) = check(shared, wire, startup, connection) else { return Ok(()) };
     if let End::Fatal(error) = &refusal.end {
         count(&shared.counters.authentications_failed);
-        let from = match connection {
-            ConnectedBy::Tcp { client, .. } => client.to_string(),
-            ConnectedBy::Unix => "a Unix-domain socket".into(),
-        };
+        let (user, from) = (logged(&startup.user), origin(connection));
         let log = |reason: &str| {
-            (shared.options.log)(&format!(
-                "failed login of user {} from {from}: {reason}",
-                logged(&startup.user)
-            ));
+            let line = format!("failed login of user {user} from {from}: {reason}");
+            shared.login_log.tell(shared.now(), &line);
         };
         match &refusal.reason {
             Reason::Is(reason) => log(reason),
@@ -79,6 +74,22 @@ pub(crate) fn authenticate(shared: &Shared, wire: &mut Wire, startup: &Startup) 
         }
     }
     Err(refusal.end)
+}
+
+/// Counts and tells of a client whose handshake of TLS failed, before it gave a name: it has no certificate that counts,
+/// trusts not the server's, or speaks something else.
+pub(crate) fn refuse_handshake(shared: &Shared, connection: ConnectedBy, error: &rustls::Error) {
+    count(&shared.counters.authentications_failed);
+    let line = format!("failed login from {}: TLS: {error}", origin(connection));
+    shared.login_log.tell(shared.now(), &line);
+}
+
+/// Returns from where a client is connected.
+fn origin(connection: ConnectedBy) -> String {
+    match connection {
+        ConnectedBy::Tcp { client, .. } => client.to_string(),
+        ConnectedBy::Unix => "a Unix-domain socket".into(),
+    }
 }
 
 /// Returns a name that a client gave, so that it is one word of one line.

@@ -38,6 +38,7 @@
 
 mod authentication;
 mod connection;
+mod login_log;
 mod message;
 mod metrics;
 mod options;

@@ -33,7 +33,7 @@ pub struct ServerOptions {
     pub statement_bytes_max: usize,
     /// Prepared statements, and portals, of a session at a time (each counted for itself).
     pub prepared_max: usize,
-    /// Where the server tells, in a line each, of clients that are not let in.
+    /// Where the server tells of clients that are not let in, in a bounded number of lines.
     pub log: Log,
     /// How long a client may take from connecting to being authenticated.
     pub auth_timeout: Duration,

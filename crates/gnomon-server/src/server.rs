@@ -40,6 +40,7 @@ use rustix::{
 
 use crate::{
     connection,
+    login_log::LoginLog,
     metrics::{Counters, Metrics, count},
     options::{Auth, ClientCertificates, ServerError, ServerOptions},
     scram,
@@ -91,6 +92,7 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     pub(crate) tls: Option<Encryption>,
     pub(crate) throttle: Throttle,
+    pub(crate) login_log: LoginLog,
     pub(crate) counters: Counters,
     /// Timeouts of remote clients run in real time: no data depends on them.
     clock: SystemClock,
@@ -265,11 +267,13 @@ impl Server {
             None => None,
         };
         let (wake_reader, wake) = io::pipe().map_err(ServerError::Io)?;
+        let login_log = LoginLog::new(options.log);
         let shared = Arc::new(Shared {
             database,
             options,
             tls,
             throttle: Throttle::default(),
+            login_log,
             counters: Counters::default(),
             clock: SystemClock::new(),
             peers: Mutex::new(Peers::default()),

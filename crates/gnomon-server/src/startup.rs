@@ -6,7 +6,7 @@
 use gnomon_sql::{Severity, SqlError, SqlState};
 
 use crate::{
-    authentication::{authenticate, put_authentication},
+    authentication::{authenticate, put_authentication, refuse_handshake},
     message::{Decoded, Reader, put, put_string, violation},
     server::Shared,
     wire::{End, Wire},
@@ -73,7 +73,13 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
                 asked_tls = true;
                 match &shared.tls {
                     // As in PostgreSQL, a Unix-domain socket is not encrypted.
-                    Some(tls) if wire.is_tcp() => wire.start_tls(tls.config.clone())?,
+                    Some(tls) if wire.is_tcp() => {
+                        let connection = wire.connected_by()?;
+                        if let Err(error) = wire.start_tls(tls.config.clone())? {
+                            refuse_handshake(shared, connection, &error);
+                            return Err(End::Gone);
+                        }
+                    }
                     _ => {
                         wire.output().push(b'N');
                         wire.flush()?;

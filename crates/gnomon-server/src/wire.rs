@@ -405,8 +405,9 @@ impl Wire {
         }
     }
 
-    /// Answers a request for TLS with yes, and shakes hands.
-    pub fn start_tls(&mut self, config: Arc<ServerConfig>) -> Result<(), End> {
+    /// Answers a request for TLS with yes, and shakes hands. The inner error is a failed handshake, which the client has
+    /// been told of and which ends the connection.
+    pub fn start_tls(&mut self, config: Arc<ServerConfig>) -> Result<Result<(), rustls::Error>, End> {
         if self.has_unread() {
             // Plain text behind the request could have been injected on the way.
             return Err(End::Fatal(violation("received unencrypted data after SSL request")));
@@ -418,10 +419,16 @@ impl Wire {
         };
         let mut stream = StreamOwned::new(ServerConnection::new(config).map_err(|_| End::Gone)?, socket);
         while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock)?;
+            if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
+                let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                return match failed {
+                    Some(failed) => Ok(Err(failed.clone())),
+                    None => Err(error.into()),
+                };
+            }
         }
         self.channel = Channel::Tls(Box::new(stream));
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// After this long without a byte, reads end with [`End::TimedOut`], and writes of which the client reads nothing

@@ -24,7 +24,10 @@ pub fn read(what: &str, path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(failed)?;
     check(what, path, &file.metadata().map_err(failed)?)?;
     let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(format!("cannot read the {what} {}: it has more than {BYTES_MAX} bytes", path.display()));
+    }
     Ok(bytes)
 }
 

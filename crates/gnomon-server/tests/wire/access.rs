@@ -152,6 +152,9 @@ fn passwords_are_bound_to_the_channel() {
     assert_eq!(raw.read().unwrap().0, b'R', "rightly, it thinks that the server cannot");
 }
 
+/// The log of the servers of [`certificates_of_clients`].
+static HANDSHAKES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 #[test]
 fn certificates_of_clients() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -182,7 +185,8 @@ fn certificates_of_clients() {
     ] {
         let clients = Some(Clients { authorities: authority.path("ca.crt"), policy });
         let tls = Some(Tls { required: policy != Request, clients, ..authority.tls("server") });
-        let server = TestServer::start(ServerOptions { tls, auth: users(), ..options() });
+        let log = |line: &str| HANDSHAKES.lock().push(line.to_owned());
+        let server = TestServer::start(ServerOptions { tls, auth: users(), log, ..options() });
         let connected =
             connect(&server, "localhost", &format!("?sslmode=require&password={password}{certificate}"));
         match (connected, expected) {
@@ -191,6 +195,17 @@ fn certificates_of_clients() {
                 // A client that writes while it is being refused may see no more than its connection's end.
                 let is_cut = expected == "alert" && (error.contains("closed") || error.contains("reset"));
                 assert!(error.contains(expected) || is_cut, "{policy:?}, {certificate}: {error}");
+                // Of a handshake the client is told first.
+                let line = loop {
+                    match HANDSHAKES.lock().pop() {
+                        Some(line) => break line,
+                        None => thread::sleep(Duration::from_millis(1)),
+                    }
+                };
+                assert_eq!(server.handle.metrics().authentications_failed, 1);
+                let tells_of_handshake = line.contains(": TLS: invalid peer certificate: ");
+                assert_eq!(tells_of_handshake, expected == "alert", "{line}");
+                assert!(line.starts_with("failed login "), "{line}");
             }
             (connected, _) => panic!("{policy:?}, {certificate}: {:?}", connected.err()),
         }
