@@ -48,6 +48,7 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a program has one")]
 enum Command {
     /// Serve a database over the PostgreSQL protocol until Ctrl-C or SIGTERM.
     Serve(serve::Serve),

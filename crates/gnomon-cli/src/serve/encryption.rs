@@ -65,6 +65,11 @@ impl EncryptionArguments {
         self.client_certificates == Some(Policy::Authenticate)
     }
 
+    /// Returns the files of the server's certificate and its key.
+    pub fn files(&self) -> Option<(PathBuf, PathBuf)> {
+        self.tls_cert.clone().zip(self.tls_key.clone())
+    }
+
     /// Returns what the server is told of TLS, and what else is served with its files.
     pub fn tls(&self) -> Result<Option<(Tls, TlsAcceptor)>, Failure> {
         let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };

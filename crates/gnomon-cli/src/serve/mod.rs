@@ -336,9 +336,12 @@ fn auth(arguments: &Serve) -> Result<Auth, Failure> {
 
 /// As whom a member asks another one for a copy.
 fn credentials(arguments: &Serve) -> Result<Credentials, Failure> {
+    let certificate = arguments.encryption.files();
     Ok(match user(arguments)? {
-        Some((user, password)) => Credentials { user: user.to_owned(), password: Some(password) },
-        None => Credentials { user: "gnomon".into(), password: None },
+        Some((user, password)) => {
+            Credentials { user: user.to_owned(), password: Some(password), certificate }
+        }
+        None => Credentials { user: "gnomon".into(), password: None, certificate },
     })
 }
 

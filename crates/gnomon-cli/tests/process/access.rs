@@ -21,18 +21,22 @@ fn write(path: PathBuf, content: &str, mode: u32) -> PathBuf {
     path
 }
 
-/// A directory with an authority (ca.crt), a server of localhost, the user ann, and her password.
-struct Files(tempfile::TempDir);
+/// A directory with an authority (ca.crt), a server of localhost, one of 127.0.0.1, the user ann, and her password.
+pub struct Files(tempfile::TempDir);
 
 impl Files {
-    fn new() -> Files {
+    pub fn new() -> Files {
         let files = Files(tempfile::tempdir().unwrap());
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         write(files.path("ca.crt"), &params.self_signed(&key).unwrap().pem(), 0o644);
         let issuer = Issuer::new(params, key);
-        for (name, names) in [("server", &["localhost".to_owned()][..]), ("ann", &[])] {
+        for (name, names) in [
+            ("server", &["localhost".to_owned()][..]),
+            ("member", &["127.0.0.1".to_owned()][..]),
+            ("ann", &[]),
+        ] {
             let mut params = CertificateParams::new(names).unwrap();
             params.distinguished_name = DistinguishedName::new();
             params.distinguished_name.push(DnType::CommonName, name);
@@ -45,7 +49,7 @@ impl Files {
         files
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 

@@ -32,7 +32,7 @@ pub fn world(etcd_nodes: usize) -> Option<World> {
     world_with(etcd_nodes, &[])
 }
 
-fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
+pub fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
     let directory = tempfile::tempdir().unwrap();
     match LocalEtcd::start(&directory.path().join("etcd"), etcd_nodes, options) {
         Ok(etcd) => Some(World { etcd, directory }),
@@ -47,7 +47,7 @@ fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
 /// A member as a process; killed when dropped.
 pub struct Member {
     child: Child,
-    port: u16,
+    pub port: u16,
     /// What it has said on standard error.
     said: Arc<Mutex<String>>,
 }
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// What it says if it does not serve.
-    fn try_start(&self, name: &str, more: &[&str]) -> Result<Member, String> {
+    pub fn try_start(&self, name: &str, more: &[&str]) -> Result<Member, String> {
         let arguments = self.arguments(name);
         let named = ["--node", name];
         let more = if more.contains(&"--node") { more } else { &[&named, more].concat()[..] };
@@ -184,6 +184,15 @@ pub fn eventually(client: &mut Client, query: &str, expected: &str) {
         }
         assert!(begun.elapsed() < LONG, "{query}: {answer} instead of {expected}");
         thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LONG, "{what}");
+        thread::sleep(Duration::from_millis(50));
     }
 }
 

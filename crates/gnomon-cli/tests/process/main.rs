@@ -6,6 +6,7 @@ mod access;
 mod backup;
 mod bench;
 mod cluster;
+mod cluster_access;
 mod cluster_again;
 mod cluster_faults;
 mod cluster_foreign;

@@ -27,7 +27,7 @@ mod ledger;
 mod memory;
 mod sender;
 
-pub use etcd::{EtcdLog, EtcdOptions, LocalEtcd};
+pub use etcd::{EtcdAccess, EtcdLog, EtcdOptions, LocalEtcd};
 pub use ledger::{Ledger, MemberInfo};
 pub use memory::MemoryLog;
 pub use sender::{Batch, Sender};

@@ -2,7 +2,7 @@
 
 use std::{
     cell::OnceCell,
-    path::Path,
+    path::{Path, PathBuf},
     sync::mpsc::{self, RecvTimeoutError},
     time::Duration,
 };
@@ -15,11 +15,12 @@ use gnomon::{
 };
 use gnomon_cluster::{
     node::{self, Common, Node, Options, Stopped},
-    order::{EtcdLog, EtcdOptions, LogError, MemberInfo, OrderedLog, Refused},
+    order::{EtcdAccess, EtcdLog, EtcdOptions, LogError, MemberInfo, OrderedLog, Refused},
     protocol::{Member, Settings},
 };
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{catalog::system::Cluster, session::SqlDatabase};
+use gnomon_tls::{certificate, secret};
 
 use super::tell;
 use crate::{Failure, backup};
@@ -57,6 +58,27 @@ pub struct ClusterArguments {
     /// One etcd is for one cluster, whose members trim all of it.
     #[arg(long, value_name = "PREFIX", requires = "cluster", default_value = "/gnomon")]
     cluster_prefix: String,
+    /// The certificates (PEM) of those that sign etcd's, for URLs https://HOST:2379.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    etcd_ca: Option<PathBuf>,
+    /// This member's certificate (PEM) for etcd, if that asks for one.
+    #[arg(long, value_name = "FILE", requires = "etcd_key", requires = "etcd_ca")]
+    etcd_cert: Option<PathBuf>,
+    /// The certificate's key (PEM).
+    ///
+    /// Nobody else may be able to read it.
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    etcd_key: Option<PathBuf>,
+    /// The user of etcd that this member is, if that asks for one.
+    ///
+    /// With the password in --etcd-password-file.
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file", requires = "cluster")]
+    etcd_user: Option<String>,
+    /// A file whose first line is the password of etcd's user.
+    ///
+    /// Nobody else may be able to read it.
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    etcd_password_file: Option<PathBuf>,
     /// Where other members reach this one, for a copy of its data: HOST:PORT.
     ///
     /// Without it, where it listens.
@@ -67,6 +89,13 @@ pub struct ClusterArguments {
     /// Without it, one that the log knows of, as the user of --user with its password, or with that in PGPASSWORD.
     #[arg(long, value_name = "URL", requires = "cluster")]
     copy_from: Option<String>,
+    /// The certificates (PEM) of those that sign other members', so that a copy is taken by TLS from a member that has its
+    /// address in its certificate.
+    ///
+    /// Without it, a copy is taken by TLS from members that have it, whoever they are. This member's own certificate, of
+    /// --tls-cert, is shown to those that ask for one. In a URL of --copy-from stands what holds for that one.
+    #[arg(long, value_name = "FILE", requires = "cluster", conflicts_with = "copy_from")]
+    member_ca: Option<PathBuf>,
     /// Take the database out of its cluster for good, and serve it by itself.
     ///
     /// It keeps what it has, and never follows that cluster again.
@@ -96,6 +125,8 @@ fn parse_address(text: &str) -> Result<String, String> {
 pub struct Credentials {
     pub user: String,
     pub password: Option<String>,
+    /// Files of a certificate and its key, for those that ask for one.
+    pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
 /// A server that is about to join a cluster.
@@ -118,10 +149,57 @@ fn of_log(error: impl std::fmt::Display) -> Failure {
 }
 
 impl ClusterArguments {
+    /// What etcd asks for.
+    fn access(&self) -> Result<EtcdAccess, Failure> {
+        let certificates = |path: &PathBuf| {
+            // They are read by what connects; that they are some is said here.
+            certificate::read_chain(path).map_err(Failure)?;
+            std::fs::read(path).map_err(|error| Failure::new(path.display(), error))
+        };
+        let identity = match (&self.etcd_cert, &self.etcd_key) {
+            (Some(certificate), Some(key)) => {
+                let key = secret::read("private key file of etcd", key).map_err(Failure)?;
+                Some((certificates(certificate)?, key))
+            }
+            _ => None,
+        };
+        let user = match (&self.etcd_user, &self.etcd_password_file) {
+            (Some(user), Some(path)) => {
+                let password = secret::read_line("password file of etcd", path).map_err(Failure)?;
+                Some((user.clone(), password))
+            }
+            _ => None,
+        };
+        Ok(EtcdAccess { authorities: self.etcd_ca.as_ref().map(certificates).transpose()?, identity, user })
+    }
+
+    /// What a URL of a member ends with, for a copy of its data.
+    fn settings_of_copies(&self, who: &Credentials) -> Result<String, Failure> {
+        let mut settings = Vec::new();
+        let mut add = |name: &str, path: &Path| {
+            let path = path.to_str().ok_or_else(|| Failure(format!("{} is not UTF-8", path.display())))?;
+            settings.push(format!("{name}={}", escaped(path)));
+            Ok::<_, Failure>(())
+        };
+        if let Some(authorities) = &self.member_ca {
+            add("sslrootcert", authorities)?;
+        }
+        if let Some((certificate, key)) = &who.certificate {
+            add("sslcert", certificate)?;
+            add("sslkey", key)?;
+        }
+        if self.member_ca.is_some() {
+            settings.push("sslmode=verify-full".into());
+        }
+        Ok(if settings.is_empty() { String::new() } else { format!("?{}", settings.join("&")) })
+    }
+
     /// Reaches the log of the cluster, if there is to be one.
     pub fn reach(&self, is_new: bool) -> Result<Option<Joining<'_>>, Failure> {
         let (Some(endpoints), Some(name)) = (&self.cluster, &self.node) else { return Ok(None) };
-        let options = EtcdOptions { prefix: self.cluster_prefix.clone(), ..EtcdOptions::new(endpoints) };
+        let access = self.access()?;
+        let options =
+            EtcdOptions { prefix: self.cluster_prefix.clone(), access, ..EtcdOptions::new(endpoints) };
         tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {endpoints}"));
         let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
         let data = log.data(None).map_err(of_log)?;
@@ -162,16 +240,20 @@ impl Joining<'_> {
             None => {
                 let members = self.log.members().map_err(of_log)?;
                 let present = |info: &MemberInfo| info.is_alive && !info.address.is_empty();
-                let url = |info: MemberInfo| format!("postgres://{}@{}", escaped(&who.user), info.address);
+                let settings = self.arguments.settings_of_copies(who)?;
+                let url = |info: MemberInfo| {
+                    format!("postgres://{}@{}{settings}", escaped(&who.user), info.address)
+                };
                 members.into_iter().filter(present).map(url).collect()
             }
         };
         let mut failed = Vec::new();
         for source in &sources {
-            tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {source}"));
-            match copy(source, who, directory) {
+            let shown = source.split('?').next().unwrap_or(source);
+            tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {shown}"));
+            match copy((source, shown), who, directory) {
                 Ok(()) => return Ok(()),
-                Err(Failure(why)) => failed.push(format!("from {source}: {why}")),
+                Err(Failure(why)) => failed.push(format!("from {shown}: {why}")),
             }
         }
         Err(Failure(match failed.is_empty() {
@@ -312,10 +394,10 @@ fn escaped(text: &str) -> String {
 }
 
 /// Has a member write a backup, and restores it on its way.
-fn copy(source: &str, who: &Credentials, directory: &Path) -> Result<(), Failure> {
+fn copy((source, shown): (&str, &str), who: &Credentials, directory: &Path) -> Result<(), Failure> {
     // Only the last time that something has come counts.
     let (heard, hears) = mpsc::sync_channel(1);
-    let name = source.to_owned();
+    let name = shown.to_owned();
     thread::spawn(move || tell_of_silence(&hears, &name));
     let mut client = backup::connect(source, who.password.as_deref())?;
     let input = backup::stream(&mut client)?;

@@ -13,7 +13,7 @@ use gnomon::sync::{
 use prost::{Message, bytes::Bytes};
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::{
-    Code, Request, Status, Streaming,
+    Code, Status, Streaming,
     client::Grpc,
     codegen::{http::uri::PathAndQuery, tokio_stream},
     transport::{Channel, Endpoint},
@@ -21,7 +21,8 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 use super::{
-    LogError,
+    EtcdAccess, LogError,
+    access::{Caller, Tokens, needs_token, refused_watch},
     messages::{
         AlarmRequest, AlarmResponse, CompactionRequest, Compare, DefragmentRequest, Done, END_ALARM,
         GET_ALARMS, KeyValue, LeaseGrantRequest, LeaseRequest, LeaseResponse, NO_SPACE, RangeRequest,
@@ -31,13 +32,15 @@ use super::{
 };
 
 /// How long one endpoint has for an answer before another one is asked.
-const ATTEMPT: Duration = Duration::from_secs(2);
+pub(super) const ATTEMPT: Duration = Duration::from_secs(2);
 /// How long to wait after all endpoints have failed.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
 /// How long a node has for giving space back.
 const DEFRAGMENT: Duration = Duration::from_secs(60);
+/// How often a call asks for another token.
+const RENEWALS_MAX: usize = 3;
 /// How often a connection is tried that nothing comes over; etcd closes those that do so more often than every 5 s.
 const PING: Duration = Duration::from_secs(6);
 
@@ -87,24 +90,24 @@ pub(super) struct Client {
     /// Counts on, and is taken modulo the number of nodes.
     current: AtomicUsize,
     timeout: Duration,
+    tokens: Tokens,
     /// Of the cluster of etcd nodes that has answered first.
     cluster: OnceLock<u64>,
 }
 
 impl Client {
-    /// Endpoints as `http://HOST:PORT`, separated by commas. Nothing is connected yet. Must be called in a runtime.
-    pub(super) fn new(endpoints: &str, timeout: Duration) -> Result<Client, LogError> {
+    /// Endpoints as `http://HOST:PORT` or `https://HOST:PORT`, separated by commas. Nothing is connected yet. Must be
+    /// called in a runtime.
+    pub(super) fn new(endpoints: &str, access: &EtcdAccess, timeout: Duration) -> Result<Client, LogError> {
         let node = |address: &str| {
             let wrong = |what: &str| {
                 LogError::Foreign(format!(
-                    "the etcd endpoint '{address}' {what}: write http://HOST:2379, several separated by commas"
+                    "the etcd endpoint '{address}' {what}: write http://HOST:2379 or https://HOST:2379, several \
+                     separated by commas"
                 ))
             };
-            if address.starts_with("https://") {
-                return Err(wrong("asks for TLS, which is not supported"));
-            }
-            if !address.starts_with("http://") {
-                return Err(wrong("does not begin with http://"));
+            if !["http://", "https://"].iter().any(|scheme| address.starts_with(scheme)) {
+                return Err(wrong("does not begin with http:// or https://"));
             }
             let endpoint =
                 Endpoint::from_shared(address.to_owned()).map_err(|_| wrong("is not an address"))?;
@@ -113,10 +116,12 @@ impl Client {
                 .http2_keep_alive_interval(PING)
                 .keep_alive_timeout(ATTEMPT)
                 .keep_alive_while_idle(true);
+            let endpoint = access.prepare(address, endpoint)?;
             Ok(Node { address: address.to_owned(), channel: endpoint.connect_lazy() })
         };
         let nodes = endpoints.split(',').map(|address| node(address.trim())).collect::<Result<_, _>>()?;
-        Ok(Client { nodes, current: AtomicUsize::new(0), timeout, cluster: OnceLock::new() })
+        let tokens = Tokens::new(access.user.clone());
+        Ok(Client { nodes, current: AtomicUsize::new(0), timeout, tokens, cluster: OnceLock::new() })
     }
 
     /// Asks another endpoint from now on, if this one is still the one that is asked.
@@ -130,22 +135,37 @@ impl Client {
     }
 
     /// Tries at one endpoint after another.
-    async fn call<T, F>(&self, attempt: impl Fn(Grpc<Channel>) -> F) -> Result<T, Failure>
+    async fn call<T, F>(&self, attempt: impl Fn(Caller) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Status>>,
     {
         let end = Instant::now() + self.timeout;
         // What each endpoint has failed with.
         let mut failed = BTreeMap::new();
+        let mut renewals = 0;
         for tried in 1.. {
             let attempt_end = end.min(Instant::now() + ATTEMPT);
             let asked = self.current.load(Ordering::Relaxed);
             let place = asked % self.nodes.len();
             let node = &self.nodes[place];
-            let grpc = Grpc::new(node.channel.clone()).max_decoding_message_size(usize::MAX);
-            match timeout_at(attempt_end, attempt(grpc)).await {
+            let (caller, token) = self.tokens.caller(node.grpc());
+            let mut answer = timeout_at(attempt_end, attempt(caller)).await;
+            if let Ok(Err(status)) = &answer
+                && needs_token(status)
+                && self.tokens.user().is_some()
+                && renewals < RENEWALS_MAX
+            {
+                renewals += 1;
+                match timeout_at(attempt_end, self.tokens.renew(node.grpc(), token)).await {
+                    Ok(Ok(())) if Instant::now() < end => continue,
+                    Ok(Ok(())) => {}
+                    Ok(Err(status)) => answer = Ok(Err(status)),
+                    Err(late) => answer = Err(late),
+                }
+            }
+            match answer {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(status)) => match judge(&node.address, &status) {
+                Ok(Err(status)) => match self.judge(&node.address, &status) {
                     Verdict::Again(why) => _ = failed.insert(place, why),
                     Verdict::Final(failure) => return Err(failure),
                 },
@@ -172,12 +192,12 @@ impl Client {
         Q: Message + Clone + 'static,
         A: Message + Default + 'static,
     {
-        self.call(|mut grpc| {
-            let request = Request::new(request.clone());
+        self.call(|mut caller| {
+            let request = caller.request(request.clone());
             async move {
-                ready(&mut grpc).await?;
+                ready(&mut caller.grpc).await?;
                 let codec = ProstCodec::<Q, A>::default();
-                Ok(grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
+                Ok(caller.grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
             }
         })
         .await
@@ -236,12 +256,15 @@ impl Client {
     pub(super) async fn defragment(&self) -> Result<(), Failure> {
         let mut failed = Vec::new();
         for node in &self.nodes {
-            let mut grpc = Grpc::new(node.channel.clone());
             let answered = timeout_at(Instant::now() + DEFRAGMENT, async {
-                ready(&mut grpc).await?;
-                let codec = ProstCodec::<DefragmentRequest, Done>::default();
-                let path = PathAndQuery::from_static("/etcdserverpb.Maintenance/Defragment");
-                grpc.unary(Request::new(DefragmentRequest {}), path, codec).await
+                let (mut caller, token) = self.tokens.caller(node.grpc());
+                match defragment(&mut caller).await {
+                    Err(status) if needs_token(&status) && self.tokens.user().is_some() => {
+                        self.tokens.renew(node.grpc(), token).await?;
+                        defragment(&mut self.tokens.caller(node.grpc()).0).await
+                    }
+                    answer => answer,
+                }
             });
             match answered.await {
                 Ok(Ok(_)) => {}
@@ -289,12 +312,12 @@ impl Client {
     /// Keeps a lease for another while.
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
         let answer = self
-            .call(|mut grpc| async move {
-                ready(&mut grpc).await?;
+            .call(|mut caller| async move {
+                ready(&mut caller.grpc).await?;
                 let codec = ProstCodec::<LeaseRequest, LeaseResponse>::default();
                 let path = PathAndQuery::from_static("/etcdserverpb.Lease/LeaseKeepAlive");
-                let request = needs_leader(LeaseRequest { id: lease });
-                let mut answers = grpc.server_streaming(request, path, codec).await?.into_inner();
+                let request = caller.needs_leader(LeaseRequest { id: lease });
+                let mut answers = caller.grpc.server_streaming(request, path, codec).await?.into_inner();
                 answers.message().await?.ok_or_else(|| Status::unavailable("the stream has ended"))
             })
             .await?;
@@ -307,10 +330,10 @@ impl Client {
         create: WatchCreateRequest,
     ) -> Result<Streaming<WatchResponse>, Failure> {
         let (stream, first) = self
-            .call(|mut grpc| {
+            .call(|mut caller| {
                 let request = WatchRequest { create: Some(create.clone()) };
                 async move {
-                    ready(&mut grpc).await?;
+                    ready(&mut caller.grpc).await?;
                     let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
                     let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
                     // etcd ends the watch when its requests end.
@@ -318,13 +341,12 @@ impl Client {
                         tokio_stream::once(request),
                         tokio_stream::pending::<WatchRequest>(),
                     );
-                    let mut stream = grpc.streaming(needs_leader(requests), path, codec).await?.into_inner();
+                    let requests = caller.needs_leader(requests);
+                    let mut stream = caller.grpc.streaming(requests, path, codec).await?.into_inner();
                     match stream.message().await? {
                         Some(first) if first.created && !first.canceled => Ok((stream, first)),
-                        other => Err(Status::unavailable(other.map_or_else(
-                            || "the watch has ended".to_owned(),
-                            |first| format!("the watch was not created: {}", first.cancel_reason),
-                        ))),
+                        Some(first) => Err(refused_watch(&first.cancel_reason)),
+                        None => Err(Status::unavailable("the watch has ended")),
                     }
                 }
             })
@@ -334,19 +356,26 @@ impl Client {
     }
 }
 
-/// A stream that a node is to end when it has lost the others.
-fn needs_leader<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.metadata_mut().insert("hasleader", tonic::metadata::MetadataValue::from_static("true"));
-    request
+impl Node {
+    fn grpc(&self) -> Grpc<Channel> {
+        Grpc::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
 }
 
-async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
+async fn defragment(caller: &mut Caller) -> Result<Done, Status> {
+    ready(&mut caller.grpc).await?;
+    let request = caller.request(DefragmentRequest {});
+    let codec = ProstCodec::<DefragmentRequest, Done>::default();
+    let path = PathAndQuery::from_static("/etcdserverpb.Maintenance/Defragment");
+    Ok(caller.grpc.unary(request, path, codec).await?.into_inner())
+}
+
+pub(super) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
     grpc.ready().await.map_err(|error| Status::unavailable(whole_text(&error)))
 }
 
 /// An error with what it was caused by.
-fn whole_text(error: &dyn Error) -> String {
+pub(super) fn whole_text(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| {
         let cause = cause.to_string();
@@ -354,41 +383,65 @@ fn whole_text(error: &dyn Error) -> String {
     })
 }
 
-/// What an error of etcd, or on the way to it, means.
-fn judge(address: &str, status: &Status) -> Verdict {
-    let message = status.message();
-    let foreign = |what: String| Verdict::Final(Failure::Log(LogError::Foreign(what)));
-    match status.code() {
-        Code::ResourceExhausted if message.contains("database space exceeded") => {
-            Verdict::Final(Failure::Log(LogError::Full(format!(
-                "etcd at {address} has reached its quota. Members that run, or start, trim what all of them have, and \
+impl Client {
+    /// What an error of etcd, or on the way to it, means.
+    fn judge(&self, address: &str, status: &Status) -> Verdict {
+        let message = status.message();
+        let foreign = |what: String| Verdict::Final(Failure::Log(LogError::Foreign(what)));
+        match status.code() {
+            Code::ResourceExhausted if message.contains("database space exceeded") => {
+                Verdict::Final(Failure::Log(LogError::Full(format!(
+                    "etcd at {address} has reached its quota. Members that run, or start, trim what all of them have, and \
                  have etcd give its space back: if that does not help in a minute, start etcd with a larger \
                  --quota-backend-bytes"
-            ))))
-        }
-        Code::OutOfRange if message.contains("compacted") => Verdict::Final(Failure::Compacted),
-        Code::NotFound if message.contains("lease") => Verdict::Final(Failure::LeaseOver),
-        Code::Unimplemented => {
-            foreign(format!("what answers at {address} is not an etcd: name an etcd, version 3.4 or newer"))
-        }
-        Code::Unauthenticated | Code::PermissionDenied => {
-            foreign(format!("etcd at {address} asks for a user, which is not supported: {message}"))
-        }
-        Code::InvalidArgument if message.contains("user name is empty") => {
-            foreign(format!("etcd at {address} asks for a user, which is not supported: {message}"))
-        }
-        Code::InvalidArgument if message.contains("too large") => foreign(format!(
-            "etcd at {address} accepts less than 1.5 MiB a request: start it without --max-request-bytes"
-        )),
-        _ => {
-            // etcd answers with a message alone; what has a cause happened on the way to it.
-            let Some(cause) = status.source().map(whole_text) else {
-                return Verdict::Again(format!("etcd at {address}: {message}"));
-            };
-            Verdict::Again(match cause.contains("connect error") {
-                true => format!("etcd at {address}: {cause}"),
-                false => format!("{address} does not answer as an etcd does: {cause}"),
-            })
+                ))))
+            }
+            Code::OutOfRange if message.contains("compacted") => Verdict::Final(Failure::Compacted),
+            Code::NotFound if message.contains("lease") => Verdict::Final(Failure::LeaseOver),
+            Code::Unimplemented => foreign(format!(
+                "what answers at {address} is not an etcd: name an etcd, version 3.4 or newer"
+            )),
+            // Whoever was let in before, with the same password, waits until it is so again.
+            _ if message.contains("authentication failed") && self.tokens.had_any() => {
+                Verdict::Again(format!("etcd at {address} does not take the password any more: {message}"))
+            }
+            _ if message.contains("authentication failed") => foreign(format!(
+                "etcd at {address} does not let the user in: {message}: see --etcd-user and --etcd-password-file"
+            )),
+            Code::Unauthenticated | Code::PermissionDenied => match self.tokens.user() {
+                Some(user) => foreign(format!(
+                    "etcd at {address} refuses what the user {user} asks for: {message}: grant its role readwrite on the \
+                 cluster's keys (--prefix /gnomon/) and on gnomon-cluster-of-this-etcd"
+                )),
+                None => foreign(format!(
+                    "etcd at {address} refuses what this member asks for: {message}: give a user of etcd by --etcd-user"
+                )),
+            },
+            _ if needs_token(status) => foreign(format!(
+                "etcd at {address} asks for a user: {message}: give one by --etcd-user and --etcd-password-file, or by a \
+             certificate"
+            )),
+            Code::InvalidArgument if message.contains("too large") => foreign(format!(
+                "etcd at {address} accepts less than 1.5 MiB a request: start it without --max-request-bytes"
+            )),
+            _ => {
+                // etcd answers with a message alone; what has a cause happened on the way to it.
+                let Some(cause) = status.source().map(whole_text) else {
+                    return Verdict::Again(format!("etcd at {address}: {message}"));
+                };
+                Verdict::Again(match &cause {
+                    _ if cause.contains("invalid peer certificate") => {
+                        format!("etcd at {address} is not one that --etcd-ca signs for: {cause}")
+                    }
+                    _ if cause.contains("fatal alert") => {
+                        format!(
+                            "etcd at {address} does not take this member's certificate (--etcd-cert): {cause}"
+                        )
+                    }
+                    _ if cause.contains("connect error") => format!("etcd at {address}: {cause}"),
+                    _ => format!("{address} does not answer as an etcd does: {cause}"),
+                })
+            }
         }
     }
 }

@@ -22,8 +22,8 @@ fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-fn url(port: u16) -> String {
-    format!("http://127.0.0.1:{port}")
+fn url(scheme: &str, port: u16) -> String {
+    format!("{scheme}://127.0.0.1:{port}")
 }
 
 impl LocalEtcd {
@@ -48,13 +48,22 @@ impl LocalEtcd {
     /// Those of [`LocalEtcd::start`].
     pub fn start_node(&mut self, node: usize) -> io::Result<()> {
         let (client, peer) = self.ports[node];
-        let cluster: Vec<String> =
-            self.ports.iter().enumerate().map(|(node, (_, peer))| format!("{node}={}", url(*peer))).collect();
+        let cluster: Vec<String> = self
+            .ports
+            .iter()
+            .enumerate()
+            .map(|(node, (_, peer))| format!("{node}={}", url("http", *peer)))
+            .collect();
         let child = Command::new("etcd")
             .args(["--name", &node.to_string()])
             .args(["--data-dir".as_ref(), self.directory.join(node.to_string()).as_os_str()])
-            .args(["--listen-client-urls", &url(client), "--advertise-client-urls", &url(client)])
-            .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
+            .args(["--listen-client-urls", &self.url(client), "--advertise-client-urls", &self.url(client)])
+            .args([
+                "--listen-peer-urls",
+                &url("http", peer),
+                "--initial-advertise-peer-urls",
+                &url("http", peer),
+            ])
             .args(["--initial-cluster", &cluster.join(",")])
             // Nodes of one machine hear of each other soon.
             .args(["--heartbeat-interval=50", "--election-timeout=500"])
@@ -104,19 +113,35 @@ impl LocalEtcd {
     /// # Errors
     /// Those of the connection.
     pub fn post(&self, node: usize, path: &str, request: &str) -> io::Result<String> {
+        self.post_with(node, path, request, "")
+    }
+
+    /// The same, with the token of a user.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn post_with(&self, node: usize, path: &str, request: &str, token: &str) -> io::Result<String> {
+        let authorization =
+            if token.is_empty() { String::new() } else { format!("Authorization: {token}\r\n") };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port(node)))?;
         let length = request.len();
-        write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{request}")?;
+        write!(stream, "POST {path} HTTP/1.0\r\n{authorization}Content-Length: {length}\r\n\r\n{request}")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
         Ok(answer)
+    }
+
+    /// Where clients reach a port: by TLS if the nodes have a certificate.
+    fn url(&self, port: u16) -> String {
+        let is_encrypted = self.options.iter().any(|option| option.starts_with("--cert-file="));
+        url(if is_encrypted { "https" } else { "http" }, port)
     }
 
     /// The URLs of all nodes, this one first, with commas.
     pub fn endpoints(&self, first: usize) -> String {
         let count = self.ports.len();
         let endpoints: Vec<String> =
-            (0..count).map(|place| url(self.ports[(first + place) % count].0)).collect();
+            (0..count).map(|place| self.url(self.ports[(first + place) % count].0)).collect();
         endpoints.join(",")
     }
 }

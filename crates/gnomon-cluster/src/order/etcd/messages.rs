@@ -185,6 +185,21 @@ pub(super) struct Alarm {
     pub kind: i32,
 }
 
+/// A user asks for a token.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AuthenticateRequest {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub password: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AuthenticateResponse {
+    #[prost(string, tag = "2")]
+    pub token: String,
+}
+
 /// An answer of which nothing is needed but that it came.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Done {}

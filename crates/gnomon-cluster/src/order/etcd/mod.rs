@@ -1,6 +1,7 @@
 //! The ordered log in etcd: one key whose versions are the log, and etcd's revisions their numbers.
 //!
 //! - [`EtcdLog`]: the log; [`EtcdOptions`]: where it is;
+//! - [`EtcdAccess`]: TLS, certificates and users of etcd;
 //! - `client`: calls of etcd over several endpoints; `messages`: the messages of its API;
 //! - `keys`: the keys of a cluster, and what stands there;
 //! - [`LocalEtcd`]: nodes of etcd on this machine, for experiments and tests;
@@ -17,7 +18,7 @@
 //! it has changed beside (`revision`), which etcd has the same of for all, and not by what is written there.
 //!
 //! etcd's own compaction (`--auto-compaction-retention`) must be off, which it is by default: it would trim what members
-//! have not applied. Not done here: TLS and users of etcd.
+//! have not applied.
 
 use std::{collections::BTreeMap, future::Future, sync::mpsc::RecvTimeoutError, time::Duration};
 
@@ -33,6 +34,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Appended, Batch, Foreign, LogError, Member, MemberInfo, OrderedLog, Refused, encoding};
 
+mod access;
 mod appending;
 mod client;
 mod follower;
@@ -45,6 +47,7 @@ mod revision;
 #[cfg(test)]
 mod tests;
 
+pub use access::EtcdAccess;
 use client::Client;
 use follower::Follower;
 use keys::{Keys, Record};
@@ -55,8 +58,10 @@ use messages::{Compare, RequestOp};
 /// Where the log of a cluster is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdOptions {
-    /// The endpoints of etcd's nodes, as `http://HOST:2379`, separated by commas.
+    /// The endpoints of etcd's nodes, as `http://HOST:2379` or `https://HOST:2379`, separated by commas.
     pub endpoints: String,
+    /// What they ask for.
+    pub access: EtcdAccess,
     /// What the keys of the cluster begin with, so that several clusters can share an etcd.
     pub prefix: String,
     /// For how long a member is not heard of until another one may say that it is gone, in whole seconds. etcd makes it
@@ -71,6 +76,7 @@ impl EtcdOptions {
     pub fn new(endpoints: impl Into<String>) -> EtcdOptions {
         EtcdOptions {
             endpoints: endpoints.into(),
+            access: EtcdAccess::default(),
             prefix: "/gnomon".into(),
             ttl: Duration::from_secs(5),
             timeout: Duration::from_secs(10),
@@ -277,7 +283,7 @@ impl OrderedLog for EtcdLog {
 
 impl Shared {
     async fn open(options: EtcdOptions) -> Result<Shared, LogError> {
-        let client = Client::new(&options.endpoints, options.timeout)?;
+        let client = Client::new(&options.endpoints, &options.access, options.timeout)?;
         let space = Space { client, keys: Keys::new(&options.prefix) };
         space.own().await?;
         let cluster = space.number(&space.keys.cluster, Rng::from_entropy().next_u64()).await?;

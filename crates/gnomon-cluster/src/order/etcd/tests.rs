@@ -24,6 +24,7 @@ use appending::PIECE_BYTES_MAX;
 use kept::Bits;
 use keys::Ack;
 
+mod access;
 mod foreign;
 
 fn free_port() -> u16 {
@@ -266,8 +267,8 @@ fn endpoints_that_are_none_are_named() {
         EtcdLog::open(&options).unwrap_err()
     };
     for (endpoints, what) in [
-        ("https://127.0.0.1:2379", "TLS"),
-        ("http://127.0.0.1:1,127.0.0.1:2379", "'127.0.0.1:2379' does not begin with http://"),
+        ("https://127.0.0.1:2379", "--etcd-ca"),
+        ("http://127.0.0.1:1,127.0.0.1:2379", "'127.0.0.1:2379' does not begin with http:// or https://"),
         ("http://a b", "'http://a b' is not an address"),
     ] {
         let error = open(endpoints);
