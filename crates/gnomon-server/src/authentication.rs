@@ -165,42 +165,50 @@ fn check_password(
 ) -> Result<(), Refusal> {
     let address = connection.addresses().map(|(client, _)| client.ip());
     let turn = wait_for_turn(shared, wire, Source::of(address))?;
-    exchange(shared, wire, users, user).map_err(|failure| {
-        let told = |state, message: &str| End::Fatal(fatal(state, message));
-        match failure {
-            Unproved::Ended(end) => end.into(),
-            Unproved::Failed(Failure::Refused { is_known }) => {
-                turn.failed(shared.now());
-                count(&shared.counters.passwords_wrong);
-                let message = format!("password authentication failed for user \"{user}\"");
-                let reason = if is_known { "wrong password" } else { "no such user" };
-                refused(fatal(SqlState::INVALID_PASSWORD, message), reason)
-            }
-            Unproved::Failed(Failure::Malformed(detail)) => {
-                End::Fatal(violation("malformed SCRAM message").detail(detail)).into()
-            }
-            Unproved::Failed(Failure::UnknownBinding(name)) => {
-                End::Fatal(violation(format!("unsupported SCRAM channel-binding type \"{name}\""))).into()
-            }
-            Unproved::Failed(Failure::Downgraded) => End::Fatal(
-                fatal(
-                    SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-                    "SCRAM channel binding negotiation error",
-                )
-                .detail(
-                    "The client supports SCRAM channel binding but thinks the server does not.  However, this \
-                     server does support channel binding.",
-                ),
-            )
-            .into(),
-            Unproved::Failed(Failure::WrongBinding) => {
-                told(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, "SCRAM channel binding check failed").into()
-            }
-            Unproved::Failed(Failure::NoRandomness) => {
-                told(SqlState::INTERNAL_ERROR, "could not generate random bytes").into()
-            }
+    match exchange(shared, wire, users, user) {
+        Ok(()) => Ok(()),
+        Err(Unproved::Ended(end)) => Err(end.into()),
+        Err(Unproved::Failed(Failure::Refused { is_known })) => {
+            turn.failed(shared.now());
+            count(&shared.counters.passwords_wrong);
+            let message = format!("password authentication failed for user \"{user}\"");
+            let reason = if is_known { "wrong password" } else { "no such user" };
+            Err(refused(fatal(SqlState::INVALID_PASSWORD, message), reason))
         }
-    })
+        Err(Unproved::Failed(failure)) => Err(End::Fatal(told_of(failure)).into()),
+    }
+}
+
+/// Returns what a client is told of an exchange that failed.
+fn told_of(failure: Failure) -> SqlError {
+    match failure {
+        Failure::Refused { .. } => fatal(SqlState::INVALID_PASSWORD, "password authentication failed"),
+        Failure::Malformed(detail) => violation("malformed SCRAM message").detail(detail),
+        Failure::UnknownFlag(flag) => violation("malformed SCRAM message")
+            .detail(format!("Unexpected channel-binding flag \"{flag:?}\".")),
+        Failure::UnknownBinding(name) => {
+            violation(format!("unsupported SCRAM channel-binding type \"{name}\""))
+        }
+        Failure::UnexpectedBinding => {
+            violation("unexpected SCRAM channel-binding attribute in client-final-message")
+        }
+        Failure::Identity => fatal(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "client uses authorization identity, but it is not supported",
+        ),
+        Failure::Downgraded => fatal(
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            "SCRAM channel binding negotiation error",
+        )
+        .detail(
+            "The client supports SCRAM channel binding but thinks the server does not.  However, this server does \
+             support channel binding.",
+        ),
+        Failure::WrongBinding => {
+            fatal(SqlState::INVALID_AUTHORIZATION_SPECIFICATION, "SCRAM channel binding check failed")
+        }
+        Failure::NoRandomness => fatal(SqlState::INTERNAL_ERROR, "could not generate random bytes"),
+    }
 }
 
 /// Waits until an address may try a password.
@@ -225,7 +233,7 @@ fn wait_for_turn<'a>(shared: &'a Shared, wire: &Wire, source: Source) -> Result<
                 SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
                 "too many failed logins from this address",
             )
-            .hint(format!("Try again in {} seconds.", after.as_secs() + 1));
+            .hint(format!("Try again in {} s.", after.as_secs() + 1));
             let reason = if is_first { Reason::AsTold } else { Reason::Told };
             Err(Refusal { end: End::Fatal(error), reason })
         }

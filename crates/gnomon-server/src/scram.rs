@@ -21,8 +21,8 @@ use ring::{
 pub const MECHANISM: &str = "SCRAM-SHA-256";
 /// Its name with channel binding.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
-/// The header of a client that binds the channel.
-const BOUND_HEADER: &str = "p=tls-server-end-point,,";
+/// The name of the channel binding.
+const END_POINT: &str = "tls-server-end-point";
 /// PostgreSQL's own number of iterations.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).expect("4096 is not zero");
 const SALT_BYTES: usize = 16;
@@ -211,6 +211,12 @@ pub enum Failure {
     Malformed(&'static str),
     /// The client binds the channel in a way of this name, which the server does not know.
     UnknownBinding(String),
+    /// The client's first message begins with this character, which tells nothing of channels.
+    UnknownFlag(char),
+    /// The client wants to act as another user than the one that it authenticates as.
+    Identity,
+    /// What the client's last message binds is not what the first one announced.
+    UnexpectedBinding,
     /// The client could bind the channel and was made to believe that the server cannot.
     Downgraded,
     /// The client has bound another channel: it saw another certificate.
@@ -245,31 +251,43 @@ impl Channel<'_> {
     /// The header tells whether the client binds the channel (`n`: it cannot, `y`: it could but was not offered it, `p=`
     /// the way), then an identity to act as, which nobody may.
     fn bind(self, first: &str) -> Result<(&str, Vec<u8>), Failure> {
-        const UNKNOWN: Failure = Failure::Malformed("the client's first message has an unknown header");
-        if let Some(bare) = first.strip_prefix("n,,").or_else(|| first.strip_prefix("y,,")) {
-            if self.is_bound {
+        let flag = first.chars().next().ok_or(Failure::Malformed("the client's first message is empty"))?;
+        let (name, rest) = match flag {
+            'n' | 'y' => ("", &first[1..]),
+            'p' => {
+                let named = first.strip_prefix("p=").and_then(|named| named.split_once(','));
+                let (name, _) = named.ok_or(Failure::Malformed("the channel binding has no name"))?;
+                (name, &first["p=".len() + name.len()..])
+            }
+            flag => return Err(Failure::UnknownFlag(flag)),
+        };
+        let mut binding = Vec::new();
+        match (flag, self.is_bound, self.end_point) {
+            ('p', true, Some(_)) if name != END_POINT => {
+                return Err(Failure::UnknownBinding(name.chars().filter(|c| !c.is_control()).collect()));
+            }
+            ('p', true, Some(end_point)) => binding.extend_from_slice(end_point),
+            ('p', ..) => {
+                return Err(Failure::Malformed(
+                    "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel \
+                     binding data.",
+                ));
+            }
+            (_, true, _) => {
                 return Err(Failure::Malformed(
                     "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding \
                      data.",
                 ));
             }
-            if first.starts_with('y') && self.end_point.is_some() {
-                return Err(Failure::Downgraded);
-            }
-            return Ok((bare, first.as_bytes()[..first.len() - bare.len()].to_vec()));
+            ('y', _, Some(_)) => return Err(Failure::Downgraded),
+            _ => {}
         }
-        let name = first.strip_prefix("p=").and_then(|rest| rest.split(',').next()).ok_or(UNKNOWN)?;
-        let Some(end_point) = self.end_point.filter(|_| self.is_bound) else {
-            return Err(Failure::Malformed(
-                "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel \
-                 binding data.",
-            ));
-        };
-        if name != "tls-server-end-point" {
-            return Err(Failure::UnknownBinding(name.chars().filter(|c| !c.is_control()).collect()));
+        if rest.starts_with(",a") {
+            return Err(Failure::Identity);
         }
-        let bare = first.strip_prefix(BOUND_HEADER).ok_or(UNKNOWN)?;
-        Ok((bare, [BOUND_HEADER.as_bytes(), end_point].concat()))
+        let bare = rest.strip_prefix(",,").ok_or(Failure::Malformed("the header has no end"))?;
+        let header = &first.as_bytes()[..first.len() - bare.len()];
+        Ok((bare, [header, &binding].concat()))
     }
 }
 
@@ -332,12 +350,7 @@ impl Exchange {
         let binding = attributes.next().and_then(|attribute| attribute.strip_prefix("c="));
         let binding = binding.and_then(|binding| BASE64_STANDARD.decode(binding).ok());
         if binding.as_ref() != Some(&self.binding) {
-            return Err(match self.is_bound {
-                true => Failure::WrongBinding,
-                false => {
-                    Failure::Malformed("Unexpected SCRAM channel-binding attribute in client-final-message.")
-                }
-            });
+            return Err(if self.is_bound { Failure::WrongBinding } else { Failure::UnexpectedBinding });
         }
         if attributes.next().and_then(|attribute| attribute.strip_prefix("r=")) != Some(&self.nonce) {
             return Err(Failure::Malformed("the nonce does not match"));
@@ -366,6 +379,7 @@ impl Exchange {
 mod tests {
     use super::*;
 
+    const BOUND_HEADER: &str = "p=tls-server-end-point,,";
     const PLAIN: Channel<'_> = Channel { end_point: None, is_bound: false };
 
     /// The example of RFC 7677, section 3.
@@ -435,13 +449,20 @@ mod tests {
     #[test]
     fn malformed_messages_are_told_apart() {
         let users = Users::single("ann", "secret").unwrap();
-        for bad in
-            [&b""[..], b"n,,", b"p=tls-unique,,n=,r=a", b"n,a=x,n=,r=a", b"n,,n=,r=", b"\xff", b"n,,r=a,n="]
-        {
+        for bad in [
+            &b""[..],
+            b"n,,",
+            b"p=tls-unique,,n=,r=a",
+            b"p=tls",
+            b"n,b,n=,r=a",
+            b"n,,n=,r=",
+            b"\xff",
+            b"n,,r=a,n=",
+        ] {
             let begun = Exchange::begin(&users, "ann", bad, PLAIN);
             assert!(matches!(begun, Err(Failure::Malformed(_))), "{bad:?}");
         }
-        for bad in ["", "c=biws", "c=biws,r=wrong,p=AAAA", "c=eSws,r=NONCE,p=AAAA", "c=biws,r=NONCE,p=AAAA"] {
+        for bad in ["", "c=biws", "c=biws,r=wrong,p=AAAA", "c=biws,r=NONCE,p=AAAA"] {
             let (exchange, _) = Exchange::begin(&users, "ann", b"n,,n=,r=a", PLAIN).unwrap();
             let bad = bad.replace("NONCE", &exchange.nonce);
             assert!(matches!(exchange.finish(bad.as_bytes()), Err(Failure::Malformed(_))), "{bad}");
@@ -472,7 +493,9 @@ mod tests {
         for (header, channel, sent, expected) in [
             ("n,,", PLAIN, &b"n,,"[..], Some(Ok(()))),
             ("y,,", PLAIN, b"y,,", Some(Ok(()))),
-            ("n,,", PLAIN, b"y,,", None),
+            ("n,,", PLAIN, b"y,,", Some(Err(Failure::UnexpectedBinding))),
+            ("q,,", PLAIN, b"q,,", Some(Err(Failure::UnknownFlag('q')))),
+            ("n,a=eve,,", PLAIN, b"n,a=eve,,", Some(Err(Failure::Identity))),
             ("n,,", offered(false), b"n,,", Some(Ok(()))),
             ("y,,", offered(false), b"y,,", Some(Err(Failure::Downgraded))),
             (BOUND_HEADER, offered(true), &bound, Some(Ok(()))),
@@ -484,7 +507,7 @@ mod tests {
             ("y,,", offered(true), b"y,,", None),
             (BOUND_HEADER, offered(false), &bound, None),
             (BOUND_HEADER, PLAIN, &bound, None),
-            ("p=tls-server-end-point,a=eve,,", offered(true), &bound, None),
+            ("p=tls-server-end-point,a=eve,,", offered(true), &bound, Some(Err(Failure::Identity))),
         ] {
             let result = log_in(&format!("{header}{FIRST}"), channel, sent);
             match expected {

@@ -111,6 +111,8 @@ fn passwords_are_bound_to_the_channel() {
             (PLUS, "p=tls-unique,,n=,r=a", "08P01", "unsupported SCRAM channel-binding type \"tls-unique\""),
             (PLAIN, "p=tls-server-end-point,,n=,r=a", "08P01", "malformed SCRAM message"),
             (PLAIN, "y,,n=,r=a", "28000", "SCRAM channel binding negotiation error"),
+            (PLAIN, "q,,n=,r=a", "08P01", "malformed SCRAM message"),
+            (PLAIN, "n,a=x,n=,r=a", "0A000", "client uses authorization identity, but it is not supported"),
             ("SCRAM-SHA-1", "n,,n=,r=a", "08P01", "client selected an invalid SASL authentication mechanism"),
         ] {
             let mut raw = encrypted(&server);
