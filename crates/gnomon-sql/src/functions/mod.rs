@@ -29,8 +29,6 @@ mod resolve;
 mod sets;
 mod strings;
 mod template;
-mod template_number;
-mod template_number_text;
 #[cfg(test)]
 mod tests;
 

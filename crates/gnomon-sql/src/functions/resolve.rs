@@ -13,7 +13,7 @@ use std::{
 use super::{
     AggregateRef, Body, CastRef, Comparison, Eval, Function, FunctionRef, SetFunctionRef, Volatility,
     aggregates, arrays, comparison, datetime, encoding, environment, format, math, operators, pattern, sets,
-    strings, template, template_number,
+    strings, template,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -140,7 +140,6 @@ static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     pattern::declare(&mut all);
     format::declare(&mut all);
     template::declare(&mut all);
-    template_number::declare(&mut all);
     arrays::declare(&mut all);
     datetime::declare(&mut all);
     environment::declare(&mut all);

@@ -5,13 +5,15 @@
 //! behind the end of the number, letters between them) is what PostgreSQL does.
 
 use super::{
-    arguments::{any, numeric, text},
-    resolve::Declarations,
-    template::template_of,
-    template_number_text::{self as number_text, Digits},
+    number_text::{self, Digits},
+    template_of,
 };
 use crate::{
     Result, SqlError, SqlState,
+    functions::{
+        arguments::{any, numeric, text},
+        resolve::Declarations,
+    },
     types::{Datum, Numeric, Type, numeric_modifier},
 };
 
@@ -209,7 +211,9 @@ impl Picture {
                 }
                 let other = self.blank || self.fill || self.anchor != Anchor::None || self.brackets;
                 if other || signed || self.roman || self.multiplied {
-                    return Err(syntax("\"EEEE\" is incompatible with other formats"));
+                    return Err(syntax("\"EEEE\" is incompatible with other formats").detail(
+                        "\"EEEE\" may only be used together with digit and decimal point patterns.",
+                    ));
                 }
                 self.scientific = true;
             }
@@ -328,11 +332,7 @@ fn show_roman(value: i32, picture: &mut Picture) -> Result<String> {
 /// Writes a double, which shows no more digits than it holds for sure.
 fn show_float(value: f64, digits_max: usize, picture: &mut Picture) -> Result<String> {
     if picture.roman {
-        let rounded = value.round_ties_even();
-        if !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&rounded) {
-            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range"));
-        }
-        return show_roman(rounded as i32, picture);
+        return show_roman(value.round_ties_even() as i32, picture);
     }
     if picture.scientific {
         let value = match value.is_finite() {

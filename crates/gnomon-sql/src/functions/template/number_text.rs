@@ -1,7 +1,9 @@
 //! The digits of a number beside the items of a picture: writing and reading them.
 
-use super::template::ordinal_ending;
-use super::template_number::{Anchor, Item, Picture};
+use super::{
+    number::{Anchor, Item, Picture},
+    ordinal_ending,
+};
 use crate::{Result, SqlError, SqlState};
 
 /// A number to write.
