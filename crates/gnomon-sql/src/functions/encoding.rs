@@ -8,17 +8,19 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Type, binary::validate_text, text as text_form},
+    types::{Context, Datum, Type, binary::validate_text, limit::Pace, text as text_form},
 };
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 /// Base64 lines end after so many characters (RFC 2045).
 const BASE64_LINE: usize = 76;
 
-fn encode_base64(bytes: &[u8]) -> String {
+fn encode_base64(cx: &Context, bytes: &[u8]) -> Result<String> {
+    let mut pace = Pace::new(cx);
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + 4);
     let mut line = 0;
     for chunk in bytes.chunks(3) {
+        pace.step(chunk.len())?;
         if line >= BASE64_LINE {
             out.push('\n');
             line = 0;
@@ -31,13 +33,15 @@ fn encode_base64(bytes: &[u8]) -> String {
         }
         line += 4;
     }
-    out
+    Ok(out)
 }
 
-fn decode_base64(text: &str) -> Result<Vec<u8>> {
+fn decode_base64(cx: &Context, text: &str) -> Result<Vec<u8>> {
+    let mut pace = Pace::new(cx);
     let mut out = Vec::with_capacity(text.len() * 3 / 4);
     let (mut group, mut digits, mut padding) = (0_u32, 0, 0);
     for c in text.chars() {
+        pace.step(1)?;
         if matches!(c, ' ' | '\t' | '\n' | '\r') {
             continue;
         }
@@ -72,16 +76,18 @@ fn decode_base64(text: &str) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn encode_escape(bytes: &[u8]) -> String {
+fn encode_escape(cx: &Context, bytes: &[u8]) -> Result<String> {
+    let mut pace = Pace::new(cx);
     let mut out = String::new();
     for byte in bytes {
+        pace.step(1)?;
         match byte {
             b'\\' => out.push_str("\\\\"),
             1..=127 => out.push(char::from(*byte)),
             _ => out.push_str(&format!("\\{byte:03o}")),
         }
     }
-    out
+    Ok(out)
 }
 
 fn unknown_encoding(name: &str) -> SqlError {
@@ -104,7 +110,7 @@ fn check_encoding(name: &str) -> Result<()> {
 }
 
 pub(super) fn declare(all: &mut Declarations) {
-    all.add("encode", &[Type::Bytea, Type::Text], Type::Text, |_, a| {
+    all.add("encode", &[Type::Bytea, Type::Text], Type::Text, |cx, a| {
         let bytes = bytes(a, 0)?;
         let name = text(a, 1)?;
         Ok(Datum::text(match name.to_ascii_lowercase().as_str() {
@@ -113,16 +119,16 @@ pub(super) fn declare(all: &mut Declarations) {
                 text_form::push_hex(&mut out, bytes);
                 out
             }
-            "base64" => encode_base64(bytes),
-            "escape" => encode_escape(bytes),
+            "base64" => encode_base64(cx, bytes)?,
+            "escape" => encode_escape(cx, bytes)?,
             _ => return Err(unknown_encoding(name)),
         }))
     });
-    all.add("decode", &[Type::Text, Type::Text], Type::Bytea, |_, a| {
+    all.add("decode", &[Type::Text, Type::Text], Type::Bytea, |cx, a| {
         let (data, name) = (text(a, 0)?, text(a, 1)?);
         let bytes = match name.to_ascii_lowercase().as_str() {
             "hex" => text_form::parse_hex(data)?,
-            "base64" => decode_base64(data)?,
+            "base64" => decode_base64(cx, data)?,
             "escape" => text_form::parse_escaped_bytes(data).ok_or_else(|| {
                 SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type bytea")
             })?,

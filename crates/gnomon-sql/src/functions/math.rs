@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Datum, Numeric, Type},
+    types::{Datum, Numeric, Type, limit::Pace},
 };
 
 const INT2: Type = Type::Int2;
@@ -158,7 +158,7 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("lcm", &[NUMERIC, NUMERIC], NUMERIC, |_, a| {
         numeric(a, 0)?.lcm(numeric(a, 1)?).map(Datum::Numeric)
     });
-    all.add("factorial", &[INT8], NUMERIC, |_, a| {
+    all.add("factorial", &[INT8], NUMERIC, |cx, a| {
         let n = integer(a, 0)?;
         if n < 0 {
             return Err(out_of_range("factorial of a negative number is undefined"));
@@ -169,7 +169,12 @@ pub(super) fn declare(all: &mut Declarations) {
                 "value overflows numeric format",
             ));
         }
-        let product = (1..=n).fold(num_bigint::BigInt::from(1), |product, factor| product * factor);
+        let mut pace = Pace::new(cx);
+        let mut product = num_bigint::BigInt::from(1);
+        for factor in 1..=n {
+            pace.step(product.bits() as usize / 8)?;
+            product *= factor;
+        }
         Ok(Datum::Numeric(Numeric::new(product, 0)))
     });
     all.add("scale", &[NUMERIC], INT4, |_, a| match numeric(a, 0)? {

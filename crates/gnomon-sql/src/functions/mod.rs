@@ -184,13 +184,13 @@ impl Function {
         if self.strict && arguments.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
-        limit::check_before(cx, arguments)?;
-        match &self.body {
+        let is_long = arguments.iter().any(limit::is_large);
+        limit::watched(cx, is_long, || match &self.body {
             Body::Native(eval) => limit::check_after(self.typed(eval(cx, arguments)?)),
             Body::Environment(name) => cx.environment.call(name, arguments),
             Body::Cast(cast) => cast.apply(cx, arguments.first().cloned().unwrap_or(Datum::Null)),
             Body::Constant(datum) => Ok(datum.clone()),
-        }
+        })
     }
 
     /// True if it changes where the sequence stands that is its first argument.
@@ -233,6 +233,10 @@ impl CastRef {
     /// # Errors
     /// Those of [`cast::cast`].
     pub fn apply(&self, cx: &Context, value: Datum) -> Result<Datum> {
-        if value.is_null() { Ok(value) } else { cast::cast(cx, value, self.from, self.to, self.context) }
+        if value.is_null() {
+            return Ok(value);
+        }
+        let (from, to, context) = (self.from, self.to, self.context);
+        limit::watched(cx, limit::is_large(&value), || cast::cast(cx, value, from, to, context))
     }
 }

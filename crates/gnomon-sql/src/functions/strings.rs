@@ -70,7 +70,7 @@ fn position(haystack: &str, needle: &str) -> usize {
 }
 
 /// `count` characters of `fill`, repeated.
-fn padding(fill: &str, wanted: usize) -> Result<String> {
+fn padding(cx: &Context, fill: &str, wanted: usize) -> Result<String> {
     if fill.is_empty() {
         return Ok(String::new());
     }
@@ -78,17 +78,17 @@ fn padding(fill: &str, wanted: usize) -> Result<String> {
     let (rounds, rest) = (wanted / chars(fill), wanted % chars(fill));
     let rest = fill.get(..at_char(fill, rest)).unwrap_or_default();
     check_bytes(fill.len().saturating_mul(rounds).saturating_add(rest.len()))?;
-    Ok(fill.repeat(rounds) + rest)
+    Ok(repeat(cx, fill, rounds)? + rest)
 }
 
-fn pad(a: &[Datum], fill: &str, left: bool) -> Result<Datum> {
+fn pad(cx: &Context, a: &[Datum], fill: &str, left: bool) -> Result<Datum> {
     let text = text(a, 0)?;
     let length = usize::try_from(integer(a, 1)?).unwrap_or(0);
     let have = chars(text);
     if have >= length {
         return Ok(Datum::text(text.get(..at_char(text, length)).unwrap_or_default()));
     }
-    let padding = padding(fill, length - have)?;
+    let padding = padding(cx, fill, length - have)?;
     Ok(Datum::text(if left { padding + text } else { format!("{text}{padding}") }))
 }
 
@@ -158,27 +158,46 @@ fn joined(cx: &Context, parts: &[Datum], separator: &str, null: Option<&str>) ->
 }
 
 /// `whole` with every `from` replaced.
-fn replace(whole: &str, from: &str, to: &str) -> Result<Datum> {
+fn replace(cx: &Context, whole: &str, from: &str, to: &str) -> Result<Datum> {
     if from.is_empty() {
         return Ok(Datum::text(whole));
     }
-    if to.len() > from.len() {
-        let more = whole.matches(from).count().saturating_mul(to.len() - from.len());
-        check_bytes(whole.len().saturating_add(more))?;
+    let mut pace = Pace::new(cx);
+    let mut count = 0_usize;
+    for piece in whole.split(from) {
+        pace.step(piece.len() + from.len())?;
+        count += 1;
     }
-    Ok(Datum::text(whole.replace(from, to)))
+    let kept = whole.len() - (count - 1) * from.len();
+    let length = (count - 1).saturating_mul(to.len()).saturating_add(kept);
+    check_bytes(length)?;
+    let mut out = String::with_capacity(length);
+    for (number, piece) in whole.split(from).enumerate() {
+        if number > 0 {
+            out.push_str(to);
+        }
+        out.push_str(piece);
+        pace.step(piece.len() + to.len())?;
+    }
+    Ok(Datum::text(out))
 }
 
 /// `whole` with each character of `from` replaced by the one at its place in `to`, or left out if there is none.
-fn translate(whole: &str, from: &str, to: &str) -> Datum {
+fn translate(cx: &Context, whole: &str, from: &str, to: &str) -> Result<Datum> {
+    let mut pace = Pace::new(cx);
     let mut map: HashMap<char, Option<char>> = HashMap::new();
     let mut to = to.chars();
     for c in from.chars() {
+        pace.step(1)?;
         let replacement = to.next();
         map.entry(c).or_insert(replacement);
     }
-    let replaced = whole.chars().filter_map(|c| map.get(&c).copied().unwrap_or(Some(c)));
-    Datum::text(replaced.collect::<String>())
+    let mut out = String::with_capacity(whole.len());
+    for c in whole.chars() {
+        pace.step(1)?;
+        out.extend(map.get(&c).copied().unwrap_or(Some(c)));
+    }
+    Ok(Datum::text(out))
 }
 
 fn split_part(a: &[Datum]) -> Result<Datum> {
@@ -229,10 +248,12 @@ pub(super) fn quote_literal(text: &str) -> String {
     if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
-fn initcap(text: &str) -> String {
+fn initcap(cx: &Context, text: &str) -> Result<String> {
+    let mut pace = Pace::new(cx);
     let mut out = String::with_capacity(text.len());
     let mut inside = false;
     for c in text.chars() {
+        pace.step(1)?;
         if inside {
             out.extend(c.to_lowercase());
         } else {
@@ -240,7 +261,32 @@ fn initcap(text: &str) -> String {
         }
         inside = c.is_alphanumeric();
     }
-    out
+    Ok(out)
+}
+
+/// The characters from the last to the first.
+fn reverse(cx: &Context, text: &str) -> Result<String> {
+    let mut pace = Pace::new(cx);
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars().rev() {
+        pace.step(1)?;
+        out.push(c);
+    }
+    Ok(out)
+}
+
+/// Repeats a text so often.
+fn repeat(cx: &Context, text: &str, times: usize) -> Result<String> {
+    let length = text.len().saturating_mul(times);
+    check_bytes(length)?;
+    let mut pace = Pace::new(cx);
+    let mut out = String::with_capacity(length);
+    // Of an empty text any number makes nothing.
+    for _ in 0..times.min(length) {
+        pace.step(text.len())?;
+        out.push_str(text);
+    }
+    Ok(out)
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -363,21 +409,19 @@ fn overlay_bytes(a: &[Datum]) -> Result<Datum> {
 fn changes(all: &mut Declarations) {
     all.add("lower", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_lowercase())));
     all.add("upper", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_uppercase())));
-    all.add("initcap", &[TEXT], TEXT, |_, a| Ok(Datum::text(initcap(text(a, 0)?))));
-    all.add("reverse", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.chars().rev().collect::<String>())));
-    all.add("replace", &[TEXT, TEXT, TEXT], TEXT, |_, a| replace(text(a, 0)?, text(a, 1)?, text(a, 2)?));
-    all.add("translate", &[TEXT, TEXT, TEXT], TEXT, |_, a| {
-        Ok(translate(text(a, 0)?, text(a, 1)?, text(a, 2)?))
+    all.add("initcap", &[TEXT], TEXT, |cx, a| initcap(cx, text(a, 0)?).map(Datum::text));
+    all.add("reverse", &[TEXT], TEXT, |cx, a| reverse(cx, text(a, 0)?).map(Datum::text));
+    all.add("replace", &[TEXT, TEXT, TEXT], TEXT, |cx, a| replace(cx, text(a, 0)?, text(a, 1)?, text(a, 2)?));
+    all.add("translate", &[TEXT, TEXT, TEXT], TEXT, |cx, a| {
+        translate(cx, text(a, 0)?, text(a, 1)?, text(a, 2)?)
     });
-    all.add("repeat", &[TEXT, INT4], TEXT, |_, a| {
-        let (whole, times) = (text(a, 0)?, usize::try_from(integer(a, 1)?).unwrap_or(0));
-        check_bytes(whole.len().saturating_mul(times))?;
-        Ok(Datum::text(whole.repeat(times)))
+    all.add("repeat", &[TEXT, INT4], TEXT, |cx, a| {
+        repeat(cx, text(a, 0)?, usize::try_from(integer(a, 1)?).unwrap_or(0)).map(Datum::text)
     });
-    all.add("lpad", &[TEXT, INT4], TEXT, |_, a| pad(a, " ", true));
-    all.add("lpad", &[TEXT, INT4, TEXT], TEXT, |_, a| pad(a, text(a, 2)?, true));
-    all.add("rpad", &[TEXT, INT4], TEXT, |_, a| pad(a, " ", false));
-    all.add("rpad", &[TEXT, INT4, TEXT], TEXT, |_, a| pad(a, text(a, 2)?, false));
+    all.add("lpad", &[TEXT, INT4], TEXT, |cx, a| pad(cx, a, " ", true));
+    all.add("lpad", &[TEXT, INT4, TEXT], TEXT, |cx, a| pad(cx, a, text(a, 2)?, true));
+    all.add("rpad", &[TEXT, INT4], TEXT, |cx, a| pad(cx, a, " ", false));
+    all.add("rpad", &[TEXT, INT4, TEXT], TEXT, |cx, a| pad(cx, a, text(a, 2)?, false));
     all.add("overlay", &[TEXT, TEXT, INT4], TEXT, |_, a| overlay(a));
     all.add("overlay", &[TEXT, TEXT, INT4, INT4], TEXT, |_, a| overlay(a));
     all.add("overlay", &[BYTEA, BYTEA, INT4], BYTEA, |_, a| overlay_bytes(a));

@@ -452,3 +452,84 @@ proptest! {
         prop_assert!(error <= tolerance, "{value} {back}");
     }
 }
+
+/// An environment that counts how often the interrupt is looked at.
+#[derive(Default)]
+struct Looks(std::cell::Cell<usize>);
+
+impl crate::types::Environment for Looks {
+    fn clock(&self) -> i64 {
+        0
+    }
+    fn random(&self) -> u64 {
+        0
+    }
+    fn set_seed(&self, _: u64) {}
+    fn check_interrupt(&self) -> Result<()> {
+        self.0.set(self.0.get() + 1);
+        Ok(())
+    }
+}
+
+/// 35 calls with arguments of 2 MiB to 8 MiB: in front of each and behind it the interrupt is looked at, and in long loops
+/// too.
+#[test]
+fn long_calls_look_at_the_interrupt() {
+    const IN_LOOPS: usize = 4;
+    const AROUND: usize = 2;
+    let long = |bytes: usize| literal(&"ab".repeat(bytes / 2));
+    let mib = 1 << 20;
+    let text = |text: &str| literal(text);
+    let number = |number: i32| Bound { ty: Type::Int4, value: Datum::Int4(number) };
+    let bytes = |length: usize| Bound { ty: Type::Bytea, value: Datum::Bytea(vec![7; length].into()) };
+    let numeric = |digits: usize| Bound {
+        ty: Type::Numeric,
+        value: Datum::Numeric(Numeric::parse(&"7".repeat(digits)).unwrap()),
+    };
+    let calls: Vec<(&str, Vec<Bound>, usize)> = vec![
+        ("replace", vec![long(4 * mib), text("a"), text("cd")], IN_LOOPS),
+        ("replace", vec![long(4 * mib), text("x"), text("cd")], AROUND),
+        ("translate", vec![long(4 * mib), text("a"), text("x")], IN_LOOPS),
+        ("translate", vec![text("a"), long(4 * mib), long(4 * mib)], IN_LOOPS),
+        ("repeat", vec![text("ab"), number(4 << 20)], IN_LOOPS),
+        ("lpad", vec![text("ab"), number(8 << 20), text("xy")], IN_LOOPS),
+        ("rpad", vec![text("ab"), number(8 << 20), text("xy")], IN_LOOPS),
+        ("rpad", vec![text("ab"), number(8 << 20)], IN_LOOPS),
+        ("initcap", vec![long(4 * mib)], IN_LOOPS),
+        ("reverse", vec![long(4 * mib)], IN_LOOPS),
+        ("upper", vec![long(2 * mib)], AROUND),
+        ("lower", vec![long(2 * mib)], AROUND),
+        ("length", vec![long(2 * mib)], AROUND),
+        ("md5", vec![bytes(2 * mib)], AROUND),
+        ("overlay", vec![long(2 * mib), text("x"), number(3)], AROUND),
+        ("substring", vec![long(2 * mib), number(2)], AROUND),
+        ("split_part", vec![long(2 * mib), text("a"), number(-1)], AROUND),
+        ("strpos", vec![long(2 * mib), text("x")], AROUND),
+        ("btrim", vec![long(2 * mib), text("x")], AROUND),
+        ("quote_literal", vec![long(2 * mib)], AROUND),
+        ("concat", vec![long(2 * mib), long(2 * mib)], IN_LOOPS),
+        ("encode", vec![bytes(4 * mib), text("base64")], IN_LOOPS),
+        ("encode", vec![bytes(4 * mib), text("escape")], IN_LOOPS),
+        ("encode", vec![bytes(2 * mib), text("hex")], AROUND),
+        ("decode", vec![long(4 * mib), text("base64")], IN_LOOPS),
+        ("decode", vec![long(2 * mib), text("hex")], AROUND),
+        ("convert_to", vec![long(2 * mib), text("UTF8")], AROUND),
+        ("regexp_replace", vec![long(2 * mib), text("a"), text("b"), text("g")], IN_LOOPS),
+        ("regexp_match", vec![long(2 * mib), text("x")], AROUND),
+        ("regexp_count", vec![long(2 * mib), text("a")], IN_LOOPS),
+        ("string_to_array", vec![long(2 * mib), text("a")], AROUND),
+        ("factorial", vec![number(6000)], IN_LOOPS),
+        ("power", vec![numeric(2000), numeric(1)], AROUND),
+        ("sqrt", vec![numeric(2000)], AROUND),
+        ("ln", vec![numeric(2000)], AROUND),
+    ];
+    assert_eq!(calls.len(), 35);
+    for (name, arguments, least) in calls {
+        let environment = Looks::default();
+        let cx = Context::new(&environment);
+        let types: Vec<Type> = arguments.iter().map(|bound| bound.ty).collect();
+        apply(&cx, name, arguments).unwrap_or_else(|error| panic!("{name}{types:?}: {error:?}"));
+        let looks = environment.0.get();
+        assert!(looks >= least, "{name}{types:?} looked {looks} times");
+    }
+}

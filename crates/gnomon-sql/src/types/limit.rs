@@ -159,18 +159,30 @@ pub fn check_after(value: Datum) -> Result<Datum> {
     Ok(value)
 }
 
-/// Looks at the interrupt before work on arguments that are large.
-///
-/// # Errors
-/// As [`Pace::step`].
-pub fn check_before(cx: &Context, arguments: &[Datum]) -> Result<()> {
+/// True if work on a value may take long.
+pub fn is_large(value: &Datum) -> bool {
     const LARGE: usize = 1 << 14;
-    let large = arguments.iter().any(|argument| match argument {
+    match value {
         Datum::Text(text) | Datum::Bpchar(text) => text.len() > LARGE,
         Datum::Bytea(bytes) => bytes.len() > LARGE,
         Datum::Array(_, items) | Datum::Record(items) => items.len() > LARGE / size_of::<Datum>(),
         Datum::Numeric(_) => true,
         _ => false,
-    });
-    if large { cx.environment.check_interrupt() } else { Ok(()) }
+    }
+}
+
+/// Does work, which is long if an argument of it is large. If it is, or what comes out is large, looks at the interrupt before and after it, so
+/// that work that took too long fails although it is done.
+///
+/// # Errors
+/// As [`Pace::step`], and those of the work.
+pub fn watched(cx: &Context, is_long: bool, work: impl FnOnce() -> Result<Datum>) -> Result<Datum> {
+    if is_long {
+        cx.environment.check_interrupt()?;
+    }
+    let value = work()?;
+    if is_long || is_large(&value) {
+        cx.environment.check_interrupt()?;
+    }
+    Ok(value)
 }

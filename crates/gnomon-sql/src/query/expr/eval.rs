@@ -55,7 +55,10 @@ impl Expr {
             },
             ExprKind::Cast { context, arg } => {
                 let value = arg.eval(row, ctx)?;
-                cast(ctx.types, value, arg.ty.ty, self.ty, *context)?
+                let types = ctx.types;
+                limit::watched(types, limit::is_large(&value), || {
+                    cast(types, value, arg.ty.ty, self.ty, *context)
+                })?
             }
             ExprKind::And(args) => {
                 let mut null = false;
