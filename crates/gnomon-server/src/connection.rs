@@ -9,7 +9,6 @@
 //! its locks, and the client is told XX000.
 
 use std::{
-    collections::HashMap,
     convert::Infallible,
     panic::{AssertUnwindSafe, catch_unwind},
 };
@@ -47,18 +46,33 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
         End::Gone | End::TimedOut if shared.is_stopping() || registered.peer.is_terminated() => {
             report(shared, &mut wire, &shutdown_notice(shared));
         }
-        End::Gone | End::TimedOut => {}
+        End::Gone | End::TimedOut => {
+            if let Some(error) = displaced(&registered.peer) {
+                report(shared, &mut wire, &error);
+            }
+        }
         End::Fatal(error) => report(shared, &mut wire, &error),
     }
     wire.close();
 }
 
-/// Tells a client that the system has no thread for it.
-pub(crate) fn refuse(socket: Socket, error: &std::io::Error) {
+/// Why a connection was ended before it had authenticated, if it was.
+fn displaced(peer: &Peer) -> Option<SqlError> {
+    let text = if peer.is(Phase::Late) {
+        "canceling authentication due to timeout"
+    } else if peer.is(Phase::Displaced) {
+        "sorry, too many clients already"
+    } else {
+        return None;
+    };
+    Some(fatal(SqlState::TOO_MANY_CONNECTIONS, text))
+}
+
+/// Tells a client that the system has no place for it, and why.
+pub(crate) fn refuse(socket: Socket, why: &str) {
     let mut wire = Wire::new(socket);
-    let text = format!("no thread for a connection: {error}");
-    message::put_report(wire.output(), &fatal(SqlState::TOO_MANY_CONNECTIONS, &text));
-    wire.close();
+    message::put_report(wire.output(), &fatal(SqlState::TOO_MANY_CONNECTIONS, why));
+    wire.refuse();
 }
 
 /// Runs `f`; none if it panics. What it borrows may then be half changed: here the buffers, which are emptied.
@@ -102,18 +116,12 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
     let session = open_session(shared, startup, peer.id, wire.connected_by()?)?;
     let interrupt = session.interrupt();
     peer.interrupt.get_or_init(|| interrupt.clone());
-    peer.enter(Phase::Idle);
+    if !peer.begin() {
+        return Err(End::Gone);
+    }
     wire.set_idle_timeout(shared.options.idle_timeout)?;
-    let mut connection = Connection {
-        shared,
-        peer: &peer,
-        wire,
-        session,
-        interrupt,
-        result_formats: HashMap::new(),
-        is_skipping: false,
-        is_ready: false,
-    };
+    let mut connection =
+        Connection { shared, peer: &peer, wire, session, interrupt, is_skipping: false, is_ready: false };
     connection.greet()?;
     connection.converse()
 }
@@ -145,8 +153,6 @@ struct Connection<'a> {
     wire: &'a mut Wire,
     session: Session,
     interrupt: Arc<Interrupt>,
-    /// The result formats of the portals, as Bind gave them: what leaves the session as values takes its form here.
-    result_formats: HashMap<String, Vec<Format>>,
     /// After an error in the extended protocol, until Sync.
     is_skipping: bool,
     /// True if the client was told so, and has sent nothing since.
@@ -228,10 +234,9 @@ impl Connection<'_> {
                     .check_count(&bind.portal, self.session.portal_count(), "portals")
                     .and_then(|()| {
                         let parameters = parameters(&bind)?;
-                        self.session.bind(&bind.portal, &bind.statement, parameters)
+                        self.session.bind(&bind.portal, &bind.statement, parameters)?;
+                        self.session.set_result_formats(&bind.portal, bind.result_formats)
                     });
-                let Bind { portal, result_formats, .. } = bind;
-                self.result_formats.insert(portal, result_formats);
                 self.answer(bound, b'2')
             }
             Message::Describe(target, name) => self.describe(target, &name),
@@ -239,10 +244,7 @@ impl Connection<'_> {
             Message::Close(target, name) => {
                 match target {
                     Target::Statement => self.session.close_statement(&name),
-                    Target::Portal => {
-                        self.session.close_portal(&name);
-                        self.result_formats.remove(&name);
-                    }
+                    Target::Portal => self.session.close_portal(&name),
                 }
                 self.answer(Ok(()), b'3')
             }
@@ -260,15 +262,11 @@ impl Connection<'_> {
 
     /// Ends the transaction of the messages before.
     fn sync(&mut self) -> Result<(), End> {
-        let formats = self.session.portal_alone().and_then(|portal| self.result_formats.get(portal));
-        let formats = formats.map_or([].as_slice(), Vec::as_slice);
-        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(formats);
+        let formats = self.session.formats_alone();
+        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(&formats);
         let done = self.session.sync_or_run_again(&mut sink);
         if let Some(end) = sink.end {
             return Err(end);
-        }
-        if self.session.portal_count() == 0 {
-            self.result_formats.clear();
         }
         if let Err(error) = done {
             self.report(&error);
@@ -341,17 +339,17 @@ impl Connection<'_> {
             Target::Statement => match self.session.describe_statement(name) {
                 Ok(description) => {
                     message::put_parameter_description(self.wire.output(), &description.parameters);
-                    (description.columns, [].as_slice())
+                    (description.columns, Arc::default())
                 }
                 Err(error) => return self.reject(&error),
             },
             Target::Portal => match self.session.describe_portal(name) {
-                Ok(columns) => (columns, self.result_formats.get(name).map_or([].as_slice(), Vec::as_slice)),
+                Ok(columns) => (columns, self.session.result_formats(name)),
                 Err(error) => return self.reject(&error),
             },
         };
         match columns {
-            Some(columns) => message::put_row_description(self.wire.output(), &columns, formats),
+            Some(columns) => message::put_row_description(self.wire.output(), &columns, &formats),
             None => put(self.wire.output(), b'n', |_| ()),
         }
         self.wire.pace()
@@ -359,8 +357,8 @@ impl Connection<'_> {
 
     fn execute(&mut self, portal: &str, rows_max: usize) -> Result<(), End> {
         count(&self.shared.counters.statements);
-        let formats = self.result_formats.get(portal).map_or([].as_slice(), Vec::as_slice);
-        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(formats);
+        let formats = self.session.result_formats(portal);
+        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(&formats);
         let told = match self.session.columns_of_rows(portal) {
             Some(columns) => sink.columns(&columns),
             None => Ok(()),

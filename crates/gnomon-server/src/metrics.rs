@@ -67,6 +67,14 @@ counters! {
     Counter clients_lost,
     /// Connections closed by a panic: each is a bug.
     Counter panics,
+    /// Connections ended before they had authenticated: too slow, or too many at a time.
+    Counter connections_displaced,
+    /// Bytes of memory that sessions take for statements, portals, cursors, sorts and hashes.
+    Gauge session_memory_bytes,
+    /// Bytes of temporary files with rows that portals and cursors have yet to return.
+    Gauge session_file_bytes,
+    /// Statements refused with 53200 because a session, or all together, would take too much memory.
+    Counter memory_refused,
 }
 
 /// Adds one.

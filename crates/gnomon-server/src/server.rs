@@ -63,8 +63,8 @@ const STACK_BYTES: usize = 16 << 20;
 
 /// Returns how many file descriptors a server with so many connections uses for its sockets at most.
 pub fn descriptors_needed(connections_max: usize) -> usize {
-    /// Two that listen, the pipe that wakes the server, and one to accept by.
-    const OWN: usize = 5;
+    /// Two that listen, the pipe that wakes the server, one to accept by, and the spare one.
+    const OWN: usize = 6;
     starting_max(connections_max).saturating_add(connections_max).saturating_add(OWN)
 }
 
@@ -80,6 +80,8 @@ pub struct Server {
     unix: Option<SocketFile>,
     local_addr: SocketAddr,
     wake: PipeReader,
+    /// A file descriptor to give up when there are no more: to accept by it, and refuse.
+    spare: Mutex<Option<PipeReader>>,
 }
 
 /// Stops a server from elsewhere, and reads its counters. Clones belong to the same server.
@@ -136,6 +138,10 @@ pub(crate) enum Phase {
     Busy,
     /// The client was found gone.
     Lost,
+    /// Ended before it had authenticated, since it took too long.
+    Late,
+    /// Ended before it had authenticated, to make room for others.
+    Displaced,
 }
 
 impl Peer {
@@ -144,7 +150,26 @@ impl Peer {
         self.phase.swap(phase as u8, Ordering::AcqRel) == Phase::Lost as u8
     }
 
-    fn is(&self, phase: Phase) -> bool {
+    /// Enters the first phase after authentication; false if it was ended before.
+    pub(crate) fn begin(&self) -> bool {
+        self.leave_start(Phase::Idle)
+    }
+
+    /// Leaves [`Phase::Starting`]; false if it has done so before.
+    fn leave_start(&self, phase: Phase) -> bool {
+        let starting = Phase::Starting as u8;
+        self.phase.compare_exchange(starting, phase as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Ends it before it has authenticated. Its thread wakes up and tells the client why.
+    fn displace(&self, why: Phase, counters: &Counters) {
+        if self.leave_start(why) {
+            count(&counters.connections_displaced);
+            self.socket.shutdown(Shutdown::Read);
+        }
+    }
+
+    pub(crate) fn is(&self, phase: Phase) -> bool {
         self.phase.load(Ordering::Acquire) == phase as u8
     }
 
@@ -243,7 +268,13 @@ impl ServerHandle {
 
     /// What the server has done so far.
     pub fn metrics(&self) -> Metrics {
-        self.0.counters.read()
+        let memory = self.0.database.memory_use();
+        Metrics {
+            session_memory_bytes: memory.bytes,
+            session_file_bytes: memory.file_bytes,
+            memory_refused: memory.refused,
+            ..self.0.counters.read()
+        }
     }
 }
 
@@ -268,6 +299,7 @@ impl Server {
         };
         let (wake_reader, wake) = io::pipe().map_err(ServerError::Io)?;
         let login_log = LoginLog::new(options.log);
+        let spare = Mutex::new(Some(wake_reader.try_clone().map_err(ServerError::Io)?));
         let shared = Arc::new(Shared {
             database,
             options,
@@ -281,7 +313,7 @@ impl Server {
             failure: OnceLock::new(),
             wake,
         });
-        Ok(Server { shared, tcp, unix, local_addr, wake: wake_reader })
+        Ok(Server { shared, tcp, unix, local_addr, wake: wake_reader, spare })
     }
 
     /// The address that it listens on.
@@ -309,8 +341,8 @@ impl Server {
             }
         });
         let served = self.serve();
-        let Server { shared, tcp, unix, wake, .. } = self;
-        drop((tcp, unix, wake));
+        let Server { shared, tcp, unix, wake, spare, .. } = self;
+        drop((tcp, unix, wake, spare));
         shared.stopping.store(true, Ordering::Release);
         let stopped = stop(&shared);
         if let Some(error) = shared.failure.get() {
@@ -353,24 +385,42 @@ impl Server {
             let accepted = match self.tcp.accept() {
                 Ok((stream, _)) => Some(Socket::from(stream)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-                Err(error) => return is_of_the_client(&error),
+                Err(error) => return is_of_the_client(&error) || self.refuse_one(&error),
             };
             let accepted = match (accepted, &self.unix) {
                 (None, Some(unix)) => match unix.listener.accept() {
                     Ok((stream, _)) => Some(Socket::from(stream)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-                    Err(error) => return is_of_the_client(&error),
+                    Err(error) => return is_of_the_client(&error) || self.refuse_one(&error),
                 },
                 (accepted, _) => accepted,
             };
             let Some(socket) = accepted else { return true };
             count(&self.shared.counters.connections_accepted);
-            // A socket that cannot be set up is one whose client has gone again, or for which nothing is left:
-            // dropping it tells the client.
+            // A socket that cannot be set up is one whose client has gone again.
             if self.start(socket).is_err() {
                 count(&self.shared.counters.connections_refused);
             }
         }
+    }
+
+    /// Without a file descriptor for a client that waits: accepts it by the spare one, and tells it. False, so that the
+    /// server waits a little before it accepts the next.
+    fn refuse_one(&self, error: &io::Error) -> bool {
+        let mut spare = self.spare.lock();
+        drop(spare.take());
+        let accepted = match (self.tcp.accept(), &self.unix) {
+            (Ok((stream, _)), _) => Some(Socket::from(stream)),
+            (Err(_), Some(unix)) => unix.listener.accept().ok().map(|(stream, _)| Socket::from(stream)),
+            (Err(_), None) => None,
+        };
+        if let Some(socket) = accepted {
+            count(&self.shared.counters.connections_accepted);
+            count(&self.shared.counters.connections_refused);
+            connection::refuse(socket, &format!("no file descriptor for a connection: {error}"));
+        }
+        *spare = self.wake.try_clone().ok();
+        false
     }
 
     /// Starts the thread of a connection.
@@ -379,7 +429,7 @@ impl Server {
         let secret = scram::random().map_err(|_| io::Error::other("no randomness"))?;
         let peer = {
             let mut peers = self.shared.peers.lock();
-            make_room(&peers, starting_max(self.shared.options.connections_max));
+            make_room(&peers, starting_max(self.shared.options.connections_max), &self.shared.counters);
             let mut id = peers.last_id;
             loop {
                 id = id.checked_add(1).unwrap_or(1);
@@ -407,7 +457,7 @@ impl Server {
             thread::spawn_sized(name, STACK_BYTES, move || connection::serve(&shared, registered, socket))
         };
         if let Err(error) = begun {
-            connection::refuse(socket, &error);
+            connection::refuse(socket, &format!("no thread for a connection: {error}"));
             return Err(error);
         }
         Ok(())
@@ -416,13 +466,12 @@ impl Server {
 
 /// Ends the oldest connections that have not authenticated, if there are too many of them. One that was ended still has
 /// its thread for a moment, but is not counted or chosen again.
-fn make_room(peers: &Peers, starting_max: usize) {
+fn make_room(peers: &Peers, starting_max: usize, counters: &Counters) {
     let mut starting: Vec<_> = peers.by_id.values().filter(|peer| peer.is(Phase::Starting)).collect();
     let excess = (starting.len() + 1).saturating_sub(starting_max);
     starting.sort_unstable_by_key(|peer| peer.accepted);
     for peer in starting.into_iter().take(excess) {
-        peer.enter(Phase::Lost);
-        peer.socket.shutdown(Shutdown::Both);
+        peer.displace(Phase::Displaced, counters);
     }
 }
 
@@ -462,11 +511,16 @@ fn poll_fds(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()>
 fn look_around(shared: &Shared) -> io::Result<()> {
     let peers: Vec<Arc<Peer>> = shared.peers.lock().by_id.values().cloned().collect();
     let now = shared.clock.now();
-    let late = |peer: &&Arc<Peer>| {
-        peer.is(Phase::Starting) && now.saturating_sub(peer.accepted) >= shared.options.auth_timeout
-    };
-    for peer in peers.iter().filter(late) {
-        peer.socket.shutdown(Shutdown::Both);
+    for peer in &peers {
+        let age = now.saturating_sub(peer.accepted);
+        if age >= shared.options.auth_timeout {
+            peer.displace(Phase::Late, &shared.counters);
+        }
+        // One whose client does not read why it was ended does not wait for that.
+        let is_ended = peer.is(Phase::Late) || peer.is(Phase::Displaced);
+        if is_ended && age >= shared.options.auth_timeout + LAST_MESSAGE {
+            peer.socket.shutdown(Shutdown::Both);
+        }
     }
 
     // A busy one finds out by itself, unless it waits for its client (below).

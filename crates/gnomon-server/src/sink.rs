@@ -1,10 +1,12 @@
 //! What a statement produces, as messages.
 
+use std::borrow::Cow;
+
 use gnomon::Interrupt;
 use gnomon_sql::{
     Notice, Result, SqlError, SqlState,
     session::{CopySource, Format, Mark, ResultColumn, Sink},
-    types::{Context, Datum, Type, binary, text},
+    types::{Context, Datum, Type, binary, limit::row_bytes, text},
 };
 
 use crate::{
@@ -15,6 +17,11 @@ use crate::{
 
 /// The longest row on the wire, in bytes: as PostgreSQL, whose messages end at 1 GiB.
 const ROW_BYTES_MAX: usize = 1 << 30;
+
+/// A row that takes more memory than this goes out in pieces, value by value.
+const LARGE_ROW_BYTES: usize = 1 << 20;
+/// The length of a piece.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Writes results to a connection.
 pub(crate) struct WireSink<'a> {
@@ -59,6 +66,79 @@ impl<'a> WireSink<'a> {
         self.went(paced)
     }
 
+    /// Sends a row of which there is to be no copy as a whole: first its length is found, then each value goes out.
+    fn large_row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
+        const FIELD_BYTES: usize = 4;
+        let mut lengths = Vec::with_capacity(row.len());
+        let mut whole = 6 + FIELD_BYTES * row.len();
+        for (index, datum) in row.iter().enumerate() {
+            let length = if datum.is_null() { None } else { Some(self.form(context, index, datum)?.len()) };
+            whole = whole.saturating_add(length.unwrap_or(0));
+            if whole > ROW_BYTES_MAX {
+                return Err(row_too_long());
+            }
+            lengths.push(length);
+        }
+        let out = self.wire.output();
+        out.push(b'D');
+        out.extend_from_slice(&u32::try_from(whole).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend_from_slice(&u16::try_from(row.len()).unwrap_or(u16::MAX).to_be_bytes());
+        for (index, (datum, length)) in row.iter().zip(lengths).enumerate() {
+            let Some(length) = length else {
+                self.wire.output().extend_from_slice(&(-1i32).to_be_bytes());
+                continue;
+            };
+            self.wire.output().extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+            self.send_value(context, index, datum, length)?;
+        }
+        self.pace()
+    }
+
+    /// Sends the bytes of a value of a large row.
+    fn send_value(
+        &mut self,
+        context: &Context<'_>,
+        index: usize,
+        datum: &Datum,
+        length: usize,
+    ) -> Result<()> {
+        let bytes = self.form(context, index, datum)?;
+        // A length that has gone out already binds.
+        if bytes.len() != length {
+            return Err(self.gone(End::Gone));
+        }
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.wire.output().extend_from_slice(piece);
+            self.pace()?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of a value that are the same in memory and on the wire.
+    fn plain<'d>(&self, index: usize, datum: &'d Datum) -> Option<&'d [u8]> {
+        match (datum, format_of(self.formats, index)) {
+            (Datum::Text(text) | Datum::Bpchar(text), _) => Some(text.as_bytes()),
+            (Datum::Bytea(bytes), Format::Binary) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a value on the wire.
+    fn form<'d>(&self, context: &Context<'_>, index: usize, datum: &'d Datum) -> Result<Cow<'d, [u8]>> {
+        if let Some(bytes) = self.plain(index, datum) {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let ty = self.types.get(index).copied().unwrap_or(Type::Text);
+        Ok(Cow::Owned(match format_of(self.formats, index) {
+            Format::Text => text::output(context, datum, ty)?.into_bytes(),
+            Format::Binary => {
+                let mut out = Vec::new();
+                binary::send(datum, ty, &mut out);
+                out
+            }
+        }))
+    }
+
     fn went(&mut self, result: std::result::Result<(), End>) -> Result<()> {
         result.map_err(|end| self.gone(end))
     }
@@ -75,6 +155,13 @@ impl<'a> WireSink<'a> {
     }
 }
 
+fn row_too_long() -> SqlError {
+    SqlError::new(
+        SqlState::PROGRAM_LIMIT_EXCEEDED,
+        format!("a row exceeds the limit of {ROW_BYTES_MAX} bytes"),
+    )
+}
+
 impl Sink for WireSink<'_> {
     fn columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
         self.types = columns.iter().map(|column| column.ty.ty).collect();
@@ -86,6 +173,9 @@ impl Sink for WireSink<'_> {
     }
 
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
+        if row_bytes(row) > LARGE_ROW_BYTES {
+            return self.large_row(context, row);
+        }
         let out = self.wire.output();
         let start = out.len();
         out.extend_from_slice(b"D\0\0\0\0");
@@ -113,10 +203,7 @@ impl Sink for WireSink<'_> {
             out[at..at + 4].copy_from_slice(&length.to_be_bytes());
             if out.len() - start > ROW_BYTES_MAX {
                 out.truncate(start); // a row goes out whole or not at all
-                return Err(SqlError::new(
-                    SqlState::PROGRAM_LIMIT_EXCEEDED,
-                    format!("a row exceeds the limit of {ROW_BYTES_MAX} bytes"),
-                ));
+                return Err(row_too_long());
             }
         }
         patch(out, start + 1);

@@ -478,6 +478,16 @@ impl Wire {
         }
     }
 
+    /// Sends what is left to a client of which nothing was read, and ends the connection. Waits a moment for the client's
+    /// first message, since one that comes afterwards could cost the client the answer.
+    pub fn refuse(&mut self) {
+        let socket = self.channel.socket();
+        if socket.is_some_and(|socket| socket.set_read_timeout(Some(TICK)).is_ok()) {
+            let _ = self.fill(INPUT_BYTES);
+        }
+        self.close();
+    }
+
     /// Takes in the rest of a message that was refused, as fast as it comes: a socket that is closed with data unread
     /// resets the connection, and its client may lose the error that says why.
     fn drain(&mut self) {

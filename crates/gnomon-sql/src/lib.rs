@@ -8,11 +8,13 @@
 //! - [`query`]: binds expressions and queries, plans them, executes plans;
 //! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
 //!
-//! Imports run downward: session, query, catalog, functions, types. Beside them, [`split`] cuts scripts into statements.
+//! Imports run downward: session, query, catalog, functions, types. Beside them, [`memory`]
+//! counts what sessions take, and [`split`] cuts scripts into statements.
 
 pub mod catalog;
 mod error;
 pub mod functions;
+pub mod memory;
 pub mod query;
 pub mod session;
 pub mod split;

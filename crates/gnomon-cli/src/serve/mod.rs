@@ -18,7 +18,7 @@ use gnomon::{
     },
 };
 use gnomon_server::{Auth, Server, ServerError, ServerOptions, Users};
-use gnomon_sql::session::SqlDatabase;
+use gnomon_sql::session::{MemoryLimits, SqlDatabase};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{Failure, signals, storage::Storage};
@@ -117,6 +117,22 @@ pub struct Serve {
     /// Pages are kept there; what does not fit is read again.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pool_mib: u32,
+    /// Memory of all sessions together, in MiB.
+    ///
+    /// For prepared statements, portals, cursors, syntax trees, sorts and hashes, beside the buffer pool. A statement that
+    /// would take more fails with SQLSTATE 53200.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+    memory_mib: u32,
+    /// Memory of a session, in MiB.
+    ///
+    /// Within --memory-mib. A statement that would take more fails with SQLSTATE 53200, and the session goes on.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    session_memory_mib: u32,
+    /// How many seconds a client may take from connecting to being authenticated.
+    ///
+    /// Then it is refused with SQLSTATE 53300.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    authentication_timeout: u32,
     /// Where to serve metrics over HTTP, for Prometheus: HOST:PORT, or a port of 127.0.0.1.
     ///
     /// OpenMetrics text at /metrics: counts, and members' names. Addresses beyond loopback need --metrics-token-file,
@@ -202,6 +218,12 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
             opened.map_err(|error| Failure::new(directory.display(), error))?
         }
     };
+    database.limit_memory(MemoryLimits {
+        session_bytes: (arguments.session_memory_mib as usize) << 20,
+        total_bytes: (arguments.memory_mib as usize) << 20,
+        directory: Some(directory.clone()),
+        ..MemoryLimits::default()
+    });
     let options = ServerOptions {
         listen,
         unix_socket_dir: arguments.socket_dir.clone(),
@@ -210,6 +232,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         log: |line| tell(&mut stderr(), line),
         database: arguments.database.clone(),
         connections_max: arguments.connections_max as usize,
+        auth_timeout: Duration::from_secs(arguments.authentication_timeout.into()),
         idle_timeout: arguments.idle_timeout.map(Duration::from_secs),
         shutdown_timeout: Duration::from_secs(arguments.shutdown_timeout),
         ..ServerOptions::default()

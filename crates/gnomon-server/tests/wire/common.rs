@@ -29,7 +29,12 @@ impl TestServer {
 
     /// A server over an open database.
     pub fn over(engine: gnomon::Database, options: ServerOptions) -> TestServer {
-        let server = Server::bind(SqlDatabase::open(engine).unwrap(), options).unwrap();
+        TestServer::serving(SqlDatabase::open(engine).unwrap(), options)
+    }
+
+    /// A server over an open database that speaks SQL.
+    pub fn serving(database: SqlDatabase, options: ServerOptions) -> TestServer {
+        let server = Server::bind(database, options).unwrap();
         let (addr, handle) = (server.local_addr(), server.handle());
         let thread = gnomon::sync::thread::spawn(move || server.run());
         TestServer { addr, handle, thread: Some(thread) }

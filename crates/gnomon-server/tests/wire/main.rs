@@ -3,6 +3,7 @@
 mod access;
 mod authority;
 mod common;
+mod limits;
 mod protocol;
 mod sequences;
 mod sql;

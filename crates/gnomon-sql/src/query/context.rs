@@ -10,6 +10,7 @@ use gnomon::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
+    memory::Held,
     query::{
         exec::{CteRows, SubqueryResult},
         expr::List,
@@ -22,6 +23,9 @@ pub(super) use crate::types::limit::row_bytes;
 /// The memory that the sorts and hashes of one statement may take together, in bytes, unless
 /// [`ExecContext::memory_bytes_max`] is set otherwise.
 pub const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// Memory is taken from the session's account in pieces of so many bytes.
+const HELD_PIECE_BYTES: usize = 256 << 10;
 
 /// How many rows a statement has done, seen from elsewhere.
 pub type RowsDone = Arc<AtomicU64>;
@@ -40,6 +44,8 @@ pub struct ExecContext<'a> {
     pub types: &'a Context<'a>,
     /// The memory that sorts and hashes may take together, in bytes.
     pub memory_bytes_max: usize,
+    /// What these take of the session's account, if they have one.
+    pub memory: Option<Held>,
     /// Whether updates that leave their row unseen share locks with their like.
     pub semantic_locks: bool,
     /// Where rows that are written are counted.
@@ -75,6 +81,7 @@ impl<'a> ExecContext<'a> {
             params,
             types,
             memory_bytes_max: MEMORY_BYTES_MAX,
+            memory: None,
             semantic_locks: false,
             rows_done,
             state,
@@ -112,13 +119,17 @@ impl<'a> ExecContext<'a> {
     /// Takes memory for what a source holds; [`ExecContext::release`] gives it back.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         self.state.passing_bytes += bytes;
-        if self.state.passing_bytes.saturating_add(self.state.kept_bytes) > self.memory_bytes_max {
+        let taken = self.state.passing_bytes.saturating_add(self.state.kept_bytes);
+        if taken > self.memory_bytes_max {
             return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(format!(
                 "The statement's sorts and hashes would take more than {} MiB.",
                 self.memory_bytes_max >> 20
             )));
         }
-        Ok(())
+        match &mut self.memory {
+            Some(held) if taken > held.bytes() => held.set(taken.next_multiple_of(HELD_PIECE_BYTES)),
+            _ => Ok(()),
+        }
     }
 
     /// How much memory sources hold.

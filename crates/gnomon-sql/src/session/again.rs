@@ -19,8 +19,8 @@ use std::{
 
 use gnomon::sync::{Arc, thread};
 
-use super::{Mark, PortalState, Session, Sink, parse::Command, portal::Prepared, transaction::State};
-use crate::{Result, SqlError, SqlState, types::Datum};
+use super::{Format, Mark, PortalState, Session, Sink, parse::Command, portal::Bound, transaction::State};
+use crate::{Result, SqlError, SqlState};
 
 /// The longest pause before the second run, and before any.
 const PAUSE_MIN: Duration = Duration::from_micros(500);
@@ -61,8 +61,7 @@ pub(super) struct Runs {
 /// A portal that was the first thing of its transaction.
 pub(super) struct FirstPortal {
     name: String,
-    statement: Arc<Prepared>,
-    params: Vec<Datum>,
+    bound: Bound,
     max_rows: usize,
     runs: Runs,
     /// What came up to the end of its result.
@@ -70,13 +69,8 @@ pub(super) struct FirstPortal {
 }
 
 impl FirstPortal {
-    pub(super) fn new(
-        name: &str,
-        (statement, params): (Arc<Prepared>, Vec<Datum>),
-        max_rows: usize,
-        runs: Runs,
-    ) -> FirstPortal {
-        FirstPortal { name: name.to_owned(), statement, params, max_rows, runs, after: None }
+    pub(super) fn new(name: &str, bound: Bound, max_rows: usize, runs: Runs) -> FirstPortal {
+        FirstPortal { name: name.to_owned(), bound, max_rows, runs, after: None }
     }
 }
 
@@ -168,7 +162,7 @@ impl Session {
     }
 
     fn rebind_and_run(&mut self, first: &FirstPortal, sink: &mut dyn Sink) -> Result<PortalState> {
-        self.rebind(&first.name, &first.statement, first.params.clone())?;
+        self.rebind(&first.name, &first.bound)?;
         if let Some(columns) = self.columns_of_rows(&first.name) {
             sink.columns(&columns)?;
         }
@@ -176,7 +170,7 @@ impl Session {
     }
 
     /// As [`Session::sync`]; a statement that is alone in its transaction and fails now, since others were ahead of it, is
-    /// run again. The sink is that of its portal ([`Session::portal_alone`]).
+    /// run again. The sink is that of its portal ([`Session::formats_alone`]).
     ///
     /// # Errors
     /// As there.
@@ -212,8 +206,8 @@ impl Session {
             && sink.mark() == first.after
     }
 
-    /// The portal that was the only thing of its transaction up to now, if it may have to be run again.
-    pub fn portal_alone(&self) -> Option<&str> {
-        self.current.first.as_ref().map(|first| first.name.as_str())
+    /// The formats of the portal that was the only thing of its transaction up to now, if it may have to be run again.
+    pub fn formats_alone(&self) -> Arc<[Format]> {
+        self.current.first.as_ref().map_or_else(Arc::default, |first| first.bound.formats.clone())
     }
 }

@@ -14,7 +14,7 @@ use super::{
     parse::{self, Command, Parsed, on_fit_stack},
     plan,
     portal::{Portal, Prepared},
-    registry::Registered,
+    registry::{Registered, shown_query},
     sequences::Drawn,
     settings::Settings,
     timer::Alarm,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
     catalog::Catalog,
+    memory::{Account, Held},
     types::{Datum, Type},
 };
 
@@ -54,6 +55,8 @@ pub struct Session {
     pub(super) spent: Option<Duration>,
     /// How often it has interrupted others.
     pub(super) interrupted: u64,
+    /// What it takes in memory.
+    pub(super) memory: Arc<Account>,
     /// Its entry among all sessions.
     pub(super) registered: Registered,
     /// Its number as an owner of advisory locks, and those that it holds beyond its transaction.
@@ -91,7 +94,9 @@ impl Session {
         let interrupt = Arc::<Interrupt>::default();
         let started = super::environment::clock(&shared);
         let registered = shared.registry.register(&options, started, interrupt.clone());
+        let limits = shared.memory_limits.read().clone();
         Ok(Session {
+            memory: Account::new(shared.memory.clone(), limits),
             registered,
             advisory_owner: shared.advisory.new_owner(),
             advisory: Vec::new(),
@@ -130,7 +135,7 @@ impl Session {
     /// session goes on: a block has failed, an implicit transaction is rolled back.
     pub fn execute(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
-        self.note_statement(sql.into());
+        self.note_statement(sql);
         let result = self.execute_text(sql, sink).map_err(|error| parse::locate(error, sql));
         if result.is_err() {
             self.fail();
@@ -145,7 +150,8 @@ impl Session {
     }
 
     /// Shows other sessions that a statement begins.
-    pub(super) fn note_statement(&mut self, text: Arc<str>) {
+    pub(super) fn note_statement(&mut self, text: &str) {
+        let text = shown_query(text).into();
         let now = self.clock();
         let application_name = self.settings.application_name();
         let transaction_started = self.in_block().then_some(self.current.time);
@@ -178,7 +184,10 @@ impl Session {
     }
 
     fn execute_text(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let statements = parse::parse(sql)?;
+        let (statements, _memory) = {
+            let _alarm = self.start_statement()?;
+            self.parse(sql)?
+        };
         if statements.is_empty() {
             if self.current.state == State::Implicit {
                 self.commit()?;
@@ -207,6 +216,16 @@ impl Session {
             self.report(&tag, &before, sink)?;
         }
         Ok(())
+    }
+
+    /// Parses a text. Returns the memory too that its statements take until they have run.
+    pub(super) fn parse(&mut self, sql: &str) -> Result<(Vec<Parsed>, Held)> {
+        let mut memory = self.memory.hold(0)?;
+        let statements = parse::parse(sql, &mut |tokens| {
+            self.interrupt.check()?;
+            memory.set(parse::parsing_bytes(sql, tokens))
+        })?;
+        Ok((statements, memory))
     }
 
     /// Reports a statement complete, with the settings that it changed.

@@ -30,6 +30,7 @@ use crate::{
         store,
         system::{Cluster, ConnectedBy},
     },
+    memory::{MemoryLimits, MemoryUse, Total},
 };
 
 /// A database that speaks SQL. Clones are handles of the same one.
@@ -56,6 +57,9 @@ pub(super) struct Shared {
     pub(super) timer: Timer,
     pub(super) registry: Arc<Registry>,
     pub(super) advisory: Arc<AdvisoryLocks>,
+    /// The memory of all sessions, and how much new ones may take.
+    pub(super) memory: Arc<Total>,
+    pub(super) memory_limits: RwLock<Arc<MemoryLimits>>,
     /// What tells of the cluster that the database is a member of.
     pub(super) retries: Arc<RetryCounts>,
     pub(super) cluster: OnceLock<Arc<dyn Cluster>>,
@@ -156,6 +160,16 @@ impl SqlDatabase {
         self.0.retries.clone()
     }
 
+    /// Limits the memory of sessions that begin from now on. Before, [`MemoryLimits::default`] holds.
+    pub fn limit_memory(&self, limits: MemoryLimits) {
+        *self.0.memory_limits.write() = Arc::new(limits);
+    }
+
+    /// What all sessions take now.
+    pub fn memory_use(&self) -> MemoryUse {
+        self.0.memory.read()
+    }
+
     /// The engine underneath.
     pub fn engine(&self) -> &Database {
         &self.0.engine
@@ -181,6 +195,8 @@ impl Shared {
             timer: Timer::new(clock.clone()),
             registry: Arc::default(),
             advisory: Arc::default(),
+            memory: Arc::default(),
+            memory_limits: RwLock::default(),
             cluster: OnceLock::new(),
             retries: Arc::default(),
             started: clock_micros(&*clock),

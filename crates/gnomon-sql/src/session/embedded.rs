@@ -41,7 +41,7 @@ impl Session {
     /// has no cast to its parameter's type, and those of the statement.
     pub fn execute_with(&mut self, sql: &str, parameters: &[Datum], sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
-        self.note_statement(sql.into());
+        self.note_statement(sql);
         let result = match self.current.state {
             State::Idle => {
                 self.run_until_first(sink, |session, sink| session.execute_bound(sql, parameters, sink))

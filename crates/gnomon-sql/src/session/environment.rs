@@ -130,12 +130,14 @@ impl Session {
         params: &[Datum],
         f: impl FnOnce(&Shared, &mut ExecContext<'_>, &View) -> Result<R>,
     ) -> Result<R> {
+        let memory = self.memory.hold(0)?;
         let Some(mut txn) = self.current.engine.take() else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement runs outside of a transaction"));
         };
         let surroundings = self.surroundings(Some(&txn));
         let context = self.context(&surroundings);
         let mut exec = ExecContext::new(&mut txn, params, &context);
+        exec.memory = Some(memory);
         exec.semantic_locks = self.settings.semantic_locks();
         exec.rows_done = self.registered.progress().rows();
         let result = f(&surroundings.shared, &mut exec, &surroundings.view);

@@ -22,6 +22,7 @@ mod dml;
 mod embedded;
 mod environment;
 mod idle;
+mod kept;
 mod member;
 mod parse;
 mod plan;
@@ -38,7 +39,11 @@ mod two_phase;
 mod utility;
 mod view;
 
-pub use crate::{catalog::system::ConnectedBy, query::ResultColumn};
+pub use crate::{
+    catalog::system::ConnectedBy,
+    memory::{MemoryLimits, MemoryUse},
+    query::ResultColumn,
+};
 pub use again::RetryCounts;
 pub use call::procedures;
 pub use collect::Rows;

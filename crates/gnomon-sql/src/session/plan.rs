@@ -15,6 +15,7 @@ use super::{
     call::{CallPlan, CallState},
     ddl::Lockable,
     dml::{DeletePlan, InsertPlan, Output, ToSink, UpdatePlan},
+    kept::KeptRows,
     parse::Overriding,
     progress::Shown,
 };
@@ -22,7 +23,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::{model::Table, store},
     query::{Binder, ExecContext, Execution, ParameterNames, Planned},
-    types::{Context, Datum, Row, Type, datetime::IntervalStyle},
+    types::{Context, Datum, Type, datetime::IntervalStyle},
 };
 
 /// A query or DML statement, planned.
@@ -56,7 +57,7 @@ pub(super) enum Kind {
 pub(super) enum Running {
     Query(Box<Execution>),
     /// Rows that are kept, and the command tag if it is not SELECT.
-    Rows(std::vec::IntoIter<Row>, Option<String>),
+    Rows(KeptRows, Option<String>),
 }
 
 impl Plan {
@@ -449,14 +450,17 @@ impl Session {
             Kind::Query(planned) => Ok(Running::Query(Box::new(planned.open()))),
             Kind::Call(call) => {
                 let row = self.run_call(call, params)?;
-                let rows = if call.columns.is_some() { vec![row] } else { Vec::new() };
-                Ok(Running::Rows(rows.into_iter(), Some("CALL".into())))
+                let mut rows = KeptRows::new(self.memory.clone())?;
+                if call.columns.is_some() {
+                    rows.push(&row)?;
+                }
+                Ok(Running::Rows(rows, Some("CALL".into())))
             }
             _ => {
-                let mut rows = Vec::new();
+                let mut rows = KeptRows::new(self.memory.clone())?;
                 let _shown = self.show_progress(plan);
                 let tag = self.with_context(params, |shared, ctx, _| plan.run_dml(shared, ctx, &mut rows))?;
-                Ok(Running::Rows(rows.into_iter(), Some(tag)))
+                Ok(Running::Rows(rows, Some(tag)))
             }
         }
     }
@@ -475,7 +479,7 @@ impl Session {
             while count < max {
                 let row = match running {
                     Running::Query(execution) => execution.next(ctx)?,
-                    Running::Rows(rows, _) => rows.next(),
+                    Running::Rows(rows, _) => rows.next()?,
                 };
                 let Some(row) = row else { return Ok((count, true)) };
                 send(ctx.types, &row)?;

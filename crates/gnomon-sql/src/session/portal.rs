@@ -12,6 +12,7 @@ use super::{
     Format, PortalState, ResultColumn, Session, Sink, StatementDescription,
     again::FirstPortal,
     connection::{Tag, tag},
+    kept::KeptRows,
     parse::{self, Command, FetchCount, Parsed, on_fit_stack},
     plan::{Plan, Running, is_plannable, plannable},
     transaction::State,
@@ -19,23 +20,15 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
-    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, binary, limit::row_bytes, text},
+    memory::Held,
+    types::{ColumnType, Context, Datum, FixedEnvironment, Type, binary, limit::row_bytes, text},
 };
 
 /// The most parameters that a statement may have.
 pub(super) const PARAMETERS_MAX: usize = 65535;
 
-/// What the rest of all portals of a session may take in memory, about.
-const KEPT_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
-
-fn too_much_kept() -> SqlError {
-    SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory")
-        .detail(format!(
-            "The rows that cursors and portals have yet to return would take more than {} MiB.",
-            KEPT_BYTES_MAX >> 20
-        ))
-        .hint("Read them to their ends, or close them, before the next statement.")
-}
+/// What a prepared statement or a portal takes in memory, beside what depends on what it is.
+const ENTRY_BYTES: usize = 1024;
 
 /// A prepared statement.
 pub(super) struct Prepared {
@@ -51,6 +44,8 @@ pub(super) struct Prepared {
     declared: Vec<Type>,
     /// The plan made last.
     plan: Mutex<Option<Arc<Plan>>>,
+    /// What all of this takes in memory.
+    _memory: Held,
 }
 
 /// A portal, or a cursor.
@@ -71,10 +66,19 @@ pub(super) struct Portal {
     committed: bool,
     /// How many rows it returned.
     returned: u64,
-    /// The memory that rows took which it has kept, in bytes.
-    kept_bytes: usize,
+    /// The formats in which a client wants the columns of its rows.
+    formats: Arc<[Format]>,
+    /// What it takes in memory without its rows.
+    memory: Held,
     /// How many portals the session opened before it.
     number: u64,
+}
+
+/// How a portal was bound to a planned statement.
+pub(super) struct Bound {
+    statement: Arc<Prepared>,
+    params: Vec<Datum>,
+    pub(super) formats: Arc<[Format]>,
 }
 
 enum Body {
@@ -90,11 +94,19 @@ enum Body {
 }
 
 impl Portal {
-    fn new(session: &mut Session, body: Body, params: Vec<Datum>, text: Arc<str>) -> Portal {
+    /// A portal of this name. Its statement is counted elsewhere.
+    fn new(
+        session: &mut Session,
+        name: &str,
+        body: Body,
+        params: Vec<Datum>,
+        text: Arc<str>,
+    ) -> Result<Portal> {
+        let memory = session.memory.hold(ENTRY_BYTES + 2 * name.len() + row_bytes(&params))?;
         let number = session.portals_opened;
         session.portals_opened += 1;
         let opened = session.statement_time;
-        Portal {
+        Ok(Portal {
             body,
             text,
             opened,
@@ -104,9 +116,10 @@ impl Portal {
             hold: false,
             committed: false,
             returned: 0,
-            kept_bytes: 0,
+            formats: Arc::default(),
+            memory,
             number,
-        }
+        })
     }
 
     /// What pg_cursors shows of it.
@@ -190,7 +203,7 @@ impl Session {
 
     pub(super) fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
         let _alarm = self.start_statement()?;
-        let mut statements = parse::parse(sql)?;
+        let (mut statements, memory) = self.parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -198,6 +211,8 @@ impl Session {
             ));
         }
         let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
+        // What stays of it is counted by itself.
+        drop(memory);
         self.add_statement(name, statements.pop(), declared, Some(sql))
             .map_err(|error| parse::locate(error, sql))
     }
@@ -228,12 +243,18 @@ impl Session {
                 format!("a statement can have at most {PARAMETERS_MAX} parameters"),
             ));
         }
-        let written = match (text, parsed.as_ref().map(|parsed| &parsed.command)) {
+        let written: Arc<str> = match (text, parsed.as_ref().map(|parsed| &parsed.command)) {
             (Some(text), _) => text.into(),
             (None, Some(Command::Sql(statement, _))) => statement.to_string().into(),
             (None, _) => "".into(),
         };
+        let bytes = ENTRY_BYTES
+            + 2 * name.len()
+            + written.len()
+            + declared.len() * size_of::<Type>()
+            + parsed.as_ref().map_or(0, Parsed::bytes);
         let prepared = Arc::new(Prepared {
+            _memory: self.memory.hold(bytes)?,
             name: name.to_owned(),
             text: written,
             prepared: self.statement_time,
@@ -245,6 +266,7 @@ impl Session {
         if prepared.planned_command().is_some() {
             self.ensure_transaction();
             self.plan_of(&prepared)?;
+            self.interrupt.check()?;
         }
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
@@ -395,29 +417,33 @@ impl Session {
                 parameters.iter().zip(types.iter()).map(|(value, ty)| decode(context, value, *ty)).collect()
             })?
         };
-        let opened = Portal::new(self, body, params, prepared.text.clone());
+        self.interrupt.check()?;
+        let opened = Portal::new(self, portal, body, params, prepared.text.clone())?;
         self.portals.insert(portal.to_owned(), opened);
         Ok(())
     }
 
-    /// Opens a portal anew, of a planned statement.
-    pub(super) fn rebind(&mut self, name: &str, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<()> {
+    /// Opens a portal anew, as it was bound.
+    pub(super) fn rebind(&mut self, name: &str, bound: &Bound) -> Result<()> {
         let _alarm = self.start_statement()?;
         self.ensure_transaction();
-        let plan = self.plan_of(prepared)?;
-        let body = Body::Plan { statement: Some(prepared.clone()), plan, running: None };
-        let opened = Portal::new(self, body, params, prepared.text.clone());
+        let plan = self.plan_of(&bound.statement)?;
+        let body = Body::Plan { statement: Some(bound.statement.clone()), plan, running: None };
+        let mut opened = Portal::new(self, name, body, bound.params.clone(), bound.statement.text.clone())?;
+        opened.formats = bound.formats.clone();
         self.portals.insert(name.to_owned(), opened);
         Ok(())
     }
 
-    /// A portal that was not run yet, if it is of a planned statement: that, and its parameters.
-    fn fresh(&self, name: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
+    /// How a portal that was not run yet was bound, if it is of a planned statement.
+    fn fresh(&self, name: &str) -> Option<Bound> {
         let portal = self.portals.get(name)?;
         match &portal.body {
-            Body::Plan { statement: Some(statement), running: None, .. } if !portal.done => {
-                Some((statement.clone(), portal.params.clone()))
-            }
+            Body::Plan { statement: Some(statement), running: None, .. } if !portal.done => Some(Bound {
+                statement: statement.clone(),
+                params: portal.params.clone(),
+                formats: portal.formats.clone(),
+            }),
             _ => None,
         }
     }
@@ -444,6 +470,26 @@ impl Session {
     /// types. Other commands tell the sink themselves.
     pub fn columns_of_rows(&self, portal: &str) -> Option<Arc<[ResultColumn]>> {
         self.portals.get(portal).and_then(Portal::columns)
+    }
+
+    /// Sets the formats in which the client wants the columns of a portal's rows, as Bind gave them.
+    ///
+    /// # Errors
+    /// 53200.
+    pub fn set_result_formats(&mut self, portal: &str, formats: Vec<Format>) -> Result<()> {
+        match self.portals.get_mut(portal) {
+            Some(portal) if !formats.is_empty() => {
+                let set = portal.memory.grow(size_of_val(&formats[..]));
+                portal.formats = formats.into();
+                self.check_extended(set)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The formats in which the client wants the columns of a portal's rows: empty if all are text.
+    pub fn result_formats(&self, portal: &str) -> Arc<[Format]> {
+        self.portals.get(portal).map_or_else(Arc::default, |portal| portal.formats.clone())
     }
 
     /// Runs a portal (Execute) until it is complete or has returned `max_rows` rows (0 for all). The sink is not
@@ -479,7 +525,7 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<PortalState> {
         let Some(mut portal) = self.portals.remove(name) else { return Err(missing_portal(name)) };
-        self.note_statement(portal.text.clone());
+        self.note_statement(&portal.text.clone());
         self.current.portals_run += 1;
         let result = self.run_body(name, &mut portal, max_rows, sink);
         // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
@@ -598,17 +644,9 @@ impl Session {
         if let Body::Plan { running: Some(running), .. } = &mut portal.body
             && matches!(running, Running::Query(_))
         {
-            let of_others: usize = self.portals.values().map(|portal| portal.kept_bytes).sum();
-            let mut rows: Vec<Row> = Vec::new();
-            self.fetch(running, &portal.params, 0, &mut |_, row| {
-                portal.kept_bytes += row_bytes(row);
-                if of_others + portal.kept_bytes > KEPT_BYTES_MAX {
-                    return Err(too_much_kept());
-                }
-                rows.push(row.to_vec());
-                Ok(())
-            })?;
-            *running = Running::Rows(rows.into_iter(), None);
+            let mut rows = KeptRows::new(self.memory.clone())?;
+            self.fetch(running, &portal.params, 0, &mut |_, row| rows.push(row))?;
+            *running = Running::Rows(rows, None);
         }
         Ok(())
     }
@@ -741,8 +779,11 @@ impl Session {
         // What it shows is as of now, whenever it is fetched.
         self.engine()?.fix_snapshot()?;
         let running = self.start_plan(&plan, values)?;
-        let body = Body::Plan { statement: None, plan, running: Some(running) };
-        let mut portal = Portal::new(self, body, values.to_vec(), statement.to_string().into());
+        let planned = Body::Plan { statement: None, plan, running: Some(running) };
+        let text: Arc<str> = statement.to_string().into();
+        let bytes = text.len() + body.bytes();
+        let mut portal = Portal::new(self, name, planned, values.to_vec(), text)?;
+        portal.memory.grow(bytes)?;
         portal.hold = hold;
         self.portals.insert(name.to_owned(), portal);
         tag("DECLARE CURSOR")
@@ -851,32 +892,4 @@ fn decode(context: &Context<'_>, value: Option<&(Format, Vec<u8>)>, ty: Type) ->
 pub(super) fn plain_context<R>(f: impl FnOnce(&Context<'_>) -> R) -> R {
     let environment = FixedEnvironment::default();
     f(&Context::new(&environment))
-}
-
-#[cfg(test)]
-mod tests {
-    use gnomon::{Database, Options};
-
-    use super::*;
-    use crate::session::{Rows, SessionOptions, SqlDatabase};
-
-    #[test]
-    fn the_rest_of_all_portals_has_a_limit_in_memory() {
-        let engine = Database::in_memory(Options::default()).expect("a database");
-        let db = SqlDatabase::open(engine).expect("an empty catalog");
-        let mut session = db.session(SessionOptions::default()).expect("a session");
-        let mut run = |sql: &str| session.execute(sql, &mut Rows::default());
-        let declare = |name: &str, rows: u32| {
-            format!(
-                "DECLARE {name} CURSOR FOR SELECT repeat('x', 1000) FROM generate_series(1, {rows}); FETCH {name}"
-            )
-        };
-        for (rows, fits) in [(400, true), (600, false)] {
-            run(&format!("BEGIN; {}; {}", declare("a", rows), declare("b", rows)))
-                .expect("they are read on demand");
-            let next = run("SELECT 1").map_err(|error| error.state());
-            assert_eq!(next, if fits { Ok(()) } else { Err(SqlState::OUT_OF_MEMORY) });
-            run("ROLLBACK").expect("whatever was before");
-        }
-    }
 }

@@ -17,6 +17,16 @@ use super::{
 };
 use crate::catalog::system::{Activity, ConnectedBy};
 
+/// How much of a statement's text is shown, in bytes: PostgreSQL's default of `track_activity_query_size`, whose last
+/// byte ends the text.
+const QUERY_BYTES_MAX: usize = 1023;
+
+/// The part of a statement's text that is shown.
+pub(super) fn shown_query(text: &str) -> &str {
+    let end = (0..=QUERY_BYTES_MAX.min(text.len())).rfind(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
 /// The sessions that are open.
 #[derive(Default)]
 pub(super) struct Registry {
@@ -130,5 +140,19 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.registry.sessions.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shown_query("SELECT 1"), "SELECT 1");
+        assert_eq!(shown_query(""), "");
+        assert_eq!(shown_query(&"x".repeat(5000)).len(), 1023);
+        assert_eq!(shown_query(&"é".repeat(5000)).len(), 1022);
+        assert_eq!(shown_query(&"東".repeat(341)).len(), 1023);
     }
 }

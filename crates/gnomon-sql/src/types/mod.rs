@@ -22,6 +22,7 @@ pub mod numeric;
 mod numeric_math;
 pub mod rows;
 pub mod shape;
+pub(crate) mod tagged;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -162,7 +162,7 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
     Ok(())
 }
 
-fn numeric_bytes(value: &Numeric) -> Vec<u8> {
+pub(super) fn numeric_bytes(value: &Numeric) -> Vec<u8> {
     let Some((_, unscaled, scale)) = value.parts() else {
         return vec![match value {
             Numeric::NaN => 2,
@@ -367,7 +367,7 @@ fn read_elements(bytes: &[u8], scalar: Scalar, modifier: i32) -> Result<Row> {
     if reader.bytes.is_empty() { Ok(elements) } else { Err(damaged()) }
 }
 
-fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
+pub(super) fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
     let mut reader = Reader { bytes };
     let [kind] = reader.array()?;
     let sign = match kind {

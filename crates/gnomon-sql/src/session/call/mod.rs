@@ -165,8 +165,8 @@ struct Statement {
 /// # Errors
 /// 42601, and 0A000 for what cannot be part of one.
 pub(super) fn parse_body(procedure: &Procedure) -> Result<Vec<Parsed>> {
-    let statements =
-        parse::parse(&procedure.body).map_err(|error| error.unplaced().context(quoted(procedure)))?;
+    let statements = parse::parse(&procedure.body, &mut |_| Ok(()))
+        .map_err(|error| error.unplaced().context(quoted(procedure)))?;
     for parsed in &statements {
         plannable(&parsed.command).map_err(|_| {
             let what = match &parsed.command {

@@ -468,7 +468,7 @@ mod tests {
     }
 
     fn rows(with: &str, data: &[u8], piece: usize) -> Result<Vec<Vec<Option<String>>>> {
-        let statements = parse(&format!("COPY t FROM STDIN WITH ({with})")).unwrap();
+        let statements = parse(&format!("COPY t FROM STDIN WITH ({with})"), &mut |_| Ok(())).unwrap();
         let Command::Copy(copy) = &statements[0].command else { panic!("not COPY") };
         let options = Options::of(copy)?;
         let pieces = data.chunks(piece).map(<[u8]>::to_vec).collect();

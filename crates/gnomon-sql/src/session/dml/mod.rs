@@ -26,7 +26,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Table},
     query::{Binder, ExecContext, Expr, Scope},
-    types::{Row, limit::row_bytes},
+    types::Row,
 };
 
 /// RETURNING.
@@ -69,15 +69,6 @@ pub(super) struct ToSink<'a>(pub(super) &'a mut dyn Sink);
 impl Output for ToSink<'_> {
     fn row(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<()> {
         self.0.row(ctx.types, &row)
-    }
-}
-
-/// Kept, for a portal that hands them out later.
-impl Output for Vec<Row> {
-    fn row(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<()> {
-        ctx.reserve(row_bytes(&row))?;
-        self.push(row);
-        Ok(())
     }
 }
 

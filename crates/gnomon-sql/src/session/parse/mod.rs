@@ -14,6 +14,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tokenize;
 mod tokens;
 mod unsupported;
 
@@ -21,13 +22,14 @@ use sqlparser::{
     ast::{self, Statement},
     dialect::PostgreSqlDialect,
     parser::Parser,
-    tokenizer::{Token, TokenWithSpan, Tokenizer},
+    tokenizer::{Token, TokenWithSpan},
 };
 
 use self::{
     depth::nesting,
     reader::Reader,
-    text::{tokenizer_error, too_complex, unexpected},
+    text::{too_complex, unexpected},
+    tokenize::tokens_of,
     tokens::{
         bracket_array_types, cast_interval_literals, complete_options, complete_trims, expand_table_queries,
         flatten_grouping, order_identity_options, order_partitioning, passed_over, take_column_names,
@@ -48,6 +50,13 @@ pub(crate) use unsupported::hint as hint_instead;
 
 /// The longest text of statements that is parsed, in bytes.
 pub(crate) const SQL_BYTES_MAX: usize = 64 << 20;
+/// What a token takes in memory while its statement is parsed and bound, in bytes: the token, its part of the tree and of
+/// the plan.
+const PARSING_TOKEN_BYTES: usize = 400;
+/// What of that stays with a prepared statement.
+const KEPT_TOKEN_BYTES: usize = 250;
+/// Texts that are not longer than this need no look at the memory.
+const SHORT_BYTES: usize = 16 << 10;
 
 /// A statement of a text.
 #[derive(Clone, Debug)]
@@ -56,6 +65,15 @@ pub(crate) struct Parsed {
     pub command: Command,
     /// How deep it nests; see [`on_fit_stack`].
     pub nesting: usize,
+    /// How many tokens its text has.
+    pub tokens: usize,
+}
+
+impl Parsed {
+    /// About how much memory its tree and a plan of it take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.tokens.saturating_mul(KEPT_TOKEN_BYTES)
+    }
 }
 
 impl Drop for Parsed {
@@ -65,8 +83,14 @@ impl Drop for Parsed {
     }
 }
 
-/// Parses a text of statements separated by semicolons. Empty statements are left out.
-pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
+/// About how much memory it takes to parse and bind a text of so many tokens, in bytes.
+pub(crate) fn parsing_bytes(sql: &str, tokens: usize) -> usize {
+    if sql.len() <= SHORT_BYTES { 0 } else { tokens.saturating_mul(PARSING_TOKEN_BYTES) }
+}
+
+/// Parses a text of statements separated by semicolons. Empty statements are left out. `watch` is told now and then how
+/// many tokens there are so far; its error ends the work.
+pub(crate) fn parse(sql: &str, watch: &mut dyn FnMut(usize) -> Result<()>) -> Result<Vec<Parsed>> {
     if sql.len() > SQL_BYTES_MAX {
         return Err(SqlError::new(
             SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -74,36 +98,17 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Parsed>> {
         ));
     }
     let mut statements = Vec::new();
-    let mut tokens = tokens_of(sql)?.into_iter().filter(|token| token.token != Token::EOF).peekable();
+    let tokens = tokens_of(sql, watch)?;
+    let count = tokens.len();
+    let mut tokens = tokens.into_iter().filter(|token| token.token != Token::EOF).peekable();
     while tokens.peek().is_some() {
         let statement = procedure::take_statement(&mut tokens);
         if !statement.is_empty() {
             statements.push(parse_statement(sql, statement)?);
+            watch(count)?;
         }
     }
     Ok(statements)
-}
-
-/// The tokens of a text, as the grammar wants them.
-fn tokens_of(sql: &str) -> Result<Vec<TokenWithSpan>> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
-        .tokenize_with_location()
-        .map_err(|error| tokenizer_error(&error, sql))?;
-    let mut wanted = Vec::with_capacity(tokens.len());
-    for token in tokens {
-        let parts = match &token.token {
-            Token::Whitespace(_) => continue,
-            Token::CustomBinaryOperator(operator) => split_signs(operator),
-            _ => None,
-        };
-        match parts {
-            None => wanted.push(token),
-            Some(parts) => {
-                wanted.extend(parts.into_iter().map(|part| TokenWithSpan { token: part, span: token.span }));
-            }
-        }
-    }
-    Ok(wanted)
 }
 
 /// How deep the parser crate may recurse for a statement of this nesting.
@@ -111,22 +116,9 @@ fn recursion_limit(nesting: usize) -> usize {
     nesting * 8 + 100
 }
 
-/// Cuts the signs off an operator that cannot end in them: `3>-1` compares with -1. An operator of several characters
-/// ends in `+` or `-` only if it has one of the characters that no standard operator has. None if nothing is cut off.
-fn split_signs(operator: &str) -> Option<Vec<Token>> {
-    let head = &operator[..operator.trim_end_matches(['+', '-']).len().max(1)];
-    if head.len() == operator.len() || operator.contains(|c| "~!@#%^&|`?".contains(c)) {
-        return None;
-    }
-    let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, head).tokenize().ok()?;
-    tokens.extend(
-        operator[head.len()..].chars().map(|sign| if sign == '+' { Token::Plus } else { Token::Minus }),
-    );
-    Some(tokens)
-}
-
 fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> {
     let nesting = nesting(&tokens).ok_or_else(too_complex)?;
+    let count = tokens.len();
     let overriding = take_overriding(&mut tokens);
     let names = take_column_names(&mut tokens);
     order_identity_options(&mut tokens);
@@ -147,7 +139,7 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_recursion_limit(recursion_limit(nesting))
             .with_tokens_with_locations(tokens);
-        let mut command = Reader { parser: &mut parser, sql, overriding }.command()?;
+        let mut command = Reader { parser: &mut parser, sql, overriding, tokens: count }.command()?;
         if let Command::Sql(statement, _) = &mut command
             && let Statement::CreateTable(create) = statement.as_mut()
             && create.columns.is_empty()
@@ -161,5 +153,5 @@ fn parse_statement(sql: &str, mut tokens: Vec<TokenWithSpan>) -> Result<Parsed> 
             _ => Err(unexpected(&parser, sql)),
         }
     })?;
-    Ok(Parsed { command, nesting })
+    Ok(Parsed { command, nesting, tokens: count })
 }

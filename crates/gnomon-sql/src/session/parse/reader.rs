@@ -22,6 +22,8 @@ pub(super) struct Reader<'p, 'd, 's> {
     pub(super) parser: &'p mut Parser<'d>,
     pub(super) sql: &'s str,
     pub(super) overriding: Option<Overriding>,
+    /// How many tokens the statement has.
+    pub(super) tokens: usize,
 }
 
 impl<'d> Reader<'_, 'd, '_> {
@@ -204,7 +206,7 @@ impl<'d> Reader<'_, 'd, '_> {
         }
         let command = self.command()?;
         // The whole statement's nesting has been taken account of already.
-        Ok(Box::new(Parsed { command, nesting: 0 }))
+        Ok(Box::new(Parsed { command, nesting: 0, tokens: self.tokens }))
     }
 
     fn backup(&mut self) -> Result<Command> {
@@ -446,7 +448,11 @@ impl<'d> Reader<'_, 'd, '_> {
         }
         let query = self.lift(Parser::parse_query)?;
         let command = Command::Sql(Box::new(Statement::Query(query)), None);
-        Ok(Command::Declare { name, hold, body: Box::new(Parsed { command, nesting: 0 }) })
+        Ok(Command::Declare {
+            name,
+            hold,
+            body: Box::new(Parsed { command, nesting: 0, tokens: self.tokens }),
+        })
     }
 
     fn fetch(&mut self) -> Result<Command> {

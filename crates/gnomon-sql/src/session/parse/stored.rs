@@ -17,7 +17,7 @@ use sqlparser::{
 use super::{
     depth::{nesting, on_fit_stack},
     text::{parser_error, too_complex, unexpected},
-    tokens_of,
+    tokenize::tokens_of,
 };
 use crate::{Result, SqlError, SqlState};
 
@@ -78,7 +78,7 @@ fn read<T>(
         .hint("Drop the default, constraint or view that it belongs to, and make it anew.")
     };
     // Their places would be taken for places in the statement that uses the text.
-    let tokens: Vec<TokenWithSpan> = tokens_of(text)
+    let tokens: Vec<TokenWithSpan> = tokens_of(text, &mut |_| Ok(()))
         .map_err(unreadable)?
         .into_iter()
         .filter(|token| token.token != Token::EOF)

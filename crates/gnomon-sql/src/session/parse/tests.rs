@@ -4,6 +4,10 @@ use sqlparser::tokenizer::Span;
 
 use super::*;
 
+fn parse(sql: &str) -> Result<Vec<Parsed>> {
+    super::parse(sql, &mut |_| Ok(()))
+}
+
 fn commands(sql: &str) -> Vec<String> {
     parse(sql).unwrap().into_iter().map(|parsed| format!("{:?}", parsed.command)).collect()
 }

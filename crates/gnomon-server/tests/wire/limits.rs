@@ -1,0 +1,108 @@
+//! Limits on the memory of sessions, as a client meets them.
+
+use gnomon_sql::session::{MemoryLimits, SqlDatabase};
+
+use crate::common::{TestServer, bind, error_field, execute, kinds, options, parse, rows, state, sync};
+
+fn limited(session_bytes: usize) -> TestServer {
+    let limits = MemoryLimits { session_bytes, rows_bytes: 1000, ..MemoryLimits::default() };
+    let engine = gnomon::Database::in_memory(gnomon::Options::default()).unwrap();
+    let database = SqlDatabase::open(engine).unwrap();
+    database.limit_memory(limits);
+    TestServer::serving(database, options())
+}
+
+#[test]
+fn a_session_that_keeps_too_much_goes_on() {
+    let server = limited(8 << 20);
+    let mut raw = server.raw();
+    let text = format!("SELECT '{}'", "x".repeat(1 << 20));
+    let mut kept = 0;
+    let refused = loop {
+        raw.bytes(&parse(&format!("p{kept}"), &text));
+        raw.bytes(&sync());
+        let messages = raw.until_ready();
+        if kinds(&messages) != "1ZI" {
+            break messages;
+        }
+        kept += 1;
+        assert!(kept < 20);
+    };
+    assert_eq!((kept, state(&refused).as_str()), (7, "53200"));
+    assert!(
+        error_field(&refused, b'D').contains("A session may take 8 MB"),
+        "{}",
+        error_field(&refused, b'D')
+    );
+    assert_eq!(raw.query("SELECT 1"), "TDCZI");
+    assert!(server.handle.metrics().session_memory_bytes > 7 << 20);
+    assert!(server.handle.metrics().memory_refused > 0);
+    assert_eq!(raw.query("DEALLOCATE ALL"), "CZI");
+    assert!(server.handle.metrics().session_memory_bytes < 1 << 20);
+}
+
+/// Beside a cursor WITH HOLD, portals with long names and many formats come and go.
+#[test]
+fn portals_leave_nothing_behind() {
+    let server = limited(4 << 20);
+    let mut raw = server.raw();
+    assert_eq!(raw.query("BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT 1; COMMIT"), "CCCZI");
+    let before = server.handle.metrics().session_memory_bytes;
+    for number in 0..100 {
+        raw.bytes(&parse("", "SELECT 1"));
+        raw.bytes(&bind(&format!("{number}{}", "n".repeat(100_000)), "", &[], 1));
+        // One that is refused, since there is no such statement.
+        raw.bytes(&bind(&format!("{number}{}", "m".repeat(100_000)), "none", &[], 1));
+        raw.bytes(&sync());
+        assert_eq!(kinds(&raw.until_ready()), "12EZI");
+    }
+    assert!(server.handle.metrics().session_memory_bytes < before + 10_000);
+    assert_eq!(raw.query("FETCH c"), "TDCZI");
+}
+
+#[test]
+fn a_suspended_portal_goes_on_in_its_formats_after_other_statements() {
+    let server = limited(8 << 20);
+    let mut raw = server.raw();
+    raw.bytes(&parse("many", "SELECT g, repeat('x', 100) FROM generate_series(1, 20000) AS g"));
+    for portal in ["a", "b", "c"] {
+        raw.bytes(&bind(portal, "many", &[], 1));
+        raw.bytes(&execute(portal, 1));
+    }
+    raw.bytes(&execute("a", 1));
+    // Sync would end the portals.
+    raw.send(b'H', b"");
+    let messages: Vec<_> = (0..12).map(|_| raw.read().unwrap()).collect();
+    assert_eq!(kinds(&messages), "12Ds2Ds2DsDs");
+    assert!(server.handle.metrics().session_file_bytes > 2 << 20);
+    assert!(server.handle.metrics().session_memory_bytes < 1 << 20);
+    raw.bytes(&execute("b", 0));
+    raw.bytes(&sync());
+    let rest = raw.until_ready();
+    assert_eq!(rest.len(), 20_001);
+    assert_eq!(rest[19_998].1[..10], [0, 2, 0, 0, 0, 4, 0, 0, 0x4e, 0x20], "20000 in binary");
+    assert_eq!(server.handle.metrics().session_file_bytes, 0);
+}
+
+/// A row that goes out in pieces is the same row.
+#[test]
+fn large_rows_are_whole() {
+    let server = limited(64 << 20);
+    let mut raw = server.raw();
+    let columns = "repeat('é', 1000000), NULL, convert_to(repeat('ab', 300000), 'UTF8'), 7, ARRAY[repeat('y', 70000)], ''";
+    let row = &rows(&raw.query_messages(&format!("SELECT {columns}")))[0];
+    let [a, b, c, d, e, f] = &row[..] else { panic!("{} columns", row.len()) };
+    assert_eq!(a.as_deref(), Some("é".repeat(1_000_000).as_str()));
+    assert_eq!((b, d.as_deref(), f.as_deref()), (&None, Some("7"), Some("")));
+    assert_eq!(c.as_deref(), Some(format!("\\x{}", "6162".repeat(300_000)).as_str()));
+    assert_eq!(e.as_deref(), Some(format!("{{{}}}", "y".repeat(70_000)).as_str()));
+    raw.bytes(&parse("", &format!("SELECT {columns}")));
+    raw.bytes(&bind("", "", &[], 1));
+    raw.bytes(&execute("", 0));
+    raw.bytes(&sync());
+    let messages = raw.until_ready();
+    assert_eq!(kinds(&messages), "12DCZI");
+    let row = &rows(&messages)[0];
+    assert_eq!(row[2].as_deref(), Some("ab".repeat(300_000).as_str()));
+    assert_eq!(row[3].as_deref(), Some("\0\0\0\u{7}"));
+}
