@@ -59,9 +59,13 @@ pub struct ClusterArguments {
     #[arg(long, value_name = "PREFIX", requires = "cluster", default_value = "/gnomon")]
     cluster_prefix: String,
     /// The certificates (PEM) of those that sign etcd's, for URLs https://HOST:2379.
+    ///
+    /// One that none of them has signed, or that has not the URL's host, is not talked to.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     etcd_ca: Option<PathBuf>,
     /// This member's certificate (PEM) for etcd, if that asks for one.
+    ///
+    /// The member's own certificate comes first. Its key is given by --etcd-key.
     #[arg(long, value_name = "FILE", requires = "etcd_key", requires = "etcd_ca")]
     etcd_cert: Option<PathBuf>,
     /// The certificate's key (PEM).
