@@ -3,7 +3,7 @@
 
 use postgres::Client;
 
-use crate::cluster::{Member, World, eventually, one, retried, same, world};
+use crate::cluster::{Member, World, eventually, one, retried, same, wait_until, world};
 
 /// `/gnomon/log` in base64, as the gateway of etcd takes it.
 const LOG: &str = "L2dub21vbi9sb2c=";
@@ -57,6 +57,11 @@ fn a_foreign_value_under_the_clusters_key_ends_no_member() {
         member.has_said("none has written it: the key /gnomon/log was deleted at revision");
         assert_eq!(skipped(member), "9");
     }
+    // Whose data the log is for is said again before a new member brings its own.
+    let data = "L2dub21vbi9kYXRh";
+    let post = |path: &str| world.etcd.post(0, path, &format!(r#"{{"key": "{data}"}}"#)).unwrap();
+    assert!(post("/v3/kv/deleterange").contains(r#""deleted":"1""#));
+    wait_until("it is there again", || post("/v3/kv/range").contains(r#""value""#));
     // Those that come back, and new ones, skip the same.
     drop(clients);
     let [one_member, two, three] = members;

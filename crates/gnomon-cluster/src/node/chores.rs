@@ -23,6 +23,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOK_FULL: Duration = Duration::from_millis(200);
 /// How often is asked whether the log is full, by members that append nothing too.
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
+/// How often is looked whether the log says whose data it is for.
+const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a full log is given room, since it does not answer meanwhile: if more was trimmed, and otherwise.
 const ROOM_INTERVAL: Duration = Duration::from_secs(5);
 const ROOM_INTERVAL_IN_VAIN: Duration = Duration::from_secs(30);
@@ -42,6 +44,8 @@ struct Known {
     trimmed: u64,
     /// When it was asked last whether the log is full.
     asked_full_at: Option<Duration>,
+    /// When it was last seen to it that the log says whose data it is for.
+    claimed_at: Option<Duration>,
     /// When room was made last, and up to where the log was trimmed then.
     made_room: Option<(Duration, u64)>,
 }
@@ -105,6 +109,7 @@ impl Shared {
         let is_full = self.ask_full(known)?;
         let member = self.say_kept(known, is_full)?;
         self.say_address(known, member)?;
+        self.claim_data(known)?;
         let Overview { members, kept_after, newest } = Overview::ask(&*self.log)?;
         {
             let mut state = self.state.lock();
@@ -127,6 +132,20 @@ impl Shared {
         }
         self.append_if_idle();
         self.trim(known, &members, kept_after, is_full)
+    }
+
+    /// Has the log say again whose data it is for, if something else has deleted that: a new member would bring its own.
+    fn claim_data(&self, known: &mut Known) -> Result<(), LogError> {
+        let now = self.clock.now();
+        if known.claimed_at.is_some_and(|at| now.saturating_sub(at) < CLAIM_INTERVAL) {
+            return Ok(());
+        }
+        known.claimed_at = Some(now);
+        match self.log.data(Some(self.data)) {
+            // What else stands there is told to those that start; a full log takes it later.
+            Ok(_) | Err(LogError::Foreign(_) | LogError::Full(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Tells the others what calls have done that nothing was appended behind.

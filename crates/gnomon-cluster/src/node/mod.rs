@@ -191,6 +191,8 @@ struct Shared {
     applier: Arc<dyn Applier>,
     options: Options,
     window_commits: usize,
+    /// The number of the data.
+    data: u64,
     clock: SystemClock,
     state: Mutex<State>,
     /// There is something to append, or no more will be.
@@ -414,6 +416,7 @@ impl Node {
             applier,
             options,
             window_commits: settings.window_commits,
+            data: marks.common.data,
             clock: SystemClock::new(),
             state: Mutex::new(state),
             to_append: Condvar::new(),

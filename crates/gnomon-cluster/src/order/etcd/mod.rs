@@ -192,13 +192,20 @@ impl OrderedLog for EtcdLog {
     fn data(&self, claimed: Option<u64>) -> Result<Option<u64>, LogError> {
         self.run(move |shared| async move {
             let (space, key) = (&shared.space, &shared.space.keys.data);
-            match claimed {
-                Some(claimed) => space.number(key, claimed).await.map(Some),
-                None => {
-                    let answer = space.client.read(vec![RequestOp::get(key)]).await?;
-                    answer.found(0).first().map(|kv| space.number_of(key, &kv.value)).transpose()
+            let known = space.client.read(vec![RequestOp::get(key)]).await?;
+            let mut known = known.found(0).first().cloned();
+            if let (None, Some(claimed)) = (&known, claimed) {
+                // An etcd that was made anew is not the one that the member knows.
+                let of_cluster = Compare::value(&space.keys.cluster, value_of(shared.cluster));
+                let compare = vec![Compare::absent(key), of_cluster];
+                let put = vec![RequestOp::put(key, value_of(claimed))];
+                let answer = space.client.txn(compare, put, vec![RequestOp::get(key)]).await?;
+                if answer.succeeded {
+                    return Ok(Some(claimed));
                 }
+                known = answer.found(0).first().cloned();
             }
+            known.map(|kv| space.number_of(key, &kv.value)).transpose()
         })
     }
 

@@ -196,7 +196,9 @@ fn a_log_that_was_made_anew_is_not_joined() {
     })
     .unwrap();
     assert!(matches!(log.join("one", ""), Err(LogError::Foreign(_))));
+    assert_eq!(log.data(Some(9)), Ok(None), "it is not the member's");
     let anew = etcd.log();
+    assert_eq!(log.data(Some(9)), Ok(None), "it is not the member's");
     assert_ne!(anew.shared.cluster, log.shared.cluster);
     assert!(matches!(log.join("one", ""), Err(LogError::Foreign(_))));
     anew.join("one", "").unwrap();
