@@ -53,6 +53,8 @@ pub struct Session {
     pub(super) calls: usize,
     /// How long earlier runs of the present statement took, if it is run again.
     pub(super) spent: Option<Duration>,
+    /// What its client is to be told with the statement that runs.
+    pub(super) notices: Vec<Notice>,
     /// How often it has interrupted others.
     pub(super) interrupted: u64,
     /// What it takes in memory.
@@ -117,6 +119,7 @@ impl Session {
             procedures: AllCompiled::new(),
             calls: 0,
             spent: None,
+            notices: Vec::new(),
             interrupted: 0,
         })
     }

@@ -15,8 +15,9 @@ use gnomon::{
 };
 
 use super::{
-    Session, advisory,
+    Notice, Session, advisory,
     database::Shared,
+    ddl::clauses::no_effect,
     portal::{Portal, Prepared},
     sequences::Drawn,
     settings::{Progress, Scope, Settings},
@@ -61,6 +62,8 @@ pub(super) struct Surroundings {
     pub(super) interrupt: Arc<Interrupt>,
     /// Whether something was asked that another run could be told otherwise.
     asked: Cell<bool>,
+    /// What the client is to be told.
+    notices: RefCell<Vec<Notice>>,
     /// How often other sessions were interrupted.
     pub(super) interrupted: Cell<u64>,
 }
@@ -94,6 +97,7 @@ impl Session {
             transaction_id,
             interrupt: self.interrupt.clone(),
             asked: Cell::new(false),
+            notices: RefCell::default(),
             interrupted: Cell::new(0),
         }
     }
@@ -111,6 +115,12 @@ impl Session {
             engine.log_by_value();
         }
         self.interrupted += surroundings.interrupted.get();
+        // A statement that is planned again says the same.
+        for notice in surroundings.notices.into_inner() {
+            if !self.notices.iter().any(|said| said.report().message == notice.report().message) {
+                self.notices.push(notice);
+            }
+        }
         self.follow_settings();
     }
 
@@ -250,6 +260,10 @@ fn bigint(value: &Datum) -> Option<i64> {
 }
 
 impl Environment for Surroundings {
+    fn tell_no_effect(&self, what: &str, why: &str) {
+        no_effect(&mut self.notices.borrow_mut(), what, why);
+    }
+
     fn clock(&self) -> i64 {
         self.asked.set(true);
         clock(&self.shared)
@@ -320,6 +334,9 @@ impl Environment for Surroundings {
                 let scope = if *local { Scope::Local } else { Scope::Session };
                 let mut settings = self.settings.borrow_mut();
                 settings.set_text(name, value, scope, Progress::Queried)?;
+                if let Some((name, why)) = settings.lack_of_effect(name) {
+                    self.tell_no_effect(&format!("setting \"{name}\""), why);
+                }
                 Datum::Text(settings.show(name)?.1.into())
             }
             ("pg_sleep", [Datum::Float8(seconds)]) => {

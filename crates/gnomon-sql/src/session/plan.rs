@@ -428,6 +428,8 @@ impl Session {
             _ => plan.run_dml(shared, ctx, &mut ToSink(sink)),
         });
         self.end_engine_statement()?;
+        let notices = std::mem::take(&mut self.notices);
+        self.send(notices, sink)?;
         result
     }
 

@@ -106,6 +106,9 @@ pub trait Environment {
         Ok(())
     }
 
+    /// Tells the client that something has no effect, and why that is harmless.
+    fn tell_no_effect(&self, _what: &str, _why: &str) {}
+
     /// Runs a function that an upper layer declared (see `functions::Registry`) and that lives there.
     fn call(&self, function: &str, _arguments: &[Datum]) -> Result<Datum> {
         Err(SqlError::new(

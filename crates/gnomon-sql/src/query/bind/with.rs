@@ -54,8 +54,15 @@ impl Binder<'_> {
                     (plan::Cte { table, name: name.clone(), plan, recursive: None }, columns)
                 }
             };
-            if matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized)) {
-                *self.numbers.cte_references.entry(plan.table).or_default() += 1;
+            match cte.materialized {
+                Some(ast::CteAsMaterialized::Materialized) => {
+                    *self.numbers.cte_references.entry(plan.table).or_default() += 1;
+                }
+                Some(ast::CteAsMaterialized::NotMaterialized) => self
+                    .types
+                    .environment
+                    .tell_no_effect("NOT MATERIALIZED", "a query that is named twice is evaluated once"),
+                None => {}
             }
             let changes = inner.is_correlated();
             if !with.recursive {
