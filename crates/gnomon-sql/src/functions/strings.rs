@@ -277,15 +277,21 @@ fn reverse(cx: &Context, text: &str) -> Result<String> {
 
 /// Repeats a text so often.
 fn repeat(cx: &Context, text: &str, times: usize) -> Result<String> {
+    const BLOCK_BYTES: usize = 64 << 10;
     let length = text.len().saturating_mul(times);
     check_bytes(length)?;
+    if text.is_empty() {
+        return Ok(String::new());
+    }
     let mut pace = Pace::new(cx);
     let mut out = String::with_capacity(length);
-    // Of an empty text any number makes nothing.
-    for _ in 0..times.min(length) {
-        pace.step(text.len())?;
-        out.push_str(text);
+    let in_block = (BLOCK_BYTES / text.len()).clamp(1, times.max(1));
+    let block = text.repeat(in_block);
+    for _ in 0..times / in_block {
+        pace.step(block.len())?;
+        out.push_str(&block);
     }
+    out.push_str(block.get(..text.len() * (times % in_block)).unwrap_or_default());
     Ok(out)
 }
 

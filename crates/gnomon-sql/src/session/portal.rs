@@ -27,8 +27,12 @@ use crate::{
 /// The most parameters that a statement may have.
 pub(super) const PARAMETERS_MAX: usize = 65535;
 
-/// What a prepared statement or a portal takes in memory, beside what depends on what it is.
-const ENTRY_BYTES: usize = 1024;
+/// What a portal takes in memory, beside what depends on what it is.
+const PORTAL_BYTES: usize = 1024;
+/// The same of a prepared statement.
+const STATEMENT_BYTES: usize = 8192;
+/// A literal is kept in the text, in the syntax tree and in the plan.
+const COPIES: usize = 3;
 
 /// A prepared statement.
 pub(super) struct Prepared {
@@ -102,7 +106,7 @@ impl Portal {
         params: Vec<Datum>,
         text: Arc<str>,
     ) -> Result<Portal> {
-        let memory = session.memory.hold(ENTRY_BYTES + 2 * name.len() + row_bytes(&params))?;
+        let memory = session.memory.hold(PORTAL_BYTES + 2 * name.len() + row_bytes(&params))?;
         let number = session.portals_opened;
         session.portals_opened += 1;
         let opened = session.statement_time;
@@ -248,9 +252,9 @@ impl Session {
             (None, Some(Command::Sql(statement, _))) => statement.to_string().into(),
             (None, _) => "".into(),
         };
-        let bytes = ENTRY_BYTES
+        let bytes = STATEMENT_BYTES
             + 2 * name.len()
-            + written.len()
+            + COPIES * written.len()
             + declared.len() * size_of::<Type>()
             + parsed.as_ref().map_or(0, Parsed::bytes);
         let prepared = Arc::new(Prepared {
@@ -781,7 +785,7 @@ impl Session {
         let running = self.start_plan(&plan, values)?;
         let planned = Body::Plan { statement: None, plan, running: Some(running) };
         let text: Arc<str> = statement.to_string().into();
-        let bytes = text.len() + body.bytes();
+        let bytes = COPIES * text.len() + body.bytes();
         let mut portal = Portal::new(self, name, planned, values.to_vec(), text)?;
         portal.memory.grow(bytes)?;
         portal.hold = hold;
