@@ -4,17 +4,19 @@
 //! has returned some of its rows goes on where it stopped; when another statement begins in between, the rest of its
 //! rows is read first and kept, since what a statement sees of the database ends with it.
 
+mod cursor;
+mod prepared;
+
 use std::{borrow::Cow, sync::Arc};
 
-use gnomon::sync::Mutex;
+pub(super) use self::prepared::Prepared;
 
 use super::{
-    Format, PortalState, ResultColumn, Session, Sink, StatementDescription,
+    Format, PortalState, ResultColumn, Session, Sink,
     again::FirstPortal,
-    connection::{Tag, tag},
     kept::KeptRows,
-    parse::{self, Command, FetchCount, Parsed, on_fit_stack},
-    plan::{Plan, Running, is_plannable, plannable},
+    parse::on_fit_stack,
+    plan::{Plan, Running},
     transaction::State,
 };
 use crate::{
@@ -29,28 +31,8 @@ pub(super) const PARAMETERS_MAX: usize = 65535;
 
 /// What a portal takes in memory, beside what depends on what it is.
 const PORTAL_BYTES: usize = 1024;
-/// The same of a prepared statement.
-const STATEMENT_BYTES: usize = 8192;
 /// A literal is kept in the text, in the syntax tree and in the plan.
 const COPIES: usize = 3;
-
-/// A prepared statement.
-pub(super) struct Prepared {
-    pub(super) name: String,
-    /// Its text, as it was given by the protocol; what PREPARE prepared is written anew.
-    text: Arc<str>,
-    /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC.
-    prepared: i64,
-    from_sql: bool,
-    /// None for an empty text.
-    pub(super) parsed: Option<Parsed>,
-    /// The types of its parameters as declared; unknown where they were left open.
-    declared: Vec<Type>,
-    /// The plan made last.
-    plan: Mutex<Option<Arc<Plan>>>,
-    /// What all of this takes in memory.
-    _memory: Held,
-}
 
 /// A portal, or a cursor.
 pub(super) struct Portal {
@@ -161,199 +143,7 @@ impl Portal {
     }
 }
 
-impl Prepared {
-    fn command(&self) -> Option<&Command> {
-        self.parsed.as_ref().map(|parsed| &parsed.command)
-    }
-
-    /// What pg_prepared_statements shows of it.
-    pub(super) fn describe(&self) -> system::PreparedStatement {
-        system::PreparedStatement {
-            name: self.name.clone(),
-            statement: self.text.to_string(),
-            prepared: self.prepared,
-            parameters: self.parameter_types(),
-            from_sql: self.from_sql,
-        }
-    }
-
-    /// True if it is run by a plan.
-    fn is_planned(&self) -> bool {
-        matches!(self.command(), Some(Command::Sql(statement, _)) if is_plannable(statement))
-    }
-
-    /// The command that a plan is made of: its own, or the one that it explains or declares a cursor for.
-    fn planned_command(&self) -> Option<&Command> {
-        let command = match self.command()? {
-            Command::Explain { body, .. } | Command::Declare { body, .. } => &body.command,
-            command => command,
-        };
-        matches!(command, Command::Sql(statement, _) if is_plannable(statement)).then_some(command)
-    }
-
-    /// The types of its parameters, as far as they are known.
-    fn parameter_types(&self) -> Vec<Type> {
-        self.plan.lock().as_ref().map_or_else(|| self.declared.clone(), |plan| plan.params.clone())
-    }
-}
-
 impl Session {
-    /// Prepares a statement (Parse). `name` empty is the unnamed one, which is replaced. `parameters` are the types
-    /// that the client declared; those it left open, and those beyond them, are inferred.
-    pub fn prepare(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
-        let result = self.prepare_text(name, sql, parameters);
-        self.check_extended(result)
-    }
-
-    pub(super) fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
-        let _alarm = self.start_statement()?;
-        let (mut statements, memory) = self.parse(sql)?;
-        if statements.len() > 1 {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "cannot insert multiple commands into a prepared statement",
-            ));
-        }
-        let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
-        // What stays of it is counted by itself.
-        drop(memory);
-        self.add_statement(name, statements.pop(), declared, Some(sql))
-            .map_err(|error| parse::locate(error, sql))
-    }
-
-    /// Adds a prepared statement; its plan is made at once, so that errors are found now. `text` is the protocol's;
-    /// PREPARE has none.
-    pub(super) fn add_statement(
-        &mut self,
-        name: &str,
-        parsed: Option<Parsed>,
-        declared: Vec<Type>,
-        text: Option<&str>,
-    ) -> Result<()> {
-        if let Some(parsed) = &parsed {
-            self.refuse_if_failed(&parsed.command)?;
-        }
-        if name.is_empty() {
-            self.statements.remove("");
-        } else if self.statements.contains_key(name) {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_PREPARED_STATEMENT,
-                format!("prepared statement \"{name}\" already exists"),
-            ));
-        }
-        if declared.len() > PARAMETERS_MAX {
-            return Err(SqlError::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("a statement can have at most {PARAMETERS_MAX} parameters"),
-            ));
-        }
-        let written: Arc<str> = match (text, parsed.as_ref().map(|parsed| &parsed.command)) {
-            (Some(text), _) => text.into(),
-            (None, Some(Command::Sql(statement, _))) => statement.to_string().into(),
-            (None, _) => "".into(),
-        };
-        let bytes = STATEMENT_BYTES
-            + 2 * name.len()
-            + COPIES * written.len()
-            + declared.len() * size_of::<Type>()
-            + parsed.as_ref().map_or(0, Parsed::bytes);
-        let prepared = Arc::new(Prepared {
-            _memory: self.memory.hold(bytes)?,
-            name: name.to_owned(),
-            text: written,
-            prepared: self.statement_time,
-            from_sql: text.is_none(),
-            parsed,
-            declared,
-            plan: Mutex::new(None),
-        });
-        if prepared.planned_command().is_some() {
-            self.ensure_transaction();
-            self.plan_of(&prepared)?;
-            self.interrupt.check()?;
-        }
-        self.statements.insert(name.to_owned(), prepared);
-        Ok(())
-    }
-
-    /// The plan of a prepared statement, made anew if the catalog changed. Its result must stay the same.
-    fn plan_of(&mut self, prepared: &Prepared) -> Result<Arc<Plan>> {
-        let kept = prepared.plan.lock().clone();
-        if let Some(plan) = &kept
-            && self.is_current(plan)
-        {
-            return Ok(plan.clone());
-        }
-        let (Some(parsed), Some(command)) = (&prepared.parsed, prepared.planned_command()) else {
-            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the statement has no plan"));
-        };
-        let (statement, overriding) = plannable(command)?;
-        // Types that were inferred once are what clients send from then on.
-        let declared = kept.as_ref().map_or(&prepared.declared, |plan| &plan.params);
-        let plan = on_fit_stack(parsed.nesting, || self.plan(statement, overriding, declared));
-        let plan = plan.map_err(|error| match (&kept, prepared.from_sql) {
-            (_, false) => parse::locate(error, &prepared.text),
-            // The text that PREPARE stood in is no longer there.
-            (Some(_), true) => error.unplaced(),
-            (None, true) => error,
-        })?;
-        if let Some(kept) = &kept
-            && prepared.is_planned()
-            && !same_columns(kept.columns().as_deref(), plan.columns().as_deref())
-        {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cached plan must not change result type",
-            )
-            .routine("RevalidateCachedQuery"));
-        }
-        *prepared.plan.lock() = Some(plan.clone());
-        Ok(plan)
-    }
-
-    /// What Describe tells of a prepared statement.
-    pub fn describe_statement(&mut self, name: &str) -> Result<StatementDescription> {
-        let result = self.statement(name).and_then(|statement| self.describe(&statement));
-        self.check_extended(result)
-    }
-
-    fn describe(&mut self, statement: &Arc<Prepared>) -> Result<StatementDescription> {
-        if statement.is_planned() {
-            if let Some(parsed) = &statement.parsed {
-                self.refuse_if_failed(&parsed.command)?;
-            }
-            let plan = self.plan_of(statement)?;
-            return Ok(StatementDescription {
-                parameters: plan.params.clone(),
-                columns: plan.columns().map(|columns| columns.to_vec()),
-            });
-        }
-        if statement.planned_command().is_some() {
-            self.plan_of(statement)?;
-        }
-        let columns = match statement.command() {
-            Some(command) => self.command_columns(command)?,
-            None => None,
-        };
-        Ok(StatementDescription { parameters: statement.parameter_types(), columns })
-    }
-
-    /// The columns that a command returns without a plan of its own.
-    fn command_columns(&mut self, command: &Command) -> Result<Option<Vec<ResultColumn>>> {
-        Ok(match command {
-            Command::Show(name) => Some(self.show_columns(name.as_deref())?),
-            Command::Explain { .. } => Some(vec![super::utility::text_column("QUERY PLAN")]),
-            Command::Execute { name, .. } => {
-                let statement = self.statement(name)?;
-                self.describe(&statement)?.columns
-            }
-            Command::Fetch { name, discard: false, .. } => {
-                self.portals.get(name).and_then(Portal::columns).map(|columns| columns.to_vec())
-            }
-            _ => None,
-        })
-    }
-
     /// Binds a portal to a prepared statement and its parameters (Bind); each is NULL or bytes in a format. `portal`
     /// empty is the unnamed one, which is replaced.
     pub fn bind(
@@ -706,156 +496,6 @@ impl Session {
         }
         result
     }
-
-    pub(super) fn statement(&self, name: &str) -> Result<Arc<Prepared>> {
-        self.statements.get(name).cloned().ok_or_else(|| {
-            let message = if name.is_empty() {
-                "unnamed prepared statement does not exist".to_owned()
-            } else {
-                format!("prepared statement \"{name}\" does not exist")
-            };
-            SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-        })
-    }
-
-    /// EXECUTE.
-    pub(super) fn execute_prepared(
-        &mut self,
-        name: &str,
-        arguments: &[sqlparser::ast::Expr],
-        alone: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<Tag> {
-        let prepared = self.statement(name)?;
-        if !prepared.is_planned() {
-            return match prepared.command() {
-                // EXECUTE cannot be prepared by name, so this does not go in circles.
-                Some(command) if !matches!(command, Command::Execute { .. }) => {
-                    self.run(command, alone, sink)
-                }
-                _ => Ok(Tag::new()),
-            };
-        }
-        let plan = self.plan_of(&prepared)?;
-        if arguments.len() != plan.params.len() {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                format!("wrong number of parameters for prepared statement \"{name}\""),
-            )
-            .detail(format!(
-                "Expected {} parameters but got {}.",
-                plan.params.len(),
-                arguments.len()
-            )));
-        }
-        let params = super::plan::bind_arguments(self, arguments, &plan.params)?;
-        let nesting = prepared.parsed.as_ref().map_or(0, |parsed| parsed.nesting);
-        on_fit_stack(nesting, || {
-            let plan = self.begin_plan(plan, &mut |session| session.plan_of(&prepared))?;
-            self.run_plan(&plan, &params, sink)
-        })
-    }
-
-    /// DECLARE.
-    pub(super) fn declare(
-        &mut self,
-        name: &str,
-        hold: bool,
-        body: &Parsed,
-        (types, values): (&[Type], &[Datum]),
-    ) -> Result<Tag> {
-        if !hold && !self.in_block() {
-            return Err(SqlError::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                "DECLARE CURSOR can only be used in transaction blocks",
-            ));
-        }
-        if self.portals.contains_key(name) {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_CURSOR,
-                format!("cursor \"{name}\" already exists"),
-            ));
-        }
-        let (statement, _) = plannable(&body.command)?;
-        let plan = self.plan(statement, None, types)?;
-        plan.refuse_missing(values)?;
-        let plan = self.begin_plan(plan, &mut |session| session.plan(statement, None, types))?;
-        // What it shows is as of now, whenever it is fetched.
-        self.engine()?.fix_snapshot()?;
-        let running = self.start_plan(&plan, values)?;
-        let planned = Body::Plan { statement: None, plan, running: Some(running) };
-        let text: Arc<str> = statement.to_string().into();
-        let bytes = COPIES * text.len() + body.bytes();
-        let mut portal = Portal::new(self, name, planned, values.to_vec(), text)?;
-        portal.memory.grow(bytes)?;
-        portal.hold = hold;
-        self.portals.insert(name.to_owned(), portal);
-        tag("DECLARE CURSOR")
-    }
-
-    /// FETCH and MOVE.
-    pub(super) fn fetch_cursor(
-        &mut self,
-        name: &str,
-        count: FetchCount,
-        discard: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<Tag> {
-        self.settle_portals(Some(name))?;
-        let Some(mut portal) = self.portals.remove(name) else {
-            return Err(SqlError::new(
-                SqlState::INVALID_CURSOR_NAME,
-                format!("cursor \"{name}\" does not exist"),
-            ));
-        };
-        let result = self.fetch_from(&mut portal, count, discard, sink);
-        self.portals.insert(name.to_owned(), portal);
-        result
-    }
-
-    fn fetch_from(
-        &mut self,
-        portal: &mut Portal,
-        count: FetchCount,
-        discard: bool,
-        sink: &mut dyn Sink,
-    ) -> Result<Tag> {
-        if !discard && let Some(columns) = portal.columns() {
-            sink.columns(&columns)?;
-        }
-        let max_rows = match count {
-            FetchCount::All => 0,
-            FetchCount::Forward(rows) => rows,
-        };
-        let sent = if portal.done || count == FetchCount::Forward(0) {
-            0
-        } else {
-            // A held cursor needs no transaction's data, but the engine's transaction gives its rows' surroundings.
-            self.engine_transaction(true, gnomon::Csn::default())?;
-            let mut send = |context: &Context<'_>, row: &[Datum]| {
-                if discard { Ok(()) } else { sink.row(context, row) }
-            };
-            self.advance(portal, max_rows, &mut send)?.0
-        };
-        tag(format!("{} {sent}", if discard { "MOVE" } else { "FETCH" }))
-    }
-
-    /// CLOSE.
-    pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<Tag> {
-        match name {
-            None => {
-                self.portals.clear();
-                tag("CLOSE CURSOR ALL")
-            }
-            Some(name) => match self.portals.remove(name) {
-                Some(_) => tag("CLOSE CURSOR"),
-                None => Err(SqlError::new(
-                    SqlState::INVALID_CURSOR_NAME,
-                    format!("cursor \"{name}\" does not exist"),
-                )),
-            },
-        }
-    }
 }
 
 /// The tag of a call of Execute that returned so many rows. As in PostgreSQL, a portal that returns the rows that it has
@@ -870,16 +510,6 @@ fn counted(tag: Option<&str>, rows: u64) -> String {
 
 fn missing_portal(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
-}
-
-fn same_columns(a: Option<&[ResultColumn]>, b: Option<&[ResultColumn]>) -> bool {
-    match (a, b) {
-        (None, None) => true,
-        (Some(a), Some(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.ty == b.ty && a.name == b.name)
-        }
-        _ => false,
-    }
 }
 
 /// A parameter as the client sent it.
