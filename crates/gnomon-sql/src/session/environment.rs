@@ -261,7 +261,12 @@ fn bigint(value: &Datum) -> Option<i64> {
 
 impl Environment for Surroundings {
     fn tell_no_effect(&self, what: &str, why: &str) {
-        no_effect(&mut self.notices.borrow_mut(), what, why);
+        let mut said = Vec::new();
+        no_effect(&mut said, what, why);
+        // A function may be called for each of many rows.
+        let mut notices = self.notices.borrow_mut();
+        said.retain(|notice| !notices.iter().any(|told| told.report().message == notice.report().message));
+        notices.append(&mut said);
     }
 
     fn clock(&self) -> i64 {

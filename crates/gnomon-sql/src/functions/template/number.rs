@@ -329,6 +329,9 @@ fn show_roman(value: i32, picture: &mut Picture) -> Result<String> {
     number_text::write(picture, Digits { number: roman(value), blanks: 0, sign: '\0' })
 }
 
+/// A double has no more digits than this that are not 0.
+const FLOAT_DIGITS_MAX: usize = 1_100;
+
 /// Writes a double, which shows no more digits than it holds for sure.
 fn show_float(value: f64, digits_max: usize, picture: &mut Picture) -> Result<String> {
     if picture.roman {
@@ -336,7 +339,7 @@ fn show_float(value: f64, digits_max: usize, picture: &mut Picture) -> Result<St
     }
     if picture.scientific {
         let value = match value.is_finite() {
-            true => Numeric::parse(&format!("{value:.*e}", picture.fraction))?,
+            true => Numeric::parse(&format!("{value:.*e}", picture.fraction.min(FLOAT_DIGITS_MAX)))?,
             false => Numeric::NaN,
         };
         return Ok(scientific(&value, picture));
