@@ -318,9 +318,12 @@ fn add_windows(
     base: usize,
 ) -> (Plan, Vec<usize>) {
     let mut rest: Vec<(usize, WindowCall)> = windows.into_iter().enumerate().collect();
-    while let Some((_, first)) = rest.first().cloned() {
-        let together: Vec<(usize, WindowCall)>;
-        (together, rest) = rest.into_iter().partition(|(_, call)| same_window(call, &first));
+    while !rest.is_empty() {
+        // The first is taken by itself: keys that are subqueries are not known to be the same as any, themselves too.
+        let mut together = vec![rest.remove(0)];
+        let (alike, others) = rest.into_iter().partition(|(_, call)| same_window(call, &together[0].1));
+        rest = others;
+        together.extend::<Vec<_>>(alike);
         let mut calls = Vec::with_capacity(together.len());
         let mut numbers = Vec::with_capacity(together.len());
         for (number, call) in together {
