@@ -9,7 +9,7 @@ use std::{
 };
 
 use gnomon::{
-    Conflict, Csn, Database, Error, Interrupt, InterruptReason, Options, TreeId, TxnId, TxnOptions,
+    Conflict, Csn, Database, Error, Interrupt, InterruptReason, Options, Recovery, TreeId, TxnId, TxnOptions,
     replication::{Abandoned, Applier, CommitRequest, Mark as CommitMark, Note, Ordered, Replicator},
     sync::{Arc, Mutex},
 };
@@ -63,7 +63,9 @@ impl Replicator for Others {
 
 /// A member with a table of one row.
 fn member() -> (SqlDatabase, Arc<Others>) {
-    let database = SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap();
+    // A member recovers by shadow paging or a log of commits.
+    let options = Options { recovery: Some(Recovery::Shadow), ..Options::default() };
+    let database = SqlDatabase::open(Database::in_memory(options).unwrap()).unwrap();
     let mut session = database.session(SessionOptions::default()).unwrap();
     let made = "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 0); CREATE SEQUENCE s";
     session.execute(made, &mut Rows::default()).unwrap();
