@@ -46,10 +46,11 @@ fn template_of(a: &[Datum]) -> Result<&str> {
 }
 
 /// The ending of an ordinal number: `1st`, `22ND`, `13th`.
-fn ordinal_ending(number: &str, upper: bool) -> &'static str {
-    let digits: Vec<u8> = number.bytes().filter(u8::is_ascii_digit).collect();
-    let teen = digits.len() > 1 && digits[digits.len() - 2] == b'1';
-    let ending = match digits.last() {
+fn ordinal_ending(number: &[u8], upper: bool) -> &'static str {
+    let mut digits = number.iter().rev().filter(|b| b.is_ascii_digit());
+    let last = digits.next();
+    let teen = digits.next() == Some(&b'1');
+    let ending = match last {
         Some(b'1') if !teen => ["st", "ST"],
         Some(b'2') if !teen => ["nd", "ND"],
         Some(b'3') if !teen => ["rd", "RD"],

@@ -99,17 +99,18 @@ impl Writer<'_> {
                 }
             }
             Item::Ordinal(upper) => {
-                let shown = String::from_utf8_lossy(&self.number);
-                if self.picture.roman || shown.starts_with('#') || self.sign == '-' || self.picture.decimal {
+                let is_overflow = self.number.first() == Some(&b'#');
+                if self.picture.roman || is_overflow || self.sign == '-' || self.picture.decimal {
                     return Ok(());
                 }
-                if !shown.ends_with(|c: char| c.is_ascii_digit()) {
+                if !self.number.last().is_some_and(u8::is_ascii_digit) {
+                    let shown = String::from_utf8_lossy(&self.number);
                     return Err(SqlError::new(
                         SqlState::INVALID_TEXT_REPRESENTATION,
                         format!("\"{shown}\" is not a number"),
                     ));
                 }
-                self.out.push_str(ordinal_ending(&shown, upper));
+                self.out.push_str(ordinal_ending(&self.number, upper));
             }
             Item::Minus if self.sign == '-' => self.out.push('-'),
             Item::Plus if self.sign == '+' => self.out.push('+'),

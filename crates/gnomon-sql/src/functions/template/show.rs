@@ -127,7 +127,7 @@ pub(super) fn show(moment: &Moment, template: &str) -> Result<String> {
                 match style.number(moment) {
                     Some(number) => {
                         out.push_str(&number);
-                        out.extend(ordinal.map(|upper| ordinal_ending(&number, upper)));
+                        out.extend(ordinal.map(|upper| ordinal_ending(number.as_bytes(), upper)));
                     }
                     None => out.push_str(&style.words(moment)),
                 }

@@ -1,5 +1,7 @@
 //! Tokens put into a form that the parser crate reads, where its grammar is narrower than PostgreSQL's.
 
+use std::ops::Range;
+
 use sqlparser::{
     ast::Ident,
     keywords::Keyword,
@@ -21,6 +23,34 @@ fn keyword(token: Option<&TokenWithSpan>) -> Keyword {
 fn is(token: &TokenWithSpan, expected: &str) -> bool {
     matches!(&token.token, Token::Word(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+}
+
+/// Changes of a list of tokens, in the order of their places. They are made at once, since each by itself would move all
+/// tokens behind it.
+#[derive(Default)]
+struct Edits(Vec<(Range<usize>, Vec<TokenWithSpan>)>);
+
+impl Edits {
+    /// Notes that the tokens of a range, which may be empty, are to be replaced.
+    fn replace(&mut self, range: Range<usize>, by: impl IntoIterator<Item = TokenWithSpan>) {
+        debug_assert!(self.0.last().is_none_or(|(before, _)| before.end <= range.start));
+        self.0.push((range, by.into_iter().collect()));
+    }
+
+    fn apply(self, tokens: &mut Vec<TokenWithSpan>) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut before = std::mem::take(tokens).into_iter();
+        let mut at = 0;
+        for (range, by) in self.0 {
+            tokens.extend(before.by_ref().take(range.start - at));
+            before.by_ref().take(range.len()).for_each(drop);
+            tokens.extend(by);
+            at = range.end;
+        }
+        tokens.extend(before);
+    }
 }
 
 /// Puts WITH (...) of a new table in front of its PARTITION BY, where the parser crate reads it.
@@ -54,6 +84,7 @@ pub(super) fn complete_options(tokens: &mut Vec<TokenWithSpan>) {
         .windows(2)
         .position(|two| keyword(two.first()) == Keyword::WITH && two[1].token == Token::LParen);
     let Some(with) = with else { return };
+    let mut edits = Edits::default();
     let mut at = with + 2;
     while let Some(three) = tokens.get(at - 1..at + 2) {
         let begins = matches!(three[0].token, Token::LParen | Token::Comma);
@@ -61,13 +92,14 @@ pub(super) fn complete_options(tokens: &mut Vec<TokenWithSpan>) {
         if begins && ends && matches!(three[1].token, Token::Word(_)) {
             let span = three[1].span;
             let value = [Token::Eq, Token::make_keyword("TRUE")];
-            tokens.splice(at + 1..at + 1, value.map(|token| TokenWithSpan { token, span }));
+            edits.replace(at + 1..at + 1, value.map(|token| TokenWithSpan { token, span }));
         }
         if tokens[at].token == Token::RParen {
-            return;
+            break;
         }
         at += 1;
     }
+    edits.apply(tokens);
 }
 
 /// The first word in the columns of CREATE TABLE or ALTER TABLE that only other systems have and that the parser crate
@@ -160,8 +192,8 @@ pub(super) fn take_column_names(tokens: &mut Vec<TokenWithSpan>) -> Vec<Ident> {
 /// Writes `TABLE name` where a query may stand as `SELECT * FROM name`, which is what it means.
 pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
     let first = keyword(tokens.first());
-    let mut at = 0;
-    while at < tokens.len() {
+    let mut edits = Edits::default();
+    for at in 0..tokens.len() {
         let before = at.checked_sub(1).and_then(|before| tokens.get(before));
         let begins_query = match (before.map(|token| &token.token), keyword(before)) {
             (None | Some(Token::LParen), _) => true,
@@ -181,16 +213,16 @@ pub(super) fn expand_table_queries(tokens: &mut Vec<TokenWithSpan>) {
         if begins_query && names_one && keyword(tokens.get(at)) == Keyword::TABLE {
             let span = tokens[at].span;
             let query = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
-            tokens.splice(at..=at, query.map(|token| TokenWithSpan { token, span }));
+            edits.replace(at..at + 1, query.map(|token| TokenWithSpan { token, span }));
         }
-        at += 1;
     }
+    edits.apply(tokens);
 }
 
 /// Writes `TRIM(TRAILING FROM x)` and its like with the blank that they take off, which the parser crate wants to see.
 pub(super) fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 0;
-    while at + 3 < tokens.len() {
+    let mut edits = Edits::default();
+    for at in 0..tokens.len().saturating_sub(3) {
         let is_trim = is(&tokens[at], "trim") && tokens[at + 1].token == Token::LParen;
         let side = keyword(tokens.get(at + 2));
         if is_trim
@@ -198,44 +230,43 @@ pub(super) fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
             && keyword(tokens.get(at + 3)) == Keyword::FROM
         {
             let blank = Token::SingleQuotedString(" ".to_owned());
-            tokens.insert(at + 3, TokenWithSpan { token: blank, span: tokens[at + 2].span });
+            edits.replace(at + 3..at + 3, [TokenWithSpan { token: blank, span: tokens[at + 2].span }]);
         }
-        at += 1;
     }
+    edits.apply(tokens);
 }
 
 /// The first part of the name behind OF in a locking clause that the parser crate does not know: `FOR NO KEY UPDATE`,
 /// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
 pub(crate) const WEAKER_ROW_LOCK: &str = "\u{1}key";
 
-/// Rewrites PostgreSQL's locking clauses as the parser crate reads them: those for the sake of foreign keys as the stronger ones
-/// with a name that tells ([`WEAKER_ROW_LOCK`]), and those for several tables as one for each.
+/// Rewrites PostgreSQL's locking clauses as the parser crate reads them: those for the sake of foreign keys as the
+/// stronger ones with a name that tells ([`WEAKER_ROW_LOCK`]), and those for several tables as one for each.
 pub(super) fn write_row_locks(tokens: &mut Vec<TokenWithSpan>) {
+    let mut edits = Edits::default();
     let mut at = 0;
     while at < tokens.len() {
         let words = [0, 1, 2, 3].map(|n| keyword(tokens.get(at + n)));
-        let is_weaker = match words {
-            [Keyword::FOR, Keyword::NO, Keyword::KEY, Keyword::UPDATE] => {
-                tokens.drain(at + 1..at + 3);
-                true
-            }
-            [Keyword::FOR, Keyword::KEY, Keyword::SHARE, _] => {
-                tokens.remove(at + 1);
-                true
-            }
-            [Keyword::FOR, Keyword::UPDATE | Keyword::SHARE, ..] => false,
+        let (is_weaker, length) = match words {
+            [Keyword::FOR, Keyword::NO, Keyword::KEY, Keyword::UPDATE] => (true, 4),
+            [Keyword::FOR, Keyword::KEY, Keyword::SHARE, _] => (true, 3),
+            [Keyword::FOR, Keyword::UPDATE | Keyword::SHARE, ..] => (false, 2),
             _ => {
                 at += 1;
                 continue;
             }
         };
-        at += 2;
+        let start = at;
+        at += length;
+        // The first and the last word are the stronger lock.
+        let strength = [tokens[start].clone(), tokens[at - 1].clone()];
         let span = tokens[at - 1].span;
         let with_span = |token| TokenWithSpan { token, span };
         let mark = || with_span(Token::make_word(WEAKER_ROW_LOCK, Some('"')));
         if keyword(tokens.get(at)) != Keyword::OF {
             if is_weaker {
-                tokens.splice(at..at, [with_span(Token::make_keyword("OF")), mark()]);
+                let of = [with_span(Token::make_keyword("OF")), mark()];
+                edits.replace(start..at, strength.into_iter().chain(of));
             }
             continue;
         }
@@ -244,29 +275,29 @@ pub(super) fn write_row_locks(tokens: &mut Vec<TokenWithSpan>) {
             Token::Word(word) => word.quote_style.is_some() || !ends_lock(word.keyword),
             token => matches!(token, Token::Comma | Token::Period),
         };
-        let names: Vec<TokenWithSpan> =
-            tokens[begin..].iter().take_while(|token| is_of_list(token)).cloned().collect();
-        let end = begin + names.len();
+        let names = tokens[begin..].iter().take_while(|token| is_of_list(token)).count();
+        let end = begin + names;
+        let names = &tokens[begin..end];
         let patience = match [0, 1].map(|n| keyword(tokens.get(end + n))) {
             [Keyword::NOWAIT, _] => 1,
             [Keyword::SKIP, Keyword::LOCKED] => 2,
             _ => 0,
         };
-        let patience: Vec<TokenWithSpan> = tokens[end..end + patience].to_vec();
-        let clause: Vec<TokenWithSpan> = tokens[at - 2..begin].to_vec();
+        let patience = &tokens[end..end + patience];
         let mut written = Vec::new();
         for name in names.split(|token| token.token == Token::Comma) {
-            written.extend(clause.iter().cloned());
+            written.extend(strength.iter().chain([&tokens[at]]).cloned());
             if is_weaker {
                 written.extend([mark(), with_span(Token::Period)]);
             }
             written.extend(name.iter().cloned());
             written.extend(patience.iter().cloned());
         }
-        let length = written.len();
-        tokens.splice(at - 2..end + patience.len(), written);
-        at = at - 2 + length;
+        let next = end + patience.len();
+        edits.replace(start..next, written);
+        at = next;
     }
+    edits.apply(tokens);
 }
 
 /// True if a word stands behind the names of a locking clause.
@@ -305,9 +336,10 @@ pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overrid
 /// Writes `interval(3) 'text'` as `'text'::interval(3)`: the parser crate forgets the precision of the one. Behind
 /// TIME ZONE it stays, as the value of SET.
 pub(super) fn cast_interval_literals(tokens: &mut Vec<TokenWithSpan>) {
+    let mut edits = Edits::default();
     let mut at = 0;
     while at + 4 < tokens.len() {
-        let [name, open, _, close, text] = &tokens[at..at + 5] else { break };
+        let [name, open, digits, close, text] = &tokens[at..at + 5] else { break };
         let is_value = at > 0 && keyword(tokens.get(at - 1)) == Keyword::ZONE;
         let is_literal = is(name, "interval")
             && !is_value
@@ -315,12 +347,13 @@ pub(super) fn cast_interval_literals(tokens: &mut Vec<TokenWithSpan>) {
             && close.token == Token::RParen
             && matches!(text.token, Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_));
         if is_literal {
-            let span = name.span;
-            tokens[at..at + 5].rotate_right(1);
-            tokens.insert(at + 1, TokenWithSpan { token: Token::DoubleColon, span });
+            let colons = TokenWithSpan { token: Token::DoubleColon, span: name.span };
+            edits.replace(at..at + 5, [text, &colons, name, open, digits, close].map(Clone::clone));
+            at += 4;
         }
         at += 1;
     }
+    edits.apply(tokens);
 }
 
 /// Writes forms of GROUP BY that the parser crate does not know by those that it does: GROUPING SETS within GROUPING
@@ -328,6 +361,7 @@ pub(super) fn cast_interval_literals(tokens: &mut Vec<TokenWithSpan>) {
 pub(super) fn flatten_grouping(tokens: &mut Vec<TokenWithSpan>) {
     // For each parenthesis that is open, whether it is the list of GROUPING SETS and whether it goes.
     let mut open: Vec<(bool, bool)> = Vec::new();
+    let mut edits = Edits::default();
     let mut at = 0;
     while at < tokens.len() {
         let words = [0, 1].map(|n| keyword(tokens.get(at + n)));
@@ -337,25 +371,21 @@ pub(super) fn flatten_grouping(tokens: &mut Vec<TokenWithSpan>) {
                 let nested = open.last().is_some_and(|(sets, _)| *sets);
                 open.push((true, nested));
                 if nested {
-                    tokens.drain(at..at + 3);
-                    continue;
+                    edits.replace(at..at + 3, []);
                 }
                 at += 2;
             }
             Token::LParen => open.push((false, false)),
-            Token::RParen if open.pop().is_some_and(|(_, goes)| goes) => {
-                tokens.remove(at);
-                continue;
-            }
+            Token::RParen if open.pop().is_some_and(|(_, goes)| goes) => edits.replace(at..at + 1, []),
             Token::Word(_) if words == [Keyword::GROUP, Keyword::BY] => {
                 let next = keyword(tokens.get(at + 2));
                 let span = tokens[at].span;
                 match next {
-                    Keyword::ALL => drop(tokens.remove(at + 2)),
+                    Keyword::ALL => edits.replace(at + 2..at + 3, []),
                     Keyword::DISTINCT => {
                         let name = Token::make_word(GROUP_BY_DISTINCT, Some('"'));
                         let call = [name, Token::LParen, Token::RParen, Token::Comma];
-                        tokens.splice(at + 2..at + 3, call.map(|token| TokenWithSpan { token, span }));
+                        edits.replace(at + 2..at + 3, call.map(|token| TokenWithSpan { token, span }));
                     }
                     _ => {}
                 }
@@ -364,28 +394,29 @@ pub(super) fn flatten_grouping(tokens: &mut Vec<TokenWithSpan>) {
         }
         at += 1;
     }
+    edits.apply(tokens);
 }
 
 /// Writes the types `text ARRAY` and `integer ARRAY[3]` as `text[]` and `integer[3]`.
 pub(super) fn bracket_array_types(tokens: &mut Vec<TokenWithSpan>) {
-    let mut at = 1;
-    while at < tokens.len() {
+    let mut edits = Edits::default();
+    for at in 1..tokens.len() {
         if keyword(tokens.get(at)) == Keyword::ARRAY && ends_type(&tokens[at - 1]) {
             let following = |n: usize| tokens.get(at + n).map(|token| &token.token);
             match (following(1), following(2), following(3)) {
                 (Some(Token::LBracket), Some(Token::Number(..)), Some(Token::RBracket)) => {
-                    tokens.remove(at);
+                    edits.replace(at..at + 1, []);
                 }
                 (Some(Token::LBracket | Token::LParen), ..) => {}
                 _ => {
                     let span = tokens[at].span;
                     let brackets = [Token::LBracket, Token::RBracket];
-                    tokens.splice(at..=at, brackets.map(|token| TokenWithSpan { token, span }));
+                    edits.replace(at..at + 1, brackets.map(|token| TokenWithSpan { token, span }));
                 }
             }
         }
-        at += 1;
     }
+    edits.apply(tokens);
 }
 
 /// True if the name of a type may end in this token, and an expression cannot go on with ARRAY behind it.
