@@ -28,10 +28,10 @@ struct Refusal {
     reason: Reason,
 }
 
-/// What the log has of a refusal.
+/// The part of a refusal that is logged.
 enum Reason {
     Is(String),
-    /// What the client is told.
+    /// The error that is sent to the client.
     AsTold,
     /// Nothing: it was told before.
     Told,

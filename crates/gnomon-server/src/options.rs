@@ -77,7 +77,7 @@ pub enum Auth {
 pub struct Tls {
     /// The chain, the server's own certificate first.
     pub certificates: PathBuf,
-    /// The key. Nobody else can read the file.
+    /// The key. No other user can read the file.
     pub key: PathBuf,
     /// True if TCP connections that are not encrypted are refused. Cancel requests, which old clients send in clear, are
     /// not: they name a session by a secret number, and end no more than its statement.
@@ -98,11 +98,11 @@ impl Tls {
 pub struct Clients {
     /// A PEM file with the certificates of the authorities that sign them.
     pub authorities: PathBuf,
-    /// What they are for.
+    /// Their use.
     pub policy: ClientCertificates,
 }
 
-/// What certificates of clients are for. One that is presented must be valid in any case.
+/// The use of clients' certificates. One that is presented must be valid in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// A client may have one, and needs its password.

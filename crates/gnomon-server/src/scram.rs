@@ -4,8 +4,8 @@
 //! password nor log in with it. A user who is not known gets a salt too, always the same one, and fails at the
 //! last step as after a wrong password, so that names cannot be tried out. Secrets are compared in constant time.
 //!
-//! SCRAM-SHA-256-PLUS binds the exchange to the server's certificate by `tls-server-end-point` (RFC 5929), so that nobody
-//! between client and server can pass it on. Passwords pass through SASLprep as in PostgreSQL: one that
+//! SCRAM-SHA-256-PLUS binds the exchange to the server's certificate by `tls-server-end-point` (RFC 5929), so that no
+//! program between client and server can pass it on. Passwords pass through SASLprep as in PostgreSQL: one that
 //! it refuses is taken as it is.
 
 use std::{collections::HashMap, num::NonZeroU32, path::Path};
@@ -215,7 +215,7 @@ pub enum Failure {
     UnknownFlag(char),
     /// The client wants to act as another user than the one that it authenticates as.
     Identity,
-    /// What the client's last message binds is not what the first one announced.
+    /// The last message binds something else than the first one announced.
     UnexpectedBinding,
     /// The client could bind the channel and was made to believe that the server cannot.
     Downgraded,
@@ -249,7 +249,7 @@ impl Channel<'_> {
     /// Takes the header of the client's first message; returns the message without it, and what the last one must bind.
     ///
     /// The header tells whether the client binds the channel (`n`: it cannot, `y`: it could but was not offered it, `p=`
-    /// the way), then an identity to act as, which nobody may.
+    /// the way), then an identity to act as, which no client may.
     fn bind(self, first: &str) -> Result<(&str, Vec<u8>), Failure> {
         let flag = first.chars().next().ok_or(Failure::Malformed("the client's first message is empty"))?;
         let (name, rest) = match flag {
@@ -297,7 +297,7 @@ pub struct Exchange {
     known: bool,
     /// The client's first message without its header, a comma, and the server's first message.
     transcript: String,
-    /// What the client must send back: its header, and the channel's binding if it binds it.
+    /// The binding that the client must send back: its header, and the channel's binding if it binds it.
     binding: Vec<u8>,
     is_bound: bool,
     nonce: String,

@@ -29,7 +29,7 @@ const UNDER_WAY_MAX: u32 = 8;
 const FORGET: Duration = Duration::from_secs(15 * 60);
 const ADDRESSES_MAX: usize = 4096;
 
-/// What counts as one address.
+/// The clients that count as one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     Unix,
@@ -88,7 +88,7 @@ pub(crate) struct Turn<'a> {
     source: Source,
     /// How long it waits before it begins.
     pub(crate) wait: Duration,
-    /// What the next turn waits for this one; none if the address is not slowed.
+    /// How long the next turn waits for this one; none if the address is not slowed.
     charged: Option<Duration>,
 }
 
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Has `source` fail so often, each time as soon as it may; returns when that is done.
+    /// Makes `source` fail so often, each time as soon as it may; returns when that is done.
     fn fail(throttle: &Throttle, source: Source, count: u32, mut now: Duration) -> Duration {
         for _ in 0..count {
             let turn = turn(throttle, source, now).expect("not refused");

@@ -9,7 +9,7 @@ use rustls::{
 
 use crate::options::{ClientCertificates, Clients, ServerError, Tls};
 
-/// What connections need to be encrypted.
+/// The keys and rules by which connections are encrypted.
 pub(crate) struct Encryption {
     pub(crate) config: Arc<ServerConfig>,
     /// The channel binding of the certificate, if it has one.

@@ -41,7 +41,7 @@ impl Default for MemoryLimits {
     }
 }
 
-/// What all sessions of a database take.
+/// The memory of all sessions of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Bytes that are taken now.

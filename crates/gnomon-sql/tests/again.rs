@@ -25,7 +25,7 @@ struct Others {
     database: OnceLock<SqlDatabase>,
     marks: OnceLock<TreeId>,
     ahead: AtomicU32,
-    /// What is raised by a refusal.
+    /// The interrupt that a refusal raises.
     interrupt: Mutex<Option<(Arc<Interrupt>, InterruptReason)>>,
 }
 
@@ -79,7 +79,7 @@ fn member() -> (SqlDatabase, Arc<Others>) {
     (database, others)
 }
 
-/// What a connection would send, a line each; it goes out by itself when there are so many lines.
+/// The output of a connection, a line for each message; it goes out by itself when there are so many lines.
 struct Tape {
     lines: Vec<String>,
     sent: u64,

@@ -1,6 +1,6 @@
 //! Files that hold secrets: keys, passwords, verifiers, tokens.
 //!
-//! The rule is PostgreSQL's for its key: the owner is the user of the process or root, and nobody else can read it; of
+//! The rule is PostgreSQL's for its key: the owner is the user of the process or root, and no other user can read it; of
 //! a file of root, its group can. The check is made on the opened file, so that no other file takes its place meanwhile.
 //! A pipe is a file too: a shell passes a secret by `--password-file <(command)`.
 

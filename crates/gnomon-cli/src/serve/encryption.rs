@@ -21,7 +21,7 @@ pub struct EncryptionArguments {
     /// A file that others can read is refused: chmod 600, or 640 if root owns it.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Whether clients may do without TLS: allow or require.
+    /// TLS of clients: allow or require it.
     ///
     /// With require, a TCP connection that is not encrypted is refused with SQLSTATE 28000, before anything is asked of
     /// it; Unix-domain sockets stay open. The default is allow, and require where clients must have certificates.
@@ -29,10 +29,10 @@ pub struct EncryptionArguments {
     tls: Option<Encrypted>,
     /// The certificates of the authorities that sign the certificates of clients (PEM).
     ///
-    /// What a client's certificate is for is said by --client-certificates.
+    /// The use of a client's certificate is set by --client-certificates.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// What certificates of clients are for: request, require or authenticate.
+    /// The use of clients' certificates: request, require or authenticate.
     ///
     /// With require, the default, a client must have one, and needs its password too. With authenticate it needs no
     /// password, but a certificate whose common name (CN) is the user's name. With request it may do without one. A

@@ -1,4 +1,4 @@
-//! Who is given metrics: those who know a token, or have a certificate.
+//! Access to metrics: by a token, or by a certificate.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Failure;
 
-/// Who is given metrics.
+/// The access to metrics.
 #[derive(Args)]
 pub struct GuardArguments {
     /// A file whose first line is the token that metrics are given for.
@@ -39,7 +39,7 @@ impl GuardArguments {
 
 /// Lets requests for metrics in, or not.
 pub struct Guard {
-    /// What connections are encrypted with.
+    /// The certificate and key of connections.
     pub tls: Option<TlsAcceptor>,
     token: Option<Token>,
     takes_certificates: bool,

@@ -1,4 +1,4 @@
-//! Who gets in, by the options of `gnomon serve`, with psql and with the program's own clients.
+//! Access by the options of `gnomon serve`, with psql and with the program's own clients.
 
 use std::{
     fs::{self, Permissions},

@@ -1,4 +1,4 @@
-//! What else may be written where a cluster has its log, while members are at work. Without etcd this says so, and tests
+//! Foreign values that are written where a cluster has its log, while members are at work. Without etcd this says so, and tests
 //! nothing.
 
 use postgres::Client;

@@ -134,7 +134,7 @@ impl Shared {
         self.trim(known, &members, kept_after, is_full)
     }
 
-    /// Has the log say again whose data it is for, if something else has deleted that: a new member would bring its own.
+    /// Makes the log say again whose data it is for, if something else has deleted that: a new member would bring its own.
     fn claim_data(&self, known: &mut Known) -> Result<(), LogError> {
         let now = self.clock.now();
         if known.claimed_at.is_some_and(|at| now.saturating_sub(at) < CLAIM_INTERVAL) {

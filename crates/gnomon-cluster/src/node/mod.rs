@@ -143,16 +143,16 @@ pub struct Status {
     /// How many transactions of its clients have ended how, by level: with a commit, or for a reason. Bounds of
     /// [`BOUND_MAX`] and more count as that.
     pub ended: BTreeMap<(Level, Option<Reason>), u64>,
-    /// What of the log it has skipped, since no member has written it.
+    /// The entries of the log that it has skipped, since no member has written them.
     pub skipped: Skipped,
 }
 
-/// What was skipped of the log.
+/// The skipped entries of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// How often.
     pub count: u64,
-    /// What it was last.
+    /// The last one.
     pub last: Option<String>,
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Promises: each entry that was given to a [`Sender`] stands in the order at most once, and those of a member in the
 //! order in which they were given, whatever messages are lost, delayed or repeated. Behind [`Entry::Gone`] no entry of
-//! that member follows. Whoever follows from a revision gets all that is behind it, or an error. What something else than
+//! that member follows. A follower from a revision gets all that is behind it, or an error. What something else than
 //! a member has put into the log is [`Foreign`] for all that follow it, and no entry for any of them.
 
 use std::{
@@ -231,7 +231,7 @@ pub struct Appended {
 /// A change of the log that is of no member. All that follow the log skip it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// What it is, with the key and the revision.
+    /// Its description, with the key and the revision.
     pub what: String,
     /// How many bytes it takes in the log.
     pub bytes: usize,

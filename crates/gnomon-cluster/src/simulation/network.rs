@@ -70,7 +70,7 @@ impl Cluster<'_> {
     }
 
     /// Something else than a member writes into the log: a copy of what was appended before, or nothing that is known. For
-    /// whoever follows the log that is all the same.
+    /// a follower of the log that is all the same.
     pub(super) fn write_foreign(&mut self) {
         if self.is_log_up {
             self.ledger.push_foreign(Foreign { what: "a copy".into(), bytes: 0 });

@@ -1,4 +1,4 @@
-//! Who gets in: encryption that is required, channel binding, client certificates, wrong passwords.
+//! Access: encryption that is required, channel binding, client certificates, wrong passwords.
 
 use std::{os::unix::net::UnixStream, time::Duration};
 

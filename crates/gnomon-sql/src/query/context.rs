@@ -44,7 +44,7 @@ pub struct ExecContext<'a> {
     pub types: &'a Context<'a>,
     /// The memory that sorts and hashes may take together, in bytes.
     pub memory_bytes_max: usize,
-    /// What these take of the session's account, if they have one.
+    /// The part of the session's account that these take, if they have one.
     pub memory: Option<Held>,
     /// Whether updates that leave their row unseen share locks with their like.
     pub semantic_locks: bool,

@@ -6,9 +6,10 @@
 //! the isolation level, so that it is as if the client had sent it again. Under READ COMMITTED that is what PostgreSQL does
 //! with a row that another transaction has changed.
 //!
-//! What was sent cannot be taken back ([`Sink::take_back`]): a result that is larger than the output buffer, what is in a
-//! COPY, or what came before a Flush. Then the error goes to the client. Values that were drawn from sequences
-//! stay drawn, as after any rollback. A statement that has interrupted other sessions is not run again. A time limit on the statement and a request to cancel it hold for all runs together.
+//! Output that was sent cannot be taken back ([`Sink::take_back`]): a result that is larger than the output buffer, rows
+//! of a COPY, or what came before a Flush. Then the error goes to the client. Values that were drawn from sequences
+//! stay drawn, as after any rollback. A statement that has interrupted other sessions is not run again. A time limit on
+//! the statement and a request to cancel it hold for all runs together.
 //!
 //! The pause before each run is random and grows, so that members that have met once do not meet again.
 
@@ -48,7 +49,7 @@ impl RetryCounts {
 /// The runs of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Runs {
-    /// What came before its result.
+    /// The output before its result.
     before: Mark,
     /// When it was run first.
     begun: Duration,
@@ -64,7 +65,7 @@ pub(super) struct FirstPortal {
     bound: Bound,
     max_rows: usize,
     runs: Runs,
-    /// What came up to the end of its result.
+    /// The output up to the end of its result.
     after: Option<Mark>,
 }
 

@@ -53,11 +53,11 @@ pub struct Session {
     pub(super) calls: usize,
     /// How long earlier runs of the present statement took, if it is run again.
     pub(super) spent: Option<Duration>,
-    /// What its client is to be told with the statement that runs.
+    /// The notices that are to be sent with the statement that runs.
     pub(super) notices: Vec<Notice>,
     /// How often it has interrupted others.
     pub(super) interrupted: u64,
-    /// What it takes in memory.
+    /// The memory that it takes.
     pub(super) memory: Arc<Account>,
     /// Its entry among all sessions.
     pub(super) registered: Registered,

@@ -165,7 +165,7 @@ impl SqlDatabase {
         *self.0.memory_limits.write() = Arc::new(limits);
     }
 
-    /// What all sessions take now.
+    /// Returns the memory that all sessions take now.
     pub fn memory_use(&self) -> MemoryUse {
         self.0.memory.read()
     }

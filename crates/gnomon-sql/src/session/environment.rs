@@ -62,7 +62,7 @@ pub(super) struct Surroundings {
     pub(super) interrupt: Arc<Interrupt>,
     /// Whether something was asked that another run could be told otherwise.
     asked: Cell<bool>,
-    /// What the client is to be told.
+    /// The notices that are to be sent to the client.
     notices: RefCell<Vec<Notice>>,
     /// How often other sessions were interrupted.
     pub(super) interrupted: Cell<u64>,

@@ -70,7 +70,7 @@ pub struct ClusterArguments {
     etcd_cert: Option<PathBuf>,
     /// The certificate's key (PEM).
     ///
-    /// Nobody else may be able to read it.
+    /// No other user may be able to read it.
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
     etcd_key: Option<PathBuf>,
     /// The user of etcd that this member is, if that asks for one.
@@ -80,7 +80,7 @@ pub struct ClusterArguments {
     etcd_user: Option<String>,
     /// A file whose first line is the password of etcd's user.
     ///
-    /// Nobody else may be able to read it.
+    /// No other user may be able to read it.
     #[arg(long, value_name = "FILE", requires = "etcd_user")]
     etcd_password_file: Option<PathBuf>,
     /// Where other members reach this one, for a copy of its data: HOST:PORT.
@@ -96,7 +96,7 @@ pub struct ClusterArguments {
     /// The certificates (PEM) of those that sign other members', so that a copy is taken by TLS from a member that has its
     /// address in its certificate.
     ///
-    /// Without it, a copy is taken by TLS from members that have it, whoever they are. This member's own certificate, of
+    /// Without it, a copy is taken by TLS from any member that has it. This member's own certificate, of
     /// --tls-cert, is shown to those that ask for one. In a URL of --copy-from stands what holds for that one.
     #[arg(long, value_name = "FILE", requires = "cluster", conflicts_with = "copy_from")]
     member_ca: Option<PathBuf>,
@@ -153,7 +153,7 @@ fn of_log(error: impl std::fmt::Display) -> Failure {
 }
 
 impl ClusterArguments {
-    /// What etcd asks for.
+    /// The credentials for etcd.
     fn access(&self) -> Result<EtcdAccess, Failure> {
         let certificates = |path: &PathBuf| {
             // They are read by what connects; that they are some is said here.
@@ -177,7 +177,7 @@ impl ClusterArguments {
         Ok(EtcdAccess { authorities: self.etcd_ca.as_ref().map(certificates).transpose()?, identity, user })
     }
 
-    /// What a URL of a member ends with, for a copy of its data.
+    /// The end of a member's URL, for a copy of its data.
     fn settings_of_copies(&self, who: &Credentials) -> Result<String, Failure> {
         let mut settings = Vec::new();
         let mut add = |name: &str, path: &Path| {

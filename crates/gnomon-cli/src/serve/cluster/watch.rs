@@ -115,7 +115,7 @@ impl Known {
         news
     }
 
-    /// What was skipped of the log since it was told last.
+    /// The entries of the log that were skipped since the last report.
     fn update_skipped(&mut self, skipped: &Skipped) -> Option<String> {
         let count = skipped.count - std::mem::replace(&mut self.skipped, skipped.count);
         let last = skipped.last.as_ref().filter(|_| count > 0)?;

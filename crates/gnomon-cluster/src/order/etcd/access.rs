@@ -4,7 +4,7 @@
 //! - [`Tokens`]: what etcd gives for a password, for each request.
 //!
 //! etcd forgets a simple token five minutes after its last use, and when a node is started again; it refuses all of them
-//! when its users have changed. Whoever is told so asks for a new one, once for all that need it, and goes on.
+//! when its users have changed. A call that is told so asks for a new one, once for all that need it, and goes on.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ use super::{
     messages::{AuthenticateRequest, AuthenticateResponse},
 };
 
-/// What etcd asks for, and what it is known by.
+/// The credentials that etcd asks for, and those that it is known by.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct EtcdAccess {
     /// The certificates, in PEM, of those that sign etcd's: for endpoints `https://HOST:2379`.
@@ -46,7 +46,7 @@ impl fmt::Debug for EtcdAccess {
 }
 
 impl EtcdAccess {
-    /// Has an endpoint be reached as its URL and this say.
+    /// Sets an endpoint up as its URL and this say.
     pub(super) fn prepare(&self, address: &str, endpoint: Endpoint) -> Result<Endpoint, LogError> {
         let wrong = |what: &str| LogError::Foreign(format!("the etcd endpoint '{address}' {what}"));
         let is_encrypted = address.starts_with("https://");
@@ -105,7 +105,7 @@ impl Caller {
 pub(super) struct Tokens {
     user: Option<(String, String)>,
     state: Mutex<State>,
-    /// Who asks for a token: one at a time.
+    /// Held by the call that asks for a token: one at a time.
     asking: tokio::sync::Mutex<()>,
 }
 

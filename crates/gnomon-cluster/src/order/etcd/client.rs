@@ -384,7 +384,7 @@ pub(super) fn whole_text(error: &dyn Error) -> String {
 }
 
 impl Client {
-    /// What an error of etcd, or on the way to it, means.
+    /// The meaning of an error of etcd, or on the way to it.
     fn judge(&self, address: &str, status: &Status) -> Verdict {
         let message = status.message();
         let foreign = |what: String| Verdict::Final(Failure::Log(LogError::Foreign(what)));
@@ -401,7 +401,7 @@ impl Client {
             Code::Unimplemented => foreign(format!(
                 "what answers at {address} is not an etcd: name an etcd, version 3.4 or newer"
             )),
-            // Whoever was let in before, with the same password, waits until it is so again.
+            // A member that was let in before, with the same password, waits until it is so again.
             _ if message.contains("authentication failed") && self.tokens.had_any() => {
                 Verdict::Again(format!("etcd at {address} does not take the password any more: {message}"))
             }

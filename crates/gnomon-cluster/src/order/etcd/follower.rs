@@ -29,7 +29,7 @@ pub(super) struct Follower {
     found: Option<Found>,
     /// What is not given out yet.
     ready: Vec<Appended>,
-    /// What has come of an answer that has not come as a whole.
+    /// The fragments of an answer that has not come as a whole.
     fragments: Vec<Event>,
     stream: Option<Streaming<WatchResponse>>,
 }
@@ -87,7 +87,7 @@ impl Follower {
         Ok(std::mem::take(&mut self.ready))
     }
 
-    /// Has it watch anew.
+    /// Makes it watch again.
     #[cfg(test)]
     pub(super) fn break_off(&mut self) {
         self.stream = None;
@@ -185,7 +185,7 @@ async fn entries(space: &Space, bytes: Bytes, revision: i64) -> Result<Vec<Entry
     })
 }
 
-/// What to do about an entry that is damaged. No member skips it: others may have read it.
+/// The error of an entry that is damaged. No member skips it: others may have read it.
 const DAMAGED: &str = "it is damaged. Compare the nodes of etcd (etcdctl endpoint hashkv --cluster): if one differs, \
                        replace it, and start this member again; if they agree, start a new cluster from the member with \
                        the most commits (gnomon serve DIR --leave-cluster)";

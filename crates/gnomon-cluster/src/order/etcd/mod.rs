@@ -60,7 +60,7 @@ use messages::{Compare, RequestOp};
 pub struct EtcdOptions {
     /// The endpoints of etcd's nodes, as `http://HOST:2379` or `https://HOST:2379`, separated by commas.
     pub endpoints: String,
-    /// What they ask for.
+    /// The credentials that they ask for.
     pub access: EtcdAccess,
     /// What the keys of the cluster begin with, so that several clusters can share an etcd.
     pub prefix: String,

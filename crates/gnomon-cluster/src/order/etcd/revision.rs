@@ -1,4 +1,4 @@
-//! What a revision of etcd has done to the log.
+//! The effect of a revision of etcd on the log.
 //!
 //! A member never writes the log's key alone. By appending it writes its `ack` in the same transaction, and by saying that
 //! a member is gone it deletes that one's `live`. A watch over these keys gets all changes of a revision together, in each
@@ -19,7 +19,7 @@ use super::{
 /// So many bytes of a foreign value are shown.
 const SHOWN_BYTES: usize = 20;
 
-/// What a revision has done to the log.
+/// The effect of a revision on the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Done {
     /// Nothing.
@@ -38,7 +38,7 @@ pub(super) fn watch(keys: &Keys, start_revision: i64) -> WatchCreateRequest {
     WatchCreateRequest { key: keys.all_acks.clone(), range_end, start_revision, fragment: true }
 }
 
-/// What the events of one revision have done to the log.
+/// Returns the effect of the events of one revision on the log.
 pub(super) fn done(keys: &Keys, events: &[Event]) -> Done {
     let of_log = events.iter().find_map(|event| Some((event.kind, key_value(event, &keys.log)?)));
     let Some((kind, kv)) = of_log else { return Done::Nothing };

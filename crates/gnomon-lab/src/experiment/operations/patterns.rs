@@ -198,7 +198,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     })
 }
 
-/// What both kinds of locks did, one right after the other.
+/// The figures of both kinds of locks, measured one right after the other.
 struct Round {
     semantic: Measured,
     exclusive: Measured,

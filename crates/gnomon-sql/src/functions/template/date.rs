@@ -14,7 +14,7 @@ pub(super) struct Pattern {
     pub convention: Option<Convention>,
 }
 
-/// What a pattern stands for.
+/// The field that a pattern stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Era,

@@ -17,7 +17,7 @@ use crate::{
 /// The Julian day of 2000-01-01.
 const EPOCH_JULIAN_DAY: i64 = 2_451_545;
 
-/// What reading found, a number for each kind of field; 0 is none.
+/// The fields that were read, a number for each kind of field; 0 is none.
 #[derive(Default)]
 struct Found {
     convention: Option<Convention>,

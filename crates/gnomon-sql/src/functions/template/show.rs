@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What a template shows of a time or an interval.
+/// The fields of a time or an interval that a template shows.
 pub(super) struct Moment {
     year: i64,
     month: i64,

@@ -50,10 +50,10 @@ pub(crate) use unsupported::hint as hint_instead;
 
 /// The longest text of statements that is parsed, in bytes.
 pub(crate) const SQL_BYTES_MAX: usize = 64 << 20;
-/// What a token takes in memory while its statement is parsed and bound, in bytes: the token, its part of the tree and of
+/// The memory of a token while its statement is parsed and bound, in bytes: the token, its part of the tree and of
 /// the plan.
 const PARSING_TOKEN_BYTES: usize = 400;
-/// What stays of it with a prepared statement; a star and a view make more of a token than a number.
+/// The part that stays with a prepared statement; a star and a view make more of a token than a number.
 const KEPT_TOKEN_BYTES: usize = 600;
 /// Texts that are not longer than this need no look at the memory.
 const SHORT_BYTES: usize = 16 << 10;

@@ -29,7 +29,7 @@ use crate::{
 /// The most parameters that a statement may have.
 pub(super) const PARAMETERS_MAX: usize = 65535;
 
-/// What a portal takes in memory, beside what depends on what it is.
+/// The memory of a portal, beside its name, parameters and rows, in bytes.
 const PORTAL_BYTES: usize = 1024;
 /// A literal is kept in the text, in the syntax tree and in the plan.
 const COPIES: usize = 3;
@@ -42,19 +42,19 @@ pub(super) struct Portal {
     /// When it was opened, in microseconds since 2000-01-01 00:00 UTC.
     opened: i64,
     params: Vec<Datum>,
-    /// Whether it was run to its end.
+    /// True if it was run to its end.
     done: bool,
     /// The tag of what it has changed, once it is at its end.
     tag: Option<String>,
     /// DECLARE ... WITH HOLD: it stays when its transaction commits.
     hold: bool,
-    /// Whether the transaction that made it has committed.
+    /// True if the transaction that made it has committed.
     committed: bool,
     /// How many rows it returned.
     returned: u64,
     /// The formats in which a client wants the columns of its rows.
     formats: Arc<[Format]>,
-    /// What it takes in memory without its rows.
+    /// The memory that it takes without its rows.
     memory: Held,
     /// How many portals the session opened before it.
     number: u64,
@@ -108,7 +108,7 @@ impl Portal {
         })
     }
 
-    /// What pg_cursors shows of it.
+    /// Returns the row of pg_cursors.
     pub(super) fn describe(&self, name: &str) -> system::Cursor {
         system::Cursor {
             name: name.to_owned(),
@@ -118,17 +118,17 @@ impl Portal {
         }
     }
 
-    /// Whether it outlives a rollback to a savepoint before which so many portals were opened.
+    /// True if it outlives a rollback to a savepoint before which so many portals were opened.
     pub(super) fn outlives_savepoint(&self, portals_opened: u64) -> bool {
         self.committed || self.number < portals_opened
     }
 
-    /// Whether it is to outlive its transaction, which has not ended yet.
+    /// True if it is to outlive its transaction, which has not ended yet.
     pub(super) fn waits_to_be_held(&self) -> bool {
         self.hold && !self.committed
     }
 
-    /// Whether it outlives its transaction, which ends now.
+    /// Notes the end of its transaction; true if it outlives that.
     pub(super) fn outlives(&mut self, commits: bool) -> bool {
         self.committed |= self.hold && commits;
         self.committed

@@ -19,7 +19,7 @@ use crate::{
     types::Type,
 };
 
-/// What a prepared statement takes in memory, beside what depends on what it is.
+/// The memory of a prepared statement, beside its name, text and parameters, in bytes.
 const STATEMENT_BYTES: usize = 8192;
 
 /// A prepared statement.
@@ -36,7 +36,7 @@ pub(in crate::session) struct Prepared {
     declared: Vec<Type>,
     /// The plan made last.
     plan: Mutex<Option<Arc<Plan>>>,
-    /// What all of this takes in memory.
+    /// The memory that all of this takes.
     _memory: Held,
 }
 
@@ -45,7 +45,7 @@ impl Prepared {
         self.parsed.as_ref().map(|parsed| &parsed.command)
     }
 
-    /// What pg_prepared_statements shows of it.
+    /// Returns the row of pg_prepared_statements.
     pub(in crate::session) fn describe(&self) -> system::PreparedStatement {
         system::PreparedStatement {
             name: self.name.clone(),
@@ -195,7 +195,7 @@ impl Session {
         Ok(plan)
     }
 
-    /// What Describe tells of a prepared statement.
+    /// Describes a prepared statement (Describe).
     pub fn describe_statement(&mut self, name: &str) -> Result<StatementDescription> {
         let result = self.statement(name).and_then(|statement| self.describe(&statement));
         self.check_extended(result)

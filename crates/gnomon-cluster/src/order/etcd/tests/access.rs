@@ -1,4 +1,4 @@
-//! Who may come in, against etcd processes with users and certificates.
+//! Access, against etcd processes with users and certificates.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use super::*;
 use crate::order::EtcdAccess;
 
-/// Has etcd do something with its users: a path and a request.
+/// Makes etcd do something with its users: a path and a request.
 fn change_users(etcd: &Etcd, path: &str, request: &str) {
     let answer = etcd.local.post(0, path, request).unwrap();
     assert!(answer.contains("200 OK"), "{path} {request}: {answer}");
@@ -92,7 +92,7 @@ fn a_user_goes_on_when_its_token_is_forgotten() {
     assert!(answer.contains("200 OK"), "{answer}");
     add(&log, 4);
     assert_eq!(all_after(&log, first).len(), 3);
-    // Without users everybody is let in, whoever has one too.
+    // Without users every client is let in, with the name of one too.
     let answer = etcd.local.post_with(0, "/v3/auth/disable", "{}", &token).unwrap();
     assert!(answer.contains("200 OK"), "{answer}");
     add(&log, 5);

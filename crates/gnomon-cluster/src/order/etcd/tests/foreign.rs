@@ -1,4 +1,4 @@
-//! What else may be written under the log's key, against etcd processes.
+//! Foreign values under the log's key, against etcd processes.
 
 use prost::Message;
 
@@ -114,7 +114,7 @@ fn what_no_member_has_written_is_skipped_by_all_alike() {
     assert!(matches!(trimmed, Err(LogError::Refused(Refused::Trimmed { .. }))), "{trimmed:?}");
 }
 
-/// Has a member append a value that is none: as one with another program, or as an etcd that has damaged it.
+/// Makes a member append a value that is none: as one with another program, or as an etcd that has damaged it.
 fn append_raw(log: &EtcdLog, member: Member, value: Vec<u8>) -> u64 {
     log.run(|shared| async move {
         let Space { client, keys } = &shared.space;
