@@ -58,14 +58,13 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
 
 /// Why a connection was ended before it had authenticated, if it was.
 fn displaced(peer: &Peer) -> Option<SqlError> {
-    let text = if peer.is(Phase::Late) {
-        "canceling authentication due to timeout"
+    if peer.is(Phase::Late) {
+        Some(fatal(SqlState::QUERY_CANCELED, "canceling authentication due to timeout"))
     } else if peer.is(Phase::Displaced) {
-        "sorry, too many clients already"
+        Some(fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already"))
     } else {
-        return None;
-    };
-    Some(fatal(SqlState::TOO_MANY_CONNECTIONS, text))
+        None
+    }
 }
 
 /// Tells a client that the system has no place for it, and why.

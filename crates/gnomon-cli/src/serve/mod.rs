@@ -130,7 +130,7 @@ pub struct Serve {
     session_memory_mib: u32,
     /// How many seconds a client may take from connecting to being authenticated.
     ///
-    /// Then it is refused with SQLSTATE 53300.
+    /// Then it is refused with SQLSTATE 57014.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     authentication_timeout: u32,
     /// Where to serve metrics over HTTP, for Prometheus: HOST:PORT, or a port of 127.0.0.1.

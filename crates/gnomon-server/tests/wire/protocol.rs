@@ -351,7 +351,7 @@ fn clients_that_do_not_authenticate_in_time_are_closed() {
     let mut authenticated = server.raw();
     for ended in [&mut silent, &mut slow] {
         let told = ended.until_closed();
-        assert_eq!((kinds(&told).as_str(), state(&told).as_str()), ("E", "53300"));
+        assert_eq!((kinds(&told).as_str(), state(&told).as_str()), ("E", "57014"));
     }
     assert_eq!(server.handle.metrics().connections_displaced, 2);
     assert!(clock.now() >= timeout / 2);
