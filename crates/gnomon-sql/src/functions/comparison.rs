@@ -24,17 +24,8 @@ pub(super) fn declare(all: &mut Declarations) {
         (">=", Comparison::GreaterOrEqual, GREATER_OR_EQUAL),
     ];
     // varchar is compared as text, the reg* types as oid.
-    let own = Scalar::ALL.iter().map(|scalar| Type::from(*scalar)).filter(|ty| {
-        !matches!(
-            ty,
-            Type::Varchar
-                | Type::Regclass
-                | Type::Regtype
-                | Type::Regproc
-                | Type::Regprocedure
-                | Type::Regnamespace
-        )
-    });
+    let types = Scalar::ALL.iter().map(|scalar| Type::from(*scalar));
+    let own = types.filter(|ty| *ty != Type::Varchar && !ty.is_registered());
     let mut pairs: Vec<[Param; 2]> = own.map(|ty| [ty.into(), ty.into()]).collect();
     pairs.push([Type::Float4.into(), Type::Float8.into()]);
     pairs.push([Type::Float8.into(), Type::Float4.into()]);

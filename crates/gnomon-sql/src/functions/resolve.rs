@@ -220,9 +220,7 @@ fn reads_surroundings(from: Type, to: Type) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     let local = |ty| matches!(ty, Type::Date | Type::Time | Type::Timestamp);
     let textual = |ty: Type| ty.category() == 'S' || ty == Type::Unknown;
-    let catalog = |ty| {
-        matches!(ty, Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace)
-    };
+    let catalog = Type::is_registered;
     match (from, to) {
         (Type::Timestamptz, to) => local(to) || textual(to),
         (from, Type::Timestamptz) => local(from) || textual(from),

@@ -165,15 +165,7 @@ fn convert(cx: &Context, datum: Datum, from: Type, to: Type) -> Result<Datum> {
         (Datum::Text(value), Type::Bpchar) => Datum::Bpchar(value.clone()),
         (Datum::Bpchar(value), Type::Text | Type::Varchar) => Datum::text(compare::trim_blanks(value)),
         (Datum::Bpchar(value), Type::Name) => Datum::text(text::cut_name(compare::trim_blanks(value))),
-        (
-            Datum::Oid(_),
-            Type::Oid
-            | Type::Regclass
-            | Type::Regtype
-            | Type::Regproc
-            | Type::Regprocedure
-            | Type::Regnamespace,
-        ) => datum,
+        (Datum::Oid(_), ty) if ty == Type::Oid || ty.is_registered() => datum,
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(date_to_timestamp(*days)?),
         (Datum::Date(days), Type::Timestamptz) => {
             Datum::Timestamptz(local_to_utc(cx, date_to_timestamp(*days)?)?)

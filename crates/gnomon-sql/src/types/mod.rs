@@ -116,6 +116,12 @@ scalars! {
 }
 
 impl Type {
+    /// True for the types that stand for objects of the catalog: regclass and its like.
+    pub fn is_registered(self) -> bool {
+        use Type::*;
+        matches!(self, Regclass | Regtype | Regproc | Regprocedure | Regnamespace)
+    }
+
     /// The array type over this one, if there is one.
     pub fn array(self) -> Option<Type> {
         self.scalar().map(Type::Array)

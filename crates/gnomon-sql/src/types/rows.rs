@@ -133,15 +133,7 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
         | (Datum::Timestamptz(value), Type::Timestamptz) => out.extend(value.to_le_bytes()),
         (Datum::Float4(value), Type::Float4) => out.extend(value.to_le_bytes()),
         (Datum::Float8(value), Type::Float8) => out.extend(value.to_le_bytes()),
-        (
-            Datum::Oid(value),
-            Type::Oid
-            | Type::Regclass
-            | Type::Regtype
-            | Type::Regproc
-            | Type::Regprocedure
-            | Type::Regnamespace,
-        ) => out.extend(value.to_le_bytes()),
+        (Datum::Oid(value), ty) if ty == Type::Oid || ty.is_registered() => out.extend(value.to_le_bytes()),
         (Datum::Interval(value), Type::Interval) => {
             out.extend(value.months.to_le_bytes());
             out.extend(value.days.to_le_bytes());

@@ -590,17 +590,7 @@ pub(in crate::query) fn hash_sides(condition: &Expr) -> Option<(Expr, Expr)> {
 /// Two expressions, widened if need be, so that equal values have equal key bytes; none if that cannot be.
 pub(in crate::query) fn hashed_alike(a: &Expr, b: &Expr) -> Option<(Expr, Expr)> {
     let text = |ty| matches!(ty, Type::Text | Type::Varchar | Type::Name);
-    let oid = |ty| {
-        matches!(
-            ty,
-            Type::Oid
-                | Type::Regclass
-                | Type::Regtype
-                | Type::Regproc
-                | Type::Regprocedure
-                | Type::Regnamespace
-        )
-    };
+    let oid = |ty: Type| ty == Type::Oid || ty.is_registered();
     let wide = |expr: &Expr| match expr.ty.ty {
         Type::Float4 => {
             let kind = ExprKind::Cast { context: CastContext::Implicit, arg: Box::new(expr.clone()) };
