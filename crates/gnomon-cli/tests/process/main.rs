@@ -12,6 +12,7 @@ mod cluster_faults;
 mod cluster_foreign;
 mod compare;
 mod connections;
+mod cut_short;
 mod disks;
 mod failures;
 mod files;

@@ -21,8 +21,8 @@ mod tests;
 pub use file::FileDisk;
 pub use memory::MemDisk;
 pub(crate) use overlay::Overlay;
-pub(crate) use set::LIST_FILES;
 pub use set::{DiskSet, LIST_FILE};
+pub(crate) use set::{LIST_FILES, RESTORING_FILE, refuse_interrupted_restore};
 pub use sim::{Event, EventKind, Outcome, SimDisk};
 
 use crate::sync::Arc;

@@ -5,8 +5,16 @@
 //! that is elsewhere; a pipe or a device may keep a reader waiting for ever.
 
 /// Names of single files, also of those that are being made.
-const FILES: [&str; 7] =
-    ["pages", "pages.new", "disks", "disks.new", "commits", "logged-pages", "logged-pages.new"];
+const FILES: [&str; 8] = [
+    "pages",
+    "pages.new",
+    "pages.restoring",
+    "disks",
+    "disks.new",
+    "commits",
+    "logged-pages",
+    "logged-pages.new",
+];
 
 /// True if a file of a database can have this name.
 pub(super) fn is_of_a_database(name: &str) -> bool {
@@ -25,6 +33,7 @@ mod tests {
         for name in [
             "pages",
             "pages.new",
+            "pages.restoring",
             "disks",
             "commits",
             "commits.0",

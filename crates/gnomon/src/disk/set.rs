@@ -22,6 +22,9 @@ const CHECKSUM: &str = "checksum ";
 
 /// The file of a disk until it is one of a database; what is kept there names it.
 const UNFINISHED_FILE: &str = "pages.new";
+/// The file of a database that is being restored, until it is whole and verified. It has a name of its own so that a
+/// restore that was cut short is not taken for a directory where a database can be made.
+pub(crate) const RESTORING_FILE: &str = "pages.restoring";
 
 /// The disks of a database, as they are opened.
 pub struct DiskSet {
@@ -59,6 +62,7 @@ impl DiskSet {
         create: bool,
     ) -> Result<DiskSet> {
         let first = FileDisk::open(&path, create)?;
+        refuse_interrupted_restore(&first)?;
         let listed = List::read(&first)?;
         let names_all = |list: &List, further: &[PathBuf]| {
             further.iter().all(|other| list.paths.iter().any(|path| is_same(path, other)))
@@ -78,7 +82,9 @@ impl DiskSet {
                     )));
                 }
                 for other in &list.paths[1..] {
-                    list.write(&FileDisk::open(other, create)?)?;
+                    let other = FileDisk::open(other, create)?;
+                    refuse_interrupted_restore(&other)?;
+                    list.write(&other)?;
                 }
                 list.write(&first)?;
                 list
@@ -271,6 +277,22 @@ impl<D: Disk + Clone + 'static> From<&D> for DiskSet {
 /// Whether two paths lead to the same directory.
 fn is_same(one: &Path, other: &Path) -> bool {
     one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Refuses a disk on which a restore was cut short.
+///
+/// # Errors
+/// [`Error::NotADatabase`] then; of the disk.
+pub(crate) fn refuse_interrupted_restore(disk: &dyn Disk) -> Result<()> {
+    if !disk.list()?.iter().any(|name| name == RESTORING_FILE) {
+        return Ok(());
+    }
+    Err(Error::NotADatabase {
+        path: String::new(),
+        detail: format!(
+            "an interrupted restore stands here: run `gnomon restore` again, or remove its file '{RESTORING_FILE}'"
+        ),
+    })
 }
 
 /// Whether a directory has more than what making a database or adding a disk leaves when it is cut short.

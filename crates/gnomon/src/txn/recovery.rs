@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Error, Result, TxnId,
-    disk::{Disk, DiskSet, Overlay},
+    disk::{Disk, DiskSet, Overlay, refuse_interrupted_restore},
     env::Clock,
     lock::LockManager,
     page::PageSize,
@@ -183,6 +183,7 @@ pub(super) fn open(
     let members: Vec<Arc<dyn Disk>> = disks.disks().cloned().collect();
     let mut is_logged = false;
     for disk in &members {
+        refuse_interrupted_restore(&**disk)?;
         is_logged |= LoggedStore::is_on(&**disk)?;
     }
     let wanted = match create {

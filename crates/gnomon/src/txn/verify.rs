@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Csn, Error, PageId, Result, TreeId,
     access::Tree,
-    disk::{Disk, DiskSet, LIST_FILE},
+    disk::{Disk, DiskSet, LIST_FILE, refuse_interrupted_restore},
     lock::LockWaits,
     page::PageSize,
     store::{
@@ -107,6 +107,7 @@ pub fn verify_with(
         ..Options::default()
     };
     let disks: DiskSet = disks.into();
+    disks.disks().try_for_each(|disk| refuse_interrupted_restore(&**disk))?;
     let of_list = |index: usize| Finding {
         file: LIST_FILE.into(),
         page: 0,

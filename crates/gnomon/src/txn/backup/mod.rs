@@ -8,12 +8,15 @@ use std::io::{self, Read, Write};
 use super::{Database, VerifyReport, verify::verify_disks};
 use crate::{
     Error, Result,
-    disk::{Disk, File},
+    disk::{Disk, File, RESTORING_FILE},
     env::{Clock, Rng, SystemClock},
     store::GroupCommit,
     store::shadow::{self, Backup, BackupId, FILE, RestorePhase, UNFINISHED_FILE},
     sync::Arc,
 };
+
+/// The files that making or restoring a database leaves when it is cut short.
+const LEFTOVERS: [&str; 2] = [UNFINISHED_FILE, RESTORING_FILE];
 
 /// A database that was restored, as verification found it.
 #[derive(Clone, Debug)]
@@ -63,7 +66,8 @@ impl Database {
 
 /// Makes a database of backups on an empty disk: a full one, then those that go on from it, in the order in which they
 /// were taken. It is the state of the last, with an identity of its own, and was verified as [`verify`](crate::verify)
-/// does. Nothing is a database until this has succeeded, whenever it is cut short.
+/// does. Nothing is a database until this has succeeded: where it is cut short, opening refuses the disk until it was
+/// restored to again.
 ///
 /// `seed` is where random numbers begin, as in [`Options::seed`](crate::Options::seed). `progress` is called with the
 /// phase, and pages done and to do in it.
@@ -77,7 +81,7 @@ pub fn restore<R: Read>(
     seed: Option<u64>,
     progress: &mut dyn FnMut(RestorePhase, u64, u64),
 ) -> Result<Restored> {
-    if let Some(other) = disk.list()?.into_iter().find(|name| name != UNFINISHED_FILE) {
+    if let Some(other) = disk.list()?.into_iter().find(|name| !LEFTOVERS.contains(&name.as_str())) {
         return Err(Error::NotADatabase {
             path: String::new(),
             detail: format!(
@@ -85,11 +89,16 @@ pub fn restore<R: Read>(
             ),
         });
     }
+    // Of a database whose making was cut short; restoring begins with its own file empty.
+    match disk.remove(UNFINISHED_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
     let restored = restore_unfinished(chain, disk, seed, progress);
     match &restored {
-        Ok(_) => disk.rename(UNFINISHED_FILE, FILE)?,
+        Ok(_) => disk.rename(RESTORING_FILE, FILE)?,
         // If that fails too, the first error is the one to know, and the file is no database.
-        Err(_) => _ = disk.remove(UNFINISHED_FILE),
+        Err(_) => _ = disk.remove(RESTORING_FILE),
     }
     restored
 }
@@ -107,7 +116,7 @@ fn restore_unfinished<R: Read>(
             return identity;
         }
     };
-    let backup = shadow::restore(chain, disk, UNFINISHED_FILE, identity, &mut |done, total| {
+    let backup = shadow::restore(chain, disk, RESTORING_FILE, identity, &mut |done, total| {
         progress(RestorePhase::Writing, done, total);
     })?;
     let report = verify_disks(&[&Unfinished(disk)], &mut |done, total| {
@@ -133,12 +142,12 @@ struct Unfinished<'a>(&'a dyn Disk);
 
 impl Disk for Unfinished<'_> {
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
-        self.0.open(if name == FILE { UNFINISHED_FILE } else { name }, create)
+        self.0.open(if name == FILE { RESTORING_FILE } else { name }, create)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = self.0.list()?;
-        names.iter_mut().filter(|name| *name == UNFINISHED_FILE).for_each(|name| FILE.clone_into(name));
+        names.iter_mut().filter(|name| *name == RESTORING_FILE).for_each(|name| FILE.clone_into(name));
         Ok(names)
     }
 

@@ -11,6 +11,7 @@ use crate::{
         atomic::{AtomicBool, Ordering},
         thread,
     },
+    verify,
 };
 
 type Contents = BTreeMap<TreeId, BTreeMap<Vec<u8>, Vec<u8>>>;
@@ -380,15 +381,20 @@ fn only_an_empty_disk_takes_a_database() {
     disk.open("notes", true).unwrap();
     let error = restore([full.as_slice()], &disk, None, &mut |_, _, _| ()).unwrap_err();
     assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
-    disk.rename("notes", UNFINISHED_FILE).unwrap();
+    disk.remove("notes").unwrap();
+    for name in LEFTOVERS {
+        disk.open(name, true).unwrap().write_at(0, b"cut short").unwrap();
+    }
     restore([full.as_slice()], &disk, None, &mut |_, _, _| ()).unwrap();
+    assert_eq!(disk.list().unwrap(), [FILE]);
     let error = restore([full.as_slice()], &disk, None, &mut |_, _, _| ()).unwrap_err();
     assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
 }
 
-/// Cut short anywhere, a restore leaves no database or the whole one.
+/// Cut short anywhere, a restore leaves an empty disk, or one that is refused until it was restored to again, or the
+/// whole database.
 #[test]
-fn a_crash_while_restoring_leaves_no_part_of_a_database() {
+fn a_crash_while_restoring_leaves_nothing_that_is_served_but_the_whole_database() {
     let (db, full, incremental) = small_chain();
     let trees: Vec<TreeId> = (1..10)
         .map(TreeId)
@@ -401,24 +407,34 @@ fn a_crash_while_restoring_leaves_no_part_of_a_database() {
         |disk: &SimDisk| restore([full.as_slice(), incremental.as_slice()], disk, Some(1), &mut |_, _, _| ());
     let whole = SimDisk::new(1);
     run(&whole).unwrap();
-    let mut made = 0;
+    let (mut made, mut refused) = (0, 0);
     for event in 0..=whole.events() {
         let disk = SimDisk::new(1);
         disk.crash_at(event);
         let done = run(&disk).is_ok();
         for image in disk.crash_images(4) {
-            let opened = Database::open_on(Arc::new(image), Options { create: false, ..options(1) });
+            if image.list().unwrap().is_empty() {
+                assert!(!done, "event {event}");
+                continue;
+            }
+            let opened = Database::open_on(Arc::new(image.clone()), Options { create: true, ..options(1) });
             match opened {
                 Ok(copy) => {
                     assert_eq!(contents(&copy, trees.iter().copied()), expected);
                     made += 1;
                 }
-                Err(Error::NotADatabase { .. }) => assert!(!done, "event {event}"),
+                Err(Error::NotADatabase { detail, .. }) => {
+                    assert!(!done && detail.contains("an interrupted restore"), "event {event}: {detail}");
+                    let verified = verify(Arc::new(image.clone()), &mut |_, _| ()).unwrap_err();
+                    assert!(verified.to_string().contains("an interrupted restore"), "{verified}");
+                    run(&image).unwrap();
+                    refused += 1;
+                }
                 Err(error) => panic!("event {event}: {error}"),
             }
         }
     }
-    assert!(made > 0);
+    assert!(made > 0 && refused > 0);
 }
 
 /// Beyond one bitmap and one level of the page table: with holes in the logical numbers.
