@@ -83,6 +83,9 @@ fn a_killed_restore_is_refused_by_every_command_until_it_is_run_again() {
     assert!(sql(&target, "SELECT count(*) FROM t").stdout.contains("20000"));
 }
 
+/// An operation, the files that it leaves, the next command, its exit code and its answer.
+type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], i32, &'a str);
+
 /// An operation that was cut short, by the files that it leaves; the next command; and its exit code and answer.
 #[test]
 fn the_next_command_after_an_operation_that_was_cut_short() {
@@ -96,7 +99,7 @@ fn the_next_command_after_an_operation_that_was_cut_short() {
     let restore = ["restore", text(&backup), "DIR"];
     let none = home.path().join("none");
     let part = "0001-full.gnomon-backup.part";
-    let table: [(&str, &[&str], &[&str], i32, &str); 16] = [
+    let table: [Row<'_>; 16] = [
         ("restore", &["pages.restoring"], &select, 1, "an interrupted restore"),
         ("restore", &["pages.restoring"], &["verify", "DIR"], 1, "an interrupted restore"),
         ("restore", &["pages.restoring"], &restore, 0, "verified"),
