@@ -118,16 +118,38 @@ impl BackupSet {
         })?;
         let mut chain = vec![&self.backups[at]];
         while let Some(since) = self.backups[at].header.since {
-            at = self.backups[..at].iter().rposition(|stored| stored.header.id == since).ok_or_else(|| {
-                Failure(format!(
-                    "{} goes on from backup {since}, which is not in {path}: bring that one back, or restore an earlier one by --until",
-                    self.backups[at].name
-                ))
+            at = self.before(at, since).ok_or_else(|| {
+                Failure(format!("{}, or restore an earlier one by --until", self.lacks(at, since)))
             })?;
             chain.push(&self.backups[at]);
         }
         chain.reverse();
         Ok(chain)
+    }
+
+    /// The backup that another goes on from.
+    fn before(&self, at: usize, since: BackupId) -> Option<usize> {
+        self.backups[..at].iter().rposition(|stored| stored.header.id == since)
+    }
+
+    fn lacks(&self, at: usize, since: BackupId) -> String {
+        format!(
+            "{} goes on from backup {since}, which is not in {}: bring that one back",
+            self.backups[at].name,
+            self.path.display()
+        )
+    }
+
+    /// The reason if a backup cannot be restored because one before it is missing.
+    pub fn gap_before(&self, stored: &Stored) -> Option<String> {
+        let mut at = self.backups.iter().position(|other| other.name == stored.name)?;
+        while let Some(since) = self.backups[at].header.since {
+            match self.before(at, since) {
+                Some(before) => at = before,
+                None => return Some(self.lacks(at, since)),
+            }
+        }
+        None
     }
 
     /// Adds a backup, which `write` writes; `incremental` is part of its name.

@@ -71,7 +71,7 @@ pub struct Backup {
     list: Option<PathBuf>,
     /// With --list: read the backups, and check every page.
     ///
-    /// Exits with 1 if one is damaged.
+    /// Exits with 1 if one is damaged, or goes on from one that is not in the directory.
     #[arg(long, requires = "list")]
     check: bool,
     /// Print JSON: one object, or one for each backup of a list.
@@ -163,29 +163,33 @@ fn summary(taken: &Taken, place: &str, as_json: bool) -> String {
 
 fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
     let set = BackupSet::open(path)?;
-    let mut damaged = 0;
+    let (mut damaged, mut incomplete) = (0, 0);
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["file", "name", "goes on from", "begun", "newest commit", "size", "state"]);
     for stored in &set.backups {
         let wrong = if arguments.check { check(&set, stored)? } else { None };
         damaged += usize::from(wrong.is_some());
+        let gap = set.gap_before(stored);
+        incomplete += usize::from(gap.is_some());
         if arguments.json {
             let mut object = header_json(&stored.header);
             object["path"] = set.path_of(&stored.name).into();
             object["bytes"] = stored.bytes.into();
+            object["complete"] = gap.is_none().into();
             if arguments.check {
-                object["sound"] = wrong.is_none().into();
-                object["detail"] = json!(wrong);
+                object["sound"] = (wrong.is_none() && gap.is_none()).into();
+                object["detail"] = json!(wrong.as_ref().or(gap.as_ref()));
             }
             println!("{object}");
         }
-        let state = match (&wrong, arguments.check) {
-            (Some(_), _) => "DAMAGED",
-            (None, true) => "sound",
-            (None, false) => "not checked",
+        let state = match (&wrong, &gap, arguments.check) {
+            (Some(_), _, _) => "DAMAGED",
+            (None, Some(_), _) => "INCOMPLETE",
+            (None, None, true) => "sound",
+            (None, None, false) => "not checked",
         };
-        if let Some(wrong) = wrong {
+        for wrong in wrong.iter().chain(&gap) {
             eprintln!("gnomon: {wrong}");
         }
         let header = &stored.header;
@@ -202,14 +206,14 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
     if !arguments.json {
         println!("{table}");
     }
-    match damaged {
-        0 => Ok(ExitCode::SUCCESS),
-        _ => Err(Failure(format!(
-            "{damaged} of {} backups in {} are damaged: take a full backup now",
-            set.backups.len(),
-            path.display()
-        ))),
+    if !arguments.check || damaged + incomplete == 0 {
+        return Ok(ExitCode::SUCCESS);
     }
+    Err(Failure(format!(
+        "of {} backups in {}, {damaged} are damaged and {incomplete} go on from one that is missing: take a full backup now",
+        set.backups.len(),
+        path.display()
+    )))
 }
 
 /// What is wrong with a backup, if anything is.

@@ -94,6 +94,12 @@ fn a_directory_of_backups_is_filled_and_restored() {
     bad(restored(&[text(&set)], &path("no")), "0002-incremental.gnomon-backup is damaged at byte");
     assert!(!path("no").exists());
     std::fs::remove_file(&files[1]).unwrap();
+    let missing = format!("0003-incremental.gnomon-backup goes on from backup {}, which is not in", names[1]);
+    let checked = run(&["backup", "--list", text(&set), "--check"]);
+    assert!(checked.code == Some(1) && checked.stderr.contains(&missing), "{checked:?}");
+    assert!(checked.stdout.contains(" INCOMPLETE ") && checked.stdout.contains(" sound "), "{checked:?}");
+    let listed = run(&["backup", "--list", text(&set)]);
+    assert!(listed.code == Some(0) && listed.stderr.contains(&missing), "{listed:?}");
     bad(restored(&[text(&set)], &path("no")), "which is not in");
 }
 
