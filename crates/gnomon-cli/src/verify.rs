@@ -15,7 +15,7 @@ use crate::{Failure, storage::options};
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
 /// tree. Changes nothing and needs no right to write. Nobody may have the database open who writes.
 ///
-/// Exits with 1 if anything is damaged. A page table pointer that a crash cut short is no damage, and is listed.
+/// Exits with 1 if anything is damaged, or a server would refuse to open the database, such as one with a disk missing. A page table pointer that a crash cut short is no damage, and is listed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -89,6 +89,14 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     if damaged == 0 {
         return Ok(ExitCode::SUCCESS);
     }
+    if report.as_ref().is_some_and(|report| !report.opens)
+        && findings.iter().all(|finding| finding.severity != Severity::Data)
+    {
+        return Err(Failure(format!(
+            "{} does not open as it stands: what is listed says why, and what to do",
+            directory.display()
+        )));
+    }
     let lost = findings.iter().any(|finding| finding.severity == Severity::Data);
     let only_lists =
         findings.iter().all(|finding| finding.file == LIST_FILE || finding.severity == Severity::Trace);
@@ -125,6 +133,7 @@ fn to_json(path: String, report: Option<&VerifyReport>, findings: &[Finding]) ->
     json!({
         "path": path,
         "sound": !findings.iter().any(|finding| finding.severity > Severity::Trace),
+        "opens": report.is_some_and(|report| report.opens),
         "csn": report.map(|report| report.csn.0),
         "pages_read": report.map(|report| report.pages_read),
         "free_pages": report.map(|report| report.free_pages),

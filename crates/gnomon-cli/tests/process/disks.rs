@@ -80,7 +80,9 @@ fn damage_is_read_around_and_repaired() {
         let refused = run(&["sql", text(left), "-c", SUM]);
         assert!(refused.code == Some(1) && refused.stderr.contains("is missing"), "{refused:?}");
         let verified = run(&["verify", text(left)]);
-        assert!(verified.code == Some(0) && verified.stdout.contains("missing disks: 1"), "{verified:?}");
+        assert!(verified.code == Some(1) && verified.stdout.contains("missing disks: 1"), "{verified:?}");
+        assert!(verified.stdout.contains("of the database is missing: bring it back"), "{verified:?}");
+        assert!(verified.stderr.contains("does not open as it stands"), "{verified:?}");
         std::fs::rename(&away, gone).unwrap();
     }
     damage(&all.a, 100, 2600);

@@ -240,7 +240,7 @@ fn outcome(files: &Disks, recovery: Recovery, right: &Rows) -> (Outcome, String)
 /// Verifies the files: false if something is found or there is nothing to verify.
 fn verified(files: &Disks) -> bool {
     match verify(set(&made_of(files)), &mut |_, _| ()) {
-        Ok(report) => report.is_sound() && report.disks_lost == 0,
+        Ok(report) => report.is_sound(),
         Err(error) => !is_refusal(&error),
     }
 }

@@ -63,14 +63,18 @@ pub struct VerifyReport {
     pub table_pages: u64,
     /// The trees.
     pub trees: Vec<VerifiedTree>,
+    /// True if nothing was ever committed.
+    pub is_new: bool,
+    /// True if the database opens as it stands. If not, a finding says why, and what to do.
+    pub opens: bool,
     /// What is wrong, or looks so.
     pub findings: Vec<Finding>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// True if nothing is wrong, and the database opens as it stands.
     pub fn is_sound(&self) -> bool {
-        self.severity() <= Some(Severity::Trace)
+        self.opens && self.severity() <= Some(Severity::Trace)
     }
 
     /// What the worst finding means; none if there are none.
@@ -129,8 +133,8 @@ pub fn verify_with(
     match verified {
         Ok(mut report) => {
             report.findings.extend(of_lists);
-            if report.stats.recovery.records().is_some() {
-                verify_log(disks, options, &mut report)?;
+            if !report.is_new {
+                verify_opened(disks, options, &mut report)?;
             }
             Ok(report)
         }
@@ -178,24 +182,31 @@ pub(super) fn verify_disks(disks: &[&dyn Disk], progress: &mut dyn FnMut(u64, u6
         disks_lost: store.disk_infos().iter().filter(|info| info.given.is_none()).count() as u64,
         table_pages: found.table_pages,
         trees: check.trees,
+        is_new: store.is_new(),
+        opens: true,
         findings: check.findings,
     })
 }
 
-/// Verifies what the log of commits adds to a root: it is replayed in memory, and the report is of the state after that,
-/// but for pages of the file.
-fn verify_log(disks: DiskSet, options: Options, report: &mut VerifyReport) -> Result<()> {
+/// Opens the database as a server does, so that nothing is called sound that does not open. What a log of commits adds
+/// to a root is replayed in memory: then the report is of the state after that, but for pages of the file.
+fn verify_opened(disks: DiskSet, options: Options, report: &mut VerifyReport) -> Result<()> {
     let db = match Database::open_store(disks, options, Access::Read, |_| ()) {
-        Err(Error::Corrupt { file, page, detail }) => {
-            report.findings.push(Finding { file, page, detail, severity: Severity::Data });
+        Ok(db) => db,
+        Err(error) => {
+            report.opens = false;
+            let refusal = refusal(error)?;
+            // It may be damage that was found already.
+            let is_it = |found: &Finding| (&found.file, found.page) == (&refusal.file, refusal.page);
+            if !report.findings.iter().any(|found| is_it(found) && found.severity >= refusal.severity) {
+                report.findings.push(refusal);
+            }
             return Ok(());
         }
-        Err(Error::Mismatch { file, detail }) => {
-            report.findings.push(Finding { file, page: 0, detail, severity: Severity::Data });
-            return Ok(());
-        }
-        opened => opened?,
     };
+    if report.stats.recovery.records().is_none() {
+        return Ok(());
+    }
     let inner = &db.0.inner;
     let mut check = Check::new(&inner.store, std::mem::take(&mut report.findings));
     check.all()?;
@@ -205,6 +216,24 @@ fn verify_log(disks: DiskSet, options: Options, report: &mut VerifyReport) -> Re
     let now = db.stats();
     report.stats = Stats { log_bytes: now.log_bytes, durable_csn: now.durable_csn, ..report.stats };
     Ok(())
+}
+
+/// The finding that stands for a refusal to open a database whose pages have been read; the error itself if that is not
+/// about its files.
+fn refusal(error: Error) -> Result<Finding> {
+    let text = error.to_string();
+    Ok(match error {
+        Error::Corrupt { file, page, detail } => Finding { file, page, detail, severity: Severity::Data },
+        Error::Mismatch { file, detail } => Finding { file, page: 0, detail, severity: Severity::Data },
+        // Without it everything was read, from the copies.
+        Error::DiskMissing { .. } => {
+            Finding { file: FILE.into(), page: 0, detail: text, severity: Severity::Spare }
+        }
+        Error::NotADatabase { detail, .. } => {
+            Finding { file: FILE.into(), page: 0, detail, severity: Severity::Data }
+        }
+        error => return Err(error),
+    })
 }
 
 /// Verifies a database that recovers by a log of pages, as it is after a warmstart in memory.
@@ -245,6 +274,8 @@ fn verify_logged(
         disks_lost: 0,
         table_pages: 0,
         trees: check.trees,
+        is_new: false,
+        opens: true,
         findings: check.findings,
     })
 }
