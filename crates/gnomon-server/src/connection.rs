@@ -92,8 +92,10 @@ fn shutdown_notice(shared: &Shared) -> SqlError {
 
 /// An administrator's command or a failure of the database, which is what interrupted the statement, ends the connection
 /// too.
-fn end_if_terminated(error: &SqlError) -> Result<(), End> {
+fn end_if_terminated(shared: &Shared, error: &SqlError) -> Result<(), End> {
     match error.state() {
+        // A statement that the server interrupted, since the database has stopped, knows of the interruption only.
+        SqlState::ADMIN_SHUTDOWN if shared.failure().is_some() => Err(End::Fatal(shutdown_notice(shared))),
         SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => {
             Err(End::Fatal(error.clone().severity(Severity::Fatal)))
         }
@@ -279,7 +281,7 @@ impl Connection<'_> {
 
     /// Answers an error to a message of the extended protocol.
     fn reject(&mut self, error: &SqlError) -> Result<(), End> {
-        end_if_terminated(error)?;
+        end_if_terminated(self.shared, error)?;
         self.is_skipping = true;
         self.session.fail();
         self.report(error);
@@ -289,7 +291,7 @@ impl Connection<'_> {
 
     /// Answers an error to a simple query.
     fn reject_query(&mut self, error: &SqlError) -> Result<(), End> {
-        end_if_terminated(error)?;
+        end_if_terminated(self.shared, error)?;
         self.session.fail();
         self.report(error);
         self.ready()
