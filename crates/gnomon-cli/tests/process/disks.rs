@@ -127,6 +127,39 @@ fn a_flipped_byte_of_a_list_is_found_and_a_line_changed_by_hand_is_taken() {
     }
 }
 
+/// Without its list a directory leads to none of the others, which are not given up for that.
+#[test]
+fn a_deleted_list_is_refused_by_name_and_written_anew_by_the_other_directory() {
+    for mirrored in [true, false] {
+        let all = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| all.path().join(name));
+        let how: &[&str] = if mirrored { &["--mirrored"] } else { &[] };
+        let made = run(&[&["sql", text(&a), "--disk", text(&b), "-c", LOAD], how].concat());
+        assert_eq!(made.code, Some(0), "{made:?}");
+        for (without, with) in [(&a, &b), (&b, &a)] {
+            std::fs::remove_file(without.join("disks")).unwrap();
+            for arguments in [
+                &["sql", text(without), "-c", SUM][..],
+                &["sql", text(without), "--degraded", "-c", SUM],
+                &["serve", text(without), "--port", "0", "--degraded"],
+                &["verify", text(without)],
+                &["disk", "list", text(without)],
+            ] {
+                let ran = run(arguments);
+                assert_eq!(ran.code, Some(1), "{arguments:?}: {ran:?}");
+                assert!(format!("{ran:?}").contains("is missing"), "{arguments:?}: {ran:?}");
+                assert!(format!("{ran:?}").contains("disks"), "{arguments:?}: {ran:?}");
+            }
+            let verified = run(&["verify", text(with)]);
+            assert!(verified.code == Some(1) && verified.stdout.contains("is missing"), "{verified:?}");
+            assert!(asked(with, &[]).contains(RIGHT));
+            assert!(without.join("disks").exists());
+            assert!(asked(without, &[]).contains(RIGHT));
+            assert_eq!(run(&["verify", text(without)]).code, Some(0));
+        }
+    }
+}
+
 #[test]
 fn a_lost_disk_is_replaced_while_the_database_is_served() {
     let all = Directories::mirrored();

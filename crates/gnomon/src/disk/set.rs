@@ -192,21 +192,40 @@ impl DiskSet {
         Ok(index)
     }
 
-    /// Lists that are not as they were written, and which of [`DiskSet::disks`] they are on.
+    /// The refusal of a database of several disks whose only directory here has no list: the others may be whole.
+    ///
+    /// # Errors
+    /// Of reading.
+    pub(crate) fn refusal_without_list(&self) -> Result<Option<Error>> {
+        let [Member { path: Some(path), disk }] = &*self.members else { return Ok(None) };
+        let is_listed = List::bytes(&**disk)?.is_some();
+        Ok((!is_listed).then(|| {
+            Error::BadOption(format!(
+                "the database has several disks, but the file '{LIST_FILE}' in {0}, which names their directories, is \
+                 missing: open the database by another of its directories, which writes the file anew, or write the \
+                 absolute paths of all to {0}/{LIST_FILE}, one a line",
+                path.display()
+            ))
+        }))
+    }
+
+    /// Lists that are missing or not as they were written, and which of [`DiskSet::disks`] they are on.
     ///
     /// # Errors
     /// Of reading.
     pub(crate) fn damaged_lists(&self) -> Result<Vec<usize>> {
         let mut damaged = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            if List::bytes(&*member.disk)?.is_some_and(|bytes| !List::is_whole(&bytes)) {
+            let is_alone = member.path.is_none() || self.members.len() + self.missing.len() == 1;
+            let is_whole = List::bytes(&*member.disk)?.map_or(is_alone, |bytes| List::is_whole(&bytes));
+            if !is_whole {
                 damaged.push(index);
             }
         }
         Ok(damaged)
     }
 
-    /// Writes lists anew that are not as they were written, but were changed by hand or damaged, now that it is known
+    /// Writes lists anew that are missing or not as they were written, but were changed by hand or damaged, now that it is known
     /// that no disk of the database is missing, and which `is_used` by it.
     ///
     /// # Errors

@@ -234,16 +234,21 @@ pub(super) fn open(
     if in_memory {
         members[0] = Arc::new(Overlay::over(members[0].clone()));
     }
+    // Without the list nothing was looked for: that is no reason to go on without the other disks.
+    let without_list = disks.refusal_without_list()?;
     let how = shadow::Opening {
         create,
         unit,
         mirrored: disks.is_mirrored(),
-        degraded: options.degraded,
+        degraded: options.degraded && without_list.is_none(),
         pool_bytes: options.pool_bytes,
         read_only: read_only && !in_memory,
     };
     let by_ref: Vec<&dyn Disk> = members.iter().map(|disk| &**disk).collect();
-    let mut store = ShadowStore::open_on(&by_ref, how)?;
+    let mut store = ShadowStore::open_on(&by_ref, how).map_err(|error| match (error, without_list) {
+        (Error::DiskMissing { .. }, Some(refusal)) => refusal,
+        (error, _) => error,
+    })?;
     store.set_fill_max(options.fill_max);
     let mut opened = Store::Shadow(Arc::new(store));
     prepare(&mut opened);

@@ -116,7 +116,7 @@ pub fn verify_with(
         file: LIST_FILE.into(),
         page: 0,
         detail: format!(
-            "the list in {} was damaged, or changed by hand: opening the database makes it anew when all that it names is there",
+            "the list in {} is missing, was damaged, or changed by hand: opening the database makes it anew when all that it names is there",
             disks.path(index).unwrap_or(Path::new("memory")).display()
         ),
         severity: Severity::Spare,
@@ -142,6 +142,9 @@ pub fn verify_with(
         Err(error) => match of_lists.into_iter().next() {
             Some(Finding { file, page, detail, .. }) => {
                 Err(Error::Corrupt { file, page, detail: format!("{detail} ({error})") })
+            }
+            None if matches!(error, Error::DiskMissing { .. }) => {
+                Err(disks.refusal_without_list()?.unwrap_or(error))
             }
             None => Err(error),
         },
@@ -231,6 +234,10 @@ fn refusal(error: Error) -> Result<Finding> {
         }
         Error::NotADatabase { detail, .. } => {
             Finding { file: FILE.into(), page: 0, detail, severity: Severity::Data }
+        }
+        // The options are this module's, so only a list can be wrong.
+        Error::BadOption(detail) => {
+            Finding { file: LIST_FILE.into(), page: 0, detail, severity: Severity::Spare }
         }
         error => return Err(error),
     })
