@@ -22,6 +22,7 @@ impl Failure {
             Error::InUse { .. } => {
                 format!("{directory} is in use by another process: stop it, then try again")
             }
+            Error::DiskFull => format!("the disk of {directory} is full: free space there, then try again"),
             _ => format!("{directory}: {error}"),
         };
         Failure(match error.reaction() {

@@ -6,7 +6,7 @@ mod set;
 mod take;
 
 pub use remote::{connect, stream};
-pub use restore::{Restore, run as run_restore};
+pub use restore::{Restore, full, run as run_restore};
 pub use take::{Backup, run};
 
 use std::time::Duration;

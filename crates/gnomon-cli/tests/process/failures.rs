@@ -344,6 +344,67 @@ fn a_full_disk_fails_a_transaction_and_nothing_else() {
 }
 
 #[test]
+fn a_full_disk_ends_a_restore_and_leaves_nothing() {
+    let Some(mounted) = Mounted::new("size=1m") else { return };
+    let home = tempfile::tempdir().unwrap();
+    let [source, backup] = ["source", "backup"].map(|name| home.path().join(name));
+    let load = "CREATE TABLE t AS SELECT g, repeat('x', 900) FROM generate_series(1, 5000) g";
+    assert_eq!(run(&["sql", text(&source), "-c", load]).code, Some(0));
+    let taken = gnomon(&["backup", text(&source), "--to", "-"]).stdin(Stdio::null()).output().unwrap();
+    std::fs::write(&backup, taken.stdout).unwrap();
+    let target = mounted.0.path().join("db");
+    let ran = run(&["restore", text(&backup), text(&target)]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let message = format!("cannot restore to {}: its disk is full: free space there", target.display());
+    assert!(ran.stderr.contains(&message), "{ran:?}");
+    assert!(!target.exists());
+    // A backup names the file that it could not write.
+    let to = mounted.0.path().join("set");
+    let ran = run(&["backup", text(&source), "--to", text(&to)]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("cannot write {}/0001-full", to.display())), "{ran:?}");
+    assert_eq!(std::fs::read_dir(&to).unwrap().count(), 0);
+}
+
+/// Whichever call of the system fails, the path is named.
+#[test]
+fn a_call_of_the_system_that_fails_is_told_with_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    made(&database);
+    for (call, operation) in [
+        ("pread64", "read"),
+        ("fdatasync", "sync"),
+        ("pwrite64", "write"),
+        ("fallocate", "reserve space for"),
+    ] {
+        let new = directory.path().join(call);
+        let (directory, file) = match call {
+            "pread64" => (&database, "pages"),
+            _ => (&new, "pages.new"),
+        };
+        let file = directory.join(file);
+        let Ok(ran) = Command::new("strace")
+            .args(["--follow-forks", "--quiet=all", "--trace", call])
+            .args([&format!("--inject={call}:error=EIO"), "--trace-path", text(&file)])
+            .args(["--output", "/dev/null", env!("CARGO_BIN_EXE_gnomon")])
+            .args(["sql", text(directory), "-c", "SELECT 1"])
+            .output()
+        else {
+            println!("skipped: strace is not installed");
+            return;
+        };
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        if stderr.contains("ptrace") {
+            println!("skipped: this user cannot trace processes");
+            return;
+        }
+        assert_eq!(ran.status.code(), Some(1), "{call}: {stderr}");
+        assert!(stderr.contains(&format!("cannot {operation} {}: ", file.display())), "{call}: {stderr}");
+    }
+}
+
+#[test]
 fn a_terminal_shows_what_is_typed_again_after_ctrl_c() {
     let terminal = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     rustix::pty::grantpt(&terminal).unwrap();
@@ -426,6 +487,8 @@ fn a_server_whose_disk_fails_says_so_and_ends() {
             said.lines().last().unwrap().starts_with(&format!("gnomon: {stopped}")),
             "{recovery}: {said}"
         );
+        let named = |operation: &str| said.contains(&format!("cannot {operation} {}/", data.display()));
+        assert!(named("write") || named("sync"), "{recovery}: {said}");
         let server = Served::start(&data);
         let mut client = server.connect().unwrap();
         let rows: i64 = client.query_one("SELECT count(*) FROM t", &[]).unwrap().get(0);

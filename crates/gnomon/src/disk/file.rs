@@ -9,6 +9,8 @@
 //! else, is refused by that name before anything is opened, and each file is looked at once more when it is opened. The
 //! directory itself may be reached by links.
 //!
+//! Every error names the operation and the path.
+//!
 //! Where the file system has no way to reserve or to punch, zeros are written instead.
 //!
 //! What is written durably at once ([`File::write_durably_at`]) goes past the page cache, if it consists of sectors and
@@ -31,7 +33,12 @@ use rustix::{
     fs::{self, Access, AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
     io::{Errno, retry_on_intr},
 };
-use std::{io, os::fd::OwnedFd, os::unix::fs::FileExt, path::Path};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
 
 /// A link is not followed, and nothing is waited for: what is no regular file is refused.
 const FILE_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
@@ -51,10 +58,12 @@ pub struct FileDisk {
 /// Keeps the lock while it is open, so every file has a share in it.
 struct Directory {
     fd: OwnedFd,
+    path: PathBuf,
     read_only: bool,
 }
 
 struct OpenFile {
+    name: String,
     file: std::fs::File,
     directory: Arc<Directory>,
     /// Held shared by writes, which may grow the file, and exclusively while its end must stay where it is.
@@ -117,7 +126,7 @@ impl FileDisk {
         check_kinds(path, &fd)?;
         fs::accessat(&fd, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
             .map_err(|error| explain(path, error))?;
-        Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: false }) })
+        Ok(FileDisk { directory: Arc::new(Directory { fd, path: path.into(), read_only: false }) })
     }
 
     /// Opens the directory `path` for reading, beside others who read and nobody who writes. Every call that would
@@ -127,7 +136,8 @@ impl FileDisk {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<FileDisk> {
         let fd = lock_directory(path.as_ref(), FlockOperation::NonBlockingLockShared)?;
         check_kinds(path.as_ref(), &fd)?;
-        Ok(FileDisk { directory: Arc::new(Directory { fd, read_only: true }) })
+        let path = path.as_ref().into();
+        Ok(FileDisk { directory: Arc::new(Directory { fd, path, read_only: true }) })
     }
 }
 
@@ -135,7 +145,7 @@ impl FileDisk {
     /// A file that is there, for durable writes past the page cache; none if it is opened for reading or the file
     /// system has no such thing.
     fn open_direct(&self, name: &str) -> Option<Direct> {
-        let Directory { fd, read_only } = &*self.directory;
+        let Directory { fd, read_only, .. } = &*self.directory;
         let flags = FILE_FLAGS | OFlags::RDWR | OFlags::DIRECT | OFlags::DSYNC;
         let file = (!read_only).then(|| fs::openat(fd, name, flags, Mode::empty()))?.ok()?;
         Some(Direct { file: file.into(), is_refused: AtomicBool::new(false), buffer: Mutex::default() })
@@ -217,13 +227,10 @@ fn not_a_file(name: &str, kind: FileType) -> String {
 }
 
 /// The error of a file that could not be opened.
-fn not_opened(directory: &OwnedFd, name: &str, error: Errno) -> io::Error {
-    match other_kind(directory, name) {
+fn not_opened(directory: &Directory, name: &str, error: Errno) -> io::Error {
+    match other_kind(&directory.fd, name) {
         Ok(Some(kind)) => io::Error::new(io::ErrorKind::InvalidData, not_a_file(name, kind)),
-        _ => {
-            let error = io::Error::from(error);
-            io::Error::new(error.kind(), format!("file {name}: {error}"))
-        }
+        _ => directory.failed("open", name)(error),
     }
 }
 
@@ -247,11 +254,30 @@ fn with_text(error: Errno, text: String) -> Error {
 }
 
 impl Directory {
+    /// Gives an error of the system the operation and the path; its kind stays. Without a name it is of the directory.
+    fn failed<'a, E: Into<io::Error>>(
+        &'a self,
+        operation: &'a str,
+        name: &'a str,
+    ) -> impl Fn(E) -> io::Error + 'a {
+        move |error| {
+            let error = full_disk(error.into());
+            let path = if name.is_empty() { self.path.clone() } else { self.path.join(name) };
+            io::Error::new(error.kind(), format!("cannot {operation} {}: {error}", path.display()))
+        }
+    }
+
+    /// Makes changes of its names durable.
+    fn sync(&self) -> io::Result<()> {
+        fs::fsync(&self.fd).map_err(self.failed("sync", ""))
+    }
+
     fn writable(&self) -> io::Result<()> {
         match self.read_only {
-            true => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, "the database was opened for reading"))
-            }
+            true => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("{} was opened for reading", self.path.display()),
+            )),
             false => Ok(()),
         }
     }
@@ -260,7 +286,7 @@ impl Directory {
 impl Disk for FileDisk {
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
         check_name(name)?;
-        let Directory { fd, read_only } = &*self.directory;
+        let Directory { fd, read_only, .. } = &*self.directory;
         let access = match read_only {
             true => OFlags::RDONLY,
             false => OFlags::RDWR,
@@ -272,26 +298,29 @@ impl Disk for FileDisk {
         }
         let file = match fs::openat(fd, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => file,
-            Err(error) => return Err(not_opened(fd, name, error)),
+            Err(error) => return Err(not_opened(&self.directory, name, error)),
         };
-        match FileType::from_raw_mode(fs::fstat(&file)?.st_mode) {
+        match FileType::from_raw_mode(
+            fs::fstat(&file).map_err(self.directory.failed("look at", name))?.st_mode,
+        ) {
             FileType::RegularFile => {}
             other => return Err(io::Error::new(io::ErrorKind::InvalidData, not_a_file(name, other))),
         }
         if create {
             // Also when it was there already: perhaps a crash came between its making and this line.
-            fs::fsync(fd)?;
+            self.directory.sync()?;
         }
-        Ok(Arc::new(OpenFile::new(file.into(), &self.directory, self.open_direct(name))))
+        Ok(Arc::new(OpenFile::new(name, file.into(), &self.directory, self.open_direct(name))))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::Dir::read_from(&self.directory.fd)? {
-            let entry = entry?;
+        for entry in fs::Dir::read_from(&self.directory.fd).map_err(self.directory.failed("list", ""))? {
+            let entry = entry.map_err(self.directory.failed("list", ""))?;
             let regular = match entry.file_type() {
                 FileType::Unknown => {
-                    let stat = fs::statat(&self.directory.fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
+                    let stat = fs::statat(&self.directory.fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                        .map_err(self.directory.failed("look at the files of", ""))?;
                     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
                 }
                 known => known == FileType::RegularFile,
@@ -310,15 +339,16 @@ impl Disk for FileDisk {
         check_name(to)?;
         self.directory.writable()?;
         let fd = &self.directory.fd;
-        fs::renameat(fd, from, fd, to)?;
-        Ok(fs::fsync(fd)?)
+        fs::renameat(fd, from, fd, to).map_err(self.directory.failed("rename", from))?;
+        self.directory.sync()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         check_name(name)?;
         self.directory.writable()?;
-        fs::unlinkat(&self.directory.fd, name, AtFlags::empty())?;
-        Ok(fs::fsync(&self.directory.fd)?)
+        fs::unlinkat(&self.directory.fd, name, AtFlags::empty())
+            .map_err(self.directory.failed("remove", name))?;
+        self.directory.sync()
     }
 }
 
@@ -332,8 +362,9 @@ fn full_disk(error: io::Error) -> io::Error {
 }
 
 impl OpenFile {
-    fn new(file: std::fs::File, directory: &Arc<Directory>, direct: Option<Direct>) -> OpenFile {
+    fn new(name: &str, file: std::fs::File, directory: &Arc<Directory>, direct: Option<Direct>) -> OpenFile {
         OpenFile {
+            name: name.to_owned(),
             file,
             directory: directory.clone(),
             end: RwLock::default(),
@@ -342,6 +373,11 @@ impl OpenFile {
             changes_synced: AtomicU64::new(0),
             direct,
         }
+    }
+
+    /// Gives an error the operation and the path.
+    fn failed<'a>(&'a self, operation: &'a str) -> impl Fn(io::Error) -> io::Error + 'a {
+        self.directory.failed(operation, &self.name)
     }
 
     /// Counts a change that was made, whether or not it was made as a whole.
@@ -376,7 +412,7 @@ impl OpenFile {
             // Gives back what was reserved before the disk was full. Should that fail too, the first error is the
             // one to know, and a longer file is none.
             let _ = self.file.set_len(before);
-            full_disk(error)
+            self.failed("reserve space for")(error)
         })
     }
 
@@ -389,28 +425,28 @@ impl OpenFile {
         match punch(&self.file) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let _end = self.end.write();
-                self.write_zeros(offset, end.min(self.len()?)).map_err(full_disk)
+                self.write_zeros(offset, end.min(self.len()?)).map_err(self.failed("write"))
             }
-            result => Ok(result?),
+            result => result.map_err(self.directory.failed("give back space of", &self.name)),
         }
     }
 }
 
 impl File for OpenFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        self.file.read_exact_at(buf, offset).map_err(self.failed("read"))
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
         self.directory.writable()?;
         let _end = self.end.read();
-        self.changed(self.file.write_all_at(buf, offset)).map_err(full_disk)
+        self.changed(self.file.write_all_at(buf, offset)).map_err(self.failed("write"))
     }
 
     fn sync(&self) -> io::Result<()> {
         let changes = self.changes.load(Ordering::SeqCst);
         // The length is part of what fdatasync makes durable, times of change are not.
-        self.file.sync_data().map_err(full_disk)?;
+        self.file.sync_data().map_err(self.failed("sync"))?;
         self.changes_synced.fetch_max(changes, Ordering::SeqCst);
         Ok(())
     }
@@ -421,7 +457,7 @@ impl File for OpenFile {
             && self.changes_synced.load(Ordering::SeqCst) == self.changes.load(Ordering::SeqCst)
         {
             let _end = self.end.read();
-            if direct.write(offset, buf).map_err(full_disk)? {
+            if direct.write(offset, buf).map_err(self.failed("write"))? {
                 return Ok(());
             }
         }
@@ -430,7 +466,7 @@ impl File for OpenFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(self.file.metadata().map_err(self.failed("look at"))?.len())
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
@@ -446,7 +482,11 @@ impl File for OpenFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.directory.writable()?;
         let _end = self.end.write();
-        if len < self.len()? { self.changed(self.file.set_len(len)) } else { Ok(()) }
+        if len < self.len()? {
+            self.changed(self.file.set_len(len)).map_err(self.failed("cut"))
+        } else {
+            Ok(())
+        }
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -462,183 +502,4 @@ impl File for OpenFile {
 }
 
 #[cfg(all(test, not(shuttle)))]
-mod tests {
-    use super::*;
-
-    fn open_file(directory: &tempfile::TempDir) -> OpenFile {
-        let disk = FileDisk::open(directory.path(), false).unwrap();
-        Disk::open(&disk, "file", true).unwrap();
-        let fd = fs::openat(&disk.directory.fd, "file", OFlags::RDWR, Mode::empty()).unwrap();
-        OpenFile::new(fd.into(), &disk.directory, disk.open_direct("file"))
-    }
-
-    #[test]
-    fn one_handle_at_a_time() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = FileDisk::open(directory.path(), true).unwrap();
-        assert!(matches!(FileDisk::open(directory.path(), true), Err(Error::InUse { .. })));
-        assert!(matches!(FileDisk::open_read_only(directory.path()), Err(Error::InUse { .. })));
-        let file = Disk::open(&disk, "file", true).unwrap();
-        drop(disk);
-        assert!(FileDisk::open(directory.path(), false).is_err(), "an open file keeps the lock");
-        drop(file);
-        FileDisk::open(directory.path(), false).unwrap();
-    }
-
-    #[test]
-    fn a_path_without_a_directory_is_no_database() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        for create in [false, true] {
-            let error = FileDisk::open(file.path(), create).err().unwrap();
-            assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("new");
-        let error = FileDisk::open(&path, false).err().unwrap();
-        assert!(error.to_string().contains("no such directory"), "{error}");
-        let error = FileDisk::open(path.join("below"), true).err().unwrap();
-        assert!(matches!(error, Error::NotADatabase { .. }), "the parent is absent: {error}");
-        FileDisk::open(&path, true).unwrap();
-    }
-
-    #[test]
-    fn failures_to_open_are_explained() {
-        for (errno, text) in [
-            (Errno::ROFS, "I/O error: dir is on a read-only file system"),
-            (Errno::ACCESS, "I/O error: dir is not accessible to this user"),
-            (Errno::NOTDIR, "dir is not a Gnomon database: it is not a directory"),
-        ] {
-            assert_eq!(explain(Path::new("dir"), errno).to_string(), text);
-        }
-        assert!(matches!(explain(Path::new("dir"), Errno::NOSPC), Error::DiskFull));
-    }
-
-    #[test]
-    fn what_was_written_is_there_after_reopening() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("new");
-        let disk = FileDisk::open(&path, true).unwrap();
-        let file = Disk::open(&disk, "file", true).unwrap();
-        file.write_at(10, b"gnomon").unwrap();
-        file.sync().unwrap();
-        drop((disk, file));
-        let readers = [(); 2].map(|()| FileDisk::open_read_only(&path).unwrap());
-        for disk in &readers {
-            assert_eq!(disk.list().unwrap(), ["file"]);
-            let mut buf = [0; 6];
-            let file = Disk::open(disk, "file", false).unwrap();
-            file.read_at(10, &mut buf).unwrap();
-            assert_eq!(&buf, b"gnomon");
-            for result in [
-                file.write_at(0, b"x"),
-                file.allocate(1 << 20),
-                file.truncate(0),
-                file.punch(0, 1),
-                disk.rename("file", "other"),
-                disk.remove("file"),
-                Disk::open(disk, "other", true).map(drop),
-            ] {
-                assert_eq!(result.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-            }
-        }
-        assert!(matches!(FileDisk::open(&path, false), Err(Error::InUse { .. })), "readers keep writers out");
-    }
-
-    #[test]
-    fn directories_are_not_listed() {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::create_dir(directory.path().join("lost+found")).unwrap();
-        let disk = FileDisk::open(directory.path(), false).unwrap();
-        Disk::open(&disk, "b", true).unwrap();
-        Disk::open(&disk, "a", true).unwrap();
-        assert_eq!(disk.list().unwrap(), ["a", "b"]);
-    }
-
-    #[test]
-    fn what_is_no_regular_file_is_refused_by_its_name_and_left_alone() {
-        let outside = tempfile::tempdir().unwrap();
-        let target = outside.path().join("target");
-        let disk = FileDisk::open(outside.path(), false).unwrap();
-        Disk::open(&disk, "target", true).unwrap().write_at(0, b"kept").unwrap();
-        type Make<'a> = &'a dyn Fn(&Path);
-        let make: [(&str, Make<'_>); 5] = [
-            ("a symbolic link", &|path| std::os::unix::fs::symlink(&target, path).unwrap()),
-            ("a symbolic link", &|path| std::os::unix::fs::symlink("/nowhere/at/all", path).unwrap()),
-            ("a pipe", &|path| fs::mkfifoat(fs::CWD, path, Mode::RWXU).unwrap()),
-            ("a directory", &|path| std::fs::create_dir(path).unwrap()),
-            ("a socket", &|path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
-        ];
-        let names = [
-            "pages",
-            "pages.new",
-            "disks",
-            "disks.new",
-            "commits",
-            "commits.0",
-            "logged-pages",
-            "redo-0.0",
-            "ops.1",
-        ];
-        for (kind, make) in make {
-            for name in names {
-                let directory = tempfile::tempdir().unwrap();
-                let opened = FileDisk::open(directory.path(), false).unwrap();
-                make(&directory.path().join(name));
-                // Also if it was put there just now.
-                for create in [false, true] {
-                    let error = Disk::open(&opened, name, create).err().unwrap().to_string();
-                    assert!(error.contains(&format!("its '{name}' is {kind}")), "{error}");
-                }
-                drop(opened);
-                let refused = |error: Option<Error>| {
-                    let error = error.expect("refused");
-                    assert!(matches!(error, Error::NotADatabase { .. }), "{error}");
-                    assert!(error.to_string().contains(&format!("its '{name}' is {kind}")), "{error}");
-                };
-                refused(FileDisk::open(directory.path(), true).err());
-                refused(FileDisk::open_read_only(directory.path()).err());
-                assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-            }
-        }
-        assert_eq!(std::fs::read(&target).unwrap(), b"kept");
-        let linked = outside.path().join("linked");
-        let directory = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(directory.path(), &linked).unwrap();
-        FileDisk::open(&linked, true).unwrap();
-    }
-
-    #[test]
-    fn zeros_stand_in_where_the_file_system_cannot_reserve_or_punch() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = open_file(&directory);
-        file.write_at(0, b"begins").unwrap();
-        file.allocate_by(200_000, |_| Err(Errno::OPNOTSUPP)).unwrap();
-        assert_eq!(file.len().unwrap(), 200_000);
-        file.allocate_by(100, |_| Err(Errno::OPNOTSUPP)).unwrap();
-        assert_eq!(file.len().unwrap(), 200_000);
-        file.punch_by(1, 3, |_| Err(Errno::OPNOTSUPP)).unwrap();
-        let mut buf = [0; 6];
-        file.read_at(0, &mut buf).unwrap();
-        assert_eq!(&buf, b"b\0\0ins");
-        file.punch_by(199_999, 300_000, |_| Err(Errno::OPNOTSUPP)).unwrap();
-        assert_eq!(file.len().unwrap(), 200_000);
-    }
-
-    #[test]
-    fn a_full_disk_gives_back_what_it_reserved() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = open_file(&directory);
-        file.write_at(0, b"begins").unwrap();
-        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
-            let result = file.allocate_by(1 << 20, |file| {
-                file.set_len(4096).unwrap();
-                Err(errno)
-            });
-            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::StorageFull);
-            assert_eq!(file.len().unwrap(), 6);
-        }
-        // More than the largest disk has.
-        assert!(file.allocate(1 << 60).is_err());
-        assert_eq!(file.len().unwrap(), 6);
-    }
-}
+mod tests;

@@ -420,7 +420,10 @@ fn copy((source, shown): (&str, &str), who: &Credentials, directory: &Path) -> R
                 // An empty one that stays does no harm.
                 let _ = std::fs::remove_dir(directory);
             }
-            Err(Failure(backup::explain(&error, |_| "what it sends".into())))
+            Err(Failure(match &error {
+                gnomon::Error::DiskFull => backup::full(directory),
+                error => backup::explain(error, |_| "what it sends".into()),
+            }))
         }
     }
 }

@@ -439,9 +439,13 @@ pub(crate) enum RootFault {
 pub(crate) type RootCopies = [Result<RootCopy, RootFault>; ROOT_PAGES as usize];
 
 /// Reads all copies of the root.
+///
+/// # Errors
+/// Of the disk, if for them no copy is whole: that is no damage that is known of.
 pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
     let mut copies = [const { Err(RootFault::Damaged("the file ends before it")) }; ROOT_PAGES as usize];
     let len = file.len()?;
+    let mut unread = None;
     for (place, copy) in copies.iter_mut().enumerate() {
         let at = (place * PAGE_BYTES) as u64;
         if at + PAGE_BYTES as u64 <= len {
@@ -449,9 +453,15 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
             *copy = match file.read_at(at, &mut block) {
                 Ok(()) => Root::decode(&block).map(|copy| RootCopy { place: place as u64, ..copy }),
                 // Another copy may be readable.
-                Err(_) => Err(RootFault::Damaged("it cannot be read")),
+                Err(error) => {
+                    unread = Some(error);
+                    Err(RootFault::Damaged("it cannot be read"))
+                }
             };
         }
+    }
+    if let (Some(error), true) = (unread, copies.iter().all(Result::is_err)) {
+        return Err(error.into());
     }
     Ok(copies)
 }
