@@ -343,6 +343,23 @@ fn a_full_disk_fails_a_transaction_and_nothing_else() {
     assert_eq!(numbers(&mut server.connect().unwrap()), acknowledged[1..]);
 }
 
+/// By a log of pages a full disk is an error of the statement, and no reason not to open or close the database.
+#[test]
+fn a_log_of_pages_on_a_full_disk_opens_and_closes() {
+    let Some(mounted) = Mounted::new("size=12m") else { return };
+    for recovery in ["two-level", "two-level-deferred", "page-log"] {
+        let database = mounted.0.path().join("db");
+        let create = "CREATE TABLE t (a int PRIMARY KEY, b text)";
+        assert_eq!(run(&["sql", text(&database), "--recovery", recovery, "-c", create]).code, Some(0));
+        let fill = "INSERT INTO t SELECT g, repeat('x', 900) FROM generate_series(1, 8000) g";
+        let full = run(&["sql", text(&database), "-c", fill]);
+        assert!(full.code == Some(1) && full.stderr.contains("no space left"), "{recovery}: {full:?}");
+        let ran = run(&["sql", text(&database), "--format", "csv", "-c", "SELECT count(*) FROM t"]);
+        assert!(ran.code == Some(0) && ran.stdout.contains('0'), "{recovery}: {ran:?}");
+        std::fs::remove_dir_all(&database).unwrap();
+    }
+}
+
 #[test]
 fn a_full_disk_ends_a_restore_and_leaves_nothing() {
     let Some(mounted) = Mounted::new("size=1m") else { return };

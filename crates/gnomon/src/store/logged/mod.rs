@@ -662,7 +662,7 @@ impl LoggedStore {
         Err(Error::DiskFull)
     }
 
-    /// Makes everything durable and the log empty. Nothing can be ended or committed any more; what transactions that
+    /// Makes everything durable and the log empty, which on a full disk stays as it is. Nothing can be ended or committed any more; what transactions that
     /// are running have done is undone when the store is opened again.
     pub fn close(&self) -> Result<()> {
         self.check()?;
@@ -670,7 +670,11 @@ impl LoggedStore {
         self.flush()?;
         let all = self.state.lock().spheres.all();
         self.write_spheres(all)?;
-        self.give_up_log(u64::MAX)
+        match self.give_up_log(u64::MAX) {
+            // Everything is durable: the next opening reads the log, as after a crash.
+            Err(Error::DiskFull) => Ok(()),
+            given_up => given_up,
+        }
     }
 }
 
